@@ -1,0 +1,163 @@
+"""The one error tree of the project.
+
+Knows: every error class, what each one means, and which builtin a stranger would catch instead.
+Does not know: who raises it. Messages say what was expected, what was found, and where (file, block, offset).
+
+    WShardError
+    ├── FormatError (ValueError)                the bytes do not follow the format
+    │   ├── HeaderError                         magic, version, role, sizes, offsets in the 64-byte header
+    │   ├── IndexCorruptError                   an index entry points outside the file, or names cannot be read
+    │   ├── OverlapError                        two blocks claim the same bytes (damaged or interleaved recording)
+    │   ├── LimitError                          a size above the security limits
+    │   ├── ChecksumError                       CRC32C of a block differs from the stored one
+    │   ├── CodecError                          a block cannot be decompressed to its stated size
+    │   └── LaneError                           meta JSON, dtype or shape of a lane is wrong
+    ├── EntryNotFoundError (KeyError)           no block of that name
+    ├── EpisodeError (ValueError)               an Episode value that cannot be saved
+    ├── MissingExtraError (ImportError)         an optional dependency is not installed
+    ├── RecordingStateError (RuntimeError)      calls of a writer in the wrong order
+    ├── RecordingExistsError (FileExistsError)  an interrupted or running recording is in the way
+    ├── EmbedderError (ValueError)              windows or parameters that an embedder cannot take
+    │   ├── UnknownEmbedderError (KeyError)     no embedder of that name
+    │   └── SpaceMismatchError                  vectors of two different Spaces would be mixed
+    ├── CatalogError
+    │   ├── CatalogNotFoundError (FileNotFoundError)
+    │   ├── CatalogVersionError (RuntimeError)  the catalog was written by a newer version
+    │   ├── CatalogBusyError (TimeoutError)     another process held the write lock for too long
+    │   ├── CatalogWriteError (OSError)         the database could not be written: disk full, read-only, ...
+    │   └── FilterError (ValueError)            a filter names an unknown field, or compares the wrong type
+    ├── IngestError (ValueError)                an episode that cannot be ingested
+    │   ├── SourceNotFoundError (FileNotFoundError)
+    │   └── NoLaneError                         no lane of the episode fits the embedder
+    ├── QueryError (ValueError)                 a query that fits no Space, or several
+    └── VectorIndexError (RuntimeError)         a vector index that cannot answer
+        └── UnknownIndexError (KeyError)        no index backend for that URL scheme
+
+    FormatWarning (UserWarning)                 a known defect of an older writer that could be read around
+"""
+
+from __future__ import annotations
+
+
+class WShardError(Exception):
+    """Base of every error that this project raises on purpose."""
+
+    def __str__(self) -> str:
+        """Return the plain message; KeyError would show it quoted."""
+        return str(self.args[0]) if self.args else ""
+
+
+class FormatWarning(UserWarning):
+    """A known defect of an older writer that could be read around."""
+
+
+class FormatError(WShardError, ValueError):
+    """The bytes do not follow the format."""
+
+
+class HeaderError(FormatError):
+    """The 64-byte header is wrong: magic, version, role, sizes or offsets."""
+
+
+class IndexCorruptError(FormatError):
+    """An index entry points outside the file, or a name cannot be read."""
+
+
+class OverlapError(FormatError):
+    """Two blocks claim the same bytes: a damaged file or an interleaved recording."""
+
+
+class LimitError(FormatError):
+    """A size above the security limits."""
+
+
+class ChecksumError(FormatError):
+    """The CRC32C of a block differs from the stored one."""
+
+
+class CodecError(FormatError):
+    """A block cannot be decompressed to its stated size."""
+
+
+class LaneError(FormatError):
+    """Meta JSON, dtype or shape of a lane is wrong."""
+
+
+class EntryNotFoundError(WShardError, KeyError):
+    """No block of that name."""
+
+
+class EpisodeError(WShardError, ValueError):
+    """An Episode value that cannot be saved."""
+
+
+class MissingExtraError(WShardError, ImportError):
+    """An optional dependency is not installed; the message says which extra brings it."""
+
+
+class RecordingStateError(WShardError, RuntimeError):
+    """Calls of a writer in the wrong order."""
+
+
+class RecordingExistsError(WShardError, FileExistsError):
+    """An interrupted or running recording is in the way."""
+
+
+class EmbedderError(WShardError, ValueError):
+    """Windows or parameters that an embedder cannot take."""
+
+
+class UnknownEmbedderError(EmbedderError, KeyError):
+    """No embedder of that name."""
+
+
+class SpaceMismatchError(EmbedderError):
+    """Vectors of two different Spaces would be mixed."""
+
+
+class CatalogError(WShardError):
+    """Base of the catalog's errors."""
+
+
+class CatalogNotFoundError(CatalogError, FileNotFoundError):
+    """No catalog at that place."""
+
+
+class CatalogVersionError(CatalogError, RuntimeError):
+    """The catalog was written by a newer version of this software."""
+
+
+class CatalogBusyError(CatalogError, TimeoutError):
+    """Another process held the write lock for too long."""
+
+
+class CatalogWriteError(CatalogError, OSError):
+    """The database could not be written: disk full, read-only, I/O error."""
+
+
+class FilterError(CatalogError, ValueError):
+    """A filter names an unknown field or compares the wrong type."""
+
+
+class IngestError(WShardError, ValueError):
+    """An episode that cannot be ingested."""
+
+
+class SourceNotFoundError(IngestError, FileNotFoundError):
+    """A path to ingest does not exist, or holds no episodes."""
+
+
+class NoLaneError(IngestError):
+    """No lane of the episode fits the embedder."""
+
+
+class QueryError(WShardError, ValueError):
+    """A query that fits no Space, or several."""
+
+
+class VectorIndexError(WShardError, RuntimeError):
+    """A vector index that cannot answer."""
+
+
+class UnknownIndexError(VectorIndexError, KeyError):
+    """No index backend for that URL scheme."""

@@ -1,0 +1,234 @@
+"""Bytes of the Shard container: one struct per record type, flags, limits, hash and checksum.
+
+Knows: where every field of the header, the index and the recording journal lies, and what its numbers mean.
+Does not know: files, numpy, compression, episodes. No other module spells an offset or a magic number.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import crc32c as _crc32c
+import xxhash
+
+from wshard.errors import HeaderError, IndexCorruptError, LimitError, OverlapError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Buffer = bytes | bytearray | memoryview
+
+MAGIC: Final = b"SHRD"
+VERSION: Final = 2
+HEADER_SIZE: Final = 64
+INDEX_ENTRY_SIZE: Final = 48
+ALIGNMENTS: Final = (0, 16, 32, 64)
+DEFAULT_ALIGNMENT: Final = 64
+
+ROLE_SAMPLE: Final = 2
+ROLE_MANIFEST: Final = 4
+ROLE_WSHARD: Final = 5
+
+FLAG_LITTLE_ENDIAN: Final = 0x0002
+FLAG_HAS_SCHEMA: Final = 0x0010
+FLAG_HAS_CHECKSUMS: Final = 0x0020
+FLAG_STREAMING: Final = 0x0040
+FLAG_HAS_CONTENT_TYPES: Final = 0x0080
+
+ENTRY_COMPRESSED: Final = 0x0001
+ENTRY_ZSTD: Final = 0x0002
+ENTRY_LZ4: Final = 0x0004
+ENTRY_CHUNKED: Final = 0x0008
+ENTRY_KNOWN_FLAGS: Final = ENTRY_COMPRESSED | ENTRY_ZSTD | ENTRY_LZ4 | ENTRY_CHUNKED
+
+CODEC_NONE: Final = 0
+CODEC_ZSTD: Final = 1
+CODEC_LZ4: Final = 2
+
+CONTENT_UNKNOWN: Final = 0
+CONTENT_JSON: Final = 2
+
+MAX_ENTRY_COUNT: Final = 10_000_000
+MAX_STRING_TABLE_SIZE: Final = 100 * 1024 * 1024
+MAX_DECOMPRESS_SIZE: Final = 1 << 30
+MAX_NAME_SIZE: Final = 0xFFFF
+
+_HEADER: Final = struct.Struct("<4sBBHBBHIQQQQ16s")
+_ENTRY: Final = struct.Struct("<QIHHQQQIHH")
+
+# A recording in progress (.partial) is a journal of framed records: kind, timesteps, payload size, CRC32C of the payload.
+JOURNAL_MAGIC: Final = b"WSJ1"
+JOURNAL_RECORD: Final = struct.Struct("<4sIQI")
+JOURNAL_DESCRIPTION: Final = b"DESC"
+JOURNAL_LANES: Final = b"LANE"
+JOURNAL_ROWS: Final = b"ROWS"
+
+
+class Header(NamedTuple):
+    """The 64-byte header; sizes and offsets in bytes from the start of the file."""
+
+    role: int
+    flags: int
+    alignment: int
+    compression_default: int
+    entry_count: int
+    string_table_offset: int
+    data_section_offset: int
+    schema_offset: int
+    total_file_size: int
+
+    def pack(self) -> bytes:
+        """Return the 64 bytes."""
+        return _HEADER.pack(
+            MAGIC,
+            VERSION,
+            self.role,
+            self.flags,
+            self.alignment,
+            self.compression_default,
+            INDEX_ENTRY_SIZE,
+            self.entry_count,
+            self.string_table_offset,
+            self.data_section_offset,
+            self.schema_offset,
+            self.total_file_size,
+            bytes(16),
+        )
+
+
+class IndexEntry(NamedTuple):
+    """One named block; data_offset is absolute, checksum is the CRC32C of the decoded bytes."""
+
+    name: str
+    flags: int
+    data_offset: int
+    disk_size: int
+    orig_size: int
+    checksum: int
+    content_type: int = CONTENT_UNKNOWN
+    tag_bits: int = 0
+    name_hash: int | None = None  # as stored; None = not read from a file
+
+    @property
+    def compressed(self) -> bool:
+        """True if the stored bytes are compressed."""
+        return bool(self.flags & ENTRY_COMPRESSED)
+
+
+def checksum(data: Buffer, start: int = 0) -> int:
+    """Return the CRC32C (Castagnoli) of data, continuing from start."""
+    return int(_crc32c.crc32c(data, start))
+
+
+def name_hash(name: str) -> int:
+    """Return the xxHash64 (seed 0) of the UTF-8 name."""
+    return xxhash.xxh64_intdigest(name.encode())
+
+
+def round_up(value: int, alignment: int) -> int:
+    """Return the next multiple of alignment; 0 means no rounding."""
+    return value if alignment == 0 else -(-value // alignment) * alignment
+
+
+def unpack_header(data: Buffer, size: int, where: str) -> Header:
+    """Read and check the header of a file of `size` bytes.
+
+    Every count and offset is compared with the real size before anything is allocated for it.
+    Raises HeaderError or LimitError; `where` names the file in messages.
+    """
+    if size < HEADER_SIZE or len(data) < HEADER_SIZE:
+        raise HeaderError(f"{where}: Data too short: expected at least {HEADER_SIZE} bytes, found {size}")
+    fields = _HEADER.unpack_from(data)
+    magic, version, role, flags, alignment, codec, entry_size, count, strings, section, schema, total, _ = fields
+    if magic != MAGIC:
+        raise HeaderError(f"{where}: Invalid W-SHARD magic: expected {MAGIC!r} at offset 0, found {magic!r}")
+    if version != VERSION:
+        raise HeaderError(f"{where}: Unsupported W-SHARD version: expected {VERSION} at offset 4, found {version}")
+    if entry_size != INDEX_ENTRY_SIZE:
+        raise HeaderError(f"{where}: index entry size: expected {INDEX_ENTRY_SIZE} at offset 10, found {entry_size}")
+    if count > MAX_ENTRY_COUNT:
+        raise LimitError(f"{where}: entry count at offset 12: expected at most {MAX_ENTRY_COUNT}, found {count}")
+    if total != size:
+        raise HeaderError(f"{where}: total file size at offset 40 says {total} bytes, the file has {size}")
+    index_end = HEADER_SIZE + count * INDEX_ENTRY_SIZE
+    if not index_end <= strings <= section <= size:
+        raise HeaderError(
+            f"{where}: expected index end <= string table <= data section <= file size, "
+            f"found {index_end}, {strings}, {section}, {size}"
+        )
+    if section - strings > MAX_STRING_TABLE_SIZE:
+        raise LimitError(f"{where}: string table of {section - strings} bytes, limit {MAX_STRING_TABLE_SIZE}")
+    return Header(role, flags, alignment, codec, count, strings, section, schema, total)
+
+
+def unpack_index(data: Buffer, header: Header, where: str) -> list[IndexEntry]:
+    """Read and check all index entries; data must hold everything before header.data_section_offset.
+
+    Raises IndexCorruptError for ranges outside the file or unreadable names, OverlapError for shared bytes.
+    """
+    strings, section, size = header.string_table_offset, header.data_section_offset, header.total_file_size
+    region = bytes(data[strings:section])
+    entries: list[IndexEntry] = []
+    index = memoryview(data)[HEADER_SIZE : HEADER_SIZE + header.entry_count * INDEX_ENTRY_SIZE]
+    reached, ordered = section, True
+    for number, fields in enumerate(_ENTRY.iter_unpack(index)):
+        hash_, name_offset, name_len, flags, offset, disk, orig, crc, content, tags = fields
+        if name_offset + name_len > len(region):
+            raise IndexCorruptError(
+                f"{where}: entry {number}: name at {name_offset}+{name_len} lies outside the "
+                f"string table of {len(region)} bytes"
+            )
+        try:
+            name = region[name_offset : name_offset + name_len].decode()
+        except UnicodeDecodeError as error:
+            raise IndexCorruptError(f"{where}: entry {number}: name is not UTF-8: {error}") from error
+        if offset < section or offset + disk > size:
+            raise IndexCorruptError(
+                f"{where}: block {name!r}: expected its bytes inside [{section}, {size}), "
+                f"found [{offset}, {offset + disk})"
+            )
+        if disk:
+            ordered = ordered and offset >= reached
+            reached = offset + disk
+        entries.append(IndexEntry(name, flags, offset, disk, orig, crc, content, tags, hash_))
+    if not ordered:
+        _refuse_overlap(entries, where)
+    return entries
+
+
+def _refuse_overlap(entries: Sequence[IndexEntry], where: str) -> None:
+    blocks = sorted((entry for entry in entries if entry.disk_size), key=lambda entry: entry.data_offset)
+    for left, right in zip(blocks, blocks[1:], strict=False):
+        if left.data_offset + left.disk_size > right.data_offset:
+            raise OverlapError(
+                f"{where}: blocks {left.name!r} and {right.name!r} overlap at offset {right.data_offset}: the file is "
+                f"damaged, or a stream writer interleaved its flushes; its values cannot be trusted as they are"
+            )
+
+
+def pack_index(entries: Sequence[IndexEntry]) -> tuple[bytes, bytes]:
+    """Return (index bytes, string table bytes); every name ends with one NUL as the container cores write it."""
+    index, strings = bytearray(), bytearray()
+    for entry in entries:
+        raw = entry.name.encode()
+        index += _ENTRY.pack(
+            xxhash.xxh64_intdigest(raw),
+            len(strings),
+            len(raw),
+            entry.flags,
+            entry.data_offset,
+            entry.disk_size,
+            entry.orig_size,
+            entry.checksum,
+            entry.content_type,
+            entry.tag_bits,
+        )
+        strings += raw + b"\0"
+    return bytes(index), bytes(strings)
+
+
+def front_size(names: Sequence[str], alignment: int) -> int:
+    """Return the data_section_offset of a file with these names: header, index and string table, rounded up."""
+    strings = sum(len(name.encode()) + 1 for name in names)
+    return round_up(HEADER_SIZE + len(names) * INDEX_ENTRY_SIZE + strings, alignment)

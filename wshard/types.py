@@ -1,0 +1,273 @@
+"""Plain values of an episode: Episode, Channel, dtypes, timebase.
+
+Knows: what an episode is in memory and when it is consistent. T = number of timesteps; every lane has T as its first axis.
+Does not know: files, bytes, JSON.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wshard.errors import EpisodeError, LaneError
+
+Array = NDArray[Any]
+
+
+class Format(str, Enum):
+    """Where an episode came from."""
+
+    UNKNOWN = ""
+    WSHARD = "wshard"
+    DREAMER_V3 = "dreamerv3"
+    TDMPC2 = "tdmpc2"
+    MINARI = "minari"
+    D4RL = "d4rl"
+
+
+class DType(str, Enum):
+    """The 13 element types of lanes; values are the short names in the files."""
+
+    FLOAT64 = "f64"
+    FLOAT32 = "f32"
+    FLOAT16 = "f16"
+    BFLOAT16 = "bf16"
+    INT64 = "i64"
+    INT32 = "i32"
+    INT16 = "i16"
+    INT8 = "i8"
+    UINT64 = "u64"
+    UINT32 = "u32"
+    UINT16 = "u16"
+    UINT8 = "u8"
+    BOOL = "bool"
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The little-endian numpy dtype; bf16 is ml_dtypes.bfloat16 if that package is there, else uint16."""
+        if self is DType.BFLOAT16:
+            return _bfloat16()
+        return np.dtype(_NUMPY_CODES[self])
+
+    @property
+    def size(self) -> int:
+        """Bytes per element."""
+        return 2 if self is DType.BFLOAT16 else int(np.dtype(_NUMPY_CODES[self]).itemsize)
+
+    @staticmethod
+    def from_numpy(dtype: Any) -> DType:
+        """Return the DType of a numpy dtype; raises EpisodeError for complex, datetime, object and the like."""
+        plain = np.dtype(dtype).newbyteorder("=")
+        if plain.name == "bfloat16":
+            return DType.BFLOAT16
+        try:
+            return DType(_SHORT_NAMES[plain.name])
+        except KeyError:
+            raise EpisodeError(f"dtype: expected one of {', '.join(_SHORT_NAMES)}, found {plain.name}") from None
+
+    @staticmethod
+    def parse(name: object) -> DType:
+        """Read a short ("f32") or long ("float32") name; raises LaneError."""
+        text = _SHORT_NAMES.get(str(name), str(name))
+        try:
+            return DType(text)
+        except ValueError:
+            known = ", ".join(kind.value for kind in DType)
+            raise LaneError(f"dtype: expected one of {known}, found {name!r}") from None
+
+
+_NUMPY_CODES = {
+    DType.FLOAT64: "<f8",
+    DType.FLOAT32: "<f4",
+    DType.FLOAT16: "<f2",
+    DType.INT64: "<i8",
+    DType.INT32: "<i4",
+    DType.INT16: "<i2",
+    DType.INT8: "i1",
+    DType.UINT64: "<u8",
+    DType.UINT32: "<u4",
+    DType.UINT16: "<u2",
+    DType.UINT8: "u1",
+    DType.BOOL: "?",
+}
+_SHORT_NAMES = {np.dtype(code).name: kind.value for kind, code in _NUMPY_CODES.items()} | {"bfloat16": "bf16"}
+
+
+def _bfloat16() -> np.dtype[Any]:
+    try:
+        import ml_dtypes  # noqa: PLC0415  (an optional dependency, needed for this one dtype only)
+    except ImportError:
+        return np.dtype("<u2")
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+class Modality(str, Enum):
+    """What a multi-modal observation lane holds."""
+
+    RGB = "rgb"
+    DEPTH = "depth"
+    LANGUAGE = "language"
+    PROPRIOCEPTION = "proprioception"
+    AUDIO = "audio"
+    VIDEO = "video"
+    POINTCLOUD = "pointcloud"
+
+    @property
+    def content_type(self) -> int:
+        """The content type code of the container format."""
+        return {"rgb": 6, "depth": 1, "language": 5, "proprioception": 1, "audio": 7, "video": 8, "pointcloud": 1}[
+            self.value
+        ]
+
+
+class TimebaseType(str, Enum):
+    """How the time of a timestep is told."""
+
+    TICKS = "ticks"
+    TIMESTAMPS_NS = "timestamps_ns"
+    TIMESTAMPS_US = "timestamps_us"
+
+
+@dataclass
+class TimebaseSpec:
+    """The clock of an episode: tick_hz in timesteps per second, epoch_ns = time of timestep 0 since 1970."""
+
+    type: TimebaseType = TimebaseType.TICKS
+    tick_hz: float = 30.0
+    epoch_ns: int = 0
+
+
+@dataclass
+class Channel:
+    """One lane: data [T, *shape] of `dtype`; shape is per timestep, [] for a scalar."""
+
+    name: str
+    dtype: DType
+    shape: list[int]
+    data: Array
+    semantics: str = ""
+    modality: Modality | None = None
+    sampling_rate_hz: float | None = None
+    content_type: str | None = None
+
+    def __post_init__(self) -> None:
+        """Accept anything array-like and any sequence of ints."""
+        self.data = np.asarray(self.data)
+        self.shape = [int(size) for size in self.shape]
+        self.dtype = DType(self.dtype)
+
+    @staticmethod
+    def of(name: str, data: Any, **described: Any) -> Channel:
+        """Make a channel from an array [T, ...]; dtype and shape are taken from it."""
+        array = np.asarray(data)
+        if array.ndim == 0:
+            raise EpisodeError(f"channel {name!r}: expected an array [T, ...], found a scalar")
+        return Channel(name, DType.from_numpy(array.dtype), list(array.shape[1:]), array, **described)
+
+    @property
+    def length(self) -> int:
+        """T, the number of timesteps."""
+        return int(self.data.shape[0]) if self.data.ndim else 0
+
+    def clone(self) -> Channel:
+        """Return a copy with its own data."""
+        return replace(self, data=self.data.copy(), shape=list(self.shape))
+
+
+@dataclass
+class Residual:
+    """Packed residual bits of a channel, e.g. type "sign2nddiff"; data is uint8 [n] as stored."""
+
+    channel_id: str
+    type: str
+    data: Array
+    scales: Array | None = None
+    mask: Array | None = None
+
+
+@dataclass
+class Episode:
+    """One episode, or one chunk of one: T timesteps of observations, actions, rewards and more.
+
+    omens: predictions, {channel: {model: Channel}}; uncerts: {"channel/model/type": Channel}; blocks: blocks of other
+    programs, kept as they are. rewards, terminations and truncations are [T] or None if not recorded.
+    """
+
+    id: str
+    env_id: str = ""
+    length: int = 0
+    timebase: TimebaseSpec = field(default_factory=TimebaseSpec)
+    observations: dict[str, Channel] = field(default_factory=dict)
+    actions: dict[str, Channel] = field(default_factory=dict)
+    rewards: Array | None = None
+    terminations: Array | None = None
+    truncations: Array | None = None
+    omens: dict[str, dict[str, Channel]] = field(default_factory=dict)
+    residuals: dict[str, Residual] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    source_format: Format = Format.UNKNOWN
+    chunk_index: int | None = None
+    total_chunks: int | None = None
+    timestep_range: tuple[int, int] | None = None
+    uncerts: dict[str, Channel] = field(default_factory=dict)
+    ticks: Array | None = None
+    timestamps_ns: Array | None = None
+    blocks: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def is_chunked(self) -> bool:
+        """True if this is one chunk of a longer episode."""
+        return self.chunk_index is not None
+
+    def lanes(self) -> dict[str, Channel]:
+        """Return the channels that meta/channels declares, by block name: observations, then actions."""
+        return {f"signal/{name}": channel for name, channel in self.observations.items()} | {
+            f"action/{name}": channel for name, channel in self.actions.items()
+        }
+
+    def predictions(self) -> dict[str, Channel]:
+        """Return omens and uncerts by block name."""
+        omens = {f"omen/{c}/{m}": lane for c, models in self.omens.items() for m, lane in models.items()}
+        return omens | {f"uncert/{name}": lane for name, lane in self.uncerts.items()}
+
+    def validate(self) -> None:
+        """Raise EpisodeError where lanes, lengths or chunk fields contradict each other."""
+        if not self.id:
+            raise EpisodeError("episode: expected a non-empty id")
+        if self.length <= 0:
+            raise EpisodeError(f"episode {self.id!r}: expected length > 0, found {self.length}")
+        for block, channel in (self.lanes() | self.predictions()).items():
+            _check_channel(block, channel, self.length)
+        for name in ("rewards", "terminations", "truncations", "ticks", "timestamps_ns"):
+            array = getattr(self, name)
+            if array is not None and np.shape(array) != (self.length,):
+                raise EpisodeError(f"{name}: length mismatch: expected [{self.length}], found {list(np.shape(array))}")
+        if self.chunk_index is not None:
+            if self.total_chunks is None:
+                raise EpisodeError("total_chunks required when chunk_index is set")
+            if not 0 <= self.chunk_index < self.total_chunks:
+                raise EpisodeError(f"chunk_index {self.chunk_index} out of range for {self.total_chunks} chunks")
+
+    def clone(self) -> Episode:
+        """Return a copy with its own arrays; metadata is copied shallowly."""
+        twin = copy.deepcopy(replace(self, metadata={}))
+        twin.metadata = dict(self.metadata)
+        return twin
+
+
+def _check_channel(block: str, channel: Channel, length: int) -> None:
+    data = channel.data
+    if data.shape[:1] != (length,):
+        raise EpisodeError(f"{block}: length mismatch: expected {length} timesteps, found shape {list(data.shape)}")
+    if list(data.shape[1:]) != channel.shape:
+        raise EpisodeError(f"{block}: Shape mismatch: declared {channel.shape} per step, found {list(data.shape[1:])}")
+    raw_bits = channel.dtype is DType.BFLOAT16 and data.dtype == np.uint16
+    if not raw_bits and DType.from_numpy(data.dtype) is not channel.dtype:
+        raise EpisodeError(
+            f"{block}: declared {channel.dtype.value}, but the data are {data.dtype}: convert them first"
+        )
