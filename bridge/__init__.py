@@ -1,0 +1,50 @@
+"""Bring episodes, embeddings and search together: TrajectoryIngestor puts in, TrajectoryRetriever finds."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bridge.archive import Archive, open_archive
+    from bridge.index.base import Answer, Match, Point, Request, VectorIndex
+    from bridge.ingest import IngestReport, TrajectoryIngestor
+    from bridge.refs import EpisodeRef
+    from bridge.retrieve import Hits, TrajectoryRetriever
+
+# Imported on use: the command line starts from this package and most verbs need little of it.
+_PLACES = {
+    "Answer": "bridge.index.base",
+    "Archive": "bridge.archive",
+    "EpisodeRef": "bridge.refs",
+    "Hits": "bridge.retrieve",
+    "IngestReport": "bridge.ingest",
+    "Match": "bridge.index.base",
+    "Point": "bridge.index.base",
+    "Request": "bridge.index.base",
+    "TrajectoryIngestor": "bridge.ingest",
+    "TrajectoryRetriever": "bridge.retrieve",
+    "VectorIndex": "bridge.index.base",
+    "open_archive": "bridge.archive",
+}
+
+__all__ = [
+    "Answer",
+    "Archive",
+    "EpisodeRef",
+    "Hits",
+    "IngestReport",
+    "Match",
+    "Point",
+    "Request",
+    "TrajectoryIngestor",
+    "TrajectoryRetriever",
+    "VectorIndex",
+    "open_archive",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module 'bridge' has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name]), name)

@@ -1,0 +1,71 @@
+"""Where an archive is: a folder with catalog.db and index/, and which vector index answers for it.
+
+Knows: how the first argument of ingestor and retriever, `archive=`, the environment and the default name the two.
+Does not know: episodes (they lie anywhere), tables, vectors.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from bridge.index.registry import EMBEDDED, open_index
+from catalog.catalog import Catalog
+from catalog.location import DATABASE, archive_folder
+from wshard.errors import CatalogNotFoundError
+
+if TYPE_CHECKING:
+    from bridge.index.base import VectorIndex
+
+_INDEX: Final = "index"
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters at least, so that no drive of Windows is meant
+
+
+@dataclass(frozen=True)
+class Archive:
+    """An open archive: the catalog, which is the truth about episodes and vectors, and a vector index over it."""
+
+    folder: Path
+    catalog: Catalog
+    index: VectorIndex
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the catalog."""
+        self.catalog.close()
+
+
+def open_archive(
+    target: str | os.PathLike[str] | None = None,
+    *,
+    archive: str | os.PathLike[str] | None = None,
+    create: bool = False,
+) -> Archive:
+    """Open the archive that `target` names: an archive folder, or the URL of a vector index ("http://host:8080").
+
+    With a URL the catalog is that of `archive`, of the variable WSHARD_ARCHIVE, or of ./.wshard. create: make a new,
+    empty archive where there is none. Raises CatalogNotFoundError, UnknownIndexError and the catalog's errors.
+    """
+    url = isinstance(target, str) and _URL.match(target) is not None
+    folder = archive_folder(archive if url or target is None else target)
+    index_url = str(target) if url else EMBEDDED
+    database = folder / DATABASE
+    if not create and not database.is_file():
+        raise CatalogNotFoundError(f"no archive at {folder}: expected {database}; `wshard ingest` makes one")
+    fresh = create and not database.exists()
+    if fresh:
+        folder.mkdir(parents=True, exist_ok=True)
+    catalog = Catalog.open(database, create=create)
+    try:
+        return Archive(folder, catalog, open_index(index_url, catalog, folder / _INDEX))
+    except BaseException:
+        catalog.close()
+        raise

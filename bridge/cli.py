@@ -1,0 +1,258 @@
+"""The command `wshard`: the verbs about ingest and search, and the assembly of every package's verbs.
+
+Knows: how verbs are named and errors are told. Imports what it needs inside the verbs, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+import catalog.cli
+import wshard.cli
+from catalog.cli import (
+    ArchiveOption,
+    EnvOption,
+    JsonOption,
+    MinLengthOption,
+    RewardOption,
+    number,
+    open_catalog,
+    parse_range,
+    print_table,
+    shorten,
+)
+
+if TYPE_CHECKING:
+    from bridge.ingest import IngestReport
+    from bridge.query import Query
+    from bridge.refs import EpisodeRef
+    from bridge.retrieve import Hits
+
+IndexOption = Annotated[str | None, typer.Option("--index", help="URL of a vector index [default: embedded].")]
+EmbedderOption = Annotated[str | None, typer.Option("--embedder", help="arcdct, dct, stats, mean or module:attribute.")]
+LanesOption = Annotated[
+    str | None, typer.Option("--lanes", help="Lanes to embed, e.g. state,action/ctrl [default: all small vectors].")
+]
+
+app = typer.Typer(
+    help="The episode archive you can search.", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False
+)
+
+
+def ingest(
+    paths: Annotated[list[Path], typer.Argument(help="Episode files, and folders to search for them.")],
+    archive: ArchiveOption = None,
+    index: IndexOption = None,
+    embedder: EmbedderOption = None,
+    lanes: LanesOption = None,
+    windows: Annotated[str | None, typer.Option(help="Embed windows instead: SIZE:STRIDE in timesteps.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that read and embed.")] = 1,
+    prune: Annotated[bool, typer.Option(help="Forget episodes below the given folders whose files are gone.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Put episodes into an archive: catalog, embeddings, search index. Run it again to go on or to update."""
+    from bridge.archive import archive_folder
+    from bridge.ingest import TrajectoryIngestor
+    from bridge.progress import watched
+    from embedders.registry import DEFAULT_EMBEDDER
+
+    folder = archive_folder(archive)
+    plan = _windows(windows)
+    with TrajectoryIngestor(
+        index or folder, embedder or DEFAULT_EMBEDDER, lanes=_names(lanes), archive=folder
+    ) as ingestor:
+        try:
+            with watched() as progress:
+                report = ingestor.ingest(
+                    list(paths), windows=plan, workers_count=workers, prune=prune, progress=progress
+                )
+        except KeyboardInterrupt:
+            typer.echo("interrupted: what was committed stays; run the same command again to go on", err=True)
+            raise typer.Exit(128 + signal.SIGINT) from None
+    _tell(report, folder, as_json)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def _tell(report: IngestReport, folder: Path, as_json: bool) -> None:
+    counts = {name: getattr(report, name) for name in ("new", "changed", "moved", "unchanged", "removed", "embedded")}
+    if as_json:
+        failed = [{"path": failure.path, "error": failure.error} for failure in report.failed]
+        typer.echo(json.dumps({**counts, "failed": failed, "seconds": round(report.seconds, 3)}, indent=2))
+        return
+    for failure in report.failed:
+        typer.echo(f"left out: {shorten(failure.path)}: {failure.error}", err=True)
+    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to do"
+    failed_count = f", {len(report.failed)} left out" if report.failed else ""
+    typer.echo(f"{folder}: {told}{failed_count} in {report.seconds:.1f} s")
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="An episode file, a .npy array [T, D], or a catalogued episode's id.")],
+    archive: ArchiveOption = None,
+    index: IndexOption = None,
+    top: Annotated[int, typer.Option("--top", "-k", min=1, help="How many hits.")] = 10,
+    span: Annotated[str | None, typer.Option(help="Use timesteps START:STOP of the query only.")] = None,
+    moments: Annotated[bool, typer.Option(help="Search windows (see ingest --windows) instead of episodes.")] = False,
+    env: EnvOption = None,
+    reward: RewardOption = None,
+    min_length: MinLengthOption = None,
+    embedder: EmbedderOption = None,
+    lanes: LanesOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Find the episodes or moments most like a query."""
+    from bridge.archive import archive_folder
+    from bridge.retrieve import TrajectoryRetriever
+
+    folder = archive_folder(archive)
+    with TrajectoryRetriever(index or folder, embedder, lanes=_names(lanes), archive=folder) as retriever:
+        find = retriever.search_similar_timesteps if moments else retriever.search_similar_episodes
+        window = _query(query, folder, _span(span))
+        hits = find(window, top, env or None, min_length, parse_range(reward))
+    if as_json:
+        found = [_as_json(rank, ref) for rank, ref in enumerate(hits, 1)]
+        told = {"exact": hits.exact, "milliseconds": round(hits.milliseconds, 3), "hits": found}
+        typer.echo(json.dumps(told, indent=2))
+        return
+    print_hits(hits, with_span=moments)
+
+
+def print_hits(hits: Hits, *, with_span: bool = False) -> None:
+    """Print hits as a table, and how they were found."""
+    columns = (">rank", ">score", "episode", "env", ">length", ">reward", *(("span",) if with_span else ()), "file")
+    rows = []
+    for rank, ref in enumerate(hits, 1):
+        about = ref.metadata
+        span = (f"{ref.span[0]}:{ref.span[1]}",) if with_span else ()
+        length, reward = str(about["length_T"]), number(about["total_reward"])
+        place = shorten(ref.file_path)
+        rows.append((str(rank), f"{ref.score:.4f}", ref.episode_id, about["env_id"], length, reward, *span, place))
+    print_table(columns, rows)
+    how = "exact" if hits.exact else "approximate"
+    typer.echo(f"{len(hits)} hits, {how}, {hits.milliseconds:.1f} ms")
+
+
+def show(
+    episode: Annotated[str, typer.Argument(help="Episode id, uid, or file.")],
+    archive: ArchiveOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what the archive knows of an episode."""
+    from dataclasses import asdict
+
+    with open_catalog(archive) as opened:
+        row = _find(opened, episode)
+        lanes = next(layout.lanes for layout in opened.layouts() if layout.id == row.layout_id)
+    about: dict[str, Any] = {**asdict(row), "file_is_there": Path(row.path).exists()}
+    about["lanes"] = {lane.name: f"{lane.dtype}{list(lane.shape)}" for lane in lanes}
+    if as_json:
+        typer.echo(json.dumps(about, indent=2))
+        return
+    pairs = [(key, value) for key, value in about.items() if key not in ("metadata", "lanes", "layout_id", "id")]
+    pairs += [(f"metadata.{key}", value) for key, value in about["metadata"].items()]
+    pairs += [(f"lane {key}", value) for key, value in about["lanes"].items()]
+    print_table(("", ""), [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in pairs])
+
+
+def _find(opened: catalog.cli.Catalog, name: str) -> Any:
+    from bridge.reading import locate
+    from catalog.filters import Compare, Where
+    from wshard.errors import EntryNotFoundError, QueryError
+
+    known = opened.known([locate(name)])
+    if known:
+        return opened.get(next(iter(known.values()))[0].id)
+    try:
+        return opened.get(name)
+    except EntryNotFoundError:
+        page = opened.select(Where((Compare("episode_id", "eq", name),)), limit=10)
+    if len(page.rows) == 1:
+        return page.rows[0]
+    if not page.rows:
+        raise EntryNotFoundError(f"{name!r} is neither a file nor an episode of this archive")
+    places = "\n".join(f"  {row.uid}  {shorten(row.path)}" for row in page.rows)
+    raise QueryError(f"several episodes have the id {name!r}; give the uid or the file:\n{places}")
+
+
+def _query(text: str, folder: Path, span: tuple[int | None, int | None] | None) -> Query:
+    import numpy as np
+
+    from bridge.query import cut
+    from wshard.episode_file import load_wshard
+    from wshard.errors import QueryError
+
+    path = Path(text)
+    if path.suffix == ".npy" and path.exists():
+        try:
+            array = np.load(path, allow_pickle=False)
+        except (ValueError, EOFError, OSError) as error:
+            raise QueryError(f"{path}: expected an array of numbers [T, D] or [D]: {error}") from error
+        return array if span is None else array[slice(*span)]
+    if not path.exists():
+        with open_catalog(folder) as opened:
+            path = Path(_find(opened, text).path)
+    episode = load_wshard(path)
+    return episode if span is None else cut(episode, *span)
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _span(text: str | None) -> tuple[int | None, int | None] | None:
+    bounds = parse_range(text)
+    return None if bounds is None else (_whole(bounds[0]), _whole(bounds[1]))
+
+
+def _whole(value: float | None) -> int | None:
+    if value is not None and (value < 0 or value != int(value)):
+        raise typer.BadParameter(f"expected a timestep, found {value}")
+    return None if value is None else int(value)
+
+
+def _windows(text: str | None) -> Any:
+    from embedders.space import WindowPlan
+
+    if text is None:
+        return WindowPlan()
+    size, _, stride = text.partition(":")
+    if not (size.isdigit() and stride.isdigit()):
+        raise typer.BadParameter(f"expected SIZE:STRIDE in timesteps, found {text!r}")
+    return WindowPlan(int(size), int(stride))
+
+
+def _as_json(rank: int, ref: EpisodeRef) -> dict[str, Any]:
+    return {
+        "rank": rank,
+        "score": ref.score,
+        "episode_id": ref.episode_id,
+        "uid": ref.uid,
+        "span": list(ref.span),
+        "file_path": ref.file_path,
+        "metadata": dict(ref.metadata),
+    }
+
+
+for _verb in (ingest, search, show, catalog.cli.ls, wshard.cli.inspect, wshard.cli.verify, wshard.cli.recover):
+    app.command()(_verb)
+
+
+def main() -> None:
+    """Run the command; errors of this project are one line on stderr and exit code 1."""
+    from wshard.errors import WShardError
+
+    try:
+        app(prog_name="wshard")
+    except WShardError as error:
+        sys.stderr.write(f"error: {error}\n")
+        raise SystemExit(1) from None
+    except OSError as error:
+        sys.stderr.write(f"error: {error}\n")
+        raise SystemExit(1) from None

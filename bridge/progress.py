@@ -1,0 +1,102 @@
+"""Progress of long work: a bar with rate and ETA on a terminal, plain lines in a log, nothing when nobody watches.
+
+Knows: how work tells how far it is. Does not know: what the work is.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LINE_EVERY_S = 5.0
+
+
+class Progress(Protocol):
+    """Told by the work: a stage begins, some of it is done."""
+
+    def stage(self, what: str, total: int) -> None:
+        """Begin a stage of `total` items; `what` is a word such as "embedding"."""
+
+    def advance(self, count: int) -> None:
+        """Say that `count` more items of the stage are done."""
+
+
+class Silent:
+    """Progress that nobody watches."""
+
+    def stage(self, what: str, total: int) -> None:
+        """Ignore it."""
+
+    def advance(self, count: int) -> None:
+        """Ignore it."""
+
+
+class Lines:
+    """One line when a stage begins, every few seconds, and when it ends."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._what, self._total, self._done = "", 0, 0
+        self._begun = self._told = 0.0
+
+    def stage(self, what: str, total: int) -> None:
+        """Begin a stage."""
+        self._what, self._total, self._done = what, total, 0
+        self._begun = self._told = time.monotonic()
+
+    def advance(self, count: int) -> None:
+        """Count, and tell now and then."""
+        self._done += count
+        now = time.monotonic()
+        if self._done < self._total and now - self._told < _LINE_EVERY_S:
+            return
+        self._told = now
+        rate = self._done / max(now - self._begun, 1e-9)
+        self._stream.write(f"{self._what}: {self._done}/{self._total} ({rate:.0f}/s)\n")
+        self._stream.flush()
+
+
+@contextmanager
+def watched(stream: IO[str] | None = None) -> Iterator[Progress]:
+    """Yield what suits the stream (stderr by default): a bar on a terminal, lines elsewhere."""
+    target = stream or sys.stderr
+    if not target.isatty():
+        yield Lines(target)
+        return
+    with _bar(target) as bar:
+        yield bar
+
+
+@contextmanager
+def _bar(stream: IO[str]) -> Iterator[Progress]:
+    from rich.console import Console  # noqa: PLC0415  (costs start-up time, needed on terminals only)
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    from rich.progress import Progress as Bars  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn())
+    rate = TextColumn("{task.fields[rate]}")
+    with Bars(*columns, rate, TimeRemainingColumn(), console=Console(file=stream)) as bars:
+        yield _Bar(bars)
+
+
+class _Bar:
+    def __init__(self, bars: object) -> None:
+        from rich.progress import Progress as Bars  # noqa: PLC0415
+
+        if not isinstance(bars, Bars):
+            raise TypeError(f"expected rich's Progress, found {type(bars).__name__}")
+        self._bars = bars
+        self._task = bars.add_task("", total=None, rate="", visible=False)
+
+    def stage(self, what: str, total: int) -> None:
+        self._task = self._bars.add_task(what, total=total, rate="")
+
+    def advance(self, count: int) -> None:
+        self._bars.advance(self._task, count)
+        speed = self._bars.tasks[self._task].speed
+        self._bars.update(self._task, rate=f"{speed:.0f}/s" if speed else "")

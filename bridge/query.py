@@ -1,0 +1,119 @@
+"""From what a user has in hand to a window of one Space.
+
+Knows: the forms a query may take, and which Spaces it fits. Does not know: embedding, searching.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wshard.errors import QueryError
+from wshard.types import Channel, Episode
+
+if TYPE_CHECKING:
+    from embedders.space import LaneSpec, Space
+
+Query = NDArray[Any] | Sequence[Any] | Mapping[str, Any] | Episode
+"""An observation [D], a window [T, D], a mapping {lane: array}, or an Episode."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A query as one Space takes it: window [T, D]."""
+
+    space: Space
+    window: NDArray[Any]
+
+
+def fit(query: Query, spaces: Sequence[Space]) -> Fit:
+    """Return the one Space that the query fits, and the query as its window.
+
+    An array fits a Space by its number of channels; a mapping by lane names and shapes. Raises QueryError, listing the
+    Spaces, where none or several fit.
+    """
+    fits = [Fit(space, window) for space in spaces if (window := _window(query, space)) is not None]
+    if len(fits) == 1:
+        return fits[0]
+    listed = "\n".join(f"  {describe(found.space)}" for found in fits) or "\n".join(
+        f"  {describe(space)}" for space in spaces
+    )
+    if not spaces:
+        raise QueryError("nothing is embedded that this search could look at: ingest episodes with this embedder first")
+    if not fits:
+        raise QueryError(f"the query {_told(query)} fits none of the Spaces that can be searched:\n{listed}")
+    raise QueryError(
+        f"the query {_told(query)} fits several Spaces; choose with lanes=[...], embedder=..., env_id=... or, for "
+        f"windows, window_size=...:\n{listed}"
+    )
+
+
+def cut(episode: Episode, start: int | None, stop: int | None) -> Episode:
+    """Return timesteps [start, stop) of an episode's observations and actions; raises QueryError if there are none."""
+    span = slice(start, stop)
+    length = len(range(*span.indices(episode.length)))
+    if not length:
+        raise QueryError(f"span {start}:{stop} holds no timestep of episode {episode.id!r}, which has {episode.length}")
+    lanes = (
+        {name: replace(channel, data=channel.data[span]) for name, channel in group.items()}
+        for group in (episode.observations, episode.actions)
+    )
+    observations, actions = lanes
+    return Episode(episode.id, episode.env_id, length, observations=observations, actions=actions)
+
+
+def describe(space: Space) -> str:
+    """Return one line that tells a Space from others."""
+    lanes = ", ".join(f"{lane.name}{list(lane.shape)}" for lane in space.lanes)
+    cut = "whole episodes" if space.windows.whole else f"windows of {space.windows.size} every {space.windows.stride}"
+    return f"{space.embedder} over {lanes} ({space.channels} channels), {cut}, Space {space.fingerprint[:12]}"
+
+
+def _window(query: Query, space: Space) -> NDArray[Any] | None:
+    if isinstance(query, Episode):
+        lanes = query.lanes()
+        if any(lane.name not in lanes for lane in space.lanes):
+            return None
+        return _side_by_side({lane.name: lanes[lane.name] for lane in space.lanes}, space)
+    if isinstance(query, Mapping):
+        named = {name if "/" in name else f"signal/{name}": value for name, value in query.items()}
+        if set(named) != {lane.name for lane in space.lanes}:
+            return None
+        return _side_by_side(named, space)
+    return _rows(np.asarray(query), space.channels)
+
+
+def _side_by_side(values: Mapping[str, Any], space: Space) -> NDArray[Any] | None:
+    columns = [_lane_rows(values[lane.name], lane) for lane in space.lanes]
+    known = [column for column in columns if column is not None]
+    if len(known) < len(columns) or len({len(column) for column in known}) != 1:
+        return None
+    return np.concatenate(known, axis=1, dtype=np.float64)
+
+
+def _lane_rows(value: Any, lane: LaneSpec) -> NDArray[Any] | None:
+    array = np.asarray(value.data if isinstance(value, Channel) else value)
+    if array.shape == lane.shape:
+        return array.reshape(1, lane.channels)
+    return array.reshape(len(array), lane.channels) if array.shape[1:] == lane.shape else None
+
+
+def _rows(array: NDArray[Any], channels: int) -> NDArray[Any] | None:
+    """Return an array as [T, channels]: [channels] is one observation, [T] a series of a one-channel lane."""
+    if array.ndim == 1 and channels == 1:
+        return array.reshape(-1, 1)
+    if array.ndim == 1 and len(array) == channels:
+        return array.reshape(1, -1)
+    return array if array.ndim == 2 and array.shape[1] == channels else None
+
+
+def _told(query: Query) -> str:
+    if isinstance(query, Episode):
+        return f"episode {query.id!r} with lanes {', '.join(query.lanes())}"
+    if isinstance(query, Mapping):
+        return "with lanes " + ", ".join(f"{name}{list(np.shape(value))}" for name, value in query.items())
+    return f"of shape {list(np.shape(query))}"

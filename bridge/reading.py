@@ -1,0 +1,144 @@
+"""From an episode file to what the catalog stores and what embedders take.
+
+Knows: how to read metadata, moments and lanes of one episode in one opening; runs in worker processes.
+Does not know: the catalog's tables, the index, which episodes are due.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bridge.selection import choose_lanes, is_vector
+from catalog.records import EmbeddingRow, EpisodeRecord, LaneDefinition, LaneRecord
+from embedders.statistics import Moments
+from wshard.episode_file import EpisodeFile, open_wshard
+from wshard.errors import EmbedderError, IngestError, SourceNotFoundError, WShardError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from catalog.records import EpisodeRow
+    from embedders.base import Embedder
+    from embedders.space import LaneSpec, Space
+
+_AT_ONCE = 64  # episodes whose windows are embedded in one call
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An episode that was left out, and why."""
+
+    path: str
+    error: str
+
+
+def locate(path: str | os.PathLike[str]) -> str:
+    """Return the one spelling of a path under which episodes are catalogued: absolute, POSIX, links resolved."""
+    return Path(os.path.realpath(path)).as_posix()
+
+
+def read_record(path: str, wanted: Sequence[str] | None) -> EpisodeRecord:
+    """Read what the catalog stores of the episode at `path`: metadata, lanes, moments, reward, digest.
+
+    wanted: the lanes that will be embedded (see choose_lanes); they must exist and hold finite numbers only.
+    Raises IngestError (a ValueError) or FormatError, each naming the file, SourceNotFoundError, OSError.
+    """
+    status = _status(path)
+    with open_wshard(path) as file:
+        if file.length < 1:
+            raise IngestError(f"{path}: expected at least one timestep, found an empty episode")
+        definitions = tuple(LaneDefinition(name, d.dtype.value, d.shape) for name, d in file.lanes().items())
+        chosen = {lane.name for lane in choose_lanes(definitions, wanted, path)}
+        lanes = tuple(_lane_record(file, definition, definition.name in chosen) for definition in definitions)
+        success = file.metadata.get("success")
+        return EpisodeRecord(
+            path=path,
+            key="",
+            episode_id=file.id,
+            env_id=file.env_id,
+            length=file.length,
+            total_reward=file.total_reward(),
+            success=success if isinstance(success, bool) else None,
+            digest=file.digest(),
+            size=status.st_size,
+            mtime_ns=status.st_mtime_ns,
+            metadata=dict(file.metadata),
+            lanes=lanes,
+        )
+
+
+def _status(path: str) -> os.stat_result:
+    try:
+        return Path(path).stat()
+    except FileNotFoundError:
+        raise SourceNotFoundError(f"no such file: {path}") from None
+
+
+def _lane_record(file: EpisodeFile, lane: LaneDefinition, chosen: bool) -> LaneRecord:  # noqa: FBT001  (internal)
+    record = LaneRecord(lane.name, lane.dtype, tuple(lane.shape), file.length, None)
+    if not chosen and not (is_vector(lane) and lane.name.startswith(("signal/", "action/"))):
+        return record
+    try:
+        return replace(record, moments=Moments.of(file.lane(lane.name)).to_bytes())
+    except EmbedderError as error:
+        if not chosen:
+            return record
+        raise IngestError(f"{file.where}: lane {lane.name!r} cannot be embedded: {error}") from error
+
+
+def read_lanes(file: EpisodeFile, lanes: Iterable[LaneSpec]) -> NDArray[Any]:
+    """Return the lanes side by side: [T, D], in the Space's order."""
+    columns = [file.lane(lane.name).reshape(file.length, lane.channels) for lane in lanes]
+    return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """How to embed: what worker processes are given."""
+
+    embedder: Embedder
+    space: Space
+
+
+def embed_episodes(job: Embedding, rows: Sequence[EpisodeRow]) -> tuple[list[EmbeddingRow], list[tuple[int, Failure]]]:
+    """Embed the windows of catalogued episodes; returns ledger rows, and (episode id, failure) of those left out."""
+    done: list[EmbeddingRow] = []
+    failed: list[tuple[int, Failure]] = []
+    for start in range(0, len(rows), _AT_ONCE):
+        ready: list[tuple[EpisodeRow, list[NDArray[Any]]]] = []
+        for row in rows[start : start + _AT_ONCE]:
+            try:
+                ready.append((row, _windows(job.space, row)))
+            except (WShardError, OSError) as error:
+                failed.append((row.id, Failure(row.path, told(error, row.path))))
+        vectors = job.embedder.embed([window for _, windows in ready for window in windows], job.space.statistics)
+        position = 0
+        for row, windows in ready:
+            stop = position + len(windows)
+            done.append(EmbeddingRow(row.id, row.digest, len(windows), vectors[position:stop].astype("<f4").tobytes()))
+            position = stop
+    return done, failed
+
+
+def _windows(space: Space, row: EpisodeRow) -> list[NDArray[Any]]:
+    _status(row.path)
+    with open_wshard(row.path) as file:
+        if file.digest() != row.digest:
+            raise IngestError(f"{row.path}: changed while it was being ingested: run the command again")
+        values = read_lanes(file, space.lanes)
+    if not np.isfinite(values).all():
+        raise IngestError(f"{row.path}: expected finite numbers in {', '.join(lane.name for lane in space.lanes)}")
+    return [values[start:stop] for start, stop in space.windows.spans(len(values)).tolist()]
+
+
+def told(error: Exception, path: str) -> str:
+    """Return an error's message, without the path that a report prints in front of it."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return str(text).removeprefix(f"{path}: ")

@@ -1,0 +1,184 @@
+"""Search: episodes and moments like the one in hand, under exact filters.
+
+Knows: how a query becomes a vector of the right Space, and how matches become episodes that load themselves.
+Does not know: how an index searches.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from bridge.archive import Archive, open_archive
+from bridge.index.base import Request
+from bridge.query import Fit, Query, describe, fit
+from bridge.refs import EpisodeRef, make_ref
+from catalog.filters import Where, build_where
+from embedders.registry import as_embedder, embedder_of
+from embedders.space import LaneSpec, Space
+from wshard.errors import QueryError, SpaceMismatchError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Sequence
+
+    from bridge.index.base import Match
+    from catalog.records import SpaceRow
+    from embedders.base import Embedder
+    from embedders.pooled import PooledFunction
+
+    PathLike = str | os.PathLike[str]
+    RewardRange = tuple[float | None, float | None]
+
+
+class Hits(list[EpisodeRef]):
+    """Hits, best first. exact: proven to be the best there are. milliseconds: embedding, search and catalog look-up."""
+
+    def __init__(self, refs: Iterable[EpisodeRef] = (), *, exact: bool = True, milliseconds: float = 0.0) -> None:
+        super().__init__(refs)
+        self.exact = exact
+        self.milliseconds = milliseconds
+
+
+class TrajectoryRetriever:
+    """Finds similar episodes and moments in an archive.
+
+    target, archive: as for TrajectoryIngestor; the archive must exist. embedder: needed only where the archive was
+    embedded in several ways, or by a callable; it must be the one that the archive was ingested with. lanes: search
+    only what was embedded from exactly these lanes.
+
+    Other processes may ingest meanwhile: each search sees all that was committed before it.
+    """
+
+    def __init__(
+        self,
+        target: PathLike,
+        embedder: str | Embedder | PooledFunction | None = None,
+        *,
+        lanes: Sequence[str] | None = None,
+        archive: PathLike | None = None,
+    ) -> None:
+        self._embedder = None if embedder is None else as_embedder(embedder)
+        self._lanes = None if lanes is None else {name if "/" in name else f"signal/{name}" for name in lanes}
+        self._archive: Archive = open_archive(target, archive=archive)
+        self._read: dict[str, Space] = {}  # Spaces by fingerprint: they never change, and reading one takes time
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the archive."""
+        self._archive.close()
+
+    def search_similar_episodes(
+        self,
+        query: Query,
+        top_k: int = 10,
+        env_id: str | Sequence[str] | None = None,
+        min_length: int | None = None,
+        reward_range: RewardRange | None = None,
+        *,
+        where: Where | None = None,
+    ) -> Hits:
+        """Return the top_k episodes most like the query, best first; all of them if fewer pass the filters.
+
+        query: an observation [D], a window [T, D], {lane: array} or an Episode. env_id: one or several. min_length: in
+        timesteps, inclusive. reward_range: bounds of the summed reward, inclusive, None = open; an episode without
+        rewards is in no range. where: any further filter. Raises QueryError where the query fits no Space or several,
+        EmbedderError for NaN, FilterError, SpaceMismatchError.
+        """
+        wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & (where or Where())
+        return self._search(query, Request(top_k, wanted), None)
+
+    def search_similar_timesteps(  # noqa: PLR0913  (as above)
+        self,
+        query: Query,
+        top_k: int = 10,
+        env_id: str | Sequence[str] | None = None,
+        min_length: int | None = None,
+        reward_range: RewardRange | None = None,
+        *,
+        where: Where | None = None,
+        window_size: int | None = None,
+    ) -> Hits:
+        """Return the top_k windows most like the query; each hit's span tells its timesteps.
+
+        Searches what ingest_timesteps took in; window_size chooses among several. Otherwise as search_similar_episodes.
+        """
+        wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & (where or Where())
+        return self._search(query, Request(top_k, wanted, distinct=False), window_size or 0)
+
+    def _search(self, query: Query, request: Request, window_size: int | None) -> Hits:
+        begun = time.perf_counter()
+        if request.top_k < 1:
+            raise QueryError(f"top_k: expected at least 1, found {request.top_k}")
+        fitting = fit(query, self._spaces(request.where, window_size))
+        embedder = self._embedder or embedder_of(fitting.space)
+        vector = embedder.embed([fitting.window], fitting.space.statistics)[0]
+        asked = request.top_k
+        while True:
+            answer = self._archive.index.search(fitting.space, vector, Request(asked, request.where, request.distinct))
+            refs = self._refs(answer.matches, fitting)
+            if len(refs) >= request.top_k or len(answer.matches) < asked:
+                break
+            asked *= 2  # some hits are files that are gone: their places go to the next best
+        spent = (time.perf_counter() - begun) * 1e3
+        return Hits(refs[: request.top_k], exact=answer.exact, milliseconds=spent)
+
+    def _refs(self, matches: Sequence[Match], fitting: Fit) -> list[EpisodeRef]:
+        rows = self._archive.catalog.rows({match.episode for match in matches})
+        refs = []
+        for match in matches:
+            row = rows.get(match.episode)
+            if row is None or not Path(row.path).exists():
+                continue
+            start, stop = fitting.space.windows.spans(row.length)[match.window].tolist()
+            refs.append(make_ref(row, match.score, (start, stop)))
+        return refs
+
+    def _spaces(self, where: Where, window_size: int | None) -> list[Space]:
+        """Return the Spaces that can answer: window_size None = whole episodes, 0 = any windows."""
+        held = [self._space(row) for row in self._archive.catalog.spaces("active")]
+        cut = [space for space in held if _is_cut(space, window_size)]
+        if self._lanes is not None:
+            cut = [space for space in cut if {lane.name for lane in space.lanes} == self._lanes]
+        if self._embedder is not None:
+            cut = self._of_embedder(self._embedder, cut)
+        return self._holding(cut, where) if len(cut) > 1 else cut
+
+    def _space(self, row: SpaceRow) -> Space:
+        if row.fingerprint not in self._read:
+            self._read[row.fingerprint] = Space.from_json(row.definition)
+        return self._read[row.fingerprint]
+
+    def _of_embedder(self, embedder: Embedder, spaces: Sequence[Space]) -> list[Space]:
+        asked = (embedder.name, embedder.version, dict(embedder.parameters()))
+        same = [space for space in spaces if (space.embedder, space.version, dict(space.parameters)) == asked]
+        if spaces and not same:
+            listed = "\n".join(f"  {describe(space)}" for space in spaces)
+            raise SpaceMismatchError(
+                f"the archive was not embedded by {embedder.name} version {embedder.version} {dict(asked[2])}: ingest "
+                f"it with that embedder, or search without embedder=. It holds:\n{listed}"
+            )
+        return same
+
+    def _holding(self, spaces: list[Space], where: Where) -> list[Space]:
+        """Keep the Spaces that hold episodes of the environments asked for, so that env_id tells like lanes apart."""
+        asked = Where(tuple(clause for clause in where.clauses if clause.field == "env_id"))
+        if asked == Where():
+            return spaces
+        layouts = [
+            {LaneSpec(lane.name, tuple(lane.shape)) for lane in layout.lanes}
+            for layout in self._archive.catalog.layouts(asked)
+        ]
+        return [space for space in spaces if any(set(space.lanes) <= held for held in layouts)]
+
+
+def _is_cut(space: Space, window_size: int | None) -> bool:
+    if window_size is None:
+        return space.windows.whole
+    return not space.windows.whole and window_size in (0, space.windows.size)

@@ -1,0 +1,144 @@
+"""The verbs about what an archive holds.
+
+Knows: how rows are asked for and shown. Does not know: files, vectors. Imports what it needs inside the verbs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from catalog.catalog import Catalog
+    from catalog.filters import Where
+    from catalog.records import EpisodeRow
+
+ArchiveOption = Annotated[
+    Path | None, typer.Option("--archive", "-a", help="Archive folder [default: $WSHARD_ARCHIVE or ./.wshard].")
+]
+EnvOption = Annotated[list[str] | None, typer.Option("--env", "-e", help="Environment; may be given several times.")]
+RewardOption = Annotated[str | None, typer.Option("--reward", help="Range of total reward, e.g. 0.8: or 0.8:2 or :2.")]
+MinLengthOption = Annotated[int | None, typer.Option("--min-length", help="Fewest timesteps.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def open_catalog(archive: Path | None) -> Catalog:
+    """Open the catalog of an archive folder; raises CatalogNotFoundError with the place it looked at."""
+    from catalog.catalog import Catalog
+    from catalog.location import DATABASE, archive_folder
+    from wshard.errors import CatalogNotFoundError
+
+    database = archive_folder(archive) / DATABASE
+    if not database.is_file():
+        raise CatalogNotFoundError(f"no archive at {database.parent}: expected {database}; `wshard ingest` makes one")
+    return Catalog.open(database)
+
+
+def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
+    """Read "low:high" with either side open; raises typer.BadParameter."""
+    if text is None:
+        return None
+    low, colon, high = text.partition(":")
+    try:
+        bounds = (float(low) if low else None, float(high) if high else None)
+    except ValueError:
+        bounds = (None, None)
+    if not colon or bounds == (None, None):
+        raise typer.BadParameter(f"expected LOW:HIGH with numbers, one may be left out, found {text!r}")
+    return bounds
+
+
+def ls(
+    archive: ArchiveOption = None,
+    env: EnvOption = None,
+    reward: RewardOption = None,
+    min_length: MinLengthOption = None,
+    max_length: Annotated[int | None, typer.Option("--max-length", help="Most timesteps.")] = None,
+    success: Annotated[bool | None, typer.Option("--success/--failure", help="Only these.")] = None,
+    tag: Annotated[list[str] | None, typer.Option("--tag", help="Any of these tags.")] = None,
+    sort: Annotated[str, typer.Option("--sort", help="Field to sort by; -field for falling order.")] = "episode_id",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Rows per page.")] = 50,
+    after: Annotated[str | None, typer.Option("--after", help="Go on after this cursor.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the episodes of an archive."""
+    from catalog.filters import build_where
+
+    where = build_where(
+        env_id=env or None,
+        min_length=min_length,
+        max_length=max_length,
+        reward_range=parse_range(reward),
+        success=success,
+        tag=tag or None,
+    )
+    with open_catalog(archive) as catalog:
+        page = catalog.select(where, order=sort, after=after, limit=limit)
+        total = catalog.count(where)
+        if as_json:
+            rows = [asdict(row) for row in page.rows]
+            typer.echo(json.dumps({"total": total, "next": page.next, "episodes": rows}, indent=2))
+            return
+        _table(page.rows)
+        typer.echo(f"{len(page.rows)} of {total} episodes{_summary(catalog, where)}")
+        if page.next is not None:
+            typer.echo(f"next page: --after {page.next}")
+
+
+def _summary(catalog: Catalog, where: Where) -> str:
+    environments = catalog.facets(["env_id"], where)["env_id"]
+    return f" in {len(environments)} environments" if len(environments) > 1 else ""
+
+
+def _table(rows: tuple[EpisodeRow, ...]) -> None:
+    print_table(
+        ("episode", "env", ">length", ">reward", "success", "tags", "file"),
+        [
+            (
+                row.episode_id,
+                row.env_id,
+                str(row.length),
+                number(row.total_reward),
+                {True: "yes", False: "no", None: ""}[row.success],
+                " ".join(row.tags),
+                shorten(row.path),
+            )
+            for row in rows
+        ],
+    )
+
+
+def print_table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    """Print rows under a heading; a column named ">x" is aligned right. On a pipe lines are as long as they must be."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        right = name.startswith(">")
+        table.add_column(name.removeprefix(">"), justify="right" if right else "left", overflow="fold", no_wrap=right)
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    console = Console(file=sys.stdout)
+    if not console.is_terminal:
+        console = Console(file=sys.stdout, width=10_000, soft_wrap=False)
+    console.print(table)
+
+
+def number(value: Any) -> str:
+    """Return a reward for people: four significant digits, "" for none."""
+    return "" if value is None else f"{value:.4g}"
+
+
+def shorten(path: str) -> str:
+    """Return the path as seen from the current folder where that is shorter."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return path

@@ -1,0 +1,239 @@
+"""Everything that one database product does differently from another: opening, transactions, types, errors.
+
+Knows: SQLite (the default; one file in WAL mode, which must not lie on a network file system) and what PostgreSQL needs
+instead. Does not know: the catalog's tables or what is asked of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Engine,
+    Integer,
+    Text,
+    any_,
+    create_engine,
+    event,
+    func,
+    literal,
+    make_url,
+    select,
+)
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.pool import QueuePool
+
+from catalog.records import Scalar, storable
+from wshard.errors import CatalogBusyError, CatalogError, CatalogNotFoundError, CatalogWriteError, MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+BUSY_SECONDS = 30.0
+CACHE_KIBIBYTES = 64 * 1024
+MAPPED_BYTES = 1 << 30
+
+# SQLite makes a key its row address, which is what a range of it reads fastest, only under the plain name INTEGER.
+BIG = BigInteger().with_variant(Integer(), "sqlite")
+# Code point order everywhere: SQLite's default, the collation "C" of PostgreSQL.
+TEXT = Text().with_variant(Text(collation="C"), "postgresql")
+
+_MODE = "catalog_mode"
+_SYNCHRONOUS = {"write": "NORMAL", "durable": "FULL"}
+
+_SQLITE_ERRORS: tuple[tuple[tuple[str, ...], type[CatalogError], str], ...] = (
+    (
+        ("SQLITE_BUSY", "SQLITE_LOCKED"),
+        CatalogBusyError,
+        f"another process held its write lock for {BUSY_SECONDS:.0f} s",
+    ),
+    (("SQLITE_FULL",), CatalogWriteError, "the disk is full"),
+    (("SQLITE_READONLY", "SQLITE_PERM"), CatalogWriteError, "it is read-only here"),
+    (("SQLITE_IOERR", "SQLITE_CANTOPEN"), CatalogWriteError, "reading or writing failed"),
+    (
+        ("SQLITE_CORRUPT", "SQLITE_NOTADB"),
+        CatalogError,
+        "the file is damaged or no database; ingest again to rebuild it",
+    ),
+)
+_POSTGRESQL_ERRORS: tuple[tuple[tuple[str, ...], type[CatalogError], str], ...] = (
+    (("55P03", "40001", "40P01"), CatalogBusyError, "another process held its write lock for too long"),
+    (("53100", "25006", "58030"), CatalogWriteError, "the server cannot write"),
+)
+
+
+class Database:
+    """An open database: short transactions, and errors of this project only.
+
+    Any thread may use it. A forked process must open its own: connections do not survive a fork.
+    """
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        self._engine = engine
+        self._name = name
+        self._process = os.getpid()
+        self._closed = False
+
+    @contextlib.contextmanager
+    def transaction(self, mode: str) -> Iterator[Connection]:
+        """Run one transaction; mode is read, write, or durable (on disk when it returns, even through a power loss)."""
+        if self._closed or self._process != os.getpid():
+            state = "closed" if self._closed else "of another process; open it after the fork"
+            raise CatalogError(f"expected an open catalog, but the one at {self._name} is {state}")
+        with (
+            translated(self._name),
+            self._engine.connect() as connection,
+            connection.execution_options(**{_MODE: mode}).begin(),
+        ):
+            yield connection
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._closed = True
+        self._engine.dispose()
+
+
+@contextlib.contextmanager
+def translated(name: str) -> Iterator[None]:
+    """Turn every error of the database into one of the catalog's."""
+    try:
+        yield
+    except DBAPIError as error:
+        table = _SQLITE_ERRORS if isinstance(error.orig, sqlite3.Error) else _POSTGRESQL_ERRORS
+        code = str(getattr(error.orig, "sqlite_errorname", None) or getattr(error.orig, "sqlstate", None) or "")
+        for prefixes, kind, reason in table:
+            if code.startswith(prefixes):
+                raise kind(f"cannot use the catalog at {name}: {reason} ({error.orig})") from error
+        raise CatalogError(f"cannot use the catalog at {name}: {error.orig}") from error
+
+
+def absolute_path(path: str | Path) -> Path:
+    """Return the path absolute and without "..", links kept: people know their files by the names they use."""
+    return Path(os.path.abspath(path))  # noqa: PTH100 -- Path.absolute keeps "..", resolve follows links
+
+
+def file_of(location: str | Path) -> Path | None:
+    """Return the absolute path of the SQLite file that the location names, None for a database server."""
+    if isinstance(location, Path) or "://" not in location:
+        return absolute_path(location)
+    try:
+        url = make_url(location)
+    except ArgumentError as error:
+        raise CatalogError(f"expected a path or a database URL, found {location!r}") from error
+    if url.get_backend_name() != "sqlite":
+        return None
+    if not url.database or url.database == ":memory:":
+        raise CatalogError(f"expected a catalog in a file, found the in-memory database {location!r}")
+    return absolute_path(url.database)
+
+
+def open_server(url: str) -> Database:
+    """Open the database at a URL of a server; MissingExtraError when its driver is not installed."""
+    try:
+        engine = create_engine(url)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"the catalog at {make_url(url)!r} needs a driver that is not installed: {error}"
+        ) from error
+    except NoSuchModuleError as error:
+        raise CatalogError(f"expected sqlite or postgresql, found the database {make_url(url)!r}") from error
+    return Database(engine, repr(engine.url))
+
+
+def open_file(path: Path) -> Database:
+    """Open an existing SQLite file, for reading only where it cannot be written."""
+    if not path.is_file():
+        raise CatalogNotFoundError(f"expected a catalog at {path}, found {'a folder' if path.is_dir() else 'nothing'}")
+    return _sqlite(path, query=_access(path))
+
+
+def found_file(path: Path, found: Callable[[Database], None]) -> None:
+    """Make a new SQLite file that appears complete or not at all; one that another process made meanwhile is kept."""
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        database = _sqlite(draft, query="mode=rwc")
+        try:
+            found(database)
+        finally:
+            database.close()
+        _publish(draft, path)
+    except OSError as error:
+        if isinstance(error, CatalogError):
+            raise
+        raise CatalogWriteError(f"cannot make a catalog at {path}: {error}") from error
+    finally:
+        for leftover in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm")):
+            with contextlib.suppress(OSError):
+                leftover.unlink()
+
+
+def one_of(connection: Connection, column: ColumnElement[Any], values: Collection[Scalar]) -> ColumnElement[bool]:
+    """Return `column is any of values` with a single parameter, so that no limit on their number applies."""
+    listed = [value for value in values if storable(value)]
+    if connection.dialect.name != "sqlite":
+        return column == any_(literal(listed, ARRAY(column.type)))
+    if any(isinstance(value, float) for value in listed):
+        # SQLite's own reading of decimals may be off by the last bit.
+        exact = func.json_each(json.dumps([float(value).hex() for value in listed])).table_valued("value")
+        return column.in_(select(func.float_from_hex(exact.c.value)))
+    table = func.json_each(json.dumps(listed, ensure_ascii=False)).table_valued("value")
+    return column.in_(select(table.c.value))
+
+
+def _sqlite(path: Path, *, query: str) -> Database:
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            f"{path.as_uri()}?{query}", uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        connection.create_function("float_from_hex", 1, float.fromhex, deterministic=True)
+        pragmas = ["foreign_keys=ON", f"cache_size=-{CACHE_KIBIBYTES}", f"mmap_size={MAPPED_BYTES}"]
+        if query in ("mode=rw", "mode=rwc"):
+            pragmas.append("journal_mode=WAL")
+        for pragma in pragmas:
+            connection.execute(f"PRAGMA {pragma}")
+        return connection
+
+    # Threads wait for the write lock inside SQLite, never for a connection.
+    engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool, max_overflow=-1)
+    event.listen(engine, "begin", _begin)
+    return Database(engine, str(path))
+
+
+def _begin(connection: Connection) -> None:
+    """Take SQLite's write lock at the start: a reader that turns writer could fail instead of waiting."""
+    mode = connection.get_execution_options()[_MODE]
+    if mode in _SYNCHRONOUS:
+        connection.exec_driver_sql(f"PRAGMA synchronous={_SYNCHRONOUS[mode]}")
+    connection.exec_driver_sql("BEGIN" if mode == "read" else "BEGIN IMMEDIATE")
+
+
+def _access(path: Path) -> str:
+    """Return how SQLite must open the file here.
+
+    On read-only media SQLite cannot make the shared memory of the write-ahead log, and opens the file only when told
+    that nobody changes it. A clean close leaves no log; where there is one, somebody may be writing.
+    """
+    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        return "mode=rw"
+    return "mode=ro" if Path(f"{path}-wal").exists() else "mode=ro&immutable=1"
+
+
+def _publish(draft: Path, path: Path) -> None:
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without hard links
+        if not path.exists():
+            draft.rename(path)

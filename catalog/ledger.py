@@ -1,0 +1,194 @@
+"""Spaces and the ledger of embeddings: what has been embedded, with the vectors, in the order of commits.
+
+Knows: that the caller holds the write lock where it writes, that the clock never goes back, and that a row stands for
+the data with its digest. Does not know: what vectors mean. In a tombstone digest, count and vectors are NULL.
+"""
+
+from __future__ import annotations
+
+import heapq
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, exists, func, insert, select, update
+
+from catalog.engine import one_of
+from catalog.records import Among, EmbeddingRow, LedgerEntry, SpaceRow
+from catalog.schema import archive, embedding, episode, space
+from wshard.errors import EntryNotFoundError, SpaceMismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+
+def lock(connection: Connection) -> None:
+    """Wait until no other transaction writes; SQLite has waited at its start and ignores FOR UPDATE."""
+    connection.execute(select(archive.c.clock).with_for_update())
+
+
+def read_clock(connection: Connection) -> int:
+    """Return the last issued number."""
+    return int(connection.execute(select(archive.c.clock)).scalar_one())
+
+
+def advance(connection: Connection, ticks: int = 1) -> int:
+    """Issue numbers and return the last one; they become visible with the transaction."""
+    connection.execute(update(archive).values(clock=archive.c.clock + ticks))
+    return read_clock(connection)
+
+
+def bury(connection: Connection, ids: Collection[int]) -> None:
+    """Turn the ledger rows of these episodes into tombstones with new numbers."""
+    living = select(embedding.c.seq).where(
+        one_of(connection, embedding.c.episode_row, ids), embedding.c.digest.is_not(None)
+    )
+    old = sorted(connection.execute(living).scalars())
+    if old:
+        first = advance(connection, len(old)) - len(old) + 1
+        statement = update(embedding).where(embedding.c.seq == bindparam("old"))
+        values: dict[str, Any] = {"seq": bindparam("new"), "digest": None, "count": None, "vectors": None}
+        rows = [{"old": number, "new": first + offset} for offset, number in enumerate(old)]
+        connection.execute(statement.values(values), rows)
+
+
+def load_spaces(connection: Connection, *conditions: ColumnElement[bool]) -> list[SpaceRow]:
+    """Return the spaces that meet the conditions, by id."""
+    return [SpaceRow(*row) for row in connection.execute(select(*space.c).where(*conditions).order_by(space.c.id))]
+
+
+def load_space(connection: Connection, space_id: int) -> SpaceRow:
+    """Return one space; EntryNotFoundError when there is none of that id."""
+    found = load_spaces(connection, space.c.id == space_id)
+    if not found:
+        raise EntryNotFoundError(f"expected the id of a space in the catalog, found {space_id}")
+    return found[0]
+
+
+def add_space(connection: Connection, fingerprint: str, *, family: str, definition: str) -> SpaceRow:
+    """Return the space to fill: the one of the fingerprint, or the one of its family that is being built already."""
+    known = load_spaces(connection, space.c.fingerprint == fingerprint)
+    if known and known[0].state != "retired":
+        return known[0]
+    building = load_spaces(connection, space.c.family == family, space.c.state == "building")
+    if building:
+        return building[0]
+    if known:
+        again = update(space).where(space.c.id == known[0].id).values(state="building", checked_seq=0)
+        connection.execute(again)
+    else:
+        values = {"fingerprint": fingerprint, "family": family, "definition": definition}
+        connection.execute(insert(space).values(state="building", checked_seq=0, **values))
+    return load_spaces(connection, space.c.fingerprint == fingerprint)[0]
+
+
+def activate(connection: Connection, space_id: int, *, among: Among, ignoring: Collection[int]) -> bool:
+    """Make a complete space the active one of its family, drop the others' vectors; False while episodes are pending."""
+    wanted = _usable(connection, space_id)
+    enough = len(ignoring) + 1  # one more than may be left out
+    if set(pending_ids(connection, wanted.id, among=among, after=0, limit=enough)) - set(ignoring):
+        return False
+    family = load_spaces(connection, space.c.family == wanted.family, space.c.state != "retired")
+    others = [found.id for found in family if found.id != wanted.id]
+    if others or wanted.state != "active":
+        connection.execute(delete(embedding).where(one_of(connection, embedding.c.space_id, others)))
+        connection.execute(update(space).where(one_of(connection, space.c.id, others)).values(state="retired"))
+        connection.execute(update(space).where(space.c.id == wanted.id).values(state="active"))
+        advance(connection)
+    return True
+
+
+def mark_checked(connection: Connection, space_id: int, *, seq: int) -> None:
+    """Remember that the space was checked at this clock; it never goes back."""
+    load_space(connection, space_id)
+    later = update(space).where(space.c.id == space_id, space.c.checked_seq < seq)
+    connection.execute(later.values(checked_seq=seq))
+
+
+def pending_ids(connection: Connection, space_id: int, *, among: Among, after: int, limit: int) -> list[int]:
+    """Return up to limit ids above `after` of the episodes without vectors in the space, ascending."""
+    found = []
+    for layout_id in set(among.layout_ids):  # one by one: an index then gives the ids of each in order
+        wanted = (episode.c.layout_id == layout_id, episode.c.id > after, *_one_of_ids(connection, among))
+        statement = select(episode.c.id).where(*wanted, _without_vectors(space_id))
+        found.append(connection.execute(statement.order_by(episode.c.id).limit(limit)).scalars().all())
+    return list(islice(heapq.merge(*found), limit))
+
+
+def pending_count(connection: Connection, space_id: int, *, among: Among) -> int:
+    """Return how many of the episodes have no vectors in the space."""
+    wanted = (one_of(connection, episode.c.layout_id, among.layout_ids), *_one_of_ids(connection, among))
+    statement = select(func.count()).select_from(episode).where(*wanted, _without_vectors(space_id))
+    return int(connection.execute(statement).scalar_one())
+
+
+def embedded_ids(connection: Connection, space_id: int) -> list[int]:
+    """Return the ids of the episodes that have vectors in the space, ascending."""
+    living = (embedding.c.space_id == space_id, embedding.c.count.is_not(None))
+    return sorted(connection.execute(select(embedding.c.episode_row).where(*living)).scalars())
+
+
+def _one_of_ids(connection: Connection, among: Among) -> list[ColumnElement[bool]]:
+    return [] if among.ids is None else [one_of(connection, episode.c.id, among.ids)]
+
+
+def write_embeddings(connection: Connection, space_id: int, *, rows: Sequence[EmbeddingRow]) -> list[LedgerEntry]:
+    """Write the rows whose data is still the catalogued one and return them with their numbers, in their order."""
+    _usable(connection, space_id)
+    latest = {row.episode_id: row for row in rows}
+    statement = select(episode.c.id, episode.c.digest).where(one_of(connection, episode.c.id, latest))
+    digests = {row.id: row.digest for row in connection.execute(statement)}
+    kept = [row for row in latest.values() if digests.get(row.episode_id) == row.digest]
+    if not kept:
+        return []
+    first = advance(connection, len(kept)) - len(kept) + 1
+    replaced = one_of(connection, embedding.c.episode_row, [row.episode_id for row in kept])
+    connection.execute(delete(embedding).where(embedding.c.space_id == space_id, replaced))
+    values = [
+        {
+            "seq": seq,
+            "space_id": space_id,
+            "episode_row": row.episode_id,
+            "digest": row.digest,
+            "count": row.count,
+            "vectors": row.vectors,
+        }
+        for seq, row in enumerate(kept, start=first)
+    ]
+    connection.execute(insert(embedding), values)
+    return [LedgerEntry(row.episode_id, seq, row.count, row.vectors) for seq, row in enumerate(kept, start=first)]
+
+
+def read_ledger(connection: Connection, space_id: int, *, since: int, limit: int) -> list[LedgerEntry]:
+    """Return up to limit rows numbered above `since`, ascending, tombstones included."""
+    columns = (embedding.c[name] for name in ("episode_row", "seq", "count", "vectors"))
+    statement = select(*columns).where(embedding.c.space_id == space_id, embedding.c.seq > since)
+    found = connection.execute(statement.order_by(embedding.c.seq).limit(limit))
+    return [LedgerEntry(number, seq, count or 0, vectors) for number, seq, count, vectors in found]
+
+
+def ledger_state(connection: Connection, space_id: int) -> tuple[int, int, int]:
+    """Return (episodes with vectors, vectors, last number) of the space."""
+    statement = select(func.count(embedding.c.count), func.sum(embedding.c.count), func.max(embedding.c.seq)).where(
+        embedding.c.space_id == space_id
+    )
+    rows, vectors, last = connection.execute(statement).one()
+    return int(rows), int(vectors or 0), int(last or 0)
+
+
+def _without_vectors(space_id: int) -> ColumnElement[bool]:
+    current = (
+        embedding.c.space_id == space_id,
+        embedding.c.episode_row == episode.c.id,
+        embedding.c.digest == episode.c.digest,
+    )
+    return ~exists().where(*current)
+
+
+def _usable(connection: Connection, space_id: int) -> SpaceRow:
+    """Return the space; SpaceMismatchError when it is retired, for then its vectors belong to nothing."""
+    found = load_space(connection, space_id)
+    if found.state == "retired":
+        raise SpaceMismatchError(
+            f"expected a building or active space, found space {space_id} ({found.family} {found.fingerprint}) retired"
+        )
+    return found

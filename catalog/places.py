@@ -1,0 +1,91 @@
+"""Absolute paths and where they are stored: a root row and a path relative to it.
+
+Knows: that a root inside the catalog's folder is stored relative to that folder, so that the folder can be moved as a
+whole, and that one path may lie under several roots. Does not know: episodes. `base` is the catalog's folder, None for
+a server.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, insert, select
+
+from catalog.schema import root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A place in the terms of the database."""
+
+    root_id: int
+    path: str
+
+
+@dataclass(frozen=True)
+class Roots:
+    """The roots by absolute folder; after a move of the archive two of them may name the same folder."""
+
+    base: str | None
+    folders: dict[str, list[int]] = field(default_factory=dict)
+
+    def spots(self, path: str) -> list[Spot]:
+        """Return every spot that means this absolute path, the deepest root first."""
+        return [
+            Spot(root_id, path[len(folder.rstrip("/")) + 1 :])
+            for folder in ancestors(path)
+            for root_id in self.folders.get(folder, ())
+        ]
+
+
+def load_roots(connection: Connection, *, base: str | None) -> Roots:
+    """Return all roots."""
+    roots = Roots(base)
+    for root_id, place, inside in connection.execute(
+        select(root.c.id, root.c.place, root.c.inside).order_by(root.c.id)
+    ):
+        roots.folders.setdefault(join(base, place) if inside and base else place, []).append(root_id)
+    return roots
+
+
+def add_root(connection: Connection, folder: str, *, roots: Roots) -> int:
+    """Return the id of the root at this absolute folder, made (and added to roots) when there is none."""
+    if known := roots.folders.get(folder):
+        return known[0]
+    inside = relative(folder, roots.base)
+    values = {"place": folder if inside is None else inside, "inside": inside is not None}
+    key = connection.execute(insert(root).values(values)).inserted_primary_key
+    root_id = int(key[0]) if key else 0
+    roots.folders[folder] = [root_id]
+    return root_id
+
+
+def ancestors(path: str) -> Iterator[str]:
+    """Yield the folders that contain an absolute path, the deepest first."""
+    while path != "/":
+        path = path.rpartition("/")[0] or "/"
+        yield path
+
+
+def relative(path: str, folder: str | None) -> str | None:
+    """Return the path relative to the folder, "" for the folder itself, None when it lies outside."""
+    if folder is None:
+        return None
+    if path == folder:
+        return ""
+    start = folder.rstrip("/") + "/"
+    return path[len(start) :] if path.startswith(start) else None
+
+
+def join(folder: str, path: str) -> str:
+    """Return the absolute path of a path relative to a folder."""
+    return f"{folder.rstrip('/')}/{path}" if path else folder
+
+
+def absolute(base: str | None, place: str, *, inside: bool, path: str) -> str:
+    """Return the absolute path of an episode from its root's columns and its own."""
+    return join(join(base, place) if inside and base else place, path)

@@ -1,0 +1,240 @@
+"""The plain values that go into and come out of the catalog.
+
+Knows: what an episode, a layout, a space and a ledger entry are made of, and which values no database can hold.
+Does not know: tables, SQL, files, or what the vectors and moments mean (opaque bytes).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import posixpath
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from wshard.errors import IngestError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
+Scalar: TypeAlias = str | int | float | bool
+Outcome: TypeAlias = Literal["new", "changed", "unchanged", "moved"]
+SpaceState: TypeAlias = Literal["building", "active", "retired"]
+
+INTEGER_LIMIT = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class LaneDefinition:
+    """What one lane looks like in every episode of a layout; shape is that of one timestep."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LaneRecord:
+    """One lane of one episode; count in timesteps, moments None when the lane is not summarised (images, text)."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    count: int
+    moments: bytes | None
+
+
+@dataclass(frozen=True)
+class EpisodeRecord:
+    """One episode as ingest hands it in.
+
+    path is the absolute, normalised POSIX path of the file, key is "" for files of one episode, length counts
+    timesteps, size bytes, mtime_ns nanoseconds. moved_from is the id of the catalogued episode whose file is now here.
+    A NaN reward is a missing one. Raises IngestError for a value that the catalog cannot hold.
+    """
+
+    path: str
+    key: str
+    episode_id: str
+    env_id: str
+    length: int
+    total_reward: float | None
+    success: bool | None
+    digest: str
+    size: int
+    mtime_ns: int
+    metadata: Mapping[str, JSON]
+    lanes: tuple[LaneRecord, ...]
+    moved_from: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_path(self.path)
+        for name in ("key", "episode_id", "env_id", "digest"):
+            _check_text(getattr(self, name), name=name, path=self.path)
+        for name in ("length", "size", "mtime_ns"):
+            _check_integer(getattr(self, name), name=name, path=self.path)
+        object.__setattr__(self, "total_reward", _reward(self.total_reward, path=self.path))
+        _check_success(self.success, path=self.path)
+        _check_lanes(self.lanes, path=self.path)
+        encode_metadata(self.metadata, path=self.path)
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What became of one registered record."""
+
+    id: int
+    uid: str
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is needed to decide whether a file must be read again."""
+
+    id: int
+    key: str
+    digest: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True)
+class EpisodeRow:
+    """One catalogued episode; path is absolute, ingested_at is UTC in ISO 8601, tags are sorted."""
+
+    id: int
+    uid: str
+    path: str
+    key: str
+    episode_id: str
+    env_id: str
+    length: int
+    total_reward: float | None
+    success: bool | None
+    digest: str
+    size: int
+    mtime_ns: int
+    metadata: dict[str, JSON]
+    layout_id: int
+    ingested_at: str
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A set of lanes that `episodes` catalogued episodes share; lanes are sorted by name."""
+
+    id: int
+    lanes: tuple[LaneDefinition, ...]
+    episodes: int
+
+
+@dataclass(frozen=True)
+class SpaceRow:
+    """A vector space; definition is the embedder's own text, checked_seq the clock at its last check."""
+
+    id: int
+    fingerprint: str
+    family: str
+    state: SpaceState
+    definition: str
+    checked_seq: int
+
+
+@dataclass(frozen=True)
+class Among:
+    """Which episodes a space is meant for: those of these layouts, and, unless None, of these ids only."""
+
+    layout_ids: tuple[int, ...]
+    ids: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class EmbeddingRow:
+    """All `count` vectors of one episode, made from the data with that digest."""
+
+    episode_id: int
+    digest: str
+    count: int
+    vectors: bytes
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """One committed ledger row; vectors None (and count 0) is a tombstone: whatever was there is gone."""
+
+    episode_id: int
+    seq: int
+    count: int
+    vectors: bytes | None
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some rows in order, and the cursor of the rest (None at the end)."""
+
+    rows: tuple[EpisodeRow, ...]
+    next: str | None
+
+
+def storable(value: object) -> bool:
+    """Say whether every database can hold the value: text is UTF-8 without NUL, integers fit in 64 bits."""
+    if isinstance(value, str):
+        try:
+            return b"\0" not in value.encode()
+        except UnicodeEncodeError:
+            return False
+    return not isinstance(value, int) or -INTEGER_LIMIT <= value <= INTEGER_LIMIT
+
+
+def encode_metadata(metadata: Mapping[str, JSON], *, path: str) -> str:
+    """Return the metadata of the episode at path as ASCII JSON text; IngestError when it is not JSON."""
+    try:
+        return json.dumps(dict(metadata), separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise IngestError(f"metadata must be JSON values by name; {error}, in the episode at {path}") from error
+
+
+def _check_path(path: object) -> None:
+    normal = isinstance(path, str) and path.startswith("/") and not path.startswith("//")
+    if not (normal and isinstance(path, str) and posixpath.normpath(path) == path and storable(path)):
+        raise IngestError(f"path must be an absolute, normalised POSIX path in UTF-8, found {path!r}")
+
+
+def _check_text(value: object, *, name: str, path: str) -> None:
+    if not isinstance(value, str) or not storable(value):
+        raise IngestError(f"{name} must be text in UTF-8 without NUL, found {value!r}, in the episode at {path}")
+
+
+def _check_integer(value: object, *, name: str, path: str) -> None:
+    least = -INTEGER_LIMIT if name == "mtime_ns" else 0
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < INTEGER_LIMIT:
+        raise IngestError(f"{name} must be an integer from {least}, found {value!r}, in the episode at {path}")
+
+
+def _reward(value: object, *, path: str) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise IngestError(f"total_reward must be a number or None, found {value!r}, in the episode at {path}")
+    try:
+        return None if math.isnan(value) else float(value)
+    except OverflowError as error:
+        raise IngestError(f"total_reward must fit in a float, found {value!r}, in the episode at {path}") from error
+
+
+def _check_success(value: object, *, path: str) -> None:
+    if value is not None and not isinstance(value, bool):
+        raise IngestError(f"success must be True, False or None, found {value!r}, in the episode at {path}")
+
+
+def _check_lanes(lanes: Sequence[LaneRecord], *, path: str) -> None:
+    if len({lane.name for lane in lanes}) != len(lanes):
+        raise IngestError(f"lane names must differ, found {[lane.name for lane in lanes]}, in the episode at {path}")
+    for lane in lanes:
+        _check_text(lane.name, name="a lane's name", path=path)
+        _check_text(lane.dtype, name="a lane's dtype", path=path)
+        for number in (lane.count, *lane.shape):
+            _check_integer(number, name=f"a count or axis of lane {lane.name}", path=path)

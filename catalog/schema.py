@@ -1,0 +1,128 @@
+"""The tables, as SCHEMA.md explains them.
+
+Knows: columns, keys and the indexes that the shipped queries use. Does not know: any query, or the database product.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Boolean,
+    CheckConstraint,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    MetaData,
+    Table,
+    UniqueConstraint,
+)
+
+from catalog.engine import BIG, TEXT
+
+metadata = MetaData()
+
+migration = Table(
+    "migration",
+    metadata,
+    Column("version", BIG, primary_key=True, autoincrement=False),
+    Column("name", TEXT, nullable=False),
+    Column("applied_at", TEXT, nullable=False),
+)
+
+archive = Table(
+    "archive",
+    metadata,
+    Column("archive_id", TEXT, primary_key=True),
+    Column("clock", BIG, nullable=False),
+    Column("last_episode", BIG, nullable=False),
+)
+
+root = Table(
+    "root",
+    metadata,
+    Column("id", BIG, primary_key=True),
+    Column("place", TEXT, nullable=False),
+    Column("inside", Boolean, nullable=False),
+    UniqueConstraint("inside", "place"),
+)
+
+layout = Table(
+    "layout",
+    metadata,
+    Column("id", BIG, primary_key=True),
+    Column("definition", TEXT, nullable=False, unique=True),
+)
+
+episode = Table(
+    "episode",
+    metadata,
+    Column("id", BIG, primary_key=True, autoincrement=False),
+    Column("uid", TEXT, nullable=False, unique=True),
+    Column("root_id", BIG, ForeignKey("root.id"), nullable=False),
+    Column("path", TEXT, nullable=False),
+    Column("key", TEXT, nullable=False),
+    Column("episode_id", TEXT, nullable=False),
+    Column("env_id", TEXT, nullable=False),
+    Column("length", BIG, nullable=False),
+    Column("total_reward", Double),
+    Column("success", Boolean),
+    Column("digest", TEXT, nullable=False),
+    Column("size", BIG, nullable=False),
+    Column("mtime_ns", BIG, nullable=False),
+    Column("metadata", TEXT, nullable=False),
+    Column("layout_id", BIG, ForeignKey("layout.id"), nullable=False),
+    Column("ingested_at", TEXT, nullable=False),
+    UniqueConstraint("root_id", "path", "key"),
+)
+Index("episode_env_reward_length", episode.c.env_id, episode.c.total_reward, episode.c.length)
+Index("episode_env_length", episode.c.env_id, episode.c.length)
+Index("episode_reward_env", episode.c.total_reward, episode.c.env_id)
+Index("episode_length", episode.c.length)
+Index("episode_episode_id", episode.c.episode_id)
+Index("episode_digest", episode.c.digest)
+Index("episode_layout", episode.c.layout_id, episode.c.id)
+
+lane = Table(
+    "lane",
+    metadata,
+    Column("episode_row", BIG, ForeignKey("episode.id"), primary_key=True),
+    Column("name", TEXT, primary_key=True),
+    Column("count", BIG, nullable=False),
+    Column("moments", LargeBinary),
+)
+
+tag = Table(
+    "tag",
+    metadata,
+    Column("name", TEXT, primary_key=True),
+    Column("episode_row", BIG, ForeignKey("episode.id"), primary_key=True),
+)
+Index("tag_episode", tag.c.episode_row, tag.c.name)
+
+space = Table(
+    "space",
+    metadata,
+    Column("id", BIG, primary_key=True),
+    Column("fingerprint", TEXT, nullable=False, unique=True),
+    Column("family", TEXT, nullable=False),
+    Column("state", TEXT, nullable=False),
+    Column("definition", TEXT, nullable=False),
+    Column("checked_seq", BIG, nullable=False),
+    CheckConstraint("state IN ('building', 'active', 'retired')", name="space_state"),
+)
+
+# No foreign key to episode: a tombstone outlives the episode it speaks of.
+embedding = Table(
+    "embedding",
+    metadata,
+    Column("seq", BIG, primary_key=True, autoincrement=False),
+    Column("space_id", BIG, ForeignKey("space.id"), nullable=False),
+    Column("episode_row", BIG, nullable=False),
+    Column("digest", TEXT),
+    Column("count", BIG),
+    Column("vectors", LargeBinary),
+    # One row per episode and space: the digest is there so that looking for pending episodes never touches vectors.
+    UniqueConstraint("episode_row", "space_id", "digest"),
+)
+Index("embedding_space_seq", embedding.c.space_id, embedding.c.seq, embedding.c.count, embedding.c.episode_row)

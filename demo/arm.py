@@ -1,0 +1,90 @@
+"""MetaWorld: a robot arm and its scripted policies, without pictures.
+
+Knows: how one MetaWorld episode is seeded, played and stopped.
+Does not know: which episodes are wanted, and where they go.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import metaworld
+import numpy as np
+from metaworld.policies import ENV_POLICY_MAP
+
+from demo.simulator import Step
+from wshard.streaming import ChannelDef
+from wshard.types import DType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from demo.tasks import Job
+
+_GOAL_SEED = 42
+_MAX_STEPS = 250
+_STEPS_OF_SUCCESS = 10  # the episode ends after this many successful steps, so that it also shows the goal being held
+
+
+class Arm:
+    """The simulated arm before one task, with the scripted policy of that task. A `demo.simulator.Simulator`."""
+
+    observations = (ChannelDef(name="state", dtype=DType.FLOAT32, shape=[39]),)
+    action = ChannelDef(name="ctrl", dtype=DType.FLOAT32, shape=[4])
+
+    def __init__(self, task: str) -> None:
+        benchmark = metaworld.MT1(task, seed=_GOAL_SEED)  # type: ignore[no-untyped-call]  # not annotated there
+        self._goals = benchmark.train_tasks
+        self._env: Any = benchmark.train_classes[task]()
+        self._policy_class: Any = ENV_POLICY_MAP[task]
+        self.tick_hz = 1.0 / float(self._env.dt)
+        self.facts: Mapping[str, Any] = {
+            "policy": self._policy_class.__name__,
+            "goal_seed": _GOAL_SEED,
+            "simulator": "metaworld",
+            "versions": {name: importlib.metadata.version(name) for name in ("metaworld", "mujoco")},
+        }
+
+    def run(self, job: Job, write: Callable[[Step], None]) -> Mapping[str, Any]:
+        """Play one episode; `job.episode` picks the goal, `job.seed` the action noise.
+
+        The environment never terminates: the last step is marked as truncated, because we stop.
+        """
+        policy = self._policy_class()
+        rng = np.random.default_rng(job.seed)
+        self._env.set_task(self._goals[job.episode])
+        state, _ = self._env.reset()
+        successes = 0
+        for step in range(1, _MAX_STEPS + 1):
+            wanted = _respond(policy, state) + rng.normal(0.0, job.noise, size=4)
+            # Rounded before the step, so that replaying the recorded actions gives the recorded states.
+            action = np.clip(wanted, -1.0, 1.0).astype(np.float32)
+            following, reward, _, _, info = self._env.step(action)
+            successes += int(info["success"] > 0)
+            last = successes == _STEPS_OF_SUCCESS or step == _MAX_STEPS
+            seen = {"state": state.astype(np.float32)}
+            write(Step(seen, action, reward=float(reward), done=False, truncated=last))
+            if last:
+                break
+            state = following
+        held = successes == _STEPS_OF_SUCCESS
+        stop = f"{_STEPS_OF_SUCCESS} successful steps" if held else f"limit of {_MAX_STEPS} steps"
+        return {"success": successes > 0, "stop": stop}
+
+    def close(self) -> None:
+        """Free the simulation."""
+        self._env.close()
+
+
+def _respond(policy: Any, state: NDArray[np.float64]) -> NDArray[np.float64]:
+    with warnings.catch_warnings():
+        # The policies' gains are high on purpose and rely on clipping; they warn about it at almost every step.
+        warnings.filterwarnings(
+            "ignore", r"Constant\(s\) may be too high", UserWarning, r"metaworld\.policies\.policy$"
+        )
+        response: NDArray[np.float64] = policy.get_action(state)
+    return response

@@ -1,0 +1,177 @@
+"""Record planned episodes into a folder of WShard files, in parallel and resumable.
+
+Knows: which file a job becomes, that a finished file is never recorded again, and how processes share the work.
+Does not know: what happens inside a simulator, or how progress is shown.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from demo.tasks import CLASSIC, METAWORLD, Job
+from wshard.errors import MissingExtraError
+from wshard.streaming import WShardStreamWriter
+from wshard.types import TimebaseSpec, TimebaseType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Sequence
+    from pathlib import Path
+
+    from demo.simulator import Simulator, Step
+
+# Imported on use: a missing simulator must not keep the other from recording.
+_SIMULATORS = {METAWORLD: ("demo.arm", "Arm"), CLASSIC: ("demo.classic", "Classic")}
+
+# Read by the libraries at import: no window, no greeting on stdout.
+_HEADLESS = {"SDL_VIDEODRIVER": "dummy", "MUJOCO_GL": "disabled", "PYGAME_HIDE_SUPPORT_PROMPT": "1"}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What `record_all` did: episodes recorded now, episodes that were there already, steps recorded now."""
+
+    recorded: int
+    skipped: int
+    steps: int
+
+
+def record(job: Job, folder: Path) -> Path:
+    """Record one episode below `folder` and return its file; a finished file is left as it is.
+
+    Raises MissingExtraError when the simulator is not installed, RecordingExistsError while another process records
+    the same file.
+    """
+    path = folder / job.file
+    if not _is_finished(path):
+        with closing(_open_simulator(job)) as simulator:
+            _write_episode(job, simulator, path)
+    return path
+
+
+def record_all(
+    folder: Path,
+    jobs: Sequence[Job],
+    *,
+    workers: int | None = None,
+    progress: Callable[[int, int, int], None] | None = None,
+) -> Summary:
+    """Record all jobs that have no finished file yet, in `workers` processes (default: one per core).
+
+    progress(done, total, steps) is called at the start and whenever the episodes of a task are finished: episodes
+    on disk, episodes planned, steps recorded by this call. KeyboardInterrupt passes through after the running tasks
+    have been finished (a few seconds); the next call goes on from there. Errors are those of `record`.
+    """
+    missing = [job for job in jobs if not _is_finished(folder / job.file)]
+    skipped = len(jobs) - len(missing)
+    recorded = steps = 0
+    report = progress or (lambda _done, _total, _steps: None)
+    report(skipped, len(jobs), 0)
+    with closing(_in_processes(folder, missing, workers or os.cpu_count() or 1)) as finished:
+        for lengths in finished:
+            recorded += len(lengths)
+            steps += sum(lengths)
+            report(skipped + recorded, len(jobs), steps)
+    return Summary(recorded, skipped, steps)
+
+
+def _is_finished(path: Path) -> bool:
+    # A .partial beside the file is left when a process is killed while it publishes: recording again clears it away.
+    return path.exists() and not path.with_name(path.name + ".partial").exists()
+
+
+def _in_processes(folder: Path, jobs: Sequence[Job], workers: int) -> Generator[list[int]]:
+    """Yield the episode lengths of each finished task, in the order of finishing."""
+    # Building a simulator costs as much as ten episodes, so one process takes all episodes of a task.
+    tasks = deque(list(group) for _, group in groupby(jobs, key=lambda job: (job.suite, job.task)))
+    if not tasks:
+        return
+    context = multiprocessing.get_context("spawn")
+    workers = min(workers, len(tasks))
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent) as pool:
+        running: set[Future[list[int]]] = set()
+        while tasks or running:
+            # No more than the processes can start at once: what waits in the pool's pipe cannot be taken back.
+            while tasks and len(running) < workers:
+                with _interrupts_held():
+                    running.add(pool.submit(_record_task, folder, tasks.popleft()))
+            finished, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                yield future.result()
+
+
+def _record_task(folder: Path, jobs: Sequence[Job]) -> list[int]:
+    with closing(_open_simulator(jobs[0])) as simulator:
+        return [_write_episode(job, simulator, folder / job.file) for job in jobs]
+
+
+def _write_episode(job: Job, simulator: Simulator, path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    writer = WShardStreamWriter(
+        path,
+        job.episode_id,
+        simulator.observations,
+        action_defs=[simulator.action],
+        compression="zstd",
+        overwrite=True,  # what a killed recording left is worth nothing: the seed gives the same steps again
+    )
+    known = {"task": job.task, "seed": job.seed, "action_noise": job.noise, **simulator.facts}
+
+    def write(step: Step) -> None:
+        writer.write_timestep(
+            writer.timestep_count,
+            step.observations,
+            {simulator.action.name: step.action},
+            step.reward,
+            step.done,
+            truncated=step.truncated,
+        )
+
+    with writer:
+        timebase = TimebaseSpec(type=TimebaseType.TICKS, tick_hz=simulator.tick_hz)
+        writer.begin_episode(env_id=job.task, timebase=timebase, metadata=known)
+        writer.end_episode(metadata=simulator.run(job, write))
+    return writer.timestep_count
+
+
+def _open_simulator(job: Job) -> Simulator:
+    os.environ.update(_HEADLESS)
+    module, name = _SIMULATORS[job.suite]
+    try:
+        simulator: Simulator = getattr(importlib.import_module(module), name)(job.task)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"recording {job.file} expects the extra 'demo' (pip install 'wshard[demo]'), found: {error}"
+        ) from error
+    return simulator
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Start processes that never see Ctrl-C, which a terminal sends to all of them: they inherit the blocked signal."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_with_parent() -> None:
+    """Make this worker process end when its parent is killed; a pool would let it wait for ever."""
+
+    def watch() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,40 @@
+"""Arrays in, vectors out: the flat list of public names.
+
+Knows windows of numbers, the statistics of an archive and the Spaces that vectors belong to. Does not know SQL, HTTP
+or files. Names that a module of the package bears, such as `embedders.statistics.statistics`, are imported from there.
+"""
+
+from __future__ import annotations
+
+from embedders.arc import ArcDct
+from embedders.base import Embedder, unit_rows, validate_windows
+from embedders.pooled import Mean, PooledCallable
+from embedders.registry import DEFAULT_EMBEDDER, EMBEDDERS, as_embedder, embedder_of, make_embedder
+from embedders.space import LaneSpec, Space, Statistics, WindowPlan, check_same_space
+from embedders.spectral import Dct
+from embedders.statistics import Moments, drift, merge
+from embedders.stats import Stats
+
+__all__ = [
+    "DEFAULT_EMBEDDER",
+    "EMBEDDERS",
+    "ArcDct",
+    "Dct",
+    "Embedder",
+    "LaneSpec",
+    "Mean",
+    "Moments",
+    "PooledCallable",
+    "Space",
+    "Statistics",
+    "Stats",
+    "WindowPlan",
+    "as_embedder",
+    "check_same_space",
+    "drift",
+    "embedder_of",
+    "make_embedder",
+    "merge",
+    "unit_rows",
+    "validate_windows",
+]

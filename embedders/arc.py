@@ -1,0 +1,80 @@
+"""The embedder `arcdct`: the shape of the path that a window travels, however fast it does so and wherever it stalls.
+
+Knows how resampling along the arc and the damped DCT are put together. Does not know which lanes hold positions
+beyond the rule that they come first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from embedders.base import Vectors, project
+from embedders.resample import arc_resample
+from embedders.spectral import check_resolution, dct_matrix, spectra
+from wshard.errors import EmbedderError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from embedders.finite import Rows
+    from embedders.space import JSON, Statistics
+
+
+@dataclass(frozen=True)
+class ArcDct:
+    """z-score, resample to `length` rows along the arc, DCT-II coefficient k times exp(-damping * k), unit length.
+
+    The arc is spanned by the first `position` channels, by all when None or when there are fewer; every timestep adds
+    `epsilon` to it. Vectors are laid out as those of `Dct`: dim = coefficients * channels.
+    """
+
+    name: ClassVar[str] = "arcdct"
+    version: ClassVar[int] = 1
+    uses_statistics: ClassVar[bool] = True
+    metric: ClassVar[str] = "cosine"
+
+    length: int = 64
+    coefficients: int = 8
+    damping: float = 0.15
+    epsilon: float = 1e-4
+    position: int | None = 3
+
+    def __post_init__(self) -> None:
+        check_resolution(self.length, self.coefficients)
+        object.__setattr__(self, "damping", _number(self.damping, "damping"))
+        object.__setattr__(self, "epsilon", _number(self.epsilon, "epsilon"))
+        if self.damping < 0 or self.epsilon <= 0:
+            found = f"{self.damping} and {self.epsilon}"
+            raise EmbedderError(f"damping and epsilon: expected damping >= 0 and epsilon > 0, found {found}")
+        if self.position is not None and not (type(self.position) is int and self.position >= 1):
+            raise EmbedderError(f"position: expected None or a whole number >= 1, found {self.position!r}")
+
+    def parameters(self) -> Mapping[str, JSON]:
+        """Return what the constructor takes."""
+        return asdict(self)
+
+    def dim(self, channels: int) -> int:
+        """Return coefficients * channels."""
+        return self.coefficients * channels
+
+    def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
+        """Return float32 [N, dim], one unit row per window [T_i, D]. Raises EmbedderError."""
+        return project(self, windows, statistics, self._describe)
+
+    def _describe(self, windows: list[Rows]) -> NDArray[np.float64]:
+        position = slice(self.position)
+        even = [arc_resample(rows, self.length, position=position, epsilon=self.epsilon) for rows in windows]
+        damped = np.exp(-self.damping * np.arange(self.coefficients))
+        return spectra(even, damped[:, None] * dct_matrix(self.length, self.coefficients))
+
+
+def _number(value: Any, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise EmbedderError(f"{what}: expected a finite number, found {value!r}")
+    return float(value)

@@ -1,0 +1,145 @@
+"""What an embedder is: windows [T, D] in, one unit vector per window out.
+
+Knows the protocol, the check that every window passes before any arithmetic, and the way from windows to unit rows
+that all embedders share. Does not know any particular embedder.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedders.finite import LARGEST, Rows, first_bad, is_real
+from embedders.standardise import standardise
+from wshard.errors import EmbedderError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from embedders.space import JSON, Statistics
+
+Vectors: TypeAlias = NDArray[np.float32]
+"""float32 [N, E], rows of length 1."""
+
+_AT_ONCE: Final = 32  # windows checked and z-scored in one go: few calls, and all of it stays in the processor's cache
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns windows into vectors, always the same vector for the same window, parameters and statistics."""
+
+    @property
+    def name(self) -> str:
+        """The name under which Spaces store it."""
+
+    @property
+    def version(self) -> int:
+        """Goes up whenever the same window and parameters would give another vector."""
+
+    @property
+    def uses_statistics(self) -> bool:
+        """Whether `embed` needs the archive's statistics."""
+
+    @property
+    def metric(self) -> str:
+        """How its vectors are compared: "cosine"."""
+
+    def parameters(self) -> Mapping[str, JSON]:
+        """Return the JSON values that rebuild the embedder."""
+
+    def dim(self, channels: int) -> int:
+        """Return the size of a vector of windows with `channels` channels."""
+
+    def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
+        """Return one unit row per window: float32 [N, dim], windows real [T_i, D] with T_i >= 1 and one D.
+
+        Raises EmbedderError for windows or statistics that it cannot take. No windows give [0, dim], or [0, 0] where
+        without statistics nothing tells the number of channels.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Windows that passed the check: their rows one below the other, float64 [R, D].
+
+    Window i is rows[edges[i]:edges[i + 1]].
+    """
+
+    rows: Rows
+    edges: tuple[int, ...]
+
+    def windows(self, rows: Rows) -> list[Rows]:
+        """Cut rows that stand for this batch's rows into its windows, without copying."""
+        return [rows[start:stop] for start, stop in pairwise(self.edges)]
+
+
+def validate_windows(windows: Sequence[NDArray[Any]], channels: int | None = None, *, first: int = 0) -> Batch:
+    """Check one or more windows, each real [T >= 1, D >= 1], all of one D (`channels` if given), all values finite.
+
+    Windows are numbered from `first` in messages. Raises EmbedderError with the window, and for a value with its
+    timestep and channel.
+    """
+    for number, window in enumerate(windows, first):
+        _check_shape(window, channels, f"window {number}")
+        channels = window.shape[1]
+    edges = tuple(accumulate((len(window) for window in windows), initial=0))
+    rows = np.empty((edges[-1], windows[0].shape[1]))  # rows stay together in memory, however the windows lie
+    with np.errstate(over="ignore"):  # a wider float that overflows float64 is refused below
+        np.concatenate(windows, out=rows, casting="same_kind")
+    if bad := first_bad(rows):
+        inside = bisect_right(edges, bad[0]) - 1
+        place = f"window {first + inside}, timestep {bad[0] - edges[inside]}, channel {bad[1]}"
+        raise EmbedderError(f"{place}: expected a finite number of at most {LARGEST:.3g}, found {rows[bad]}")
+    return Batch(rows, edges)
+
+
+def unit_rows(matrix: NDArray[np.float64]) -> Vectors:
+    """Return finite `matrix` [N, E] with every row scaled to length 1, as float32.
+
+    A row of zeros has no direction; it becomes the last axis. In the layouts of this package that coordinate holds
+    the least energy, so that a window of nothing is close to its like and to nothing else.
+    """
+    peaks = np.abs(matrix).max(axis=1, keepdims=True)
+    silent = peaks[:, 0] == 0.0
+    rows: NDArray[np.float64] = matrix / np.where(peaks == 0.0, 1.0, peaks)  # first, lest tiny or huge squares vanish
+    rows[silent, -1] = 1.0
+    rows /= np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+    return rows.astype(np.float32)
+
+
+def project(
+    embedder: Embedder,
+    windows: Sequence[NDArray[Any]],
+    statistics: Statistics | None,
+    describe: Callable[[list[Rows]], NDArray[np.float64]],
+) -> Vectors:
+    """Check windows, z-score them if the embedder uses statistics, describe them as [n, E], scale the rows to length 1.
+
+    `describe` gets a few float64 windows [T_i, D] at a time. The result of a window does not depend on its neighbours.
+    """
+    if embedder.uses_statistics and statistics is None:
+        raise EmbedderError(f"embedder {embedder.name!r}: expected the archive's statistics, found None")
+    channels = None if statistics is None else statistics.mean.size
+    if len(windows) == 0:
+        return np.empty((0, 0 if channels is None else embedder.dim(channels)), np.float32)
+    frozen = statistics if embedder.uses_statistics else None
+    parts = []
+    for first in range(0, len(windows), _AT_ONCE):
+        batch = validate_windows(windows[first : first + _AT_ONCE], channels, first=first)
+        channels = batch.rows.shape[1]
+        rows = batch.rows if frozen is None else standardise(batch.rows, frozen)
+        parts.append(unit_rows(describe(batch.windows(rows))))
+    return np.concatenate(parts)
+
+
+def _check_shape(window: NDArray[Any], channels: int | None, where: str) -> None:
+    if not isinstance(window, np.ndarray) or window.ndim != 2 or 0 in window.shape or not is_real(window.dtype):
+        found = f"{window.dtype} {window.shape}" if isinstance(window, np.ndarray) else type(window).__name__
+        raise EmbedderError(f"{where}: expected an array of real numbers [timesteps, channels], found {found}")
+    if channels is not None and window.shape[1] != channels:
+        raise EmbedderError(f"{where}: expected {channels} channels, found {window.shape[1]}")

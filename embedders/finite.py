@@ -1,0 +1,34 @@
+"""Numbers that can be computed with: real, finite and within the range of float32.
+
+Knows which dtypes turn into float64 without losing their meaning, and which values no vector can be made of.
+Does not know windows, lanes or episodes: callers say in their own words where a value stands.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+Rows: TypeAlias = NDArray[np.float64]
+"""float64 [timesteps, channels]."""
+
+LARGEST: Final = float(np.finfo(np.float32).max)
+"""Largest magnitude taken: vectors are float32, and sums of squares of such numbers cannot overflow float64."""
+
+
+def is_real(dtype: DTypeLike) -> bool:
+    """Say whether values of `dtype` are real numbers: booleans, integers and floats of any width are."""
+    return np.can_cast(dtype, np.float64, "same_kind")
+
+
+def first_bad(rows: Rows) -> tuple[int, int] | None:
+    """Return (row, column) of the first value of `rows` [R, D] that is NaN, infinite or above LARGEST, else None."""
+    if rows.size == 0 or (rows.max() <= LARGEST and rows.min() >= -LARGEST):
+        return None  # a NaN anywhere makes both extremes NaN, and no comparison with NaN holds
+    row, column = np.argwhere(~(np.abs(rows) <= LARGEST))[0]
+    return int(row), int(column)

@@ -1,0 +1,129 @@
+"""Embedders by name: one table, other packages' entry points, and whatever a caller passes in person.
+
+Knows where each embedder lives and imports it on use. What a stored Space names is only ever looked up in the table
+and the entry points: a database must not decide which module gets imported.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Final
+
+from embedders.base import Embedder
+from embedders.pooled import PooledCallable
+from embedders.space import check_same_space
+from wshard.errors import EmbedderError, MissingExtraError, SpaceMismatchError, UnknownEmbedderError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from embedders.pooled import PooledFunction
+    from embedders.space import JSON, Space
+
+EMBEDDERS: Final[Mapping[str, str]] = {
+    "arcdct": "embedders.arc:ArcDct",
+    "dct": "embedders.spectral:Dct",
+    "mean": "embedders.pooled:Mean",
+    "stats": "embedders.stats:Stats",
+}
+"""Name -> "module:attribute" of every embedder of this package."""
+
+ENTRY_POINT_GROUP: Final = "wshard.embedders"
+"""Where other packages announce theirs; a name of the table cannot be taken over."""
+
+DEFAULT_EMBEDDER: Final = "arcdct"
+
+
+def make_embedder(name: str, parameters: Mapping[str, JSON] | None = None) -> Embedder:
+    """Return the embedder of a known name, or of "package.module:attribute", made with `parameters`.
+
+    The attribute is an embedder class, a ready embedder, or a function of the mean over time; the latter two take no
+    parameters. Raises UnknownEmbedderError, MissingExtraError when the module cannot be imported, EmbedderError for
+    parameters that do not fit.
+    """
+    target = _target(name) or (name if ":" in name else None)
+    if target is None:
+        known = ", ".join(sorted({**_announced(), **EMBEDDERS}))
+        raise UnknownEmbedderError(f"expected an embedder of {known}, or 'package.module:attribute'; found {name!r}")
+    return _build(_load(target), name, dict(parameters or {}))
+
+
+def embedder_of(space: Space) -> Embedder:
+    """Return the embedder that made the vectors of a stored Space.
+
+    Raises UnknownEmbedderError for a name that is neither in the table nor an installed entry point, and
+    SpaceMismatchError when the embedder of that name is not the one that the Space was made with.
+    """
+    advice = "pass embedder=... with the one that made it, or embed the archive again"
+    if _target(space.embedder) is None:
+        raise UnknownEmbedderError(f"expected a Space of a known embedder, found {space.embedder!r}: {advice}")
+    try:
+        embedder = make_embedder(space.embedder, space.parameters)
+        check_same_space(space, _with_embedder(space, embedder))
+    except EmbedderError as error:
+        raise SpaceMismatchError(f"no installed embedder makes vectors of this Space: {error}: {advice}") from error
+    return embedder
+
+
+def as_embedder(value: str | Embedder | PooledFunction) -> Embedder:
+    """Return an embedder for a name, for an embedder itself, or for a function of the mean over time.
+
+    Raises EmbedderError for anything else, and what `make_embedder` raises.
+    """
+    return make_embedder(value) if isinstance(value, str) else _adopt(value, None)
+
+
+def _with_embedder(space: Space, embedder: Embedder) -> Space:
+    return replace(
+        space,
+        embedder=embedder.name,
+        version=embedder.version,
+        parameters=embedder.parameters(),
+        dim=embedder.dim(space.channels),
+        metric=embedder.metric,
+    )
+
+
+def _target(name: str) -> str | None:
+    """Return where a known name lives; asking what is installed costs milliseconds, so the table comes first."""
+    return EMBEDDERS.get(name) or _announced().get(name)
+
+
+def _announced() -> dict[str, str]:
+    return {point.name: f"{point.module}:{point.attr}" for point in entry_points(group=ENTRY_POINT_GROUP)}
+
+
+def _load(target: str) -> Any:
+    module_name, _, attribute = target.partition(":")
+    if not attribute.isidentifier() or not all(part.isidentifier() for part in module_name.split(".")):
+        raise UnknownEmbedderError(f"expected 'package.module:attribute', found {target!r}")
+    try:
+        module = import_module(module_name)
+    except ImportError as error:
+        raise MissingExtraError(f"expected to import {target!r}; install what is missing: {error}") from error
+    if not hasattr(module, attribute):
+        raise UnknownEmbedderError(f"expected an embedder {attribute!r} in module {module_name!r}, found no such name")
+    return getattr(module, attribute)
+
+
+def _build(found: Any, name: str, parameters: dict[str, JSON]) -> Embedder:
+    if not isinstance(found, type):
+        if parameters:
+            raise EmbedderError(f"embedder {name!r}: expected no parameters, it is ready made; found {parameters}")
+        return _adopt(found, name)
+    try:
+        inspect.signature(found).bind(**parameters)
+    except (TypeError, ValueError) as error:  # ValueError: a builtin class without a signature
+        raise EmbedderError(f"embedder {name!r}: expected its parameters, found {parameters}: {error}") from error
+    return _adopt(found(**parameters), name)
+
+
+def _adopt(value: Any, name: str | None) -> Embedder:
+    if isinstance(value, Embedder) and not isinstance(value, type):
+        return value
+    if callable(value) and not isinstance(value, type):
+        return PooledCallable(value, name)
+    raise EmbedderError(f"expected a name, an embedder or a function of the mean over time, found {value!r}")

@@ -1,0 +1,34 @@
+"""Z-scores with the frozen statistics of an archive: (x - mean) / std, clipped.
+
+Knows the floor for constant channels and the clip. Does not know where statistics come from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from embedders.finite import Rows
+    from embedders.space import Statistics
+
+STD_FLOOR: Final = 1e-6
+"""Channels that vary less count as constant; dividing by their rounding noise would drown all others."""
+
+CLIP: Final = 5.0
+"""Standard deviations beyond which one outlier would outweigh the rest of its window."""
+
+
+def scales(std: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what channels [D] are divided by: their standard deviation, 1 for constant ones."""
+    return np.where(std < STD_FLOOR, 1.0, std)
+
+
+def standardise(rows: Rows, statistics: Statistics) -> Rows:
+    """Return the z-scores of `rows` float64 [R, D] in standard deviations of the archive, clipped to +-CLIP."""
+    scored: Rows = rows - statistics.mean
+    scored /= scales(statistics.std)
+    return np.clip(scored, -CLIP, CLIP, out=scored)

@@ -1,0 +1,141 @@
+"""Moments of lanes that can be merged, and the archive statistics and their drift that follow from them.
+
+Knows one lane or many as numbers per channel. Does not know where moments are stored nor when statistics are frozen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from embedders.finite import first_bad, is_real
+from embedders.space import Statistics
+from embedders.standardise import scales
+from wshard.errors import EmbedderError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+_MERGED_AT_ONCE: Final = 4096  # bounds the memory of merge, however many parts come
+_ROW_BYTES: Final = 4 * 8  # of one channel in the stored form: mean, m2, low, high
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Count, mean, sum of squared deviations and range per channel, float64 [D] each, of `count` timesteps.
+
+    Without timesteps mean and m2 are 0, low is +inf and high is -inf: merging such a part changes nothing.
+    """
+
+    count: int
+    mean: NDArray[np.float64]
+    m2: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+    @staticmethod
+    def of(lane: NDArray[Any]) -> Moments:
+        """Return the moments of a lane [T, ...], T >= 0; each timestep is flattened to D channels.
+
+        Raises EmbedderError for a lane of anything but finite real numbers, naming the first bad timestep and channel.
+        """
+        if lane.ndim < 1 or not is_real(lane.dtype):
+            raise EmbedderError(f"moments of a lane: expected real numbers [T, ...], found {lane.dtype} {lane.shape}")
+        count, channels = lane.shape[0], prod(lane.shape[1:])
+        with np.errstate(over="ignore"):  # a wider float that overflows float64 is refused below
+            rows = lane.reshape(count, channels).astype(np.float64)
+        if bad := first_bad(rows):
+            found = f"{rows[bad]} at timestep {bad[0]}, channel {bad[1]}"
+            raise EmbedderError(f"moments of a lane: expected finite float32-sized numbers, found {found}")
+        if count == 0:
+            return _nothing(channels)
+        mean = rows.mean(axis=0)
+        apart = rows - mean
+        slip = apart.mean(axis=0)  # what the first mean lost to rounding; it matters for long lanes with large offsets
+        apart -= slip
+        return Moments(count, mean + slip, (apart * apart).sum(axis=0), rows.min(axis=0), rows.max(axis=0))
+
+    def to_bytes(self) -> bytes:
+        """Return mean, m2, low and high as little-endian float64 [4, D]; the count is stored beside it."""
+        return np.stack([self.mean, self.m2, self.low, self.high]).astype("<f8").tobytes()
+
+    @staticmethod
+    def from_bytes(count: int, data: bytes) -> Moments:
+        """Return the moments that `to_bytes` wrote. Raises EmbedderError when the size or the count cannot be."""
+        if count < 0 or len(data) % _ROW_BYTES:
+            found = f"{len(data)} bytes for {count} timesteps"
+            raise EmbedderError(
+                f"stored moments: expected a multiple of {_ROW_BYTES} bytes and a count >= 0, found {found}"
+            )
+        mean, m2, low, high = np.frombuffer(data, "<f8").astype(np.float64).reshape(4, -1)
+        return Moments(count, mean, m2, low, high)
+
+
+def merge(parts: Iterable[Moments]) -> Moments:
+    """Return the moments of all timesteps of all parts together, whatever their order (up to rounding).
+
+    Streams: memory does not grow with the number of parts. Raises EmbedderError for no part, or differing channels.
+    """
+    stream = iter(parts)
+    merged = next(stream, None)
+    if merged is None:
+        raise EmbedderError("moments to merge: expected one part or more, found none")
+    while batch := list(islice(stream, _MERGED_AT_ONCE)):
+        merged = _merge_batch([merged, *batch])
+    return merged
+
+
+def statistics(moments: Sequence[Moments]) -> Statistics:
+    """Return the statistics of lanes side by side: channels of the first lane first, population standard deviation.
+
+    `moments` has one entry per lane. Raises EmbedderError for no lane, no timestep or counts that differ.
+    """
+    counts = {lane.count for lane in moments}
+    if len(counts) != 1 or 0 in counts:
+        raise EmbedderError(f"statistics: expected lanes of one count of timesteps >= 1, found counts {sorted(counts)}")
+    count = counts.pop()
+    mean = np.concatenate([lane.mean for lane in moments])
+    return Statistics(count, mean, np.sqrt(np.concatenate([lane.m2 for lane in moments]) / count))
+
+
+def drift(frozen: Statistics, now: Statistics) -> float:
+    """Return how far statistics have moved, 0 = not at all: the largest over all channels of two changes.
+
+    These are |change of mean| in frozen standard deviations, and |ln(ratio of standard deviations)|. Constant channels
+    count as of standard deviation 1, as they do in embedding. Raises EmbedderError when the channels differ.
+    """
+    if frozen.mean.size != now.mean.size:
+        raise EmbedderError(f"drift: expected statistics of {frozen.mean.size} channels, found {now.mean.size}")
+    before, after = scales(frozen.std), scales(now.std)
+    shift = np.abs(now.mean - frozen.mean) / before
+    stretch = np.abs(np.log(after / before))
+    return float(np.maximum(shift, stretch).max(initial=0.0))
+
+
+def _nothing(channels: int) -> Moments:
+    zeros, infinite = np.zeros(channels), np.full(channels, np.inf)
+    return Moments(0, zeros, zeros, infinite, -infinite)
+
+
+def _merge_batch(parts: list[Moments]) -> Moments:
+    """Chan, Golub and LeVeque's formula for many parts at once."""
+    sizes = {part.mean.size for part in parts}
+    if len(sizes) != 1:
+        raise EmbedderError(f"moments to merge: expected parts of one number of channels, found {sorted(sizes)}")
+    counts = np.array([part.count for part in parts], np.float64)
+    total = sum(part.count for part in parts)
+    if total == 0:
+        return _nothing(sizes.pop())
+    means = np.stack([part.mean for part in parts])
+    origin = parts[int(counts.argmax())].mean  # near every mean: what is summed stays small beside a large offset
+    mean = origin + counts @ (means - origin) / total
+    m2 = np.stack([part.m2 for part in parts]).sum(axis=0) + counts @ (means - mean) ** 2
+    low = np.stack([part.low for part in parts]).min(axis=0)
+    high = np.stack([part.high for part in parts]).max(axis=0)
+    return Moments(total, mean, m2, low, high)

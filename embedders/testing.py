@@ -1,0 +1,163 @@
+"""The contract that every embedder keeps, as a test class to inherit from.
+
+Knows the promises of `embedders.base.Embedder` and data that breaks careless embedders. Does not know which vectors
+are good ones. A subclass whose name begins with "Test" gives `make`; any runner that calls `test_*` methods will do.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from embedders.statistics import Moments, merge, statistics
+from wshard.errors import EmbedderError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from embedders.base import Embedder, Vectors
+    from embedders.space import Statistics
+
+TOLERANCE = 1e-5
+"""What float32 arithmetic in another order may change in a coordinate of a unit vector."""
+
+
+class EmbedderContract:
+    """Tests that hold for every embedder; `channels` may be set to what the embedder takes."""
+
+    channels = 5
+
+    def make(self) -> Embedder:
+        """Return a fresh embedder; called once or more per test."""
+        raise NotImplementedError
+
+    def windows(self, lengths: Sequence[int] = (40, 7, 133, 2, 64)) -> list[NDArray[np.float32]]:
+        """Return random walks float32 [T, channels], one per length, always the same ones."""
+        rng = np.random.default_rng(7)
+        return [rng.normal(1.0, 0.3, (length, self.channels)).cumsum(axis=0).astype(np.float32) for length in lengths]
+
+    def statistics(self) -> Statistics:
+        """Return the archive statistics of `windows`."""
+        return statistics([merge(Moments.of(window) for window in self.windows())])
+
+    def embed(self, windows: Sequence[NDArray[Any]], embedder: Embedder | None = None) -> Vectors:
+        """Embed with the archive statistics of `windows`, and check what holds for every result."""
+        embedder = embedder or self.make()
+        vectors = embedder.embed(windows, self.statistics())
+        assert vectors.dtype == np.float32, f"expected float32, found {vectors.dtype}"
+        assert vectors.shape == (len(windows), embedder.dim(self.channels)), f"found shape {vectors.shape}"
+        assert np.isfinite(vectors).all(), "found NaN or infinity in a vector"
+        norms = np.linalg.norm(vectors.astype(np.float64), axis=1)
+        assert np.allclose(norms, 1.0, rtol=0, atol=TOLERANCE), f"expected unit rows, found lengths {norms}"
+        return vectors
+
+    def test_windows_of_different_lengths_give_unit_rows_of_the_promised_size(self) -> None:
+        assert len(self.embed(self.windows())) == 5
+
+    def test_different_windows_give_different_vectors(self) -> None:
+        vectors = self.embed(self.windows())
+        assert np.abs(np.diff(vectors, axis=0)).max(axis=1).min() > TOLERANCE
+
+    def test_no_windows_give_no_rows_of_the_promised_size(self) -> None:
+        assert self.embed([]).shape[0] == 0
+
+    def test_a_batch_gives_what_single_windows_give(self) -> None:
+        windows = self.windows() * 30  # more than any sensible internal batch
+        singles = np.concatenate([self.embed([window]) for window in self.windows()] * 30)
+        _assert_close(self.embed(windows), singles)
+
+    def test_the_order_of_a_batch_is_the_order_of_the_rows(self) -> None:
+        windows, order = self.windows(), [3, 0, 4, 2, 1]
+        _assert_close(self.embed([windows[i] for i in order]), self.embed(windows)[order])
+
+    def test_the_same_windows_give_the_same_bytes_from_any_instance(self) -> None:
+        embedder = self.make()
+        first = self.embed(self.windows(), embedder).tobytes()
+        assert self.embed(self.windows(), embedder).tobytes() == first
+        assert self.embed(self.windows()).tobytes() == first
+
+    def test_windows_are_only_read(self) -> None:
+        windows = self.windows()
+        for window in windows:
+            window.flags.writeable = False
+        self.embed(windows)
+        assert all((window == fresh).all() for window, fresh in zip(windows, self.windows(), strict=True))
+
+    def test_the_dtype_and_layout_of_windows_do_not_matter(self) -> None:
+        whole = [np.rint(window * 10) for window in self.windows((40, 7))]
+        expected = self.embed(whole)
+        for dtype in (np.float64, np.int16, np.int64):
+            _assert_close(self.embed([np.asfortranarray(window.astype(dtype)) for window in whole]), expected)
+
+    def test_one_timestep_gives_a_vector(self) -> None:
+        self.embed(self.windows((1, 1)))
+
+    def test_constant_windows_give_a_vector(self) -> None:
+        mean = self.statistics().mean
+        self.embed([np.zeros((9, self.channels)), np.full((3, self.channels), 4.0), np.tile(mean, (6, 1))])
+
+    def test_a_stall_gives_a_vector(self) -> None:
+        (window,) = self.windows((40,))
+        self.embed([np.concatenate([window[:20], np.repeat(window[20:21], 500, axis=0), window[20:]])])
+
+    def test_huge_and_tiny_values_give_a_vector(self) -> None:
+        (window,) = self.windows((40,))
+        largest = np.full_like(window, np.finfo(np.float32).max)
+        self.embed(
+            [window * np.float32(1e30), window * np.float32(-1e-30), largest, np.where(window > 20, 1, -1) * largest]
+        )
+
+    def test_values_that_are_not_finite_are_refused_with_their_place(self) -> None:
+        for value in (np.nan, np.inf, -np.inf):
+            windows = self.windows()
+            windows[2][11, 3 % self.channels] = value
+            self._assert_refused(windows, "window 2", "timestep 11", f"channel {3 % self.channels}")
+
+    def test_another_number_of_channels_is_refused_with_its_window(self) -> None:
+        windows: list[NDArray[np.float32]] = self.windows()
+        self._assert_refused([*windows[:3], np.zeros((4, self.channels + 1), np.float32)], "window 3", "channels")
+        self._assert_refused([np.zeros((4, self.channels + 1), np.float32)], "window 0", "channels")
+
+    def test_what_is_no_window_is_refused(self) -> None:
+        for wrong in (np.zeros(self.channels), np.zeros((0, self.channels)), np.full((2, self.channels), "1.5")):
+            self._assert_refused([wrong], "window 0")
+
+    def test_statistics_are_demanded_exactly_when_they_are_used(self) -> None:
+        embedder = self.make()
+        if embedder.uses_statistics:
+            assert "statistics" in _refusal(embedder, self.windows(), None)
+        else:
+            _assert_close(embedder.embed(self.windows(), None), self.embed(self.windows()))
+
+    def test_parameters_are_json_and_never_change(self) -> None:
+        parameters = dict(self.make().parameters())
+        assert json.loads(json.dumps(parameters, allow_nan=False)) == parameters == dict(self.make().parameters())
+
+    def test_name_version_and_metric_are_told(self) -> None:
+        embedder = self.make()
+        assert embedder.name
+        assert embedder.version >= 1
+        assert embedder.metric == "cosine"
+
+    def _assert_refused(self, windows: Sequence[NDArray[Any]], *words: str) -> None:
+        message = _refusal(self.make(), windows, self.statistics())
+        missing = [word for word in words if word not in message]
+        assert not missing, f"expected {missing} in the message, found {message!r}"
+
+
+def _refusal(embedder: Embedder, windows: Sequence[NDArray[Any]], frozen: Statistics | None) -> str:
+    try:
+        embedder.embed(windows, frozen)
+    except EmbedderError as error:
+        return str(error)
+    raise AssertionError("expected EmbedderError, found a result")
+
+
+def _assert_close(found: Vectors, expected: Vectors) -> None:
+    assert found.shape == expected.shape, f"expected shape {expected.shape}, found {found.shape}"
+    apart = np.abs(found - expected).max()
+    assert apart <= TOLERANCE, f"expected equal vectors, found them {apart} apart"

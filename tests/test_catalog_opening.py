@@ -1,0 +1,293 @@
+"""Opening: what is found at the place, old and new versions, damage, and places that cannot be written."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, text
+
+from catalog import Catalog, EmbeddingRow, engine
+from catalog.engine import Database, open_file
+from catalog.migrations import STEPS, Step, prepare
+from catalog.testing import make_record
+from wshard.errors import (
+    CatalogBusyError,
+    CatalogError,
+    CatalogNotFoundError,
+    CatalogVersionError,
+    CatalogWriteError,
+)
+
+
+def make(path: Path, *, episodes: int = 3) -> list[int]:
+    with Catalog.open(path, create=True) as catalog:
+        return [done.id for done in catalog.register([make_record(number) for number in range(episodes)])]
+
+
+@pytest.mark.parametrize("form", ["path", "text", "url"])
+def test_every_way_to_name_a_file_opens_the_same(tmp_path: Path, form: str) -> None:
+    path = tmp_path / "odd name %20 # ? é" / "catalog.db"
+    location = {"path": path, "text": str(path), "url": f"sqlite:///{path}"}[form]
+    if form == "url":
+        path = tmp_path / "plain" / "catalog.db"
+        location = f"sqlite:///{path}"
+    with Catalog.open(location, create=True) as catalog:
+        archive_id = catalog.archive_id
+    assert os.listdir(path.parent) == ["catalog.db"]
+    with Catalog.open(path) as again, Catalog.open(path, create=True) as third:
+        assert again.archive_id == third.archive_id == archive_id
+
+
+def test_two_archives_differ(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path / "a", create=True) as one, Catalog.open(tmp_path / "b", create=True) as two:
+        assert one.archive_id != two.archive_id
+
+
+def test_a_missing_catalog_is_not_made_by_looking(tmp_path: Path) -> None:
+    for place in (tmp_path / "catalog.db", tmp_path / "no folder" / "catalog.db", tmp_path):
+        with pytest.raises(CatalogNotFoundError, match="expected a catalog at"):
+            Catalog.open(place)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("location", ["sqlite://", "sqlite:///:memory:", "nonsense://x", "://", "oracle+nothing://h/d"])
+def test_a_url_that_cannot_be_a_catalog_is_refused(location: str) -> None:
+    with pytest.raises(CatalogError, match="expected"):
+        Catalog.open(location, create=True)
+
+
+def test_an_empty_file_becomes_a_catalog_only_when_asked(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.db"
+    path.touch()
+    with pytest.raises(CatalogNotFoundError, match="empty database"):
+        Catalog.open(path)
+    with Catalog.open(path, create=True) as catalog:
+        assert catalog.count() == 0
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_a_file_that_is_no_catalog_is_left_alone(tmp_path: Path, *, create: bool) -> None:
+    noise, foreign = tmp_path / "noise.db", tmp_path / "foreign.db"
+    noise.write_bytes(b"no database at all " * 1000)
+    raw = sqlite3.connect(foreign)
+    raw.execute("CREATE TABLE other (x)")
+    raw.close()
+    with pytest.raises(CatalogError, match="damaged or no database"):
+        Catalog.open(noise, create=create)
+    with pytest.raises(CatalogError, match=r"other tables: \['other'\]"):
+        Catalog.open(foreign, create=create)
+    assert noise.read_bytes() == b"no database at all " * 1000
+
+
+def test_a_damaged_catalog_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.db"
+    make(path, episodes=500)
+    data = bytearray(path.read_bytes())
+    for page in range(3, len(data) // 4096):
+        data[page * 4096 : page * 4096 + 512] = b"\xa5" * 512
+    path.write_bytes(data)
+    with pytest.raises(CatalogError, match="damaged"), Catalog.open(path) as catalog:
+        catalog.select(order="env_id")
+
+
+def test_a_newer_catalog_is_refused_with_advice(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.db"
+    make(path)
+    raw = sqlite3.connect(path)
+    raw.execute("INSERT INTO migration VALUES (99, 'from the future', 'now')")
+    raw.commit()
+    raw.close()
+    with pytest.raises(CatalogVersionError, match="found version 99.*update the software"):
+        Catalog.open(path)
+
+
+def _add_colour(connection: Connection) -> None:
+    connection.execute(text("ALTER TABLE episode ADD COLUMN colour TEXT"))
+
+
+def _fail_halfway(connection: Connection) -> None:
+    connection.execute(text("CREATE TABLE halfway (x INTEGER)"))
+    connection.execute(text("INSERT INTO nowhere VALUES (1)"))
+
+
+def _tables(path: Path) -> tuple[set[str], int]:
+    raw = sqlite3.connect(path)
+    names = {name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    (version,) = raw.execute("SELECT max(version) FROM migration").fetchone()
+    raw.close()
+    return names, version
+
+
+def _prepare(path: Path, *steps: Step, create: bool = False) -> None:
+    database = open_file(path)
+    try:
+        prepare(database, name=str(path), create=create, steps=(*STEPS, *steps))
+    finally:
+        database.close()
+
+
+def test_an_older_catalog_is_upgraded_once(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.db"
+    make(path)
+    colour = Step(2, "colour", _add_colour)
+    for _ in range(2):
+        _prepare(path, colour)
+    assert _tables(path)[1] == 2
+    raw = sqlite3.connect(path)
+    assert raw.execute("SELECT count(*), max(colour) FROM episode").fetchone() == (3, None)
+    assert [row[0] for row in raw.execute("SELECT name FROM migration ORDER BY version")] == [STEPS[0].name, "colour"]
+    raw.close()
+
+
+def test_a_failing_upgrade_leaves_the_catalog_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.db"
+    make(path)
+    before = _tables(path)
+    with pytest.raises(CatalogError, match="nowhere"):
+        _prepare(path, Step(2, "colour", _add_colour), Step(3, "halfway", _fail_halfway))
+    assert _tables(path) == before
+    with Catalog.open(path) as catalog:
+        assert catalog.count() == 3
+
+
+def test_a_new_catalog_needs_no_later_step(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.db"
+    path.touch()
+    _prepare(path, Step(2, "halfway", _fail_halfway), create=True)
+    assert _tables(path)[1] == 2
+
+
+def test_a_creation_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def fail(_: Database) -> None:
+        raise CatalogError("on purpose")
+
+    with pytest.raises(CatalogError, match="on purpose"):
+        engine.found_file(tmp_path / "catalog.db", fail)
+    (tmp_path / "file").touch()
+    with pytest.raises(CatalogWriteError, match="cannot make a catalog"):
+        Catalog.open(tmp_path / "file" / "catalog.db", create=True)
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_threads_that_create_at_once_get_one_archive(tmp_path: Path) -> None:
+    found: list[str] = []
+    barrier = threading.Barrier(4)
+
+    def create() -> None:
+        barrier.wait()
+        with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+            found.append(catalog.archive_id)
+
+    threads = [threading.Thread(target=create) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    assert len(set(found)) == 1
+    assert os.listdir(tmp_path) == ["catalog.db"]
+
+
+READ_ONLY = """
+import os, sys, tempfile
+sys.path[:0] = sys.argv[2:]
+from catalog import Catalog
+from catalog.testing import make_record
+from wshard.errors import CatalogWriteError
+folder = sys.argv[1]
+with tempfile.TemporaryDirectory() as warm, Catalog.open(f"{warm}/catalog.db", create=True) as catalog:
+    catalog.register([make_record(1)])  # modules that load late load now, while they may be read
+if os.getuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+with Catalog.open(f"{folder}/catalog.db") as catalog:
+    assert catalog.count() == 3 and len(catalog.select().rows) == 3
+    try:
+        catalog.register([make_record(9)])
+    except CatalogWriteError as error:
+        print("refused:", error)
+try:
+    Catalog.open(f"{folder}/new/catalog.db", create=True)
+except CatalogWriteError as error:
+    print("refused:", error)
+print(sorted(os.listdir(folder)))
+"""
+
+
+def test_a_catalog_in_a_read_only_folder_can_be_read() -> None:
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        make(folder / "catalog.db")
+        (folder / "catalog.db").chmod(0o444)
+        folder.chmod(0o555)
+        command = [sys.executable, "-c", READ_ONLY, place, *sys.path]
+        found = subprocess.run(command, check=False, capture_output=True, text=True)
+        folder.chmod(0o755)
+    assert found.returncode == 0, found.stderr
+    lines = found.stdout.splitlines()
+    assert "it is read-only here" in lines[0]
+    assert "cannot make a catalog" in lines[1]
+    assert lines[2] == "['catalog.db']"
+
+
+def test_a_full_disk_is_a_clean_error_and_the_catalog_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.db"
+    ids = make(path)
+    with Catalog.open(path) as catalog:
+        space = catalog.add_space("f", "family", "{}")
+        rows = [EmbeddingRow(ids[0], make_record(0).digest, 1, bytes(1 << 20))]
+        with catalog._read() as connection:
+            pages = connection.exec_driver_sql("PRAGMA max_page_count=1").scalar_one()
+        with pytest.raises(CatalogWriteError, match="the disk is full"):
+            catalog.write_embeddings(space.id, rows)
+        assert catalog.ledger_state(space.id) == (0, 0, 0)
+        with catalog._read() as connection:
+            connection.exec_driver_sql(f"PRAGMA max_page_count={pages + 10_000}")
+        assert len(catalog.write_embeddings(space.id, rows)) == 1
+
+
+def test_a_lock_held_for_too_long_is_reported(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(engine, "BUSY_SECONDS", 0.2)
+    path = tmp_path / "catalog.db"
+    make(path)
+    raw = sqlite3.connect(path, isolation_level=None)
+    raw.execute("BEGIN IMMEDIATE")
+    with Catalog.open(path) as catalog:
+        assert catalog.count() == 3
+        begin = time.monotonic()
+        with pytest.raises(CatalogBusyError, match="another process held its write lock"):
+            catalog.register([make_record(9)])
+        assert time.monotonic() - begin >= 0.15
+        raw.execute("COMMIT")
+        raw.close()
+        assert catalog.register([make_record(9)])[0].outcome == "new"
+
+
+def test_a_closed_catalog_says_so(tmp_path: Path) -> None:
+    make(tmp_path / "catalog.db")
+    with Catalog.open(tmp_path / "catalog.db") as catalog:
+        pass
+    with pytest.raises(CatalogError, match="expected an open catalog"):
+        catalog.count()
+
+
+def test_vectors_are_on_disk_when_writing_returns(tmp_path: Path) -> None:
+    ids = make(tmp_path / "catalog.db")
+    with Catalog.open(tmp_path / "catalog.db") as catalog:
+        modes = {}
+        for durable in (False, True, False):
+            with catalog._write(durable=durable) as connection:
+                modes[durable] = connection.exec_driver_sql("PRAGMA synchronous").scalar_one()
+        assert modes == {False: 1, True: 2}
+        with catalog._read() as connection:
+            assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar_one() == 1
+            assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
+        assert catalog.count() == len(ids)

@@ -1,0 +1,124 @@
+"""Pages show every episode exactly once, in order, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catalog import ORDERS, Catalog, EpisodeRow, build_where
+from catalog.testing import AWKWARD, REWARDS, make_record
+from wshard.errors import FilterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+DIRECTED = [*ORDERS, *(f"-{order}" for order in ORDERS)]
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    random = Random(3)
+    with Catalog.open(tmp_path / "catalog.db", create=True) as opened:
+        opened.register([varied(random, number) for number in range(150)])
+        yield opened
+
+
+def varied(random: Random, number: int):
+    return make_record(
+        number,
+        key=random.choice(AWKWARD),
+        episode_id=random.choice(AWKWARD),
+        env_id=random.choice(AWKWARD),
+        length=random.choice((1, 2, 3)),
+        total_reward=random.choice((None, *REWARDS)),
+        success=random.choice((None, True, False)),
+    )
+
+
+def walk(catalog: Catalog, order: str, *, limit: int, between: Callable[[], object] = lambda: None) -> list[EpisodeRow]:
+    rows: list[EpisodeRow] = []
+    page = catalog.select(order=order, limit=limit)
+    while True:
+        assert len(page.rows) <= limit
+        rows += page.rows
+        if page.next is None:
+            return rows
+        between()
+        page = catalog.select(order=order, limit=limit, after=page.next)
+
+
+@pytest.mark.parametrize("order", DIRECTED)
+@pytest.mark.parametrize("limit", [7, 50, 1000])
+def test_every_row_once_and_in_order(catalog: Catalog, order: str, limit: int) -> None:
+    name, sign = order.removeprefix("-"), order.startswith("-")
+    rows = list(catalog.rows(catalog.ids()).values())
+    present = [row for row in rows if getattr(row, name) is not None]
+    missing = [row for row in rows if getattr(row, name) is None]
+    expected = sorted(present, key=lambda row: (getattr(row, name), row.id), reverse=sign)
+    expected += sorted(missing, key=lambda row: row.id, reverse=sign)
+    assert walk(catalog, order, limit=limit) == expected
+
+
+@pytest.mark.parametrize("order", DIRECTED)
+def test_rows_that_are_there_all_along_come_once_while_others_come_and_go(catalog: Catalog, order: str) -> None:
+    random, numbers = Random(4), iter(range(1000, 2000))
+    doomed = catalog.ids()[::5]
+    stay = set(catalog.ids()) - set(doomed)
+
+    def disturb() -> None:
+        catalog.register([varied(random, next(numbers)) for _ in range(3)])
+        if doomed:
+            catalog.remove([doomed.pop(random.randrange(len(doomed)))])
+
+    seen = [row.id for row in walk(catalog, order, limit=11, between=disturb)]
+    assert len(seen) == len(set(seen))
+    assert stay <= set(seen)
+
+
+def test_a_page_that_ends_with_the_last_row_has_no_next(catalog: Catalog) -> None:
+    assert catalog.select(limit=150).next is None
+    assert catalog.select(limit=149).next is not None
+    assert catalog.select(build_where(env_id="absent")).rows == ()
+
+
+def _cursor(*values: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
+
+
+@pytest.mark.parametrize(
+    ("order", "after"),
+    [
+        ("length", "not a cursor"),
+        ("length", "é"),
+        ("length", ""),
+        ("length", _cursor("length")),
+        ("length", _cursor("env_id", "a", 1)),
+        ("length", _cursor("-length", 1, 1)),
+        ("length", _cursor("length", "a", 1)),
+        ("length", _cursor("length", [1], 1)),
+        ("length", _cursor("length", 1, "1")),
+        ("length", _cursor("length", 1, 2**64)),
+        ("total_reward", _cursor("total_reward", math.nan, 1)),
+        ("env_id", _cursor("env_id", "nul\0", 1)),
+        ("ingested_at", _cursor("ingested_at", 5, 1)),
+        ("id", _cursor("id", None, None)),
+        ("tag", None),
+        ("path", None),
+        ("length; DROP TABLE episode", None),
+        ("--length", None),
+    ],
+)
+def test_a_foreign_cursor_or_order_is_refused(catalog: Catalog, order: str, after: str | None) -> None:
+    with pytest.raises(FilterError, match=r"expected .* found"):
+        catalog.select(order=order, after=after)
+
+
+def test_a_page_holds_at_least_one_row(catalog: Catalog) -> None:
+    with pytest.raises(FilterError, match="at least 1, found 0"):
+        catalog.select(limit=0)

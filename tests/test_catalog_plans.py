@@ -1,0 +1,136 @@
+"""Every shipped query uses an index, and every statement is one that PostgreSQL understands too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import event
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from catalog import Among, Catalog, Compare, EmbeddingRow, Where, build_where, schema
+from catalog.testing import make_record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+class Watch:
+    """A catalog that reports the plans of the statements that it runs."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self.ids = [done.id for done in catalog.register([make_record(number) for number in range(50)])]
+        self.space = catalog.add_space("f", "family", "{}").id
+        self.layouts = tuple(layout.id for layout in catalog.layouts())
+        rows = [EmbeddingRow(row.id, row.digest, 1, b"v") for row in catalog.rows(self.ids[:25]).values()]
+        catalog.write_embeddings(self.space, rows)
+
+    def plans(self, call: Callable[[], object]) -> list[str]:
+        """Return the lines of the query plans of the call."""
+        seen: list[tuple[str, Any]] = []
+
+        def remember(*details: Any) -> None:
+            seen.append((details[2], details[3]))
+
+        engine = self.catalog._database._engine
+        event.listen(engine, "before_cursor_execute", remember)
+        try:
+            call()
+        finally:
+            event.remove(engine, "before_cursor_execute", remember)
+        lines: list[str] = []
+        with self.catalog._read() as connection:
+            for statement, parameters in seen:
+                if statement.startswith(("SELECT", "DELETE", "UPDATE")):
+                    one = parameters[0] if isinstance(parameters, list) else parameters
+                    lines += [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", one)]
+        assert lines
+        return lines
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> Iterator[Watch]:
+    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+        yield Watch(catalog)
+
+
+COMBINED = build_where(env_id="env-1", min_length=120, reward_range=(5.0, 90.0))
+
+CALLS: dict[str, Callable[[Watch], object]] = {
+    "env": lambda w: w.catalog.select(build_where(env_id="env-1"), order="total_reward"),
+    "envs": lambda w: w.catalog.count(build_where(env_id=["env-1", "env-2"])),
+    "reward": lambda w: w.catalog.select(build_where(reward_range=(1.0, None)), order="-total_reward"),
+    "length": lambda w: w.catalog.select(build_where(min_length=120), order="length"),
+    "longest": lambda w: w.catalog.ids(build_where(min_length=490)),
+    "combined": lambda w: w.catalog.select(COMBINED, order="total_reward"),
+    "count": lambda w: w.catalog.count(COMBINED),
+    "ids": lambda w: w.catalog.ids(COMBINED),
+    "facets": lambda w: w.catalog.facets(["env_id"], build_where(reward_range=(1.0, 5.0))),
+    "name": lambda w: w.catalog.select(Where((Compare("episode_id", "eq", "episode_000001"),))),
+    "tag": lambda w: w.catalog.ids(build_where(tag="good")),
+    "get by id": lambda w: w.catalog.get(w.ids[0]),
+    "get by uid": lambda w: w.catalog.get(w.catalog.select().rows[0].uid),
+    "rows": lambda w: w.catalog.rows(w.ids[:3]),
+    "digest": lambda w: w.catalog.by_digest([make_record(3).digest]),
+    "known": lambda w: w.catalog.known([make_record(3).path]),
+    "places": lambda w: list(w.catalog.places("/data/set")),
+    "moments": lambda w: list(w.catalog.moments(w.layouts, "signal/state")),
+    "pending": lambda w: w.catalog.pending(w.space, Among(w.layouts)),
+    "pending count": lambda w: w.catalog.pending_count(w.space, Among(w.layouts)),
+    "pending of some": lambda w: w.catalog.pending(w.space, Among(w.layouts, tuple(w.ids[20:30]))),
+    "embedded": lambda w: w.catalog.embedded(w.space),
+    "withdraw": lambda w: w.catalog.withdraw(w.ids[:3]),
+    "ledger": lambda w: list(w.catalog.ledger(w.space, since=3)),
+    "ledger state": lambda w: w.catalog.ledger_state(w.space),
+    "register": lambda w: w.catalog.register([make_record(3), make_record(4, digest="new"), make_record(60)]),
+    "write": lambda w: w.catalog.write_embeddings(w.space, [EmbeddingRow(30, make_record(29).digest, 1, b"v")]),
+    "remove": lambda w: w.catalog.remove(w.ids[:2]),
+}
+
+
+ABOUT_VECTORS = ("pending", "pending count", "pending of some", "embedded", "ledger state")
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_no_query_reads_whole_tables(watch: Watch, call: str) -> None:
+    plans = watch.plans(lambda: CALLS[call](watch))
+    scanned = [
+        line for line in plans if line.startswith("SCAN") and line.split()[1] in ("episode", "embedding", "lane", "tag")
+    ]
+    # A page in the order of an index walks the index, and stops after the page.
+    allowed = {f"SCAN episode USING INDEX {name}" for name in ("episode_episode_id", "episode_length")}
+    assert set(scanned) - (allowed if call in ("get by uid", "length") else set()) == set(), plans
+
+
+@pytest.mark.parametrize("call", [*ABOUT_VECTORS, "count", "ids", "longest"])
+def test_what_is_asked_often_is_answered_by_indexes_alone(watch: Watch, call: str) -> None:
+    searched = [line for line in watch.plans(lambda: CALLS[call](watch)) if line.startswith(("SEARCH", "SCAN"))]
+    about = "embedding" if call in ABOUT_VECTORS else "episode"
+    lines = [line for line in searched if line.split()[1] == about]
+    assert lines
+    assert all("COVERING INDEX" in line for line in lines), searched
+
+
+@pytest.mark.parametrize("order", ["length", "episode_id", "env_id", "total_reward", "-total_reward", "uid", "id"])
+def test_pages_of_the_common_orders_come_sorted_from_an_index(watch: Watch, order: str) -> None:
+    after = watch.catalog.select(order=order, limit=10).next
+    plans = watch.plans(lambda: watch.catalog.select(order=order, limit=10, after=after))
+    assert not [line for line in plans if line == "USE TEMP B-TREE FOR ORDER BY"], plans
+
+
+def test_a_scan_would_be_noticed(watch: Watch) -> None:
+    plans = watch.plans(lambda: watch.catalog.count(Where((Compare("success", "eq", True),))))
+    assert [line for line in plans if line.startswith("SCAN episode")]
+
+
+def test_the_tables_can_be_made_in_postgresql() -> None:
+    dialect = postgresql.dialect()
+    for table in schema.metadata.sorted_tables:
+        assert f"CREATE TABLE {table.name}" in str(CreateTable(table).compile(dialect=dialect))
+        for index in table.indexes:
+            assert "CREATE INDEX" in str(CreateIndex(index).compile(dialect=dialect))
+    assert 'TEXT COLLATE "C"' in str(CreateTable(schema.episode).compile(dialect=dialect))
+    assert "BIGINT" in str(CreateTable(schema.embedding).compile(dialect=dialect))

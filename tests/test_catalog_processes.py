@@ -1,0 +1,142 @@
+"""Several processes and threads on one catalog, and processes that are killed."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catalog import Among, Catalog
+from catalog.testing import make_record
+from wshard.errors import CatalogError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BATCH = 5
+
+WRITER = """
+import sys
+sys.path[:0] = sys.argv[4:]
+from catalog import Catalog, EmbeddingRow
+from catalog.testing import make_record
+path, name, batches = sys.argv[1], sys.argv[2], int(sys.argv[3])
+with Catalog.open(path) as catalog:
+    for batch in range(batches):
+        numbers = range(batch * 5, batch * 5 + 5)
+        records = [make_record(n, folder=f"/data/{name}", digest=f"{name} {n}", env_id=f"{name} {batch}") for n in numbers]
+        done = catalog.register(records)
+        space = catalog.add_space("fingerprint", "family", "{}")
+        rows = [EmbeddingRow(d.id, r.digest, 1, name.encode() * 100) for d, r in zip(done, records)]
+        entries = catalog.write_embeddings(space.id, rows)
+        assert len(entries) == 5
+        print(batch, flush=True)
+"""
+
+
+def start(path: Path, name: str, batches: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WRITER, str(path), name, str(batches), *sys.path]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_two_processes_write_at_once_and_nothing_is_lost(tmp_path: Path) -> None:
+    path, batches = tmp_path / "catalog.db", 200
+    with Catalog.open(path, create=True) as catalog:
+        space = catalog.add_space("fingerprint", "family", "{}").id
+        writers = [start(path, name, batches) for name in ("one", "two")]
+        seen, clock = [], 0
+        while any(writer.poll() is None for writer in writers):
+            entries = list(catalog.ledger(space, since=seen[-1] if seen else 0))
+            seen += [entry.seq for entry in entries]
+            assert catalog.clock() >= clock
+            clock = catalog.clock()
+            time.sleep(0.02)
+        for writer in writers:
+            _, errors = writer.communicate()
+            assert writer.returncode == 0, errors
+        seen += [entry.seq for entry in catalog.ledger(space, since=seen[-1])]
+        # A reader that follows by number misses nothing: numbers become visible in their order.
+        assert len(seen) == 2 * batches * BATCH
+        assert seen == sorted(set(seen))
+        assert catalog.count() == 2 * batches * BATCH
+        assert catalog.ledger_state(space)[0] == 2 * batches * BATCH
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_killing_a_writer_leaves_whole_batches_and_loses_no_acknowledged_one(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "catalog.db"
+    Catalog.open(path, create=True).close()
+    writer = start(path, "victim", 10_000)
+    assert writer.stdout is not None
+    assert writer.stderr is not None
+    acknowledged = int(writer.stdout.readline())
+    time.sleep(Random(seed).random() * 0.3)
+    writer.kill()
+    for line in writer.stdout:
+        acknowledged = int(line) if line.endswith("\n") else acknowledged
+    writer.stdout.close()
+    writer.stderr.close()
+    writer.wait()
+    with Catalog.open(path) as catalog:
+        batches = {value: count for value, count in catalog.facets(["env_id"])["env_id"]}
+        assert set(batches.values()) == {BATCH}
+        assert {f"victim {batch}" for batch in range(acknowledged + 1)} <= batches.keys()
+        assert len(batches) <= acknowledged + 2
+        space = catalog.spaces()[0].id
+        embedded = [entry for entry in catalog.ledger(space) if entry.vectors == b"victim" * 100]
+        assert len(embedded) % BATCH == 0
+        assert (acknowledged + 1) * BATCH <= len(embedded) <= catalog.count()
+        everything = Among(tuple(layout.id for layout in catalog.layouts()))
+        assert len(embedded) + catalog.pending_count(space, everything) == catalog.count()
+        assert len(catalog.register([make_record(1)])) == 1
+    raw = sqlite3.connect(path)
+    assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert raw.execute("PRAGMA foreign_key_check").fetchall() == []
+    raw.close()
+
+
+def test_threads_share_one_catalog(tmp_path: Path) -> None:
+    errors: list[BaseException] = []
+    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+
+        def work(name: str) -> None:
+            try:
+                for number in range(20):
+                    catalog.register([make_record(number, folder=f"/data/{name}", digest=f"{name} {number}")])
+                    assert catalog.select(order="-length", limit=5).rows
+            except BaseException as error:  # noqa: BLE001 -- shown by the assertion below
+                errors.append(error)
+
+        threads = [threading.Thread(target=work, args=(str(number),)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert errors == []
+        assert catalog.count() == 160
+
+
+def test_a_forked_process_is_told_to_open_its_own(tmp_path: Path) -> None:
+    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                catalog.count()
+                os.write(writer, b"no error")
+            except CatalogError as error:
+                os.write(writer, str(error).encode())
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        os.close(writer)
+        with os.fdopen(reader) as answer:
+            assert "of another process; open it after the fork" in answer.read()
+        assert catalog.count() == 0
