@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from sqlalchemy import Connection, delete, insert, select
@@ -60,12 +61,11 @@ class Catalog:
         Raises CatalogNotFoundError, CatalogVersionError for one of newer software, CatalogError for something else.
         """
         path = file_of(location)
-        name = str(path or location)
         if path is not None and create and not path.exists():
-            found_file(path, lambda draft: prepare(draft, name=name, create=True))
-        database = open_server(name) if path is None else open_file(path)
+            found_file(path, partial(prepare, create=True))
+        database = open_server(str(location)) if path is None else open_file(path)
         try:
-            prepare(database, name=name, create=create)
+            prepare(database, create=create)
             return Catalog(database, base=path.parent.as_posix() if path is not None else None)
         except BaseException:
             database.close()

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 BUSY_SECONDS = 30.0
 CACHE_KIBIBYTES = 64 * 1024
 MAPPED_BYTES = 1 << 30
+# 64 MiB: with the default of 4 MiB each batch of episodes would write the same index pages twice.
+LOG_PAGES = 16_384
 
 # SQLite makes a key its row address, which is what a range of it reads fastest, only under the plain name INTEGER.
 BIG = BigInteger().with_variant(Integer(), "sqlite")
@@ -75,12 +77,13 @@ _POSTGRESQL_ERRORS: tuple[tuple[tuple[str, ...], type[CatalogError], str], ...] 
 class Database:
     """An open database: short transactions, and errors of this project only.
 
-    Any thread may use it. A forked process must open its own: connections do not survive a fork.
+    name says where it is, in messages. Any thread may use it. A forked process must open its own: connections do not
+    survive a fork.
     """
 
     def __init__(self, engine: Engine, name: str) -> None:
         self._engine = engine
-        self._name = name
+        self.name = name
         self._process = os.getpid()
         self._closed = False
 
@@ -89,9 +92,9 @@ class Database:
         """Run one transaction; mode is read, write, or durable (on disk when it returns, even through a power loss)."""
         if self._closed or self._process != os.getpid():
             state = "closed" if self._closed else "of another process; open it after the fork"
-            raise CatalogError(f"expected an open catalog, but the one at {self._name} is {state}")
+            raise CatalogError(f"expected an open catalog, but the one at {self.name} is {state}")
         with (
-            translated(self._name),
+            translated(self.name),
             self._engine.connect() as connection,
             connection.execution_options(**{_MODE: mode}).begin(),
         ):
@@ -147,7 +150,7 @@ def open_server(url: str) -> Database:
         ) from error
     except NoSuchModuleError as error:
         raise CatalogError(f"expected sqlite or postgresql, found the database {make_url(url)!r}") from error
-    return Database(engine, repr(engine.url))
+    return Database(engine, engine.url.render_as_string(hide_password=True))
 
 
 def open_file(path: Path) -> Database:
@@ -199,7 +202,7 @@ def _sqlite(path: Path, *, query: str) -> Database:
         connection.create_function("float_from_hex", 1, float.fromhex, deterministic=True)
         pragmas = ["foreign_keys=ON", f"cache_size=-{CACHE_KIBIBYTES}", f"mmap_size={MAPPED_BYTES}"]
         if query in ("mode=rw", "mode=rwc"):
-            pragmas.append("journal_mode=WAL")
+            pragmas += ["journal_mode=WAL", f"wal_autocheckpoint={LOG_PAGES}"]
         for pragma in pragmas:
             connection.execute(f"PRAGMA {pragma}")
         return connection

@@ -10,7 +10,7 @@ import heapq
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Connection, bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, literal, select, update
 
 from catalog.engine import one_of
 from catalog.records import Among, EmbeddingRow, LedgerEntry, SpaceRow
@@ -82,7 +82,7 @@ def add_space(connection: Connection, fingerprint: str, *, family: str, definiti
 
 
 def activate(connection: Connection, space_id: int, *, among: Among, ignoring: Collection[int]) -> bool:
-    """Make a complete space the active one of its family, drop the others' vectors; False while episodes are pending."""
+    """Make a complete space its family's active one and drop the others' vectors; False while episodes are pending."""
     wanted = _usable(connection, space_id)
     enough = len(ignoring) + 1  # one more than may be left out
     if set(pending_ids(connection, wanted.id, among=among, after=0, limit=enough)) - set(ignoring):
@@ -176,12 +176,13 @@ def ledger_state(connection: Connection, space_id: int) -> tuple[int, int, int]:
 
 
 def _without_vectors(space_id: int) -> ColumnElement[bool]:
-    current = (
+    # Comparing digests is not needed, for a changed episode's rows are buried, and would read every episode's row.
+    living = (
         embedding.c.space_id == space_id,
         embedding.c.episode_row == episode.c.id,
-        embedding.c.digest == episode.c.digest,
+        embedding.c.digest.is_not(None),
     )
-    return ~exists().where(*current)
+    return ~select(literal(1)).where(*living).correlate(episode).exists()
 
 
 def _usable(connection: Connection, space_id: int) -> SpaceRow:

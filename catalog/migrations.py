@@ -37,26 +37,26 @@ def _begin_with_current_tables(connection: Connection) -> None:
 STEPS: tuple[Step, ...] = (Step(1, "first tables", _begin_with_current_tables),)
 
 
-def prepare(database: Database, *, name: str, create: bool, steps: Sequence[Step] = STEPS) -> None:
+def prepare(database: Database, *, create: bool, steps: Sequence[Step] = STEPS) -> None:
     """Bring the database to the last step, or create a catalog in an empty one.
 
     Raises CatalogNotFoundError for an empty database without create, CatalogError for one that holds something else,
     CatalogVersionError for a catalog of newer software. A failing step leaves the database as it was.
     """
     with database.transaction("read") as connection:
-        found = _version(connection, name=name)
+        found = _version(connection, name=database.name)
     if found == 0 and not create:
-        raise CatalogNotFoundError(f"expected a catalog at {name}, found an empty database")
+        raise CatalogNotFoundError(f"expected a catalog at {database.name}, found an empty database")
     if found == steps[-1].version:
         return
     if found > steps[-1].version:
         raise CatalogVersionError(
-            f"expected a catalog of version {steps[-1].version} or older at {name}, found version {found}: "
+            f"expected a catalog of version {steps[-1].version} or older at {database.name}, found version {found}: "
             "a newer version of this software wrote it; update the software, or ingest into a new catalog"
         )
     with database.transaction("write") as connection:
         # Another process may have upgraded between the two transactions.
-        _upgrade(connection, _version(connection, name=name), steps=steps)
+        _upgrade(connection, _version(connection, name=database.name), steps=steps)
 
 
 def _version(connection: Connection, *, name: str) -> int:

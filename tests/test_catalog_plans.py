@@ -109,7 +109,7 @@ def test_no_query_reads_whole_tables(watch: Watch, call: str) -> None:
 def test_what_is_asked_often_is_answered_by_indexes_alone(watch: Watch, call: str) -> None:
     searched = [line for line in watch.plans(lambda: CALLS[call](watch)) if line.startswith(("SEARCH", "SCAN"))]
     about = "embedding" if call in ABOUT_VECTORS else "episode"
-    lines = [line for line in searched if line.split()[1] == about]
+    lines = [line for line in searched if line.split()[1] == about or "episode_layout" in line]
     assert lines
     assert all("COVERING INDEX" in line for line in lines), searched
 

@@ -31,7 +31,8 @@ path, name, batches = sys.argv[1], sys.argv[2], int(sys.argv[3])
 with Catalog.open(path) as catalog:
     for batch in range(batches):
         numbers = range(batch * 5, batch * 5 + 5)
-        records = [make_record(n, folder=f"/data/{name}", digest=f"{name} {n}", env_id=f"{name} {batch}") for n in numbers]
+        changes = {"folder": f"/data/{name}", "env_id": f"{name} {batch}"}
+        records = [make_record(n, digest=f"{name} {n}", **changes) for n in numbers]
         done = catalog.register(records)
         space = catalog.add_space("fingerprint", "family", "{}")
         rows = [EmbeddingRow(d.id, r.digest, 1, name.encode() * 100) for d, r in zip(done, records)]
@@ -85,7 +86,7 @@ def test_killing_a_writer_leaves_whole_batches_and_loses_no_acknowledged_one(tmp
     writer.stderr.close()
     writer.wait()
     with Catalog.open(path) as catalog:
-        batches = {value: count for value, count in catalog.facets(["env_id"])["env_id"]}
+        batches = dict(catalog.facets(["env_id"])["env_id"])
         assert set(batches.values()) == {BATCH}
         assert {f"victim {batch}" for batch in range(acknowledged + 1)} <= batches.keys()
         assert len(batches) <= acknowledged + 2

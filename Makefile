@@ -1,0 +1,53 @@
+# Two commands do everything on a fresh machine with Python 3.11+, pip and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q install -c constraints.txt
+SOURCES := wshard embedders catalog bridge demo tests benchmarks golden
+
+.PHONY: help install demo test bench clean
+help:
+	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 2 minutes the first time)"
+	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (about 6 minutes the first time)"
+	@echo "make install  only create .venv with everything in it                 (about 1 minute)"
+	@echo "make bench    measure speed on this machine                           (about 2 minutes)"
+	@echo "make clean    remove .venv, caches and the demo archive"
+
+$(VENV)/.created:
+	@echo "== creating $(VENV) (a few seconds)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, found " + sys.version)'
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.created pyproject.toml constraints.txt
+	@echo "== installing wshard with what the demo needs (about half a minute)"
+	@$(PIP) -e '.[demo]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.demo
+	@echo "== installing what the tests need (about 20 seconds)"
+	@$(PIP) -e '.[demo,dev]'
+	@touch $@
+
+install: $(VENV)/.dev
+	@echo "installed: $(BIN)/wshard --help"
+
+demo: $(VENV)/.demo
+	@echo "== demo (about half a minute; a second run takes seconds)"
+	@$(BIN)/python -m demo
+
+test: $(VENV)/.dev
+	@echo "== ruff (seconds)" && $(BIN)/ruff check -q . && $(BIN)/ruff format --check -q .
+	@echo "== mypy --strict (half a minute)" && $(BIN)/mypy
+	@echo "== rooms and arrows (seconds)" && $(BIN)/lint-imports --no-cache | tail -n 12
+	@echo "== tests, docs and README (about 5 minutes on 2 cores)"
+	@$(BIN)/pytest -W error -n 2 --dist worksteal
+
+bench: $(VENV)/.dev
+	@echo "== benchmarks (about 2 minutes)"
+	@for script in benchmarks/*.py; do echo "-- $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:
+	@echo "== removing $(VENV), caches and demo-archive"
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache demo-archive
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,39 @@
+"""Run the demo: `python -m demo` (or `make demo`)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+
+from demo.tasks import plan
+from demo.tour import run
+from wshard.errors import WShardError
+
+
+def main() -> int:
+    """Parse the options, run the tour, and turn errors and Ctrl-C into one line."""
+    parser = argparse.ArgumentParser(prog="python -m demo", description="The main job end to end, on real episodes.")
+    parser.add_argument("--folder", type=Path, default=Path("demo-archive"), help="where everything goes")
+    parser.add_argument("--tasks", type=int, default=20, help="MetaWorld tasks, 1 to 20")
+    parser.add_argument("--episodes", type=int, default=10, help="episodes per MetaWorld task, at least 2")
+    parser.add_argument("--camera-episodes", type=int, default=6, help="episodes per camera environment, at least 1")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="recording processes")
+    options = parser.parse_args()
+    if options.tasks < 1 or options.episodes < 2 or options.camera_episodes < 1:
+        parser.error("expected at least 1 task, 2 episodes and 1 camera episode")
+    try:
+        run(options.folder, plan(options.tasks, options.episodes, options.camera_episodes), options.workers)
+    except KeyboardInterrupt:
+        sys.stderr.write("\ninterrupted: what is finished stays; run the same command again to go on\n")
+        return 128 + signal.SIGINT
+    except (WShardError, OSError) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

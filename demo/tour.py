@@ -1,0 +1,185 @@
+"""The main job from end to end, on real episodes: record, catalog, embed, index, search, load.
+
+Knows: the order of the steps and what each one prints. Everything it does, a user can do with the same calls.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bridge import TrajectoryIngestor, TrajectoryRetriever
+from bridge.archive import open_archive
+from bridge.cli import print_hits
+from bridge.evaluate import leave_one_out
+from bridge.progress import watched
+from catalog.cli import print_table
+from catalog.filters import build_where
+from demo.disturb import pause, warp
+from demo.picture import draw
+from demo.record import record, record_all
+from demo.tasks import METAWORLD, Job
+from embedders.arc import ArcDct
+from embedders.pooled import Mean
+from embedders.statistics import Moments, merge, statistics
+from wshard.episode_file import load_wshard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bridge.refs import EpisodeRef
+    from embedders.base import Embedder
+    from wshard.types import Array
+
+
+def run(folder: Path, jobs: Sequence[Job], workers: int) -> None:
+    """Run all steps in `folder`: episodes/ holds the recordings, the rest is the archive. Resumable at any point."""
+    begun = time.perf_counter()
+    episodes = folder / "episodes"
+    _record(episodes, jobs, workers)
+    _ingest(folder, episodes)
+    _overview(folder)
+    best = _search(folder, episodes, jobs)
+    _load(best, jobs)
+    _evaluate(folder)
+    _next_steps(folder, episodes / jobs[0].file)
+    say(f"\nDone in {time.perf_counter() - begun:.0f} s.")
+
+
+def say(text: str) -> None:
+    """Print, at once, also into a pipe."""
+    print(text, flush=True)  # noqa: T201  (the demo speaks to a person)
+
+
+@contextmanager
+def _step(title: str) -> Iterator[None]:
+    say(f"\n== {title}")
+    begun = time.perf_counter()
+    yield
+    say(f"   ({time.perf_counter() - begun:.1f} s)")
+
+
+def _record(episodes: Path, jobs: Sequence[Job], workers: int) -> None:
+    arms = sum(job.suite == METAWORLD for job in jobs)
+    title = f"Record {len(jobs)} episodes: {arms} of MetaWorld arm tasks, {len(jobs) - arms} with camera frames"
+    with _step(f"{title} -> {episodes}"), watched() as progress:
+        progress.stage("recording", len(jobs))
+        done = 0
+
+        def advance(now: int, _total: int, _steps: int) -> None:
+            nonlocal done
+            progress.advance(now - done)
+            done = now
+
+        summary = record_all(episodes, jobs, workers=workers, progress=advance)
+    say(f"   {summary.recorded} recorded ({summary.steps} timesteps), {summary.skipped} were there already")
+
+
+def _ingest(folder: Path, episodes: Path) -> None:
+    with (
+        _step(f"Catalog, embed and index them -> {folder}"),
+        TrajectoryIngestor(folder) as ingestor,
+        watched() as progress,
+    ):
+        report = ingestor.ingest(episodes, progress=progress)
+    say(f"   {report.new} new, {report.unchanged} unchanged, {report.embedded} embedded, {len(report.failed)} left out")
+
+
+def _overview(folder: Path) -> None:
+    say("\n== What is in the archive (`wshard ls`)")
+    with open_archive(folder) as archive:
+        environments = archive.catalog.facets(["env_id"])["env_id"]
+        rows = []
+        for env, count in environments:
+            page = archive.catalog.select(build_where(env_id=str(env)), limit=count).rows
+            rewards = [row.total_reward for row in page if row.total_reward is not None]
+            succeeded = [row.success for row in page if row.success is not None]
+            share = f"{np.mean(succeeded):.0%}" if succeeded else ""
+            lengths = f"{min(row.length for row in page)}-{max(row.length for row in page)}"
+            rows.append((str(env), str(count), lengths, f"{np.mean(rewards):.4g}", share))
+    print_table(("env", ">episodes", ">timesteps", ">mean reward", ">success"), rows)
+
+
+def _search(folder: Path, episodes: Path, jobs: Sequence[Job]) -> EpisodeRef:
+    """Search three times and draw the first answer; returns the best hit that is not the query itself."""
+    arm = [job for job in jobs if job.suite == METAWORLD]
+    chosen = next((job for job in arm if job.task == "drawer-open-v3"), arm[0])
+    query = load_wshard(episodes / chosen.file)
+    camera = next(job for job in jobs if job.suite != METAWORLD)
+    with TrajectoryRetriever(folder) as retriever:
+        say(f"\n== Search: episodes like {chosen.episode_id}, anywhere")
+        hits = retriever.search_similar_episodes(query, top_k=8)
+        print_hits(hits)
+        say(f"\n== The same among successful-looking ones only: env {chosen.task}, length >= 50, reward >= 0.8")
+        print_hits(
+            retriever.search_similar_episodes(
+                query, top_k=5, env_id=chosen.task, min_length=50, reward_range=(0.8, 1e9)
+            )
+        )
+        say(f"\n== Search with an array [T, D] from another environment: {camera.episode_id}")
+        states = load_wshard(episodes / camera.file, channels=["state"]).observations["state"].data
+        print_hits(retriever.search_similar_episodes(states, top_k=5))
+    picture = folder / "demo.png"
+    with _step(f"Picture of the query over its best hits -> {picture}"):
+        draw(picture, hits[0], hits[1:6])
+    return hits[1]
+
+
+def _load(best: EpisodeRef, jobs: Sequence[Job]) -> None:
+    with _step(f"Load the best hit straight from its file: {best.episode_id}"):
+        episode = best.load(channels=["state", "ctrl"])
+        state, rewards = episode.observations["state"].data, episode.rewards
+        job = next(job for job in jobs if job.episode_id == best.episode_id)
+        with tempfile.TemporaryDirectory() as scratch:
+            again = load_wshard(record(job, Path(scratch)))
+        same = np.array_equal(state, again.observations["state"].data) and np.array_equal(rewards, again.rewards)
+        if not same:
+            raise SystemExit(f"{best.file_path}: differs from a fresh run of its simulator with its seed")
+        say(f"   state {state.dtype}{list(state.shape)}, checksums verified; a fresh simulation with its seed gives")
+        say(f"   the same {state.size} state values and {len(again.rewards)} rewards, bit for bit")
+
+
+def _evaluate(folder: Path) -> None:
+    say("\n== How good is it? Leave one out over the MetaWorld episodes: do the most similar others share the task?")
+    with open_archive(folder) as archive:
+        rows = archive.catalog.select(limit=10_000).rows
+    arm = [row for row in rows if "goal_seed" in row.metadata]
+    episodes = [load_wshard(row.path, channels=["state", "ctrl"]) for row in arm]
+    labels = [row.env_id for row in arm]
+    states = [episode.observations["state"].data for episode in episodes]
+    moves = [
+        np.hstack([episode.observations["state"].data[:, :4], episode.actions["ctrl"].data]) for episode in episodes
+    ]
+    table = [
+        row for lanes in (("whole state", states), ("hand and action", moves)) for row in _compared(*lanes, labels)
+    ]
+    print_table(("lanes", "embedding", ">P@1", ">mAP", ">mAP, other speed", ">mAP, 40 % pause"), table)
+    say("   The whole state gives the task away by its objects' places; hand and action is the behaviour alone.")
+
+
+def _compared(lanes: str, windows: list[Array], labels: list[str]) -> Iterator[tuple[str, ...]]:
+    """Yield a row for the default embedder and one for the mean over time, on the same windows [T, D]."""
+    frozen = statistics([merge(map(Moments.of, windows))])
+    disturbed = [[change(window, seed) for seed, window in enumerate(windows)] for change in (warp, pause)]
+    embedders: tuple[tuple[str, Embedder], ...] = (("arcdct (default)", ArcDct()), ("mean (baseline)", Mean()))
+    for name, embedder in embedders:
+        vectors = embedder.embed(windows, frozen)
+        clean = leave_one_out(vectors, labels)
+        others = [leave_one_out(vectors, labels, queries=embedder.embed(queries, frozen)) for queries in disturbed]
+        precision = (clean.mean_average_precision, *(scores.mean_average_precision for scores in others))
+        yield lanes, name, f"{clean.precision_at_1:.3f}", *(f"{value:.3f}" for value in precision)
+
+
+def _next_steps(folder: Path, example: Path) -> None:
+    wshard = ".venv/bin/wshard"
+    say("\n== Try next")
+    say(f"   export WSHARD_ARCHIVE={folder}")
+    say(f"   {wshard} ls --sort -reward --limit 10")
+    say(f"   {wshard} search {example} --env reach-v3 --env push-v3 --top 5")
+    say(f"   {wshard} inspect {example}")
+    say(f"   {wshard} ingest YOUR/EPISODES --archive my-archive")

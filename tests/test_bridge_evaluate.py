@@ -1,0 +1,48 @@
+"""The scores of a search, against a slow literal reading of their definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bridge.evaluate import leave_one_out
+
+
+def slow(vectors, labels, queries):
+    first, average = [], []
+    for number, query in enumerate(queries):
+        others = [other for other in range(len(vectors)) if other != number]
+        cosine = {o: vectors[o] @ query / np.linalg.norm(vectors[o]) / np.linalg.norm(query) for o in others}
+        ranking = sorted(others, key=lambda other: -cosine[other])
+        hits, precisions = 0, []
+        for rank, other in enumerate(ranking, 1):
+            if labels[other] == labels[number]:
+                hits += 1
+                precisions.append(hits / rank)
+        if precisions:
+            first.append(labels[ranking[0]] == labels[number])
+            average.append(sum(precisions) / len(precisions))
+    return np.mean(first), np.mean(average), len(first)
+
+
+@pytest.mark.parametrize("disturbed", [False, True])
+def test_scores_equal_the_definition(disturbed):
+    rng = np.random.default_rng(7)
+    labels = [str(number % 4) for number in range(41)] + ["alone"]
+    vectors = rng.normal(size=(42, 6)) + np.array([[hash_ % 4 == axis for axis in range(6)] for hash_ in range(42)])
+    queries = vectors + rng.normal(size=vectors.shape) if disturbed else None
+    scores = leave_one_out(vectors, labels, queries=queries)
+    expected = slow(vectors, labels, vectors if queries is None else queries)
+    assert (scores.precision_at_1, scores.mean_average_precision, scores.queries) == pytest.approx(expected)
+    assert scores.queries == 41
+
+
+def test_perfect_and_hopeless():
+    apart = np.repeat(np.eye(3), 4, axis=0)
+    assert leave_one_out(apart, list("aaaabbbbcccc")).mean_average_precision == 1.0
+    assert leave_one_out(apart, list("abcdabcdabcd")).precision_at_1 == 0.0
+
+
+def test_no_two_of_a_label_is_an_error():
+    with pytest.raises(ValueError, match="expected at least two vectors of one label"):
+        leave_one_out(np.eye(3), ["a", "b", "c"])

@@ -1,0 +1,185 @@
+"""The command line as a user meets it: real processes, real exit codes, what the terminal shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wshard import Channel, Episode, save_wshard
+from wshard.testing import make_episode
+
+WSHARD = str(Path(sys.executable).with_name("wshard"))
+
+
+def wshard(*arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "WSHARD_ARCHIVE"}
+    command = [WSHARD, *map(str, arguments)]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    """Make a folder with eight episodes and an archive of them in ./.wshard; tests that change it take a copy."""
+    folder = tmp_path_factory.mktemp("home")
+    (folder / "episodes").mkdir()
+    for seed in range(8):
+        episode = make_episode(seed, T=30 + seed, env_id=("Reach-v1", "Push-v1")[seed % 2])
+        save_wshard(episode, folder / "episodes" / f"ep_{seed}.wshard")
+    done = wshard("ingest", "episodes", folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert "8 new, 8 embedded" in done.stdout
+    return folder
+
+
+@pytest.fixture
+def own(home, tmp_path) -> Path:
+    """Copy the home folder, for a test that changes it."""
+    shutil.copytree(home, tmp_path / "own")
+    return tmp_path / "own"
+
+
+def test_the_same_command_twice_does_nothing_the_second_time(home):
+    again = wshard("ingest", "episodes", folder=home)
+    assert again.returncode == 0
+    assert "8 unchanged" in again.stdout
+    assert "new" not in again.stdout
+
+
+def test_search_finds_the_query_first_and_tells_how(home):
+    done = wshard("search", "episodes/ep_3.wshard", "--top", 3, folder=home)
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["rank", "score", "episode", "env", "length", "reward", "file"]
+    assert lines[1].split()[:4] == ["1", "1.0000", "reach-0003", "Push-v1"]
+    assert lines[1].split()[-1] == "episodes/ep_3.wshard"
+    assert lines[-1].startswith("3 hits, exact, ")
+
+
+def test_search_filters_and_json(home):
+    done = wshard("search", "reach-0003", "--env", "Reach-v1", "--min-length", 33, "--json", folder=home)
+    found = json.loads(done.stdout)
+    assert found["exact"] is True
+    assert {hit["metadata"]["env_id"] for hit in found["hits"]} == {"Reach-v1"}
+    assert sorted(hit["metadata"]["length_T"] for hit in found["hits"]) == [34, 36]
+
+
+def test_search_with_an_array_file_and_a_span(home, tmp_path):
+    query = make_episode(5, T=35)
+    lanes = [query.observations["gripper"].data[:, None], query.observations["joint_pos"].data]
+    np.save(tmp_path / "query.npy", np.concatenate(lanes, axis=1))
+    whole = json.loads(wshard("search", tmp_path / "query.npy", "--json", folder=home).stdout)["hits"]
+    assert (whole[0]["episode_id"], round(whole[0]["score"], 6)) == ("reach-0005", 1.0)
+    part = json.loads(wshard("search", tmp_path / "query.npy", "--span", "0:9", "--json", folder=home).stdout)["hits"]
+    assert part[0]["score"] < 0.9999
+
+
+def test_moments_need_windows_and_then_have_spans(own):
+    before = wshard("search", "reach-0001", "--moments", folder=own)
+    assert before.returncode == 1
+    assert "nothing is embedded that this search could look at" in before.stderr
+    assert wshard("ingest", "episodes", "--windows", "8:4", folder=own).returncode == 0
+    done = wshard("search", "reach-0001", "--moments", "--span", "8:16", "--top", 1, "--json", folder=own)
+    (hit,) = json.loads(done.stdout)["hits"]
+    assert (hit["episode_id"], hit["span"]) == ("reach-0001", [8, 16])
+
+
+def test_ls_filters_sorts_and_pages(home):
+    page = json.loads(wshard("ls", "--sort", "-length", "--limit", 3, "--json", folder=home).stdout)
+    assert [row["length"] for row in page["episodes"]] == [37, 36, 35]
+    assert page["total"] == 8
+    rest = json.loads(
+        wshard("ls", "--sort", "-length", "--limit", 9, "--after", page["next"], "--json", folder=home).stdout
+    )
+    assert [row["length"] for row in rest["episodes"]] == [34, 33, 32, 31, 30]
+    assert rest["next"] is None
+    some = wshard("ls", "--env", "Push-v1", "--max-length", 33, folder=home)
+    assert "2 of 2 episodes" in some.stdout
+
+
+def test_show_by_id_uid_and_file(home):
+    by_id = json.loads(wshard("show", "reach-0002", "--json", folder=home).stdout)
+    by_uid = json.loads(wshard("show", by_id["uid"], "--json", folder=home).stdout)
+    by_file = json.loads(wshard("show", "episodes/ep_2.wshard", "--json", folder=home).stdout)
+    assert by_id == by_uid == by_file
+    assert by_id["lanes"]["signal/joint_pos"] == "f32[7]"
+    assert by_id["metadata"]["task"] == "reach"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("ingest", "nowhere"), "no such file or folder: nowhere"),
+        (("ingest", "."), "no episodes in .: expected files that end in .wshard"),
+        (("ls",), "no archive at .wshard"),
+        (("search", "x"), "no archive at .wshard"),
+        (("ingest", "ep.wshard", "--embedder", "nope"), "found 'nope'"),
+        (("ingest", "ep.wshard", "--index", "gopher://x"), "found 'gopher://x'"),
+    ],
+)
+def test_mistakes_are_one_clear_line_and_leave_nothing(tmp_path, arguments, told):
+    if "ep.wshard" in arguments:
+        save_wshard(make_episode(1), tmp_path / "ep.wshard")
+    done = wshard(*arguments, folder=tmp_path)
+    assert done.returncode == 1
+    assert told in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in done.stderr
+    assert not done.stdout
+
+
+def test_unknown_episode_names_are_told(home):
+    done = wshard("show", "nobody", folder=home)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert "'nobody' is neither a file nor an episode of this archive" in done.stderr
+
+
+@pytest.mark.parametrize("bad", ["--reward=x", "--reward=5", "--span=1.5:2"])
+def test_bad_ranges_are_usage_errors(home, bad):
+    verb = ("search", "reach-0001") if bad.startswith("--span") else ("ls",)
+    assert wshard(*verb, bad, folder=home).returncode == 2
+
+
+def test_a_broken_file_is_left_out_and_told_and_the_rest_goes_in(own):
+    broken = own / "episodes" / "broken.wshard"
+    broken.write_bytes((own / "episodes" / "ep_1.wshard").read_bytes()[:500])
+    save_wshard(make_episode(99), own / "episodes" / "good.wshard")
+    done = wshard("ingest", "episodes", folder=own)
+    assert done.returncode == 1
+    assert "left out: episodes/broken.wshard: total file size" in done.stderr
+    assert "1 new, 8 unchanged, 1 embedded, 1 left out" in done.stdout
+    assert wshard("show", "episodes/good.wshard", folder=own).returncode == 0
+    assert wshard("show", "episodes/broken.wshard", folder=own).returncode == 1
+
+
+def test_episodes_of_two_kinds_are_told_apart(own):
+    planar = Channel.of("pose", np.cumsum(np.ones((25, 2), np.float32), axis=0))
+    save_wshard(Episode("planar", "Plane-v0", 25, observations={"pose": planar}), own / "episodes" / "planar.wshard")
+    assert wshard("ingest", "episodes", folder=own).returncode == 0
+    hits = json.loads(wshard("search", "planar", "--json", folder=own).stdout)["hits"]
+    assert [hit["episode_id"] for hit in hits] == ["planar"]
+    np.save(own / "odd.npy", np.zeros((5, 3)))
+    odd = wshard("search", "odd.npy", folder=own)
+    assert odd.returncode == 1
+    assert "fits none of the Spaces" in odd.stderr
+    assert "signal/pose[2]" in odd.stderr
+
+
+def test_text_with_markup_is_printed_as_it_is(own):
+    state = Channel.of("gripper", np.zeros(9, np.float32))
+    episode = Episode("[red]x[/red]", "[bold]", 9, observations={"gripper": state})
+    save_wshard(episode, own / "episodes" / "markup.wshard")
+    wshard("ingest", "episodes", folder=own)
+    assert "[red]x[/red]  [bold]" in wshard("ls", "--env", "[bold]", folder=own).stdout
+
+
+def test_help_lists_the_verbs(home):
+    done = wshard("--help", folder=home)
+    assert done.returncode == 0
+    for verb in ("ingest", "search", "show", "ls", "inspect", "verify", "recover"):
+        assert verb in done.stdout

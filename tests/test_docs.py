@@ -1,0 +1,101 @@
+"""The docs are true: the README's tour runs, and every verb and error is described."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bridge.cli import app
+from wshard import errors
+
+ROOT = Path(__file__).resolve().parent.parent
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(name: str) -> list[tuple[str, str]]:
+    return BLOCK.findall((ROOT / name).read_text())
+
+
+def run_commands(text: str, folder: Path) -> None:
+    tools = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    for line in text.splitlines():
+        command = line.removeprefix("$ ")
+        assert command != line, f"expected a line that starts with '$ ', found {line!r}"
+        done = subprocess.run(command, shell=True, cwd=folder, env=tools, capture_output=True, text=True, check=False)  # noqa: S602
+        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        assert done.stdout.strip()
+
+
+def test_the_readme_tour_runs_in_order(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    ran = []
+    for kind, text in blocks("README.md"):
+        if kind == "python":
+            exec(compile(text, "README.md", "exec"), names)  # noqa: S102  (it is our own README)
+        elif kind == "console":
+            run_commands(text, tmp_path)
+        ran.append(kind)
+    assert ran.count("python") >= 3
+    assert ran.count("console") >= 1
+    printed = capsys.readouterr().out.splitlines()
+    hits = [line for line in printed if re.match(r"-?\d\.\d{3} episode-", line)]
+    assert len(hits) == 3
+    assert hits[0].startswith("1.000 episode-11")
+    assert "line-v0" in printed[-2] or "circle-v0" in printed[-2]
+
+
+def test_every_make_target_in_the_docs_exists():
+    made = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
+        named = set(re.findall(r"\bmake (\w+)", page.read_text()))
+        assert named
+        assert named <= made | {"a"}, page
+
+
+def test_the_gate_is_what_ci_runs():
+    assert (ROOT / ".ci" / "run").read_text().strip().splitlines()[-1] == "make test"
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())["jobs"]
+    assert jobs["gate"]["steps"][-1]["run"] == "bash .ci/run"
+
+
+def test_the_compose_file_is_valid_yaml_with_services():
+    assert "services" in yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+
+
+def verbs() -> list[str]:
+    return [command.callback.__name__ for command in app.registered_commands if command.callback is not None]
+
+
+def test_every_verb_is_in_the_docs():
+    page = (ROOT / "docs" / "cli.md").read_text()
+    assert verbs()
+    for verb in verbs():
+        assert f"`wshard {verb}" in page, verb
+
+
+def test_the_docs_name_only_verbs_that_exist():
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for verb in re.findall(r"`wshard ([a-z]+)", page.read_text()):
+            assert verb in verbs(), f"{page.name}: wshard {verb}"
+
+
+def test_every_error_is_in_the_docs_and_in_the_tree():
+    page = (ROOT / "docs" / "errors.md").read_text()
+    for name, value in vars(errors).items():
+        if inspect.isclass(value) and issubclass(value, (errors.WShardError, UserWarning)):
+            assert f"`{name}`" in page, name
+            assert re.search(rf"\b{name}\b", errors.__doc__ or ""), name
+
+
+@pytest.mark.parametrize("page", [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"], ids=lambda p: p.name)
+def test_links_between_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), target
