@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from wshard.lazily import importer
 
 if TYPE_CHECKING:
     from bridge.archive import Archive, open_archive
@@ -11,22 +12,6 @@ if TYPE_CHECKING:
     from bridge.ingest import IngestReport, TrajectoryIngestor
     from bridge.refs import EpisodeRef
     from bridge.retrieve import Hits, TrajectoryRetriever
-
-# Imported on use: the command line starts from this package and most verbs need little of it.
-_PLACES = {
-    "Answer": "bridge.index.base",
-    "Archive": "bridge.archive",
-    "EpisodeRef": "bridge.refs",
-    "Hits": "bridge.retrieve",
-    "IngestReport": "bridge.ingest",
-    "Match": "bridge.index.base",
-    "Point": "bridge.index.base",
-    "Request": "bridge.index.base",
-    "TrajectoryIngestor": "bridge.ingest",
-    "TrajectoryRetriever": "bridge.retrieve",
-    "VectorIndex": "bridge.index.base",
-    "open_archive": "bridge.archive",
-}
 
 __all__ = [
     "Answer",
@@ -43,8 +28,20 @@ __all__ = [
     "open_archive",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
-        raise AttributeError(f"module 'bridge' has no attribute {name!r}")
-    return getattr(import_module(_PLACES[name]), name)
+__getattr__ = importer(
+    "bridge",
+    {
+        "Answer": "bridge.index.base",
+        "Archive": "bridge.archive",
+        "EpisodeRef": "bridge.refs",
+        "Hits": "bridge.retrieve",
+        "IngestReport": "bridge.ingest",
+        "Match": "bridge.index.base",
+        "Point": "bridge.index.base",
+        "Request": "bridge.index.base",
+        "TrajectoryIngestor": "bridge.ingest",
+        "TrajectoryRetriever": "bridge.retrieve",
+        "VectorIndex": "bridge.index.base",
+        "open_archive": "bridge.archive",
+    },
+)

@@ -6,10 +6,8 @@ Does not know: episodes (they lie anywhere), tables, vectors.
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from bridge.index.registry import EMBEDDED, open_index
@@ -18,6 +16,9 @@ from catalog.location import DATABASE, archive_folder
 from wshard.errors import CatalogNotFoundError
 
 if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
     from bridge.index.base import VectorIndex
 
 _INDEX: Final = "index"

@@ -6,8 +6,6 @@ Knows: how verbs are named and errors are told. Imports what it needs inside the
 from __future__ import annotations
 
 import json
-import signal
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +16,6 @@ import wshard.cli
 from catalog.cli import (
     ArchiveOption,
     EnvOption,
-    JsonOption,
     MinLengthOption,
     RewardOption,
     number,
@@ -27,21 +24,29 @@ from catalog.cli import (
     print_table,
     shorten,
 )
+from wshard.cli import EXIT_FAILED, EXIT_INTERRUPTED, JsonOption, printable, reported
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bridge.ingest import IngestReport
     from bridge.query import Query
     from bridge.refs import EpisodeRef
     from bridge.retrieve import Hits
+    from catalog.catalog import Catalog
+    from catalog.records import EpisodeRow
 
-IndexOption = Annotated[str | None, typer.Option("--index", help="URL of a vector index [default: embedded].")]
+IndexOption = Annotated[str | None, typer.Option("--index", help="URL of a vector index (default: embedded).")]
 EmbedderOption = Annotated[str | None, typer.Option("--embedder", help="arcdct, dct, stats, mean or module:attribute.")]
 LanesOption = Annotated[
-    str | None, typer.Option("--lanes", help="Lanes to embed, e.g. state,action/ctrl [default: all small vectors].")
+    str | None, typer.Option("--lanes", help="Lanes to embed, e.g. state,action/ctrl (default: all small vectors).")
 ]
 
 app = typer.Typer(
-    help="The episode archive you can search.", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False
+    help="The episode archive you can search.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
 )
 
 
@@ -53,13 +58,15 @@ def ingest(
     lanes: LanesOption = None,
     windows: Annotated[str | None, typer.Option(help="Embed windows instead: SIZE:STRIDE in timesteps.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that read and embed.")] = 1,
-    prune: Annotated[bool, typer.Option(help="Forget episodes below the given folders whose files are gone.")] = False,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Forget episodes below the given folders whose files are gone.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Put episodes into an archive: catalog, embeddings, search index. Run it again to go on or to update."""
-    from bridge.archive import archive_folder
     from bridge.ingest import TrajectoryIngestor
     from bridge.progress import watched
+    from catalog.location import archive_folder
     from embedders.registry import DEFAULT_EMBEDDER
 
     folder = archive_folder(archive)
@@ -74,10 +81,10 @@ def ingest(
                 )
         except KeyboardInterrupt:
             typer.echo("interrupted: what was committed stays; run the same command again to go on", err=True)
-            raise typer.Exit(128 + signal.SIGINT) from None
+            raise typer.Exit(EXIT_INTERRUPTED) from None
     _tell(report, folder, as_json)
     if not report.ok:
-        raise typer.Exit(1)
+        raise typer.Exit(EXIT_FAILED)
 
 
 def _tell(report: IngestReport, folder: Path, as_json: bool) -> None:
@@ -87,7 +94,7 @@ def _tell(report: IngestReport, folder: Path, as_json: bool) -> None:
         typer.echo(json.dumps({**counts, "failed": failed, "seconds": round(report.seconds, 3)}, indent=2))
         return
     for failure in report.failed:
-        typer.echo(f"left out: {shorten(failure.path)}: {failure.error}", err=True)
+        typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to do"
     failed_count = f", {len(report.failed)} left out" if report.failed else ""
     typer.echo(f"{folder}: {told}{failed_count} in {report.seconds:.1f} s")
@@ -99,7 +106,7 @@ def search(
     index: IndexOption = None,
     top: Annotated[int, typer.Option("--top", "-k", min=1, help="How many hits.")] = 10,
     span: Annotated[str | None, typer.Option(help="Use timesteps START:STOP of the query only.")] = None,
-    moments: Annotated[bool, typer.Option(help="Search windows (see ingest --windows) instead of episodes.")] = False,
+    moments: Annotated[bool, typer.Option("--moments", help="Search windows (see ingest --windows).")] = False,
     env: EnvOption = None,
     reward: RewardOption = None,
     min_length: MinLengthOption = None,
@@ -108,8 +115,8 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Find the episodes or moments most like a query."""
-    from bridge.archive import archive_folder
     from bridge.retrieve import TrajectoryRetriever
+    from catalog.location import archive_folder
 
     folder = archive_folder(archive)
     with TrajectoryRetriever(index or folder, embedder, lanes=_names(lanes), archive=folder) as retriever:
@@ -161,7 +168,7 @@ def show(
     print_table(("", ""), [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in pairs])
 
 
-def _find(opened: catalog.cli.Catalog, name: str) -> Any:
+def _find(opened: Catalog, name: str) -> EpisodeRow:
     from bridge.reading import locate
     from catalog.filters import Compare, Where
     from wshard.errors import EntryNotFoundError, QueryError
@@ -187,11 +194,12 @@ def _query(text: str, folder: Path, span: tuple[int | None, int | None] | None) 
     from bridge.query import cut
     from wshard.episode_file import load_wshard
     from wshard.errors import QueryError
+    from wshard.types import Array
 
     path = Path(text)
     if path.suffix == ".npy" and path.exists():
         try:
-            array = np.load(path, allow_pickle=False)
+            array: Array = np.load(path, allow_pickle=False)
         except (ValueError, EOFError, OSError) as error:
             raise QueryError(f"{path}: expected an array of numbers [T, D] or [D]: {error}") from error
         return array if span is None else array[slice(*span)]
@@ -240,19 +248,31 @@ def _as_json(rank: int, ref: EpisodeRef) -> dict[str, Any]:
     }
 
 
-for _verb in (ingest, search, show, catalog.cli.ls, wshard.cli.inspect, wshard.cli.verify, wshard.cli.recover):
+def _print_version(asked: bool) -> None:
+    if asked:
+        from wshard import __version__
+
+        typer.echo(f"wshard {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    """The episode archive you can search."""  # noqa: D401  (what `wshard --help` says first)
+
+
+_VERBS: tuple[Callable[..., None], ...] = (
+    *(reported()(verb) for verb in (ingest, search, show, catalog.cli.ls)),
+    *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.recover),
+)
+for _verb in _VERBS:
     app.command()(_verb)
 
 
 def main() -> None:
-    """Run the command; errors of this project are one line on stderr and exit code 1."""
-    from wshard.errors import WShardError
-
-    try:
-        app(prog_name="wshard")
-    except WShardError as error:
-        sys.stderr.write(f"error: {error}\n")
-        raise SystemExit(1) from None
-    except OSError as error:
-        sys.stderr.write(f"error: {error}\n")
-        raise SystemExit(1) from None
+    """Run the command."""
+    app(prog_name="wshard")

@@ -54,5 +54,6 @@ def _below(folder: Path) -> list[str]:
     for place, names, files in os.walk(folder):
         names[:] = sorted(name for name in names if not name.startswith("."))
         real = locate(place)
-        found += [f"{real}/{name}" for name in sorted(files) if name.endswith(SUFFIX) and not name.startswith(".")]
+        named = [f"{real}/{name}" for name in sorted(files) if name.endswith(SUFFIX) and not name.startswith(".")]
+        found += [locate(path) if os.path.islink(path) else path for path in named]  # noqa: PTH114  (a million times)
     return found

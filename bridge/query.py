@@ -33,10 +33,14 @@ class Fit:
 def fit(query: Query, spaces: Sequence[Space]) -> Fit:
     """Return the one Space that the query fits, and the query as its window.
 
-    An array fits a Space by its number of channels; a mapping by lane names and shapes. Raises QueryError, listing the
+    An array fits a Space by its number of channels; a mapping by lane names and shapes; an Episode by the lanes that it
+    has, and of Spaces that differ in lanes only the one that takes in more of it counts. Raises QueryError, listing the
     Spaces, where none or several fit.
     """
-    fits = [Fit(space, window) for space in spaces if (window := _window(query, space)) is not None]
+    asked = query if isinstance(query, Episode | Mapping) else _array(query)
+    fits = [Fit(space, window) for space in spaces if (window := _window(asked, space)) is not None]
+    if isinstance(query, Episode):
+        fits = [found for found in fits if not any(_takes_more(other.space, found.space) for other in fits)]
     if len(fits) == 1:
         return fits[0]
     listed = "\n".join(f"  {describe(found.space)}" for found in fits) or "\n".join(
@@ -73,7 +77,21 @@ def describe(space: Space) -> str:
     return f"{space.embedder} over {lanes} ({space.channels} channels), {cut}, Space {space.fingerprint[:12]}"
 
 
-def _window(query: Query, space: Space) -> NDArray[Any] | None:
+def _takes_more(other: Space, space: Space) -> bool:
+    same = other.windows == space.windows and all(
+        getattr(other, name) == getattr(space, name) for name in ("embedder", "version", "parameters")
+    )
+    return same and set(other.lanes) > set(space.lanes)
+
+
+def _array(query: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(query)
+    except ValueError as error:
+        raise QueryError(f"expected a query of one shape, [D] or [T, D], found rows that differ: {error}") from error
+
+
+def _window(query: NDArray[Any] | Mapping[str, Any] | Episode, space: Space) -> NDArray[Any] | None:
     if isinstance(query, Episode):
         lanes = query.lanes()
         if any(lane.name not in lanes for lane in space.lanes):
@@ -84,7 +102,7 @@ def _window(query: Query, space: Space) -> NDArray[Any] | None:
         if set(named) != {lane.name for lane in space.lanes}:
             return None
         return _side_by_side(named, space)
-    return _rows(np.asarray(query), space.channels)
+    return _rows(query, space.channels)
 
 
 def _side_by_side(values: Mapping[str, Any], space: Space) -> NDArray[Any] | None:
@@ -96,7 +114,7 @@ def _side_by_side(values: Mapping[str, Any], space: Space) -> NDArray[Any] | Non
 
 
 def _lane_rows(value: Any, lane: LaneSpec) -> NDArray[Any] | None:
-    array = np.asarray(value.data if isinstance(value, Channel) else value)
+    array = _array(value.data if isinstance(value, Channel) else value)
     if array.shape == lane.shape:
         return array.reshape(1, lane.channels)
     return array.reshape(len(array), lane.channels) if array.shape[1:] == lane.shape else None

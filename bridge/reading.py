@@ -7,6 +7,7 @@ Does not know: the catalog's tables, the index, which episodes are due.
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,13 +21,15 @@ from wshard.episode_file import EpisodeFile, open_wshard
 from wshard.errors import EmbedderError, IngestError, SourceNotFoundError, WShardError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from catalog.records import EpisodeRow
     from embedders.base import Embedder
     from embedders.space import LaneSpec, Space
+
+    _Ready = tuple[EpisodeRow, list[NDArray[Any]]]
 
 _AT_ONCE = 64  # episodes whose windows are embedded in one call
 
@@ -76,9 +79,12 @@ def read_record(path: str, wanted: Sequence[str] | None) -> EpisodeRecord:
 
 def _status(path: str) -> os.stat_result:
     try:
-        return Path(path).stat()
+        status = Path(path).stat()
     except FileNotFoundError:
-        raise SourceNotFoundError(f"no such file: {path}") from None
+        raise SourceNotFoundError(f"{path}: no such file") from None
+    if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
+        raise IngestError(f"{path}: expected a regular file, found {stat.filemode(status.st_mode)}")
+    return status
 
 
 def _lane_record(file: EpisodeFile, lane: LaneDefinition, chosen: bool) -> LaneRecord:  # noqa: FBT001  (internal)
@@ -93,9 +99,15 @@ def _lane_record(file: EpisodeFile, lane: LaneDefinition, chosen: bool) -> LaneR
         raise IngestError(f"{file.where}: lane {lane.name!r} cannot be embedded: {error}") from error
 
 
-def read_lanes(file: EpisodeFile, lanes: Iterable[LaneSpec]) -> NDArray[Any]:
-    """Return the lanes side by side: [T, D], in the Space's order."""
+def read_lanes(file: EpisodeFile, lanes: Sequence[LaneSpec]) -> NDArray[Any]:
+    """Return the lanes side by side: [T, D], in the Space's order. Raises IngestError for NaN and infinities."""
     columns = [file.lane(lane.name).reshape(file.length, lane.channels) for lane in lanes]
+    for lane, values in zip(lanes, columns, strict=True):
+        finite = np.isfinite(values)
+        if not finite.all():
+            step, channel = np.argwhere(~finite)[0].tolist()
+            found = f"{values[step, channel]} at timestep {step}, channel {channel}"
+            raise IngestError(f"{file.where}: lane {lane.name!r}: expected finite numbers, found {found}")
     return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1, dtype=np.float64)
 
 
@@ -112,19 +124,30 @@ def embed_episodes(job: Embedding, rows: Sequence[EpisodeRow]) -> tuple[list[Emb
     done: list[EmbeddingRow] = []
     failed: list[tuple[int, Failure]] = []
     for start in range(0, len(rows), _AT_ONCE):
-        ready: list[tuple[EpisodeRow, list[NDArray[Any]]]] = []
+        ready: list[_Ready] = []
         for row in rows[start : start + _AT_ONCE]:
             try:
                 ready.append((row, _windows(job.space, row)))
             except (WShardError, OSError) as error:
                 failed.append((row.id, Failure(row.path, told(error, row.path))))
-        vectors = job.embedder.embed([window for _, windows in ready for window in windows], job.space.statistics)
-        position = 0
-        for row, windows in ready:
-            stop = position + len(windows)
-            done.append(EmbeddingRow(row.id, row.digest, len(windows), vectors[position:stop].astype("<f4").tobytes()))
-            position = stop
+        try:
+            done += _embed(job, ready)
+        except EmbedderError:  # one by one: what one episode breaks must not hold up the others
+            for one in ready:
+                try:
+                    done += _embed(job, [one])
+                except EmbedderError as error:
+                    failed.append((one[0].id, Failure(one[0].path, str(error))))
     return done, failed
+
+
+def _embed(job: Embedding, ready: Sequence[_Ready]) -> list[EmbeddingRow]:
+    vectors = job.embedder.embed([window for _, windows in ready for window in windows], job.space.statistics)
+    stops = np.cumsum([len(windows) for _, windows in ready]).tolist()
+    return [
+        EmbeddingRow(row.id, row.digest, len(windows), vectors[stop - len(windows) : stop].astype("<f4").tobytes())
+        for (row, windows), stop in zip(ready, stops, strict=True)
+    ]
 
 
 def _windows(space: Space, row: EpisodeRow) -> list[NDArray[Any]]:
@@ -133,8 +156,6 @@ def _windows(space: Space, row: EpisodeRow) -> list[NDArray[Any]]:
         if file.digest() != row.digest:
             raise IngestError(f"{row.path}: changed while it was being ingested: run the command again")
         values = read_lanes(file, space.lanes)
-    if not np.isfinite(values).all():
-        raise IngestError(f"{row.path}: expected finite numbers in {', '.join(lane.name for lane in space.lanes)}")
     return [values[start:stop] for start, stop in space.windows.spans(len(values)).tolist()]
 
 

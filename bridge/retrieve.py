@@ -6,13 +6,13 @@ Does not know: how an index searches.
 
 from __future__ import annotations
 
+import os
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from bridge.archive import Archive, open_archive
 from bridge.index.base import Request
-from bridge.query import Fit, Query, describe, fit
+from bridge.query import Query, describe, fit
 from bridge.refs import EpisodeRef, make_ref
 from catalog.filters import Where, build_where
 from embedders.registry import as_embedder, embedder_of
@@ -20,10 +20,9 @@ from embedders.space import LaneSpec, Space
 from wshard.errors import QueryError, SpaceMismatchError
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Sequence
 
-    from bridge.index.base import Match
+    from bridge.index.base import Match, Vectors
     from catalog.records import SpaceRow
     from embedders.base import Embedder
     from embedders.pooled import PooledFunction
@@ -116,39 +115,52 @@ class TrajectoryRetriever:
         begun = time.perf_counter()
         if request.top_k < 1:
             raise QueryError(f"top_k: expected at least 1, found {request.top_k}")
-        fitting = fit(query, self._spaces(request.where, window_size))
-        embedder = self._embedder or embedder_of(fitting.space)
-        vector = embedder.embed([fitting.window], fitting.space.statistics)[0]
+        while True:
+            fitting = fit(query, self._spaces(request.where, window_size))
+            embedder = self._embedder or embedder_of(fitting.space)
+            vector = embedder.embed([fitting.window], fitting.space.statistics)[0]
+            try:
+                refs, exact = self._ask(fitting.space, vector, request)
+            except SpaceMismatchError:
+                if fitting.space in self._active():
+                    raise
+                continue  # an ingest replaced the Space a moment ago: its successor answers
+            return Hits(refs, exact=exact, milliseconds=(time.perf_counter() - begun) * 1e3)
+
+    def _ask(self, space: Space, vector: Vectors, request: Request) -> tuple[list[EpisodeRef], bool]:
+        """Return the best hits whose files are there, and whether they are exact."""
         asked = request.top_k
         while True:
-            answer = self._archive.index.search(fitting.space, vector, Request(asked, request.where, request.distinct))
-            refs = self._refs(answer.matches, fitting)
+            answer = self._archive.index.search(space, vector, Request(asked, request.where, request.distinct))
+            refs = self._refs(answer.matches, space)
             if len(refs) >= request.top_k or len(answer.matches) < asked:
-                break
+                return refs[: request.top_k], answer.exact
             asked *= 2  # some hits are files that are gone: their places go to the next best
-        spent = (time.perf_counter() - begun) * 1e3
-        return Hits(refs[: request.top_k], exact=answer.exact, milliseconds=spent)
 
-    def _refs(self, matches: Sequence[Match], fitting: Fit) -> list[EpisodeRef]:
+    def _refs(self, matches: Sequence[Match], space: Space) -> list[EpisodeRef]:
         rows = self._archive.catalog.rows({match.episode for match in matches})
         refs = []
         for match in matches:
             row = rows.get(match.episode)
-            if row is None or not Path(row.path).exists():
+            if row is None or not os.path.exists(row.path):  # noqa: PTH110  (Path.exists can raise)
                 continue
-            start, stop = fitting.space.windows.spans(row.length)[match.window].tolist()
-            refs.append(make_ref(row, match.score, (start, stop)))
+            spans = space.windows.spans(row.length)
+            if match.window < len(spans):  # else the episode was ingested anew, and shorter, since the index answered
+                start, stop = spans[match.window].tolist()
+                refs.append(make_ref(row, match.score, (start, stop)))
         return refs
 
     def _spaces(self, where: Where, window_size: int | None) -> list[Space]:
         """Return the Spaces that can answer: window_size None = whole episodes, 0 = any windows."""
-        held = [self._space(row) for row in self._archive.catalog.spaces("active")]
-        cut = [space for space in held if _is_cut(space, window_size)]
+        cut = [space for space in self._active() if _is_cut(space, window_size)]
         if self._lanes is not None:
             cut = [space for space in cut if {lane.name for lane in space.lanes} == self._lanes]
         if self._embedder is not None:
             cut = self._of_embedder(self._embedder, cut)
-        return self._holding(cut, where) if len(cut) > 1 else cut
+        return (self._holding(cut, where) or cut) if len(cut) > 1 else cut
+
+    def _active(self) -> list[Space]:
+        return [self._space(row) for row in self._archive.catalog.spaces("active")]
 
     def _space(self, row: SpaceRow) -> Space:
         if row.fingerprint not in self._read:

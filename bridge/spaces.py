@@ -1,7 +1,7 @@
 """Keeping each Space's statistics true to the archive as it grows.
 
-Knows: families (same embedder, lanes and windows), when statistics are taken anew, and how one Space replaces another.
-Does not know: files or how vectors are made.
+Knows: families (same embedder, lanes and windows) and when statistics are taken anew.
+Does not know: files, how vectors are made, or how a Space is filled.
 
 An archive may start with one episode. Its Space then holds statistics of one episode; vectors made with other
 statistics would not be comparable. So statistics are frozen in the Space, compared with the archive's whenever 5 % of
@@ -12,10 +12,15 @@ same family is filled with all episodes, while the old one goes on answering. Th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from bridge.selection import choose_lanes
 from embedders.space import LaneSpec, Space, Statistics, WindowPlan
 from embedders.statistics import Moments, drift, merge, statistics
+from wshard.errors import NoLaneError
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
@@ -24,6 +29,15 @@ if TYPE_CHECKING:
 
 CHANGED_SHARE: Final = 0.05
 DRIFT_LIMIT: Final = 0.05
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How to embed: by what, which lanes (None: the rule of selection.py), and cut into which windows."""
+
+    embedder: Embedder
+    lanes: tuple[str, ...] | None
+    windows: WindowPlan
 
 
 @dataclass(frozen=True)
@@ -49,6 +63,18 @@ class Family:
         )
 
 
+def families(catalog: Catalog, choice: Choice) -> tuple[list[Family], dict[int, NoLaneError]]:
+    """Group the catalogued layouts by the lanes to embed; returns also why layouts, by id, have none."""
+    groups: dict[tuple[LaneSpec, ...], list[int]] = {}
+    unfit: dict[int, NoLaneError] = {}
+    for layout in catalog.layouts():
+        try:
+            groups.setdefault(choose_lanes(layout.lanes, choice.lanes), []).append(layout.id)
+        except NoLaneError as error:
+            unfit[layout.id] = error
+    return [Family(choice.embedder, lanes, choice.windows, tuple(ids)) for lanes, ids in groups.items()], unfit
+
+
 def current(catalog: Catalog, family: Family) -> SpaceRow | None:
     """Return the family's active Space, None before its first episodes are embedded."""
     return _of(catalog, family, "active")
@@ -62,7 +88,7 @@ def _of(catalog: Catalog, family: Family, state: str) -> SpaceRow | None:
 def due(catalog: Catalog, family: Family) -> SpaceRow | None:
     """Return the Space that must be filled now: the first one, one begun earlier, or one with new statistics.
 
-    None: the active Space is true to the archive.
+    None: the active Space is true to the archive. Raises NoLaneError where no episode has finite numbers in a lane.
     """
     building = _of(catalog, family, "building")
     if building is not None:
@@ -89,9 +115,22 @@ def _worth_checking(catalog: Catalog, family: Family, active: SpaceRow, clock: i
 
 
 def archive_statistics(catalog: Catalog, family: Family) -> Statistics:
-    """Return the statistics of all catalogued episodes of the family, from their stored moments."""
-    lanes = [
-        merge(Moments.from_bytes(count, data) for count, data in catalog.moments(family.layout_ids, lane.name))
-        for lane in family.lanes
-    ]
-    return statistics(lanes)
+    """Return the statistics of all catalogued episodes of the family, from their stored moments.
+
+    An episode whose numbers in one lane are not finite counts for its other lanes. Raises NoLaneError where that
+    leaves a lane without any episode.
+    """
+    lanes = [_lane_statistics(catalog, family, lane.name) for lane in family.lanes]
+    return Statistics(
+        min(lane.count for lane in lanes),
+        np.concatenate([lane.mean for lane in lanes]),
+        np.concatenate([lane.std for lane in lanes]),
+    )
+
+
+def _lane_statistics(catalog: Catalog, family: Family, lane: str) -> Statistics:
+    stored = catalog.moments(family.layout_ids, lane)
+    first = next(stored, None)
+    if first is None:
+        raise NoLaneError(f"lane {lane!r}: expected finite numbers in one episode at least, found none")
+    return statistics([merge(Moments.from_bytes(count, data) for count, data in chain([first], stored))])

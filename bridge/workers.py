@@ -1,29 +1,33 @@
 """Work in parallel: the same function over batches, here or in worker processes.
 
-Knows: processes and interrupts. Does not know: what the function does.
+Knows: processes, interrupts, and that no worker outlives its parent. Does not know: what the function does.
 """
 
 from __future__ import annotations
 
+import os
 import pickle
 import signal
+import threading
 from collections import deque
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any, TypeVar
+from multiprocessing import get_context, parent_process
+from typing import TYPE_CHECKING, TypeVar
 
-from wshard.errors import EmbedderError
+from wshard.errors import EmbedderError, IngestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Future
 
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
 
 
 class Workers:
-    """Runs a function over batches in order; count 1 means in this process."""
+    """Runs a function over batches in order; without a pool in this process."""
 
     def __init__(self, pool: ProcessPoolExecutor | None, count: int) -> None:
         self._pool = pool
@@ -32,7 +36,7 @@ class Workers:
     def each(self, function: Callable[[Batch], Result], batches: Iterable[Batch]) -> Iterator[Result]:
         """Yield function(batch) for each batch, in order; only a few batches are under way at a time.
 
-        Raises EmbedderError where function or batch cannot be sent to another process.
+        Raises EmbedderError where function or batch cannot be sent to another process, IngestError where a worker died.
         """
         if self._pool is None:
             yield from map(function, batches)
@@ -40,23 +44,29 @@ class Workers:
         waiting: deque[Future[Result]] = deque()
         try:
             for batch in batches:
-                waiting.append(self._submit(function, batch))
+                _check_sendable(function, batch)
+                waiting.append(self._pool.submit(function, batch))
                 if len(waiting) > self._ahead:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
+        except BrokenProcessPool as error:
+            raise IngestError(
+                "a worker process died: expected enough memory, and, in a script that is run as a program, the call "
+                'below `if __name__ == "__main__":` because workers import the script; what was committed stays'
+            ) from error
         finally:
             for future in waiting:
                 future.cancel()
 
-    def _submit(self, function: Callable[[Batch], Result], batch: Batch) -> Future[Result]:
-        try:
-            pickle.dumps((function, batch))
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise EmbedderError(f"workers > 1 need an embedder that pickle can send: {error}") from error
-        if self._pool is None:
-            raise EmbedderError("no workers")
-        return self._pool.submit(function, batch)
+
+def _check_sendable(function: object, batch: object) -> None:
+    try:
+        pickle.dumps((function, batch))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise EmbedderError(
+            f"several workers: expected an embedder that can be sent to another process, found one that cannot: {error}"
+        ) from error
 
 
 @contextmanager
@@ -66,12 +76,21 @@ def workers(count: int) -> Iterator[Workers]:
         yield Workers(None, 1)
         return
     # spawn: a forked child would share database connections and BLAS threads with its parent
-    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_leave_interrupts_to_the_parent)
+    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_begin)
     try:
         yield Workers(pool, count)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _leave_interrupts_to_the_parent(*_: Any) -> None:
+def _begin() -> None:
+    """Leave interrupts to the parent, and end with it: the pool's own workers would wait for ever after a kill -9."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.join,), daemon=True).start()
+
+
+def _end_with(join_parent: Callable[[], None]) -> None:
+    join_parent()
+    os._exit(1)

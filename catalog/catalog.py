@@ -16,6 +16,7 @@ from sqlalchemy import Connection, delete, insert, select
 from catalog import ledger, places, queries, register
 from catalog.engine import Database, absolute_path, file_of, found_file, one_of, open_file, open_server
 from catalog.filters import EVERYTHING, Where, build_where
+from catalog.location import base_folder
 from catalog.migrations import prepare
 from catalog.records import (
     Among,
@@ -66,7 +67,7 @@ class Catalog:
         database = open_server(str(location)) if path is None else open_file(path)
         try:
             prepare(database, create=create)
-            return Catalog(database, base=path.parent.as_posix() if path is not None else None)
+            return Catalog(database, base=base_folder(path).as_posix() if path is not None else None)
         except BaseException:
             database.close()
             raise

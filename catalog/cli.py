@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from wshard.cli import JsonOption, printable
+
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.filters import Where
     from catalog.records import EpisodeRow
 
 ArchiveOption = Annotated[
-    Path | None, typer.Option("--archive", "-a", help="Archive folder [default: $WSHARD_ARCHIVE or ./.wshard].")
+    Path | None, typer.Option("--archive", "-a", help="Archive folder (default: $WSHARD_ARCHIVE or ./.wshard).")
 ]
 EnvOption = Annotated[list[str] | None, typer.Option("--env", "-e", help="Environment; may be given several times.")]
 RewardOption = Annotated[str | None, typer.Option("--reward", help="Range of total reward, e.g. 0.8: or 0.8:2 or :2.")]
 MinLengthOption = Annotated[int | None, typer.Option("--min-length", help="Fewest timesteps.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+_SORTS = {"reward": "total_reward", "env": "env_id", "episode": "episode_id"}  # as the options are called
 
 
 def open_catalog(archive: Path | None) -> Catalog:
@@ -77,8 +79,9 @@ def ls(
         success=success,
         tag=tag or None,
     )
+    order = f"-{_SORTS.get(sort[1:], sort[1:])}" if sort.startswith("-") else _SORTS.get(sort, sort)
     with open_catalog(archive) as catalog:
-        page = catalog.select(where, order=sort, after=after, limit=limit)
+        page = catalog.select(where, order=order, after=after, limit=limit)
         total = catalog.count(where)
         if as_json:
             rows = [asdict(row) for row in page.rows]
@@ -124,7 +127,7 @@ def print_table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
         right = name.startswith(">")
         table.add_column(name.removeprefix(">"), justify="right" if right else "left", overflow="fold", no_wrap=right)
     for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
+        table.add_row(*(escape(printable(cell)) for cell in row))
     console = Console(file=sys.stdout)
     if not console.is_terminal:
         console = Console(file=sys.stdout, width=10_000, soft_wrap=False)

@@ -17,3 +17,12 @@ DATABASE: Final = "catalog.db"
 def archive_folder(archive: str | os.PathLike[str] | None = None) -> Path:
     """Return the folder: the one given, that of the variable WSHARD_ARCHIVE, or ./.wshard."""
     return Path(archive or os.environ.get(ARCHIVE_VARIABLE) or DEFAULT_ARCHIVE)
+
+
+def base_folder(database: Path) -> Path:
+    """Return the folder that moves with a catalog; roots inside it are stored relative to it.
+
+    That is the archive folder, and for a default archive ".wshard", which belongs to the folder around it, that folder.
+    """
+    folder = database.parent
+    return folder.parent if folder.name == DEFAULT_ARCHIVE else folder

@@ -5,8 +5,9 @@ Knows: the names. Everything else is in the package `bridge`, imported on use, s
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from wshard.lazily import importer
 
 if TYPE_CHECKING:
     from bridge.ingest import TrajectoryIngestor
@@ -15,8 +16,4 @@ if TYPE_CHECKING:
 
 __all__ = ["EpisodeRef", "TrajectoryIngestor", "TrajectoryRetriever"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'wshard.deepdata_bridge' has no attribute {name!r}")
-    return getattr(import_module("bridge"), name)
+__getattr__ = importer("wshard.deepdata_bridge", dict.fromkeys(__all__, "bridge"))

@@ -27,7 +27,7 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """All vectors of one episode in one Space: float32 [n, E] of unit length; seq is the ledger's."""
+    """All vectors of one episode in one Space: float32 [n, E] of unit length, n >= 1; seq is the ledger's number."""
 
     episode: int
     seq: int
@@ -64,8 +64,8 @@ class Request:
 class VectorIndex(Protocol):
     """Five verbs. Every call names the Space; an index holds many, and never mixes two.
 
-    Raises SpaceMismatchError for vectors of another size or a Space that it does not hold, VectorIndexError where the
-    backend fails.
+    Each raises SpaceMismatchError for vectors of another size or type and for a Space that the archive does not hold
+    (any more), VectorIndexError where the backend fails. bridge/testing.py has the tests that every backend passes.
     """
 
     def upsert(self, space: Space, points: Sequence[Point]) -> None:
@@ -84,10 +84,20 @@ class VectorIndex(Protocol):
         """Yield every point held, in no particular order."""
 
 
-def check_vectors(space: Space, vectors: NDArray[np.generic]) -> None:
-    """Raise SpaceMismatchError unless the last axis has the Space's size and the type is float32."""
-    if vectors.shape[-1:] != (space.dim,) or vectors.dtype != np.float32:
+def check_points(space: Space, points: Sequence[Point]) -> None:
+    """Raise SpaceMismatchError unless every point holds float32 vectors [n, E] of the Space's size."""
+    for point in points:
+        _check(space, point.vectors, f"episode {point.episode}: float32 [n, {space.dim}]", 2)
+
+
+def check_query(space: Space, query: NDArray[np.generic]) -> None:
+    """Raise SpaceMismatchError unless the query is one float32 vector [E] of the Space's size."""
+    _check(space, query, f"query: float32 [{space.dim}]", 1)
+
+
+def _check(space: Space, vectors: NDArray[np.generic], expected: str, axes: int) -> None:
+    if vectors.ndim != axes or vectors.shape[-1] != space.dim or vectors.dtype != np.float32:
         raise SpaceMismatchError(
-            f"expected float32 vectors of {space.dim} numbers (Space {space.embedder} {space.fingerprint[:12]}), "
+            f"vectors of Space {space.embedder} {space.fingerprint[:12]}: expected {expected}, "
             f"found {vectors.dtype} {list(vectors.shape)}"
         )

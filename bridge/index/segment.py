@@ -22,17 +22,23 @@ if TYPE_CHECKING:
     from bridge.index.base import Vectors
 
 Ids = NDArray[np.int64]
+Scores = NDArray[np.float64]
 
 _SCAN_FROM_SHARE: Final = 0.25  # of the rows selected: from here on one sequential pass beats many small ones
 _GATHER_BELOW: Final = 16  # rows per range: shorter ranges cost more as calls than as a copy
 _MARGIN: Final = 1e-4  # float32 scores this close to the k-th are compared again in float64
+_WIDENED_AT_ONCE: Final = 4096  # rows: a great many equal vectors must not need a great deal of memory
 
 
 @dataclass(eq=False)
 class Segment:
-    """vectors float32 [N, E]; episode i owns rows starts[i]:starts[i+1]; alive[i] is False once it was replaced."""
+    """vectors float32 [N, E]; episode i owns rows starts[i]:starts[i+1] and has the ledger's number seqs[i].
+
+    alive[i] is False once the episode was replaced or deleted.
+    """
 
     episodes: Ids
+    seqs: Ids
     starts: Ids
     vectors: Vectors
     alive: NDArray[np.bool_] = field(init=False)
@@ -42,6 +48,17 @@ class Segment:
         """Index the episodes, which come in the order of their rows."""
         self.alive = np.ones(len(self.episodes), np.bool_)
         self._order = np.argsort(self.episodes, kind="stable").astype(np.int64)
+
+    @staticmethod
+    def of(points: Sequence[Point], dim: int) -> Segment:
+        """Copy points of different episodes into one segment; dim is E, which no point might tell."""
+        sizes = np.array([len(point.vectors) for point in points], np.int64)
+        return Segment(
+            np.array([point.episode for point in points], np.int64),
+            np.array([point.seq for point in points], np.int64),
+            np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+            np.concatenate([np.zeros((0, dim), np.float32), *(point.vectors for point in points)]),
+        )
 
     def find(self, episodes: Ids) -> Ids:
         """Return the positions of those of the episodes that are here and alive, in row order."""
@@ -64,7 +81,7 @@ class Segment:
         """Yield every living episode's vectors."""
         for position in np.flatnonzero(self.alive):
             rows = self.vectors[self.starts[position] : self.starts[position + 1]]
-            yield Point(int(self.episodes[position]), 0, rows)
+            yield Point(int(self.episodes[position]), int(self.seqs[position]), rows)
 
     def selected(self, episodes: Ids | None) -> Ids:
         """Return the positions of the living episodes among those given, all of them for None."""
@@ -107,24 +124,17 @@ def best(
     Candidates are found in float32 and ranked in float64, row by row, so that the order does not depend on where a
     vector lies. One BLAS thread: a second one gains little here and loses a lot under load.
     """
-    found: list[tuple[float, int, int]] = []
-    scored = 0
     with _threads().limit(limits=1, user_api="blas"):
-        candidates = [(segment, *_candidates(segment, query, wanted, top_k, distinct)) for segment in segments]
-    for segment, rows, count in candidates:
-        scored += count
-        found += _exact(segment, rows, query)
-    found.sort(key=lambda match: (-match[0], match[1], match[2]))
-    matches: list[Match] = []
-    seen: set[int] = set()
-    for score, episode, window in found:
-        if distinct and episode in seen:
-            continue
-        seen.add(episode)
-        matches.append(Match(episode, window, score))
-        if len(matches) == top_k:
-            break
-    return matches, scored
+        found = [_candidates(segment, query, wanted, top_k, distinct) for segment in segments]
+    exact = [_exact(segment, rows, query) for segment, (rows, _) in zip(segments, found, strict=True)]
+    cosines, episodes, windows = (np.concatenate(column) for column in zip(*exact, strict=True))
+    order = np.lexsort((windows, episodes, -cosines))
+    if distinct:
+        _, first = np.unique(episodes[order], return_index=True)
+        order = order[np.sort(first)]
+    order = order[:top_k]
+    columns = (episodes[order].tolist(), windows[order].tolist(), cosines[order].tolist())
+    return [Match(*values) for values in zip(*columns, strict=True)], sum(scored for _, scored in found)
 
 
 def _candidates(
@@ -147,12 +157,17 @@ def _candidates(
     return rows[scores >= threshold], len(rows)
 
 
-def _exact(segment: Segment, rows: Ids, query: Vectors) -> list[tuple[float, int, int]]:
-    """Return (cosine in float64, episode, window) of these rows."""
+def _exact(segment: Segment, rows: Ids, query: Vectors) -> tuple[Scores, Ids, Ids]:
+    """Return cosines in float64, episodes and windows of these rows."""
     wide = query.astype(np.float64)
-    vectors = segment.vectors[rows].astype(np.float64)
-    norms = np.sqrt((vectors * vectors).sum(axis=1) * (wide * wide).sum())
-    cosines = np.clip((vectors * wide).sum(axis=1) / norms, -1.0, 1.0)
+    parts = [rows[start : start + _WIDENED_AT_ONCE] for start in range(0, len(rows), _WIDENED_AT_ONCE)]
+    cosines = [_cosines(segment.vectors[part].astype(np.float64), wide) for part in parts]
     positions = np.searchsorted(segment.starts, rows, side="right") - 1
     windows = rows - segment.starts[positions]
-    return list(zip(cosines.tolist(), segment.episodes[positions].tolist(), windows.tolist(), strict=True))
+    return np.concatenate([np.zeros(0), *cosines]), segment.episodes[positions], windows
+
+
+def _cosines(vectors: Scores, query: Scores) -> Scores:
+    norms = np.sqrt((vectors * vectors).sum(axis=1) * (query * query).sum())
+    cosines: Scores = (vectors * query).sum(axis=1) / norms
+    return np.clip(cosines, -1.0, 1.0)

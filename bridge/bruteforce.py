@@ -1,0 +1,109 @@
+"""The right answer, slowly: what an index is compared with, and a shelf that keeps archive, index and answer in step.
+
+Knows: Python's exact sums over the vectors that were committed, and `catalog.filters.matches`.
+Does not know: any backend.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import fsum, sqrt
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.index.base import Match, Point, Request, VectorIndex, Vectors
+from catalog.filters import matches
+from catalog.records import EmbeddingRow, EpisodeRecord
+from catalog.testing import make_record
+from embedders.space import LaneSpec, Space, WindowPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from catalog.catalog import Catalog
+
+DIM: Final = 6
+
+
+def make_space(name: str = "contract", dim: int = DIM) -> Space:
+    """Return a Space of windows; another name is another Space."""
+    return Space(
+        embedder=name,
+        version=1,
+        parameters={},
+        lanes=(LaneSpec("signal/state", (dim,)),),
+        windows=WindowPlan(4, 2),
+        dim=dim,
+        metric="cosine",
+        statistics=None,
+    )
+
+
+def unit_vectors(count: int, seed: int = 0, dim: int = DIM) -> Vectors:
+    """Return random unit vectors float32 [count, dim]; equal arguments give equal vectors."""
+    raw = np.random.default_rng(seed).normal(size=(count, dim))
+    vectors: Vectors = (raw / np.linalg.norm(raw, axis=1, keepdims=True)).astype(np.float32)
+    return vectors
+
+
+@dataclass
+class Shelf:
+    """A catalog, the index over it, and what the test has committed: episode -> vectors, by Space."""
+
+    catalog: Catalog
+    index: VectorIndex
+    held: dict[str, dict[int, Vectors]] = field(default_factory=dict)
+
+    def register(
+        self, count: int, *, change: Callable[[EpisodeRecord], EpisodeRecord] = lambda record: record
+    ) -> list[int]:
+        """Catalogue episodes 0 to count - 1 and return their ids."""
+        return [done.id for done in self.catalog.register([change(make_record(number)) for number in range(count)])]
+
+    def put(self, space: Space, vectors: Mapping[int, Vectors]) -> list[Point]:
+        """Commit the episodes' vectors to the ledger, tell the index, and return the points that it was told."""
+        space_id = self.catalog.add_space(space.fingerprint, space.family, space.to_json()).id
+        rows = self.catalog.rows(vectors)
+        entries = self.catalog.write_embeddings(
+            space_id,
+            [EmbeddingRow(id_, rows[id_].digest, len(found), found.tobytes()) for id_, found in vectors.items()],
+        )
+        points = [Point(entry.episode_id, entry.seq, vectors[entry.episode_id]) for entry in entries]
+        self.index.upsert(space, points)
+        self.held.setdefault(space.fingerprint, {}).update(vectors)
+        return points
+
+    def bury(self, episodes: Sequence[int], *spaces: Space) -> None:
+        """Take the episodes' vectors away in every Space, and tell the index."""
+        self.catalog.withdraw(episodes)
+        for held in self.held.values():
+            for episode in episodes:
+                held.pop(episode, None)
+        for space in spaces:
+            self.index.delete(space, episodes)
+
+    def brute_force(self, space: Space, query: Vectors, request: Request) -> list[Match]:
+        """Return the right answer."""
+        held = self.held.get(space.fingerprint, {})
+        rows = self.catalog.rows(held)
+        found = [
+            Match(episode, window, cosine(vector, query))
+            for episode, vectors in held.items()
+            if matches(request.where, rows[episode])
+            for window, vector in enumerate(vectors)
+        ]
+        found.sort(key=lambda match: (-match.score, match.episode, match.window))
+        if request.distinct:
+            firsts: dict[int, Match] = {}
+            for match in found:
+                firsts.setdefault(match.episode, match)
+            found = [*firsts.values()]
+        return found[: request.top_k]
+
+
+def cosine(left: Vectors, right: Vectors) -> float:
+    """Return the cosine of two float32 vectors: products of float32 are exact in float64, and fsum rounds once."""
+    one, two = left.astype(float).tolist(), right.astype(float).tolist()
+    norms = sqrt(fsum(x * x for x in one)) * sqrt(fsum(x * x for x in two))
+    return fsum(x * y for x, y in zip(one, two, strict=True)) / norms

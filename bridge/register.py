@@ -1,0 +1,111 @@
+"""From files to catalog rows: new, changed, moved, broken and gone files.
+
+Knows: when a file must be read, and what becomes of the vectors of a file that changed. Does not know: embedding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bridge.reading import Failure, read_record, told
+from bridge.run import batches
+from catalog.records import EpisodeRecord
+from embedders.space import Space
+from wshard.errors import SpaceMismatchError, WShardError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bridge.run import Run
+    from catalog.catalog import Catalog
+    from catalog.records import Known
+
+
+def register(run: Run, files: Sequence[str], wanted: Sequence[str] | None) -> None:
+    """Bring the catalog up to date with the files; wanted: the lanes that must be there and hold finite numbers."""
+    catalog, report = run.archive.catalog, run.report
+    due = [path for batch in batches(files) for path in _unseen(catalog, batch)]
+    report.unchanged += len(files) - len(due)
+    if not due:
+        return
+    run.watch.stage("reading", len(due))
+    for outcome in run.crew.each(partial(_read, wanted=wanted), batches(due)):
+        records = [found for found in outcome if isinstance(found, EpisodeRecord)]
+        failures = [found for found in outcome if isinstance(found, Failure)]
+        for registered in catalog.register(_moved(catalog, records)):
+            name = registered.outcome
+            setattr(report, name, getattr(report, name) + 1)
+        _withdraw(run, failures)
+        report.leave_out(failures)
+        run.watch.advance(len(outcome))
+
+
+def prune(run: Run, folders: Sequence[str]) -> None:
+    """Forget the episodes below these folders whose files are gone."""
+    catalog = run.archive.catalog
+    gone = [id_ for folder in folders for id_, path in catalog.places(folder) if not Path(path).exists()]
+    run.report.removed += catalog.remove(gone)
+    _tell_index(run, gone)
+
+
+def _unseen(catalog: Catalog, paths: Sequence[str]) -> list[str]:
+    """Return the files that the catalog does not know as they are now, by size and modification time."""
+    known = catalog.known(paths)
+    return [path for path in paths if not (path in known and _same_file(path, known[path][0]))]
+
+
+def _same_file(path: str, known: Known) -> bool:
+    try:
+        status = Path(path).stat()
+    except OSError:
+        return False  # reading it will tell what is wrong
+    return (status.st_size, status.st_mtime_ns) == (known.size, known.mtime_ns)
+
+
+def _read(paths: Sequence[str], wanted: Sequence[str] | None) -> list[EpisodeRecord | Failure]:
+    return [_read_one(path, wanted) for path in paths]
+
+
+def _read_one(path: str, wanted: Sequence[str] | None) -> EpisodeRecord | Failure:
+    try:
+        return read_record(path, wanted)
+    except (WShardError, OSError) as error:
+        return Failure(path, told(error, path))
+
+
+def _moved(catalog: Catalog, records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:
+    """Recognise files that were moved: equal digest, and nothing is left at the catalogued place."""
+    known = catalog.known([record.path for record in records])
+    fresh = {record.digest for record in records if record.path not in known}
+    lost: dict[str, list[int]] = {}
+    for row in catalog.by_digest(sorted(fresh)):
+        if not Path(row.path).exists():
+            lost.setdefault(row.digest, []).append(row.id)
+    return [
+        replace(record, moved_from=lost[record.digest].pop(0))
+        if record.path not in known and lost.get(record.digest)
+        else record
+        for record in records
+    ]
+
+
+def _withdraw(run: Run, failures: Sequence[Failure]) -> None:
+    """Bury the vectors of catalogued episodes whose files can no longer be read: they describe other data."""
+    known = run.archive.catalog.known([failure.path for failure in failures])
+    ids = [episode.id for episodes in known.values() for episode in episodes]
+    if ids:
+        run.archive.catalog.withdraw(ids)
+        _tell_index(run, ids)
+
+
+def _tell_index(run: Run, buried: Sequence[int]) -> None:
+    for row in run.archive.catalog.spaces() if buried else ():
+        if row.state == "retired":
+            continue
+        try:
+            run.archive.index.delete(Space.from_json(row.definition), buried)
+        except SpaceMismatchError:
+            continue  # another ingest replaced the Space meanwhile, and its vectors are gone with it

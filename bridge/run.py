@@ -1,0 +1,59 @@
+"""One run of ingest: what it works with, and the report of what it did.
+
+Knows: how a run tells of episodes that it left out. Does not know: the steps of the work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from bridge.archive import Archive
+    from bridge.progress import Progress
+    from bridge.reading import Failure
+    from bridge.workers import Workers
+
+BATCH: Final = 256  # episodes per transaction: large enough to share one fsync, small enough to lose little work
+Item = TypeVar("Item")
+
+
+@dataclass
+class IngestReport:
+    """What a run did, in episodes; `failed` says what was left out and why."""
+
+    new: int = 0
+    changed: int = 0
+    moved: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    embedded: int = 0
+    failed: list[Failure] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """True if nothing was left out."""
+        return not self.failed
+
+    def leave_out(self, failures: Iterable[Failure]) -> None:
+        """Add failures; of several for one file the first is told."""
+        known = {failure.path for failure in self.failed}
+        self.failed += [failure for failure in failures if failure.path not in known]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run over an archive."""
+
+    archive: Archive
+    crew: Workers
+    watch: Progress
+    report: IngestReport
+
+
+def batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """Yield the items, BATCH at a time."""
+    return (items[start : start + BATCH] for start in range(0, len(items), BATCH))
