@@ -7,6 +7,7 @@ Does not know: any backend.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import fsum, sqrt
 from typing import TYPE_CHECKING, Final
 
@@ -87,8 +88,9 @@ class Shelf:
         """Return the right answer."""
         held = self.held.get(space.fingerprint, {})
         rows = self.catalog.rows(held)
+        asked = query.tobytes()
         found = [
-            Match(episode, window, cosine(vector, query))
+            Match(episode, window, cosine(vector.tobytes(), asked))
             for episode, vectors in held.items()
             if matches(request.where, rows[episode])
             for window, vector in enumerate(vectors)
@@ -102,8 +104,9 @@ class Shelf:
         return found[: request.top_k]
 
 
-def cosine(left: Vectors, right: Vectors) -> float:
+@lru_cache(maxsize=10_000)
+def cosine(left: bytes, right: bytes) -> float:
     """Return the cosine of two float32 vectors: products of float32 are exact in float64, and fsum rounds once."""
-    one, two = left.astype(float).tolist(), right.astype(float).tolist()
+    one, two = np.frombuffer(left, np.float32).tolist(), np.frombuffer(right, np.float32).tolist()
     norms = sqrt(fsum(x * x for x in one)) * sqrt(fsum(x * x for x in two))
     return fsum(x * y for x, y in zip(one, two, strict=True)) / norms

@@ -224,7 +224,7 @@ class IndexContract:
                 max_examples=self.filters,
                 deadline=None,
                 database=None,
-                phases=[Phase.generate, Phase.shrink],
+                phases=[Phase.generate],
                 suppress_health_check=list(HealthCheck),
             )
             @given(query, wheres(), st.sampled_from((1, 2, 5, 17, 60, 500)), st.booleans())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Final
 
 import lz4.block
@@ -24,6 +24,7 @@ from wshard.layout import (
     ENTRY_LZ4,
     ENTRY_ZSTD,
     MAX_DECOMPRESS_SIZE,
+    MAX_LZ4_WRITE_SIZE,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _LZ4_MAX_EXPANSION: Final = 255
 _ZSTD_MAX_LEVEL: Final = 22
 
 
-class CompressionType(str, Enum):
+class CompressionType(StrEnum):
     """The codecs of the container."""
 
     NONE = "none"
@@ -64,7 +65,7 @@ class Codec:
         """Read "none", "zstd", "lz4" or "zstd:LEVEL"; raises CodecError (a ValueError) for anything else."""
         if isinstance(text, Codec):
             return text
-        name, _, suffix = (text.value if isinstance(text, CompressionType) else str(text)).partition(":")
+        name, _, suffix = str(text).partition(":")
         try:
             kind = CompressionType(name)
             effort = int(suffix) if suffix else int(level or CompressionLevel.DEFAULT)
@@ -121,7 +122,8 @@ class CodecPlan:
 def compress(data: Buffer, codec: Codec) -> bytes | None:
     """Return the compressed bytes, or None where compressing does not pay (the keep rule)."""
     size = len(data)
-    if codec.type is CompressionType.NONE or size < MIN_COMPRESS_SIZE:
+    largest = MAX_LZ4_WRITE_SIZE if codec.type is CompressionType.LZ4 else MAX_DECOMPRESS_SIZE
+    if codec.type is CompressionType.NONE or not MIN_COMPRESS_SIZE <= size <= largest:
         return None
     if codec.type is CompressionType.ZSTD:
         packed = zstandard.ZstdCompressor(level=codec.level, write_content_size=True).compress(data)
@@ -145,7 +147,11 @@ def decompress(data: Buffer, orig_size: int, flags: int, where: str) -> bytes:
     expansion = _LZ4_MAX_EXPANSION if flags & ENTRY_LZ4 else _ZSTD_MAX_EXPANSION
     if orig_size > (len(data) + 64) * expansion:
         raise LimitError(f"{where}: {len(data)} stored bytes cannot hold orig_size {orig_size}: out of bounds")
-    decoded = _decode_lz4(data, orig_size, where) if flags & ENTRY_LZ4 else _decode_zstd(data, orig_size, where)
+    decode = _decode_lz4 if flags & ENTRY_LZ4 else _decode_zstd
+    try:
+        decoded = decode(data, orig_size, where)
+    except MemoryError:
+        raise LimitError(f"{where}: its {orig_size} decompressed bytes do not fit into memory") from None
     if len(decoded) != orig_size:
         raise CodecError(f"{where}: expected {orig_size} decompressed bytes, found {len(decoded)}")
     return decoded
@@ -186,8 +192,9 @@ def _decode_lz4_without_end_rule(data: bytes, orig_size: int, where: str) -> byt
             if distance == 0 or distance > len(out):
                 raise CodecError(f"{where}: lz4: match {distance} bytes back of {len(out)}")
             count = min(count + 4, orig_size + 1 - len(out))
-            window = bytes(out[-distance:])
-            out += (window * (count // distance + 1))[:count]
+            start = len(out) - distance
+            window = bytes(out[start : start + count])  # no more than is copied: a match may lie far back
+            out += (window * -(-count // len(window)))[:count] if count else b""
     except IndexError:
         raise CodecError(f"{where}: lz4: block ends inside a length") from None
     return bytes(out)

@@ -1,6 +1,6 @@
 """The Shard container: read any, write strictly, publish atomically.
 
-Knows: header, index, blocks, codecs and checksums of one file; that input and output start here (`_buffer_of`, `publish`).
+Knows: header, index, blocks, codecs and checksums of one file. Input and output start here (`_buffer_of`, `publish`).
 Does not know: episodes, lanes, dtypes.
 """
 
@@ -11,7 +11,6 @@ import mmap
 import os
 import secrets
 import warnings
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
@@ -53,6 +52,7 @@ from wshard.layout import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from types import TracebackType
 
     from wshard.layout import Buffer
@@ -173,12 +173,14 @@ class ShardReader:
     def digest(self) -> str:
         """Return the content digest, 32 hex digits: equal files have equal digests, wherever they lie.
 
-        Hashes everything before the data, which holds the CRC32C of every block; blocks without one are hashed too.
+        Hashes everything before the data, which holds the CRC32C of every block; what no CRC32C covers is hashed too.
         """
         state = xxhash.xxh3_128(self._buffer[: self.header.data_section_offset])
         for entry in self.entries:
             if entry.disk_size and not entry.checksum:
                 state.update(self._buffer[entry.data_offset : entry.data_offset + entry.disk_size])
+        if self.header.schema_offset:
+            state.update(self._buffer[self.header.schema_offset :])
         return state.hexdigest()
 
     def verify(self) -> Iterator[tuple[IndexEntry, FormatError | None]]:
@@ -223,8 +225,8 @@ def publish(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     Written under a temporary name in the same folder, flushed to disk, then renamed; on any error the temporary file
     is removed and an earlier file at `path` stays as it was. Output starts at this line.
     """
-    final = Path(path)
-    temporary = final.with_name(f".{final.name}.{secrets.token_hex(4)}.tmp")
+    final = Path(os.path.realpath(path))  # a link keeps pointing at the file that it names
+    temporary = final.with_name(f".{final.name[:40]}.{secrets.token_hex(4)}.tmp")
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
     try:
         with os.fdopen(descriptor, "w+b", buffering=1 << 18) as file:
@@ -232,8 +234,10 @@ def publish(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(final)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(final)  # a full disk names no file by itself
         raise
     sync_folder(final.parent)
 
@@ -264,8 +268,9 @@ class ShardWriter:
         compression: str | Codec = "none",
     ) -> None:
         if alignment not in ALIGNMENTS:
-            raise ValueError(f"alignment: expected one of {ALIGNMENTS}, found {alignment}")
+            raise FormatError(f"alignment: expected one of {ALIGNMENTS}, found {alignment}")
         self._target = target
+        self.where = os.fspath(target) if isinstance(target, (str, os.PathLike)) else "<file object>"
         self._role = role
         self._alignment = alignment
         self._default = Codec.parse(compression)
@@ -292,14 +297,19 @@ class ShardWriter:
     ) -> None:
         """Add a block: bytes-like, or a sequence of bytes-like pieces that are stored one after the other.
 
-        Raises ValueError for a name that is already there or too long, RecordingStateError after close().
+        Raises FormatError (a ValueError) for a name that is there already, too long or no Unicode text,
+        RecordingStateError after close().
         """
         if self._closed:
             raise RecordingStateError(f"write_entry({name!r}): the writer is closed")
         if name in self._pending:
-            raise ValueError(f"entry {name!r} is there already: names must be unique")
-        if len(name.encode()) > MAX_NAME_SIZE:
-            raise LimitError(f"entry name of {len(name.encode())} bytes: expected at most {MAX_NAME_SIZE}")
+            raise FormatError(f"{self.where}: block {name!r} is there already: names must be unique")
+        try:
+            size = len(name.encode())
+        except UnicodeEncodeError as error:
+            raise FormatError(f"{self.where}: block name {name!r}: expected Unicode text: {error}") from None
+        if size > MAX_NAME_SIZE:
+            raise LimitError(f"{self.where}: block name of {size} bytes: expected at most {MAX_NAME_SIZE}")
         pieces = (data,) if isinstance(data, (bytes, bytearray, memoryview)) else data
         codec = self._default if compression is None else Codec.parse(compression)
         self._pending[name] = ([memoryview(piece).cast("B") for piece in pieces if len(piece)], codec, content_type)
@@ -316,7 +326,7 @@ class ShardWriter:
 
     def _write(self, file: IO[bytes]) -> int:
         names = sorted(self._pending)
-        section = front_size(names, self._alignment)
+        section = front_size(names, self._alignment, self.where)
         base = file.tell()
         file.write(bytes(section))
         position = section

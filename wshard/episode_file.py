@@ -6,35 +6,45 @@ Does not know: recording step by step (streaming.py), other formats.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from wshard.compress import Codec, CodecPlan, Compression, CompressionLevel, CompressionType
 from wshard.container import PathOrFile, ShardReader, ShardWriter
-from wshard.errors import EntryNotFoundError, EpisodeError, HeaderError, IndexCorruptError, LaneError
+from wshard.encoding import describe
+from wshard.errors import EntryNotFoundError, HeaderError, IndexCorruptError, LaneError
 from wshard.lanes import (
     DONE,
     EXACT_REWARD,
-    META_BLOCKS,
     REWARD,
     TICKS,
     TIMESTAMPS,
     TRUNCATIONS,
-    Declaration,
-    Description,
     declaration_of,
+    is_omen,
+    is_residual,
     lane_array,
-    read_description,
-    write_description,
 )
 from wshard.layout import CONTENT_JSON, DEFAULT_ALIGNMENT, ROLE_WSHARD
-from wshard.types import Array, Channel, DType, Episode, Format, Residual, TimebaseSpec
+from wshard.meta import META_BLOCKS, Declaration, Description, read_description, write_description
+from wshard.types import Array, Channel, Episode, Format, Residual, TimebaseSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from wshard.layout import Buffer
+
+_STEPS_PER_BYTE = 8  # no lane is thinner than one bit per timestep
+_CHANNEL_PREFIXES = ("signal/", "action/", "omen/", "uncert/", "residual/")
+_STEP_FIELDS = {
+    REWARD: "rewards",
+    DONE: "terminations",
+    TRUNCATIONS: "truncations",
+    TICKS: "ticks",
+    TIMESTAMPS: "timestamps_ns",
+}
 
 
 class EpisodeFile:
@@ -56,6 +66,15 @@ class EpisodeFile:
             raise IndexCorruptError(f"{self.where}: block {twice!r} is there twice: which one is meant is unknown")
         meta = {name: self._shard.block(name) for name in META_BLOCKS if name in self._shard}
         self.description: Description = read_description(meta, self.where)
+        self._check_length()
+
+    def _check_length(self) -> None:
+        longest = max(entry.orig_size for entry in self._shard.entries)
+        if (self.description.length or 0) > longest * _STEPS_PER_BYTE:
+            raise LaneError(
+                f"{self.where}: meta/episode: length_T says {self.description.length} timesteps, "
+                f"but no block has more than {longest} bytes"
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -142,9 +161,10 @@ class EpisodeFile:
 
 
 def open_wshard(source: PathOrFile | Buffer) -> EpisodeFile:
-    """Open an episode file lazily: `with open_wshard(path) as ep: ep.lane("state")[10:20]`.
+    """Open an episode file lazily.
 
-    Cost: header, index and meta blocks. Raises FormatError and its subclasses, FileNotFoundError.
+    `with open_wshard(path) as ep: ep.lane("state")[10:20]` reads one lane. Cost: header, index and meta blocks.
+    Raises FormatError and its subclasses, FileNotFoundError.
     """
     return EpisodeFile(source)
 
@@ -188,98 +208,12 @@ def store(target: PathOrFile, about: Description, payloads: Mapping[str, Sequenc
         return writer.close()
 
 
-# ---- Episode -> blocks ---------------------------------------------------------------------------------------------
-
-
-def describe(ep: Episode) -> tuple[Description, dict[str, Sequence[Buffer]]]:
-    """Return what the meta blocks of an episode say, and the bytes of its lanes by block name."""
-    declared: dict[str, Declaration] = {}
-    arrays: dict[str, Array] = {}
-    for block, channel in (ep.lanes() | ep.predictions()).items():
-        declared[block] = _declare(block, channel)
-        arrays[block] = channel.data
-    arrays |= _step_lanes(ep)
-    if EXACT_REWARD in arrays:
-        declared[EXACT_REWARD] = Declaration(EXACT_REWARD, DType.from_numpy(arrays[EXACT_REWARD].dtype))
-    payloads: dict[str, Sequence[Buffer]] = {name: as_bytes(array) for name, array in arrays.items()}
-    payloads |= _residual_payloads(ep)
-    for name, data in ep.blocks.items():
-        if name in payloads or name in META_BLOCKS:
-            raise EpisodeError(f"episode {ep.id!r}: blocks: {name!r} is also a lane of the episode")
-        payloads[name] = (data,)
-    recorded = {REWARD: ep.rewards, DONE: ep.terminations, TICKS: ep.ticks}
-    about = Description(
-        episode_id=ep.id,
-        env_id=ep.env_id,
-        length=ep.length,
-        timebase=ep.timebase,
-        metadata=ep.metadata,
-        chunk_index=ep.chunk_index,
-        total_chunks=ep.total_chunks,
-        timestep_range=ep.timestep_range,
-        declared=declared,
-        synthesized=frozenset(name for name, array in recorded.items() if array is None),
-    )
-    return about, payloads
-
-
-def _declare(block: str, channel: Channel) -> Declaration:
-    return Declaration(
-        block=block,
-        dtype=channel.dtype,
-        shape=tuple(channel.shape),
-        modality=channel.modality,
-        sampling_rate_hz=channel.sampling_rate_hz,
-        content_type=channel.content_type,
-        semantics=channel.semantics,
-    )
-
-
-def _step_lanes(ep: Episode) -> dict[str, Array]:
-    """Rewards, terminations and time: other readers need reward, done and ticks in every file."""
-    rewards = np.zeros(ep.length, "<f4") if ep.rewards is None else np.asarray(ep.rewards)
-    done = np.zeros(ep.length, np.bool_) if ep.terminations is None else np.asarray(ep.terminations).astype(np.bool_)
-    ticks = np.arange(ep.length, dtype="<i4") if ep.ticks is None else _integers(ep.ticks, TICKS)
-    lanes: dict[str, Array] = {REWARD: rewards.astype("<f4"), DONE: done, TICKS: ticks}
-    if rewards.dtype != np.float32:
-        lanes[EXACT_REWARD] = rewards
-    if ep.truncations is not None:
-        lanes[TRUNCATIONS] = np.asarray(ep.truncations).astype(np.bool_)
-    if ep.timestamps_ns is not None:
-        lanes[TIMESTAMPS] = _integers(ep.timestamps_ns, TIMESTAMPS).astype("<i8")
-    return lanes
-
-
-def _integers(values: Array, name: str) -> Array:
-    array = np.asarray(values)
-    if array.dtype.kind not in "iu":
-        raise EpisodeError(f"{name}: expected integers, found {array.dtype}")
-    return array.astype("<i8" if array.dtype.itemsize == 8 else "<i4")
-
-
-def as_bytes(array: Array) -> tuple[Buffer, ...]:
-    """Return the little-endian, C-ordered bytes of an array, without a copy where it has that form already."""
-    plain = array if array.dtype.byteorder in "=|<" else array.astype(array.dtype.newbyteorder("<"))
-    flat = np.ascontiguousarray(plain).reshape(-1).view(np.uint8)
-    return (memoryview(flat),)
-
-
-def _residual_payloads(ep: Episode) -> dict[str, Sequence[Buffer]]:
-    payloads: dict[str, Sequence[Buffer]] = {}
-    for channel, residual in ep.residuals.items():
-        if residual.scales is not None:
-            raise EpisodeError(f"residual {channel!r}: type {residual.type!r} with scales has no block in the format")
-        payloads[f"residual/{channel}/{residual.type}"] = (np.asarray(residual.data, np.uint8).tobytes(),)
-    return payloads
-
-
 # ---- blocks -> Episode ---------------------------------------------------------------------------------------------
 
 
 def _assemble(file: EpisodeFile, channels: Sequence[str] | None) -> Episode:
     about, lanes = file.description, file.lanes()
-    blocks = [name for name in (*lanes, *file.shard.names()) if name not in META_BLOCKS]
-    selected = _Selection(channels, lanes, file.where)
+    selected = _selected(file, channels)
     ep = Episode(
         id=about.episode_id,
         env_id=about.env_id,
@@ -291,55 +225,53 @@ def _assemble(file: EpisodeFile, channels: Sequence[str] | None) -> Episode:
         total_chunks=about.total_chunks,
         timestep_range=about.timestep_range,
     )
-    for name in dict.fromkeys(blocks):
-        if name not in about.synthesized and selected.wants(name):
+    for name in selected:
+        if name not in about.synthesized:
             _place(ep, name, file, lanes.get(name))
-    if EXACT_REWARD in file.shard:
+    if EXACT_REWARD in lanes:
         ep.rewards = file.lane(EXACT_REWARD)
     return ep
 
 
-class _Selection:
-    """Which blocks a channel filter keeps; None keeps all."""
-
-    def __init__(self, channels: Iterable[str] | None, lanes: Mapping[str, Declaration], where: str) -> None:
-        self._all = channels is None
-        self._names = set(channels or ())
-        ids = {lane.id for name, lane in lanes.items() if name.startswith(("signal/", "action/"))}
-        unknown = sorted(self._names - ids - set(lanes))
-        if unknown:
-            raise EntryNotFoundError(f"{where}: no channel {unknown[0]!r}; it has {', '.join(sorted(ids)) or 'none'}")
-
-    def wants(self, block: str) -> bool:
-        prefix, _, name = block.partition("/")
-        if self._all or prefix not in ("signal", "action", "omen", "uncert", "residual"):
-            return True
-        if prefix in ("signal", "action"):
-            return name in self._names or block in self._names
-        return any(name == kept or name.startswith(f"{kept}/") for kept in self._names)
+def _selected(file: EpisodeFile, channels: Sequence[str] | None) -> list[str]:
+    """Return the blocks that a channel filter keeps, lanes first; None keeps all."""
+    blocks = [name for name in dict.fromkeys((*file.lanes(), *file.shard.names())) if name not in META_BLOCKS]
+    if channels is None:
+        return blocks
+    asked = {channels} if isinstance(channels, str) else set(channels)
+    ids = {block: block.partition("/")[2] for block in blocks if block.startswith(("signal/", "action/"))}
+    unknown = sorted(asked - set(blocks) - set(ids.values()))
+    if unknown:
+        known = ", ".join(sorted(set(ids.values()))) or "none"
+        raise EntryNotFoundError(f"{file.where}: no channel {unknown[0]!r}; it has {known}")
+    kept = {block for block, id_ in ids.items() if asked & {block, id_}}
+    about = tuple(f"{ids[block]}/" for block in kept)
+    return [
+        block
+        for block in blocks
+        if not block.startswith(_CHANNEL_PREFIXES)
+        or block in kept | asked
+        or (block not in ids and block.partition("/")[2].startswith(about))
+    ]
 
 
 def _place(ep: Episode, block: str, file: EpisodeFile, lane: Declaration | None) -> None:
     prefix, _, name = block.partition("/")
-    steps = {REWARD: "rewards", DONE: "terminations", TRUNCATIONS: "truncations", TICKS: "ticks"}
-    if block in steps:
-        setattr(ep, steps[block], file.lane(block))
-    elif block == TIMESTAMPS:
-        ep.timestamps_ns = file.lane(block)
-    elif block == EXACT_REWARD:
+    if block in _STEP_FIELDS and lane is not None:
+        setattr(ep, _STEP_FIELDS[block], file.lane(block))
+    elif block == EXACT_REWARD and lane is not None:
         return
-    elif prefix == "residual" and "/" in name:
+    elif is_residual(block):
         channel, _, kind = name.rpartition("/")
         ep.residuals[channel] = Residual(channel, kind, np.frombuffer(file.shard.read_entry(block), np.uint8))
-    elif lane is None or prefix not in ("signal", "action", "omen", "uncert"):
-        ep.blocks[block] = file.shard.read_entry(block)
+    elif lane is not None and is_omen(block):
+        owner, _, model = name.rpartition("/")
+        ep.omens.setdefault(owner, {})[model] = _channel(name, lane, file.lane(block))
+    elif lane is not None and prefix in ("signal", "action", "uncert"):
+        channels = {"signal": ep.observations, "action": ep.actions, "uncert": ep.uncerts}[prefix]
+        channels[name] = _channel(name, lane, file.lane(block))
     else:
-        channel_value = _channel(name, lane, file.lane(block))
-        if prefix == "omen":
-            owner, _, model = name.rpartition("/")
-            ep.omens.setdefault(owner, {})[model] = channel_value
-        else:
-            {"signal": ep.observations, "action": ep.actions, "uncert": ep.uncerts}[prefix][name] = channel_value
+        ep.blocks[block] = file.shard.read_entry(block)
 
 
 def _channel(name: str, lane: Declaration, data: Array) -> Channel:

@@ -29,6 +29,7 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     ├── IngestError (ValueError)                an episode that cannot be ingested
     │   ├── SourceNotFoundError (FileNotFoundError)
     │   └── NoLaneError                         no lane of the episode fits the embedder
+    ├── StaleEpisodeError (ValueError)          a file is not the one that was ingested
     ├── QueryError (ValueError)                 a query that fits no Space, or several
     └── VectorIndexError (RuntimeError)         a vector index that cannot answer
         └── UnknownIndexError (KeyError)        no index backend for that URL scheme
@@ -149,6 +150,10 @@ class SourceNotFoundError(IngestError, FileNotFoundError):
 
 class NoLaneError(IngestError):
     """No lane of the episode fits the embedder."""
+
+
+class StaleEpisodeError(WShardError, ValueError):
+    """A file is not the one that was ingested."""
 
 
 class QueryError(WShardError, ValueError):

@@ -7,6 +7,7 @@ Does not know: files, numpy, compression, episodes. No other module spells an of
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import crc32c as _crc32c
@@ -52,14 +53,18 @@ CONTENT_JSON: Final = 2
 MAX_ENTRY_COUNT: Final = 10_000_000
 MAX_STRING_TABLE_SIZE: Final = 100 * 1024 * 1024
 MAX_DECOMPRESS_SIZE: Final = 1 << 30
+MAX_LZ4_WRITE_SIZE: Final = 1 << 28  # the episode packages refuse larger lz4 blocks
 MAX_NAME_SIZE: Final = 0xFFFF
+MAX_META_SIZE: Final = 1 << 24  # of one JSON block of an episode
 
 _HEADER: Final = struct.Struct("<4sBBHBBHIQQQQ16s")
 _ENTRY: Final = struct.Struct("<QIHHQQQIHH")
 
-# A recording in progress (.partial) is a journal of framed records: kind, timesteps, payload size, CRC32C of the payload.
+# A recording in progress (.partial) is a journal of framed records: kind, timesteps, payload size, and the CRC32C of
+# those three fields and the payload.
 JOURNAL_MAGIC: Final = b"WSJ1"
-JOURNAL_RECORD: Final = struct.Struct("<4sIQI")
+JOURNAL_HEAD: Final = struct.Struct("<4sIQ")
+JOURNAL_CHECKSUM: Final = struct.Struct("<I")
 JOURNAL_DESCRIPTION: Final = b"DESC"
 JOURNAL_LANES: Final = b"LANE"
 JOURNAL_ROWS: Final = b"ROWS"
@@ -171,13 +176,18 @@ def unpack_index(data: Buffer, header: Header, where: str) -> list[IndexEntry]:
     region = bytes(data[strings:section])
     entries: list[IndexEntry] = []
     index = memoryview(data)[HEADER_SIZE : HEADER_SIZE + header.entry_count * INDEX_ENTRY_SIZE]
-    reached, ordered = section, True
+    reached, ordered, named = section, True, 0
     for number, fields in enumerate(_ENTRY.iter_unpack(index)):
         hash_, name_offset, name_len, flags, offset, disk, orig, crc, content, tags = fields
         if name_offset + name_len > len(region):
             raise IndexCorruptError(
                 f"{where}: entry {number}: name at {name_offset}+{name_len} lies outside the "
                 f"string table of {len(region)} bytes"
+            )
+        named += name_len
+        if named > len(region):  # each name has bytes of its own: shared ones could claim gigabytes of names
+            raise IndexCorruptError(
+                f"{where}: entry {number}: the names share bytes of the {len(region)} byte string table"
             )
         try:
             name = region[name_offset : name_offset + name_len].decode()
@@ -199,7 +209,7 @@ def unpack_index(data: Buffer, header: Header, where: str) -> list[IndexEntry]:
 
 def _refuse_overlap(entries: Sequence[IndexEntry], where: str) -> None:
     blocks = sorted((entry for entry in entries if entry.disk_size), key=lambda entry: entry.data_offset)
-    for left, right in zip(blocks, blocks[1:], strict=False):
+    for left, right in pairwise(blocks):
         if left.data_offset + left.disk_size > right.data_offset:
             raise OverlapError(
                 f"{where}: blocks {left.name!r} and {right.name!r} overlap at offset {right.data_offset}: the file is "
@@ -228,7 +238,15 @@ def pack_index(entries: Sequence[IndexEntry]) -> tuple[bytes, bytes]:
     return bytes(index), bytes(strings)
 
 
-def front_size(names: Sequence[str], alignment: int) -> int:
-    """Return the data_section_offset of a file with these names: header, index and string table, rounded up."""
-    strings = sum(len(name.encode()) + 1 for name in names)
-    return round_up(HEADER_SIZE + len(names) * INDEX_ENTRY_SIZE + strings, alignment)
+def front_size(names: Sequence[str], alignment: int, where: str) -> int:
+    """Return the data_section_offset of a file with these names: header, index and string table, rounded up.
+
+    Raises LimitError for more blocks or names than a reader accepts.
+    """
+    if len(names) > MAX_ENTRY_COUNT:
+        raise LimitError(f"{where}: expected at most {MAX_ENTRY_COUNT} blocks, found {len(names)}")
+    strings = HEADER_SIZE + len(names) * INDEX_ENTRY_SIZE
+    section = round_up(strings + sum(len(name.encode()) + 1 for name in names), alignment)
+    if section - strings > MAX_STRING_TABLE_SIZE:
+        raise LimitError(f"{where}: names of {section - strings} bytes, limit {MAX_STRING_TABLE_SIZE}")
+    return section

@@ -1,58 +1,39 @@
 """Record an episode step by step, for hours, with constant memory; recover what a crash left behind.
 
-Knows: the journal `<path>.partial`, which describes itself and grows by one checked record per flush, and how it
-becomes an episode file equal to a batch save of the same data.
-Does not know: how blocks are laid out in the final file (episode_file.py).
+Knows: what one timestep must bring, when to flush, and how a journal becomes an episode file equal to a batch save.
+Does not know: the journal's records (journal.py), nor how blocks are laid out in the final file (episode_file.py).
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import math
-import mmap
+import operator
 import os
-import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
+from wshard import journal
 from wshard.compress import CodecPlan, Compression, CompressionLevel, CompressionType
 from wshard.container import sync_folder
-from wshard.episode_file import as_bytes, store
+from wshard.encoding import as_bytes
+from wshard.episode_file import store
 from wshard.errors import EpisodeError, FormatError, LaneError, RecordingExistsError, RecordingStateError
-from wshard.lanes import (
-    DONE,
-    META_BLOCKS,
-    REWARD,
-    TICKS,
-    TRUNCATIONS,
-    Declaration,
-    Description,
-    read_description,
-    write_description,
-)
-from wshard.layout import JOURNAL_DESCRIPTION, JOURNAL_LANES, JOURNAL_MAGIC, JOURNAL_RECORD, JOURNAL_ROWS, checksum
+from wshard.journal import STEP_LANES
+from wshard.lanes import DONE, REWARD, TICKS, TRUNCATIONS
+from wshard.layout import JOURNAL_ROWS
+from wshard.meta import Declaration, Description
 from wshard.types import Array, DType, Modality, TimebaseSpec
 
-try:
-    import fcntl
-except ImportError:  # Windows: exclusive creation below still refuses a second writer
-    fcntl = None  # type: ignore[assignment]
-
 if TYPE_CHECKING:
-    from wshard.layout import Buffer
+    from collections.abc import Iterator, Mapping, Sequence
 
 DEFAULT_FLUSH_INTERVAL: Final = 64
-_STEP_LANES: Final = (
-    Declaration(REWARD, DType.FLOAT32),
-    Declaration(DONE, DType.BOOL),
-    Declaration(TICKS, DType.INT32),
-    Declaration(TRUNCATIONS, DType.BOOL),
-)
+_MAX_TICK: Final = 2**31 - 1
+_MAX_REWARD: Final = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -67,11 +48,14 @@ class ChannelDef:
     @property
     def element_size(self) -> int:
         """Bytes per timestep."""
-        return DType(self.dtype).size * math.prod(self.shape)
+        return DType.parse(self.dtype).size * math.prod(self.shape)
 
     def declare(self, prefix: str) -> Declaration:
-        """Return the lane's declaration under "signal" or "action"."""
-        return Declaration(f"{prefix}/{self.name}", DType(self.dtype), tuple(self.shape), self.modality)
+        """Return the lane's declaration under "signal" or "action"; raises EpisodeError for an impossible shape."""
+        shape = tuple(int(size) for size in self.shape)
+        if any(size < 0 for size in shape):
+            raise EpisodeError(f"channel {self.name!r}: expected a shape of sizes >= 0, found {list(shape)}")
+        return Declaration(f"{prefix}/{self.name}", DType.parse(self.dtype), shape, self.modality)
 
 
 class WShardStreamWriter:
@@ -85,7 +69,7 @@ class WShardStreamWriter:
     (overwrite=True discards the latter), RecordingStateError for calls out of order, EpisodeError for wrong values.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  (the signature of the format's reference package, plus three by keyword)
         self,
         path: str | os.PathLike[str],
         episode_id: str,
@@ -100,13 +84,12 @@ class WShardStreamWriter:
         overwrite: bool = False,
     ) -> None:
         if flush_interval < 1:
-            raise ValueError(f"flush_interval: expected at least 1 timestep, found {flush_interval}")
+            raise EpisodeError(f"flush_interval: expected at least 1 timestep, found {flush_interval}")
         self.path = Path(path)
         self.partial = self.path.with_name(self.path.name + ".partial")
         self._episode_id = episode_id
-        self._observations = {channel.name: channel.declare("signal") for channel in channel_defs}
-        actions = channel_defs if action_defs is None else action_defs
-        self._actions = {channel.name: channel.declare("action") for channel in actions}
+        self._observations = _declare(channel_defs, "signal")
+        self._actions = _declare(channel_defs if action_defs is None else action_defs, "action")
         self._max_timesteps = max_timesteps
         self._plan = CodecPlan.of(compression, compression_level)
         self._capacity = flush_interval
@@ -143,7 +126,7 @@ class WShardStreamWriter:
     def begin_episode(
         self, env_id: str = "", timebase: TimebaseSpec | None = None, *, metadata: Mapping[str, Any] | None = None
     ) -> None:
-        """Create the .partial file and take its lock."""
+        """Create the .partial file and take its lock; raises EpisodeError for metadata that JSON cannot hold."""
         if self._file is not None or self._finalized:
             raise RecordingStateError("begin_episode: the episode has begun already; use one writer per episode")
         self._about = Description(
@@ -153,20 +136,15 @@ class WShardStreamWriter:
             metadata=dict(metadata or {}),
             declared={lane.block: lane for lane in (*self._observations.values(), *self._actions.values())},
         )
-        records = write_description(self._about)  # before the file exists: bad metadata must leave nothing behind
-        self._file = _create_journal(self.partial, overwrite=self._overwrite)
-        self._file.write(JOURNAL_MAGIC)
-        for name in META_BLOCKS:
-            self._record(JOURNAL_DESCRIPTION, 0, (records[name],))
-        self._file.flush()
+        self._file = journal.create(self.partial, self._about, overwrite=self._overwrite)
 
-    def write_timestep(  # noqa: PLR0913  (the signature of the format's reference package, plus truncated)
+    def write_timestep(
         self,
         t: int,
         observations: Mapping[str, Any],
         actions: Mapping[str, Any],
         reward: float,
-        done: bool,  # noqa: FBT001  (as above)
+        done: bool,  # noqa: FBT001  (the signature of the format's reference package, plus truncated)
         *,
         truncated: bool = False,
     ) -> None:
@@ -176,24 +154,23 @@ class WShardStreamWriter:
         or a value that the dtype cannot hold; a refused timestep leaves no trace.
         """
         if self._file is None:
-            raise RecordingStateError("write_timestep: call begin_episode first")
+            raise RecordingStateError("write_timestep: no recording is open: call begin_episode first")
         if self._max_timesteps is not None and self._steps >= self._max_timesteps:
             raise RecordingStateError(f"write_timestep: max_timesteps of {self._max_timesteps} is reached")
         rows = self._checked(observations, self._observations, "observation")
         rows += self._checked(actions, self._actions, "action")
+        step = _checked_step(t, reward, done, truncated)
         if not self._buffers:
             self._start_lanes([lane for lane, _ in rows])
-        elif len(rows) + len(_STEP_LANES) != len(self._buffers):
+        elif len(rows) + len(STEP_LANES) != len(self._buffers):
             raise EpisodeError(f"timestep {t}: expected the channels of the first timestep: {', '.join(self._buffers)}")
         row = self._waiting
         for lane, value in rows:
             if lane.block not in self._buffers:
                 raise EpisodeError(f"timestep {t}: channel {lane.block!r} was absent in the first timestep")
             self._buffers[lane.block][row] = value
-        self._buffers[REWARD][row] = reward
-        self._buffers[DONE][row] = done
-        self._buffers[TICKS][row] = t
-        self._buffers[TRUNCATIONS][row] = truncated
+        for block, number in step:
+            self._buffers[block][row] = number
         self._waiting += 1
         self._steps += 1
         if self._waiting == self._capacity:
@@ -207,58 +184,52 @@ class WShardStreamWriter:
             lane = known.get(name)
             if lane is None:
                 raise EpisodeError(f"unknown {kind} channel {name!r}; expected one of {', '.join(known) or 'none'}")
-            array = np.asarray(value)
-            if array.shape != lane.shape:
-                raise EpisodeError(
-                    f"{kind} {name!r}: Shape mismatch: expected {list(lane.shape)}, found {list(array.shape)}"
-                )
-            target = lane.dtype.numpy_dtype
-            if array.dtype != target and not _holds(array, target):
-                raise EpisodeError(f"{kind} {name!r}: {lane.dtype.value} cannot hold {array.dtype} {array.ravel()[:4]}")
-            rows.append((lane, array))
+            rows.append((lane, _checked_value(value, lane)))
         return rows
 
     def _start_lanes(self, lanes: Sequence[Declaration]) -> None:
-        chosen = (*lanes, *_STEP_LANES)
+        chosen = (*lanes, *STEP_LANES)
+        with self._journal() as file:
+            journal.append_lanes(file, [lane.block for lane in chosen])
         self._buffers = {lane.block: np.zeros((self._capacity, *lane.shape), lane.dtype.numpy_dtype) for lane in chosen}
-        present = {lane.block for lane in lanes}
-        self._about = replace(
-            self._about, declared={name: lane for name, lane in self._about.declared.items() if name in present}
-        )
-        self._record(JOURNAL_LANES, 0, (json.dumps([lane.block for lane in chosen]).encode(),))
+        self._about = replace(self._about, declared={lane.block: lane for lane in lanes})
+
+    @contextlib.contextmanager
+    def _journal(self) -> Iterator[IO[bytes]]:
+        """Yield the open journal; where using it fails, close it but keep the file: recover() reads what it holds."""
+        if self._file is None:
+            raise RecordingStateError("no recording is open: call begin_episode first")
+        try:
+            yield self._file
+        except BaseException as error:
+            self._close(remove=False)
+            if isinstance(error, OSError) and error.filename is None:
+                error.filename = str(self.partial)  # a full disk names no file by itself
+            raise
 
     def flush(self) -> None:
-        """Append the waiting timesteps to the .partial file."""
-        if self._file is None or not self._waiting:
+        """Append the waiting timesteps to the .partial file; raises OSError and ends the recording if that fails."""
+        if not self._waiting:
             return
         rows = [piece for buffer in self._buffers.values() for piece in as_bytes(buffer[: self._waiting])]
-        self._record(JOURNAL_ROWS, self._waiting, rows)
-        self._file.flush()
-        if self._fsync:
-            os.fsync(self._file.fileno())
+        with self._journal() as file:
+            journal.append(file, JOURNAL_ROWS, rows, self._waiting)
+            file.flush()
+            if self._fsync:
+                os.fsync(file.fileno())
         self._waiting = 0
-
-    def _record(self, kind: bytes, steps: int, pieces: Sequence[Buffer]) -> None:
-        if self._file is None:
-            raise RecordingStateError("the recording is closed")
-        crc = 0
-        for piece in pieces:
-            crc = checksum(piece, crc)
-        self._file.write(JOURNAL_RECORD.pack(kind, steps, sum(len(piece) for piece in pieces), crc))
-        for piece in pieces:
-            self._file.write(piece)
 
     def end_episode(self, *, metadata: Mapping[str, Any] | None = None) -> int:
         """Publish the episode file and remove the .partial; returns the file's size in bytes.
 
         metadata: merged over that of begin_episode, for what is known at the end only (success, ...).
+        If it fails (full disk, metadata that JSON cannot hold), the .partial is kept for recover().
         """
-        if self._file is None:
-            raise RecordingStateError("end_episode: call begin_episode first")
-        self.flush()
-        merged = {**self._about.metadata, **(metadata or {})}
-        about = replace(self._about, length=self._steps, metadata=merged)
-        size = _finalise(self._file, self.path, about, self._plan)
+        with self._journal() as file:
+            self.flush()
+            merged = {**self._about.metadata, **(metadata or {})}
+            about = replace(self._about, length=self._steps, metadata=merged)
+            size = _finalise(file, self.path, about, self._plan)
         self._close(remove=True)
         self._finalized = True
         return size
@@ -271,41 +242,72 @@ class WShardStreamWriter:
         if self._file is not None:
             if remove:
                 self.partial.unlink(missing_ok=True)  # before the lock goes, so that no other writer's file is meant
-            self._file.close()
+            with contextlib.suppress(OSError):  # the disk is full: the error that said so is on its way already
+                self._file.close()
             self._file = None
 
 
-def _holds(array: Array, target: np.dtype[Any]) -> bool:
-    """Return True where converting keeps the value: same kind of number, or integers that are in range."""
+def _declare(channels: Sequence[ChannelDef], prefix: str) -> dict[str, Declaration]:
+    declared = {channel.name: channel.declare(prefix) for channel in channels}
+    if len(declared) != len(channels):
+        raise EpisodeError(f"channel_defs: expected unique names, found {[channel.name for channel in channels]}")
+    return declared
+
+
+def _checked_step(t: int, reward: float, done: object, truncated: object) -> tuple[tuple[str, float], ...]:
+    try:
+        tick, value = operator.index(t), float(reward)
+        step = ((REWARD, value), (DONE, bool(done)), (TICKS, tick), (TRUNCATIONS, bool(truncated)))
+    except (TypeError, ValueError) as error:
+        raise EpisodeError(f"timestep {t!r}: expected an integer t, a number as reward, booleans: {error}") from None
+    if not -_MAX_TICK <= tick <= _MAX_TICK:
+        raise EpisodeError(f"timestep {tick}: t: expected at most {_MAX_TICK}")
+    if abs(value) > _MAX_REWARD and math.isfinite(value):
+        raise EpisodeError(f"timestep {tick}: reward: f32 cannot hold {value}")
+    return step
+
+
+def _checked_value(value: Any, lane: Declaration) -> Array:
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise EpisodeError(f"{lane.block}: expected an array of shape {list(lane.shape)}: {error}") from None
+    if array.shape != lane.shape:
+        raise EpisodeError(f"{lane.block}: Shape mismatch: expected {list(lane.shape)}, found {list(array.shape)}")
+    target = lane.dtype.numpy_dtype
+    converted = array if array.dtype == target else _converted(array, target)
+    if converted is None:
+        raise EpisodeError(f"{lane.block}: {lane.dtype.value} cannot hold {array.dtype} {array.ravel()[:4]}")
+    return converted
+
+
+def _converted(array: Array, target: np.dtype[Any]) -> Array | None:
+    """Return the array as `target`, None where that changes values: only floats may be rounded, and stay finite."""
     if array.dtype.kind in "iub" and target.kind in "iu":
         limits = np.iinfo(target)
-        return bool(array.size == 0 or (int(array.min()) >= limits.min and int(array.max()) <= limits.max))
-    return array.dtype.kind in "fiub" and (target.kind == "f" or target.name == "bfloat16" or array.dtype == target)
-
-
-def _create_journal(partial: Path, *, overwrite: bool) -> IO[bytes]:
-    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+        held = array.size == 0 or (int(array.min()) >= limits.min and int(array.max()) <= limits.max)
+        return array.astype(target) if held else None
+    if array.dtype.kind not in "fiub" or not (target.kind == "f" or target.name == "bfloat16"):
+        return None
     try:
-        _lock(descriptor, partial)
-        if os.fstat(descriptor).st_size and not overwrite:
-            raise RecordingExistsError(
-                f"{partial} holds an interrupted recording: save it with recover({str(partial)!r}), "
-                f"or discard it with overwrite=True"
-            )
-        os.ftruncate(descriptor, 0)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return os.fdopen(descriptor, "r+b", buffering=1 << 16)
+        with np.errstate(over="raise"):
+            return array.astype(target)
+    except FloatingPointError:
+        return None
 
 
-def _lock(descriptor: int, partial: Path) -> None:
-    if fcntl is None:
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise RecordingExistsError(f"{partial}: another writer is recording to this path") from None
+def _finalise(file: IO[bytes], target: Path, about: Description, plan: CodecPlan) -> int:
+    """Write the journal's lanes as an episode described by `about`; its rows are read through a memory map."""
+    file.flush()
+    recorded = journal.read(file, str(target))
+    if about.length != recorded.about.length:
+        raise FormatError(f"{target}: {about.length} timesteps were recorded, {recorded.about.length} are on disk")
+    pieces = dict(recorded.pieces)
+    if not pieces:
+        pieces = {lane.block: () for lane in (*about.declared.values(), *STEP_LANES)}
+    if not any(np.frombuffer(piece, np.uint8).any() for piece in pieces[TRUNCATIONS]):
+        del pieces[TRUNCATIONS]  # as in a batch save, where "no truncations recorded" is the absence of the lane
+    return store(target, about, pieces, plan)
 
 
 def recover(partial: str | os.PathLike[str], *, compression: Compression = CompressionType.NONE) -> Path:
@@ -319,92 +321,20 @@ def recover(partial: str | os.PathLike[str], *, compression: Compression = Compr
     if target == source:
         raise LaneError(f"{source}: expected a name that ends in .partial")
     with source.open("r+b") as file:
-        _lock(file.fileno(), source)
+        journal.lock(file, source)
         if target.exists():
             raise RecordingExistsError(f"{target} exists already: move it away to recover {source.name}")
-        about = _journal(file.fileno(), str(source)).about
+        about = journal.read(file, str(source)).about
         marked = replace(about, metadata={**about.metadata, "recovered": True})
         _finalise(file, target, marked, CodecPlan.of(compression))
         source.unlink()
     return target
 
 
-@dataclass(frozen=True)
-class _Journal:
-    """The readable part of a .partial file."""
-
-    about: Description
-    pieces: Mapping[str, Sequence[Buffer]]  # rows of each lane, flush by flush, as views of the file
-
-
-def _finalise(file: IO[bytes], target: Path, about: Description, plan: CodecPlan) -> int:
-    """Write the journal's lanes as an episode described by `about`; its rows are read through a memory map."""
-    file.flush()
-    journal = _journal(file.fileno(), str(target))
-    if about.length != journal.about.length:
-        raise FormatError(f"{target}: {about.length} timesteps were recorded, {journal.about.length} are on disk")
-    pieces = dict(journal.pieces)
-    if not pieces:
-        pieces = {lane.block: () for lane in (*about.declared.values(), *_STEP_LANES)}
-    if not any(np.frombuffer(piece, np.uint8).any() for piece in pieces[TRUNCATIONS]):
-        del pieces[TRUNCATIONS]  # as in a batch save, where "no truncations recorded" is the absence of the lane
-    return store(target, about, pieces, plan)
-
-
-def _journal(descriptor: int, where: str) -> _Journal:
-    size = os.fstat(descriptor).st_size
-    if size < len(JOURNAL_MAGIC):
-        raise FormatError(f"{where}: the recording ended before its description was written: nothing to recover")
-    data = memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
-    if data[: len(JOURNAL_MAGIC)] != JOURNAL_MAGIC:
-        raise FormatError(f"{where}: expected a recording journal ({JOURNAL_MAGIC!r}), found {bytes(data[:4])!r}")
-    meta: list[Buffer] = []
-    lanes: list[str] = []
-    rows: list[tuple[int, memoryview]] = []
-    for kind, steps, payload in _records(data):
-        if kind == JOURNAL_DESCRIPTION:
-            meta.append(payload)
-        elif kind == JOURNAL_LANES:
-            lanes = json.loads(bytes(payload))
-        elif kind == JOURNAL_ROWS:
-            rows.append((steps, payload))
-    if len(meta) < len(META_BLOCKS):
-        raise FormatError(f"{where}: the recording ended inside its description: nothing to recover")
-    about = read_description(dict(zip(META_BLOCKS, meta, strict=False)), where)
-    known = {**about.declared, **{lane.block: lane for lane in _STEP_LANES}}
-    declared = {name: lane for name, lane in about.declared.items() if not lanes or name in lanes}
-    about = replace(about, declared=declared, length=sum(steps for steps, _ in rows))
-    return _Journal(about, _split(rows, [known[name] for name in lanes]))
-
-
-def _records(data: memoryview) -> list[tuple[bytes, int, memoryview]]:
-    """Return all whole records; a torn or damaged one ends the journal, since nothing after it can be trusted."""
-    found, position = [], len(JOURNAL_MAGIC)
-    while position + JOURNAL_RECORD.size <= len(data):
-        kind, steps, size, crc = JOURNAL_RECORD.unpack_from(data, position)
-        start = position + JOURNAL_RECORD.size
-        payload = data[start : start + size]
-        if len(payload) < size or checksum(payload) != crc:
-            break
-        found.append((kind, steps, payload))
-        position = start + size
-    return found
-
-
-def _split(rows: Sequence[tuple[int, memoryview]], lanes: Sequence[Declaration]) -> dict[str, list[Buffer]]:
-    pieces: dict[str, list[Buffer]] = {lane.block: [] for lane in lanes}
-    for steps, payload in rows:
-        position = 0
-        for lane in lanes:
-            pieces[lane.block].append(payload[position : position + steps * lane.step_size])
-            position += steps * lane.step_size
-    return pieces
-
-
 def discard(partial: str | os.PathLike[str]) -> None:
     """Remove the .partial of a killed recording; raises RecordingExistsError while its writer lives."""
     source = Path(partial)
     with contextlib.suppress(FileNotFoundError), source.open("r+b") as file:
-        _lock(file.fileno(), source)
+        journal.lock(file, source)
         source.unlink()
         sync_folder(source.parent)

@@ -1,14 +1,15 @@
 """Plain values of an episode: Episode, Channel, dtypes, timebase.
 
-Knows: what an episode is in memory and when it is consistent. T = number of timesteps; every lane has T as its first axis.
+Knows: what an episode is in memory and when it is consistent. T = number of timesteps, the first axis of every lane.
 Does not know: files, bytes, JSON.
 """
 
 from __future__ import annotations
 
 import copy
+import reprlib
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from wshard.errors import EpisodeError, LaneError
 Array = NDArray[Any]
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """Where an episode came from."""
 
     UNKNOWN = ""
@@ -30,7 +31,7 @@ class Format(str, Enum):
     D4RL = "d4rl"
 
 
-class DType(str, Enum):
+class DType(StrEnum):
     """The 13 element types of lanes; values are the short names in the files."""
 
     FLOAT64 = "f64"
@@ -71,14 +72,14 @@ class DType(str, Enum):
             raise EpisodeError(f"dtype: expected one of {', '.join(_SHORT_NAMES)}, found {plain.name}") from None
 
     @staticmethod
-    def parse(name: object) -> DType:
-        """Read a short ("f32") or long ("float32") name; raises LaneError."""
+    def parse(name: object, where: str = "dtype") -> DType:
+        """Read a short ("f32") or long ("float32") name; raises LaneError, naming `where`."""
         text = _SHORT_NAMES.get(str(name), str(name))
         try:
             return DType(text)
         except ValueError:
             known = ", ".join(kind.value for kind in DType)
-            raise LaneError(f"dtype: expected one of {known}, found {name!r}") from None
+            raise LaneError(f"{where}: expected one of {known}, found {reprlib.repr(name)}") from None
 
 
 _NUMPY_CODES = {
@@ -103,10 +104,11 @@ def _bfloat16() -> np.dtype[Any]:
         import ml_dtypes  # noqa: PLC0415  (an optional dependency, needed for this one dtype only)
     except ImportError:
         return np.dtype("<u2")
-    return np.dtype(ml_dtypes.bfloat16)
+    brain_float: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return brain_float
 
 
-class Modality(str, Enum):
+class Modality(StrEnum):
     """What a multi-modal observation lane holds."""
 
     RGB = "rgb"
@@ -125,7 +127,7 @@ class Modality(str, Enum):
         ]
 
 
-class TimebaseType(str, Enum):
+class TimebaseType(StrEnum):
     """How the time of a timestep is told."""
 
     TICKS = "ticks"
@@ -159,7 +161,7 @@ class Channel:
         """Accept anything array-like and any sequence of ints."""
         self.data = np.asarray(self.data)
         self.shape = [int(size) for size in self.shape]
-        self.dtype = DType(self.dtype)
+        self.dtype = DType.parse(self.dtype)
 
     @staticmethod
     def of(name: str, data: Any, **described: Any) -> Channel:
@@ -243,6 +245,10 @@ class Episode:
             raise EpisodeError(f"episode {self.id!r}: expected length > 0, found {self.length}")
         for block, channel in (self.lanes() | self.predictions()).items():
             _check_channel(block, channel, self.length)
+        for model in {model for models in self.omens.values() for model in models if "/" in model}:
+            raise EpisodeError(
+                f"omen model {model!r}: expected a name without '/', which separates it from its channel"
+            )
         for name in ("rewards", "terminations", "truncations", "ticks", "timestamps_ns"):
             array = getattr(self, name)
             if array is not None and np.shape(array) != (self.length,):

@@ -1,0 +1,31 @@
+"""What all tests share: where the files of other writers lie, and how Hypothesis works."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# A deadline would measure the machine, not the code.
+settings.register_profile("gate", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("gate")
+
+
+@pytest.fixture(scope="session")
+def wshard_fixtures() -> Path:
+    """Folder with golden, other-writers and safety: files that other programs wrote."""
+    folder = Path(os.environ.get("WSHARD_FIXTURES", ROOT.parent / "shared" / "fixtures"))
+    folder = folder / "wshard" if (folder / "wshard").is_dir() else folder
+    if not (folder / "golden").is_dir():
+        pytest.skip(f"no files of other writers in {folder}: set WSHARD_FIXTURES to their folder")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def golden() -> Path:
+    """Folder of this project's own golden files."""
+    return ROOT / "golden"

@@ -1,0 +1,341 @@
+"""The index contract accepts two very different indexes, and catches indexes that break a promise."""
+
+# ruff: noqa: ARG002 -- doubles take what the protocol gives them
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bridge.index.base import Answer, Match, Point
+from bridge.index.embedded import EmbeddedIndex
+from bridge.testing import IndexContract
+from catalog.filters import Where
+from wshard.errors import SpaceMismatchError
+
+
+class TestEmbeddedIndex(IndexContract):
+    filters = 2000
+
+    def open_index(self, catalog, folder):
+        return EmbeddedIndex(catalog, folder)
+
+
+class TestEmbeddedIndexThatAlwaysCompacts(IndexContract):
+    def open_index(self, catalog, folder):
+        return EmbeddedIndex(catalog, folder, tail_rows=0)
+
+
+class _Flat:
+    """The simplest index there is: it reads the whole ledger for every call. Its hooks are there to be broken."""
+
+    def __init__(self, catalog, folder) -> None:
+        self.catalog = catalog
+
+    def space_id(self, space):
+        for row in self.catalog.spaces():
+            if row.fingerprint == space.fingerprint and row.state != "retired":
+                return row.id
+        raise SpaceMismatchError("unknown Space")
+
+    def held(self, space):
+        held = {}
+        for entry in self.catalog.ledger(self.space_id(space)):
+            self.take(held, entry, space)
+        return held
+
+    def take(self, held, entry, space):
+        held.pop(entry.episode_id, None)
+        if entry.vectors is not None:
+            vectors = np.frombuffer(entry.vectors, np.float32).reshape(entry.count, space.dim)
+            held[entry.episode_id] = Point(entry.episode_id, entry.seq, vectors)
+
+    def check(self, vectors, space, axes):
+        if vectors.ndim != axes or vectors.shape[-1] != space.dim or vectors.dtype != np.float32:
+            raise SpaceMismatchError("another size or type")
+
+    def upsert(self, space, points):
+        for point in points:
+            self.check(point.vectors, space, 2)
+        self.space_id(space)
+
+    def delete(self, space, episodes):
+        self.space_id(space)
+
+    def count(self, space):
+        return sum(len(point.vectors) for point in self.held(space).values())
+
+    def scan(self, space):
+        yield from self.held(space).values()
+
+    def passing(self, where):
+        return set(self.catalog.ids(where))
+
+    def score(self, vectors, query):
+        wide, asked = vectors.astype(float), query.astype(float)
+        lengths = np.sqrt((wide**2).sum(axis=1)) * np.sqrt((asked**2).sum())
+        return np.clip((wide * asked).sum(axis=1) / lengths, -1, 1)
+
+    def rank(self, found):
+        return sorted(found, key=lambda match: (-match.score, match.episode, match.window))
+
+    def found(self, space, query, where):
+        passing = self.passing(where)
+        return [
+            Match(point.episode, window, float(score))
+            for point in self.held(space).values()
+            if point.episode in passing
+            for window, score in enumerate(self.score(point.vectors, query))
+        ]
+
+    def search(self, space, query, request):
+        self.check(query, space, 1)
+        ranked = self.rank(self.found(space, query, request.where))
+        if request.distinct:
+            ranked = self.distinct(ranked, request.top_k)
+        return Answer(tuple(ranked[: request.top_k]), exact=True, scored=len(ranked))
+
+    def distinct(self, ranked, top_k):
+        firsts = {}
+        for match in ranked:
+            firsts.setdefault(match.episode, match)
+        return [*firsts.values()]
+
+
+class TestFlat(IndexContract):
+    open_index = staticmethod(_Flat)
+
+
+class _PostFiltering(_Flat):
+    def search(self, space, query, request):
+        found = self.rank(super().found(space, query, type(request.where)()))[: request.top_k]
+        passing = self.passing(request.where)
+        return Answer(tuple(match for match in found if match.episode in passing), exact=True, scored=0)
+
+
+class _IgnoringTombstones(_Flat):
+    def take(self, held, entry, space):
+        if entry.vectors is not None:
+            super().take(held, entry, space)
+
+    def held(self, space):
+        self.__dict__.setdefault("kept", {})
+        kept = self.kept.setdefault(space.fingerprint, {})
+        kept.update(super().held(space))
+        return dict(kept)
+
+    def upsert(self, space, points):
+        super().upsert(space, points)
+        self.held(space)
+
+
+class _Appending(_Flat):
+    """Puts new vectors beside the old ones of an episode."""
+
+    def __init__(self, catalog, folder) -> None:
+        super().__init__(catalog, folder)
+        self.seen = {}
+
+    def take(self, held, entry, space):
+        super().take(held, entry, space)
+        if entry.episode_id in held:
+            parts = self.seen.setdefault((space.fingerprint, entry.episode_id), {})
+            parts[entry.seq] = held[entry.episode_id].vectors
+            held[entry.episode_id] = Point(entry.episode_id, entry.seq, np.concatenate([*parts.values()]))
+
+    def upsert(self, space, points):
+        super().upsert(space, points)
+        self.held(space)
+
+
+class _CountingCalls(_Flat):
+    """Counts what it was told instead of what it holds."""
+
+    def __init__(self, catalog, folder) -> None:
+        super().__init__(catalog, folder)
+        self.told = {}
+
+    def upsert(self, space, points):
+        super().upsert(space, points)
+        added = sum(len(point.vectors) for point in points)
+        self.told[space.fingerprint] = self.told.get(space.fingerprint, 0) + added
+
+    def count(self, space):
+        self.space_id(space)
+        return self.told.get(space.fingerprint, 0)
+
+
+class _CountingEpisodes(_Flat):
+    def count(self, space):
+        return len(self.held(space))
+
+
+class _MixingSpaces(_Flat):
+    def held(self, space):
+        self.space_id(space)
+        held = {}
+        for row in self.catalog.spaces():
+            for entry in self.catalog.ledger(row.id):
+                self.take(held, entry, space)
+        return held
+
+
+class _UnstableTies(_Flat):
+    """Ranks float32 sums whose last bits depend on where a vector lies."""
+
+    def found(self, space, query, where):
+        noise = np.random.default_rng(3)
+        return [
+            Match(match.episode, match.window, min(1.0, match.score + noise.normal(0, 1e-8)))
+            for match in super().found(space, query, where)
+        ]
+
+
+class _TiesByArrival(_Flat):
+    def rank(self, found):
+        return sorted(found, key=lambda match: -match.score)
+
+
+class _DistinctAfterwards(_Flat):
+    def distinct(self, ranked, top_k):
+        return super().distinct(ranked[:top_k], top_k)
+
+
+class _NeverDistinct(_Flat):
+    def distinct(self, ranked, top_k):
+        return ranked
+
+
+class _FirstWindowOnly(_Flat):
+    def found(self, space, query, where):
+        return [match for match in super().found(space, query, where) if match.window == 0]
+
+
+class _Distances(_Flat):
+    def score(self, vectors, query):
+        return 1 - super().score(vectors, query)
+
+
+class _Unbounded(_Flat):
+    def score(self, vectors, query):
+        return super().score(vectors, query) * 1.000001
+
+
+class _TenAtMost(_Flat):
+    def rank(self, found):
+        return super().rank(found)[:10]
+
+
+class _RememberingFilters(_Flat):
+    def __init__(self, catalog, folder) -> None:
+        super().__init__(catalog, folder)
+        self.remembered = {}
+
+    def passing(self, where):
+        return self.remembered.setdefault(where, super().passing(where))
+
+
+class _MissingIsAnyReward(_Flat):
+    def passing(self, where):
+        others = Where(tuple(clause for clause in where.clauses if clause.field != "total_reward"))
+        lacking = {row.id for row in self.catalog.rows(self.catalog.ids(others)).values() if row.total_reward is None}
+        return super().passing(where) | lacking
+
+
+class _OnlyWhatItWasTold(_Flat):
+    def __init__(self, catalog, folder) -> None:
+        super().__init__(catalog, folder)
+        self.told = set()
+
+    def upsert(self, space, points):
+        super().upsert(space, points)
+        self.told |= {point.episode for point in points}
+
+    def held(self, space):
+        return {episode: point for episode, point in super().held(space).items() if episode in self.told}
+
+
+class _ForgettingNumbers(_Flat):
+    def scan(self, space):
+        yield from (Point(point.episode, 0, point.vectors) for point in super().scan(space))
+
+
+class _Hospitable(_Flat):
+    """Takes any Space."""
+
+    def space_id(self, space):
+        try:
+            return super().space_id(space)
+        except SpaceMismatchError:
+            return -1
+
+
+class _ServingTheRetired(_Flat):
+    def space_id(self, space):
+        found = [row.id for row in self.catalog.spaces() if row.fingerprint == space.fingerprint]
+        return found[0] if found else super().space_id(space)
+
+
+class _Careless(_Flat):
+    def check(self, vectors, space, axes):
+        return None
+
+    def score(self, vectors, query):
+        return super().score(vectors, np.resize(query, vectors.shape[1]))
+
+
+class _NeverEmpty(_Flat):
+    def found(self, space, query, where):
+        return super().found(space, query, where) or [Match(0, 0, 0.0)]
+
+
+class _Doubtful(_Flat):
+    def search(self, space, query, request):
+        answer = super().search(space, query, request)
+        return Answer(answer.matches, exact=False, scored=answer.scored)
+
+
+CONTRACT_TESTS = {name for name in dir(IndexContract) if name.startswith("test_")}
+DOUBLES = [
+    (_NeverEmpty, "test_an_empty_index_answers_with_nothing"),
+    (_NeverEmpty, "test_an_index_without_episodes_left_answers_with_nothing"),
+    (_IgnoringTombstones, "test_an_index_without_episodes_left_answers_with_nothing"),
+    (_Distances, "test_one_vector_is_found_with_score_1"),
+    (_Unbounded, "test_every_vector_finds_itself_first_with_score_1"),
+    (_FirstWindowOnly, "test_every_vector_finds_itself_first_with_score_1"),
+    (_Doubtful, "test_one_vector_is_found_with_score_1"),
+    (_TenAtMost, "test_more_than_there_is_gives_all_there_is"),
+    (_CountingEpisodes, "test_more_than_there_is_gives_all_there_is"),
+    (_DistinctAfterwards, "test_distinct_gives_each_episode_by_its_best_window"),
+    (_NeverDistinct, "test_distinct_gives_each_episode_by_its_best_window"),
+    (_UnstableTies, "test_equal_vectors_come_by_episode_then_window"),
+    (_TiesByArrival, "test_equal_vectors_come_by_episode_then_window"),
+    (_Appending, "test_an_upsert_replaces_all_vectors_of_an_episode"),
+    (_CountingCalls, "test_the_same_upsert_again_changes_nothing"),
+    (_IgnoringTombstones, "test_a_deleted_episode_is_no_hit_and_the_next_best_takes_its_place"),
+    (_ForgettingNumbers, "test_scan_gives_every_point_as_it_was_put"),
+    (_OnlyWhatItWasTold, "test_an_index_that_is_opened_again_holds_the_same"),
+    (_PostFiltering, "test_a_filter_never_costs_hits"),
+    (_RememberingFilters, "test_filters_see_what_the_catalog_says_now"),
+    (_MissingIsAnyReward, "test_random_filters_give_what_brute_force_gives"),
+    (_PostFiltering, "test_random_filters_give_what_brute_force_gives"),
+    (_UnstableTies, "test_random_filters_give_what_brute_force_gives"),
+    (_MixingSpaces, "test_two_spaces_never_mix"),
+    (_Hospitable, "test_a_space_that_the_archive_does_not_hold_is_refused"),
+    (_ServingTheRetired, "test_a_space_that_was_replaced_is_refused"),
+    (_Careless, "test_vectors_of_another_size_or_type_are_refused"),
+]
+
+
+@pytest.mark.parametrize(("broken", "caught_by"), DOUBLES)
+def test_the_contract_catches(broken, caught_by, tmp_path):
+    class Contract(IndexContract):
+        filters = 300
+        open_index = staticmethod(broken)
+
+    with pytest.raises(AssertionError):
+        getattr(Contract(), caught_by)(tmp_path)
+
+
+def test_every_test_of_the_contract_has_a_double_that_it_catches():
+    assert {caught_by for _, caught_by in DOUBLES} == CONTRACT_TESTS

@@ -1,0 +1,297 @@
+"""The verbs about files, and what importing the package loads."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from wshard.cli import app, reported
+from wshard.container import ShardWriter
+from wshard.episode_file import load_wshard, open_wshard, save_wshard
+from wshard.errors import MissingExtraError
+from wshard.streaming import ChannelDef, WShardStreamWriter
+from wshard.testing import make_episode
+from wshard.types import DType
+
+ROOT = Path(__file__).resolve().parent.parent
+RUNNER = CliRunner()
+
+
+def run(*arguments: object):
+    return RUNNER.invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def episode(tmp_path) -> Path:
+    path = tmp_path / "a.wshard"
+    save_wshard(make_episode(0, image_size=8), path, {"signal/joint_pos": "zstd", "*": "none"})
+    return path
+
+
+def damage(path: Path, block: str) -> None:
+    with open_wshard(path) as file:
+        offset = file.shard.entry(block).data_offset
+    data = bytearray(path.read_bytes())
+    data[offset + 9] ^= 1
+    path.write_bytes(data)
+
+
+# ---- inspect -------------------------------------------------------------------------------------------------------
+
+
+def test_inspect_shows_the_episode_and_every_lane(episode):
+    result = run("inspect", episode)
+    assert result.exit_code == 0
+    assert f"file size  : {episode.stat().st_size} bytes" in result.stdout
+    for line in (
+        "episode id : reach-0000",
+        "env id     : Reach-v1",
+        "length     : 20 timesteps at 20 Hz (1.00 s)",
+        'metadata   : {"task": "reach", "success": true, "seed": 0}',
+        "filled in  : time/ticks (not recorded)",
+    ):
+        assert line in result.stdout
+    with open_wshard(episode) as file:
+        names = file.shard.names()
+    rows = {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines()[-len(names) :]}
+    assert list(rows) == names
+    assert rows["signal/camera/rgb"] == ["u8", "20x8x8x3", "none", "3840", "3840", "100%", "ok"]
+    assert rows["signal/gripper"][:3] == ["f32", "20", "none"]
+
+
+def test_inspect_as_json_tells_the_same_and_more(episode):
+    report = json.loads(run("inspect", episode, "--json").stdout)
+    blocks = {block["block"]: block for block in report["blocks"]}
+    assert report["episode"]["length"] == 20
+    assert report["episode"]["metadata"] == make_episode(0).metadata
+    assert blocks["action/ctrl"] == {
+        "block": "action/ctrl",
+        "codec": "none",
+        "size": 320,
+        "stored": 320,
+        "crc": "ok",
+        "dtype": "f32",
+        "shape": [20, 4],
+    }
+    with open_wshard(episode) as file:
+        assert report["digest"] == file.digest()
+
+
+def test_inspect_shows_compression_and_damage(tmp_path):
+    path = tmp_path / "a.wshard"
+    save_wshard(make_episode(0, 300), path, {"signal/gripper": "lz4"})
+    damage(path, "signal/joint_pos")
+    blocks = {block["block"]: block for block in json.loads(run("inspect", path, "--json").stdout)["blocks"]}
+    assert (blocks["signal/gripper"]["codec"], blocks["signal/gripper"]["crc"]) == ("lz4", "ok")
+    assert blocks["signal/gripper"]["stored"] < 100 < blocks["signal/gripper"]["size"]
+    assert blocks["signal/joint_pos"]["crc"] == "BAD"
+    assert "BAD" in run("inspect", path).stdout
+
+
+def test_inspect_shows_containers_that_are_no_episodes(tmp_path):
+    with ShardWriter(tmp_path / "a.shard") as writer:
+        writer.write_entry("notes", b"text")
+    result = run("inspect", tmp_path / "a.shard")
+    assert result.exit_code == 0
+    assert "notes" in result.stdout
+    assert "episode id" not in result.stdout
+
+
+def test_names_cannot_command_the_terminal(tmp_path):
+    path = tmp_path / "a.shard"
+    with ShardWriter(path) as writer:
+        writer.write_entry("\x1b[31m[bold]\x07\nname", b"text")
+    for verb in ("inspect", "verify"):
+        result = run(verb, path)
+        assert result.exit_code == 0
+        assert "\x1b" not in result.stdout
+    assert r"\x1b[31m[bold]\x07\nname" in run("inspect", path).stdout
+
+
+# ---- verify --------------------------------------------------------------------------------------------------------
+
+
+def test_verify_accepts_own_and_golden_files(episode, golden):
+    result = run("verify", episode, golden)
+    assert result.exit_code == 0
+    assert f"OK    10 block(s) verified  {episode}" in result.stdout
+    assert f"OK    5 block(s) verified  {golden / 'compressed.wshard'}" in result.stdout
+    assert result.stdout.endswith("5 of 5 file(s) are fine\n")
+
+
+def test_verify_accepts_files_of_other_writers(wshard_fixtures):
+    result = run("verify", wshard_fixtures / "golden", wshard_fixtures / "other-writers")
+    assert result.exit_code == 1
+    failed = [line for line in result.stdout.splitlines() if line.startswith("FAIL")]
+    assert len(failed) == 2
+    assert failed[0].startswith(f"FAIL  header: {wshard_fixtures / 'other-writers' / 'py_stream_100.wshard'}: blocks ")
+    assert "overlap at offset" in failed[0]
+
+
+def test_verify_names_the_damaged_blocks_and_fails(episode):
+    damage(episode, "signal/gripper")
+    damage(episode, "action/ctrl")
+    result = run("verify", episode)
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith(f"FAIL  'action/ctrl': {episode}: block 'action/ctrl': Checksum mismatch: stored 0x")
+    assert lines[1].startswith("FAIL  'signal/gripper': ")
+    assert lines[2] == f"FAIL  2 problem(s) in 10 block(s)  {episode}"
+
+
+def test_verify_finds_what_no_checksum_tells(tmp_path):
+    """Lanes that contradict the episode's length, and files that are none."""
+    with ShardWriter(tmp_path / "lane.wshard", role=5) as writer:
+        writer.write_entry("meta/episode", b'{"episode_id": "e", "length_T": 3}')
+        writer.write_entry("reward", bytes(16))
+    (tmp_path / "none.wshard").write_bytes(b"nothing")
+    with ShardWriter(tmp_path / "meta.wshard", role=5) as writer:
+        writer.write_entry("meta/episode", b"{")
+    result = run("verify", tmp_path, "--json")
+    assert result.exit_code == 1
+    found = {Path(file["path"]).name: [p["block"] for p in file["problems"]] for file in json.loads(result.stdout)}
+    assert found == {"lane.wshard": ["reward"], "none.wshard": ["header"], "meta.wshard": ["meta"]}
+    assert "FAIL  header: " in run("verify", tmp_path / "none.wshard").stdout
+
+
+def test_verify_with_nothing_to_check_is_wrong_usage(tmp_path):
+    (tmp_path / "notes.txt").write_text("x")
+    assert run("verify", tmp_path).exit_code == 2
+    assert "nothing to check" in run("verify", tmp_path).stderr
+    assert run("verify", tmp_path / "never").exit_code == 2
+    assert run("verify").exit_code == 2
+
+
+# ---- recover -------------------------------------------------------------------------------------------------------
+
+
+def test_recover_says_what_it_saved(tmp_path, golden):
+    (tmp_path / "a.wshard.partial").write_bytes((golden / "recording.journal").read_bytes())
+    result = run("recover", tmp_path / "a.wshard.partial", "--compression", "zstd")
+    assert result.exit_code == 0
+    assert result.stdout == f"recovered  {tmp_path / 'a.wshard'}  (3 timesteps)\n"
+    assert load_wshard(tmp_path / "a.wshard").length == 3
+
+
+@pytest.mark.parametrize("arguments", [["--compression", "gzip"], []])
+def test_recover_tells_of_errors_in_one_line(tmp_path, arguments):
+    (tmp_path / "a.wshard.partial").write_bytes(b"WSJ1")
+    result = run("recover", tmp_path / "a.wshard.partial", *arguments)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert (tmp_path / "a.wshard.partial").exists()
+
+
+# ---- errors --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["inspect", "recover"])
+def test_missing_files_are_one_line(verb, tmp_path):
+    result = run(verb, tmp_path / "never.wshard.partial")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("error: ")
+    assert "never.wshard.partial" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (MissingExtraError("needs\nmore"), 1, "error: needs\\nmore\n"),
+        (PermissionError(13, "Permission denied", "x"), 1, "error: [Errno 13] Permission denied: 'x'\n"),
+        (KeyboardInterrupt(), 130, "interrupted\n"),
+    ],
+)
+def test_errors_end_verbs_with_one_line_and_a_code(error, code, said, capsys):
+    @reported()
+    def verb():
+        raise error
+
+    with pytest.raises(typer.Exit) as caught:
+        verb()
+    assert caught.value.exit_code == code
+    assert capsys.readouterr().err == said
+
+
+def test_programming_errors_are_not_hidden():
+    @reported()
+    def verb():
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        verb()
+
+
+# ---- as a process --------------------------------------------------------------------------------------------------
+
+
+def child(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *map(str, arguments)]
+    settings = os.environ | environment
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=settings, cwd=ROOT)
+
+
+def test_verbs_work_in_a_process_and_through_a_pipe(episode):
+    program = "from wshard.cli import app; app()"
+    result = child("-c", program, "inspect", episode)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "signal/camera/rgb" in result.stdout
+    assert child("-c", program, "verify", episode).returncode == 0
+
+
+def test_interrupt_ends_with_one_line_and_130(tmp_path):
+    program = (
+        "import wshard.cli, wshard.streaming, os, signal\n"
+        "wshard.streaming.recover = lambda *a, **k: os.kill(os.getpid(), signal.SIGINT)\n"
+        "wshard.cli.app()"
+    )
+    result = child("-c", program, "recover", tmp_path)
+    assert (result.returncode, result.stderr.strip()) == (128 + signal.SIGINT, "interrupted")
+
+
+def test_module_runs_the_installed_command(tmp_path):
+    """`python -m wshard` runs what is registered as the command, and says so if nothing is."""
+    info = tmp_path / "wshard-99.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: wshard\nVersion: 99\n")
+    (info / "entry_points.txt").write_text("[console_scripts]\nwshard = somebodys_cli:main\n")
+    (tmp_path / "somebodys_cli.py").write_text("def main(): print('hello'); raise SystemExit(7)\n")
+    result = child("-m", "wshard", PYTHONPATH=f"{tmp_path}:{ROOT}")
+    assert (result.returncode, result.stdout) == (7, "hello\n")
+    (info / "entry_points.txt").write_text("")
+    result = child("-m", "wshard", PYTHONPATH=f"{tmp_path}:{ROOT}")
+    assert result.returncode == 1
+    assert "not installed" in result.stderr
+
+
+@pytest.mark.parametrize("module", ["wshard", "wshard.streaming", "wshard.testing"])
+def test_importing_the_library_loads_no_heavy_package(module):
+    heavy = ["torch", "sqlalchemy", "httpx", "rich", "typer", "hypothesis", "bridge", "catalog", "embedders", "pandas"]
+    program = f"import json, sys, {module}; print(json.dumps([m for m in {heavy} if m in sys.modules]))"
+    assert json.loads(child("-c", program).stdout) == []
+
+
+def test_importing_the_command_line_loads_nothing_beyond_typer():
+    program = (
+        "import sys, wshard, typer; before = set(sys.modules); import wshard.cli; print(*set(sys.modules) - before)"
+    )
+    assert child("-c", program).stdout.split() == ["wshard.cli"]
+
+
+def test_recording_and_inspecting_while_it_runs_do_not_meet(tmp_path):
+    """A recording in progress is no file to check."""
+    with WShardStreamWriter(tmp_path / "a.wshard", "e", [ChannelDef("s", DType.INT8)]) as recording:
+        recording.begin_episode()
+        assert run("verify", tmp_path).exit_code == 2
+        assert run("recover", recording.partial).exit_code == 1
+        recording.write_timestep(0, {"s": 1}, {}, 0, done=True)
+    assert run("verify", tmp_path).exit_code == 0

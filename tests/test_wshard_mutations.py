@@ -1,0 +1,203 @@
+"""Damaged files: whatever happens to the bytes, the reader refuses with its own errors or returns true values."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import os
+import random
+import warnings
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wshard.container import ShardReader, ShardWriter
+from wshard.episode_file import load_wshard, save_wshard
+from wshard.errors import EpisodeError, FormatError
+from wshard.layout import FLAG_HAS_CHECKSUMS, checksum
+from wshard.testing import make_episode
+
+COUNT = int(os.environ.get("WSHARD_MUTATIONS", "3000"))
+GOLDEN = Path(__file__).resolve().parent.parent / "golden"
+
+
+def originals() -> list[bytes]:
+    files = [path.read_bytes() for path in sorted(GOLDEN.glob("*.wshard"))]
+    for codec in ("none", "zstd", "lz4"):
+        file = io.BytesIO()
+        save_wshard(make_episode(7, 30, image_size=4), file, codec)
+        files.append(file.getvalue())
+    return files
+
+
+def flip(data: bytearray, rng: random.Random) -> bytearray:
+    for _ in range(rng.choice([1, 1, 1, 2, 8])):
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    return data
+
+
+def flip_front(data: bytearray, rng: random.Random) -> bytearray:
+    """Header and index are covered by no checksum: hit them more often."""
+    data[rng.randrange(min(len(data), 700))] ^= 1 << rng.randrange(8)
+    return data
+
+
+def overwrite(data: bytearray, rng: random.Random) -> bytearray:
+    start, size = rng.randrange(len(data)), rng.choice([1, 2, 4, 8, 48])
+    fill = rng.choice([b"\0", b"\xff", b"\x80", rng.randbytes(1)])
+    data[start : start + size] = (fill * size)[: len(data) - start]
+    return data
+
+
+def truncate(data: bytearray, rng: random.Random) -> bytearray:
+    return data[: rng.randrange(len(data))]
+
+
+def extend(data: bytearray, rng: random.Random) -> bytearray:
+    return data + rng.randbytes(rng.randrange(1, 100))
+
+
+def splice(data: bytearray, rng: random.Random) -> bytearray:
+    start, end, size = rng.randrange(len(data)), rng.randrange(len(data)), rng.randrange(1, 200)
+    data[start : start + size] = data[end : end + size]
+    return data
+
+
+MUTATIONS = [flip, flip, flip_front, flip_front, overwrite, truncate, extend, splice]
+
+
+def check(data: bytes, truth: set[bytes]) -> str:
+    """Return what became of a damaged file; raise whatever is no FormatError, and AssertionError for wrong values."""
+    try:
+        load_wshard(data)
+        outcome = "loaded"
+    except FormatError:
+        outcome = "refused"
+    try:
+        reader = ShardReader(data)
+    except FormatError:
+        return outcome
+    for number, entry in enumerate(reader.entries):
+        checked = entry.checksum or reader.header.flags & FLAG_HAS_CHECKSUMS
+        try:
+            block = reader.read_entry(number)
+        except FormatError:
+            continue
+        if checked:
+            assert block in truth, f"block {entry.name!r} was returned with values that nobody wrote"
+    return outcome
+
+
+@pytest.mark.parametrize("file", range(len(originals())))
+def test_damaged_files_are_refused_or_give_true_values(file):
+    """C-1 to C-11."""
+    original, rng = originals()[file], random.Random(file)
+    reader = ShardReader(original)
+    truth = {reader.read_entry(number) for number in range(len(reader))} | {b""}
+    outcomes = {"loaded": 0, "refused": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(-(-COUNT // len(originals()))):
+            damaged = bytes(rng.choice(MUTATIONS)(bytearray(original), rng))
+            outcomes[check(damaged, truth)] += 1
+    assert outcomes["refused"] > outcomes["loaded"] > 0
+
+
+def test_the_check_notices_a_reader_without_checksums(monkeypatch):
+    """What passes above means something only if wrong values would be noticed."""
+    original = originals()[0]
+    reader = ShardReader(original)
+    truth = {reader.read_entry(number) for number in range(len(reader))}
+    damaged = bytearray(original)
+    damaged[reader.entry("reward").data_offset] ^= 1
+    assert check(bytes(damaged), truth) == "refused"
+    monkeypatch.setattr(ShardReader, "_check", lambda *_: None)
+    with pytest.raises(AssertionError, match="values that nobody wrote"):
+        check(bytes(damaged), truth)
+
+
+def test_every_single_bit_of_the_data_region_is_guarded():
+    """C-11: one flipped bit in any block is noticed by the reader of that block."""
+    original = originals()[0]
+    entries = ShardReader(original).entries
+    for number, entry in enumerate(entries):
+        for offset in range(entry.data_offset, entry.data_offset + entry.disk_size, 7):
+            damaged = bytearray(original)
+            damaged[offset] ^= 1 << offset % 8
+            with pytest.raises(FormatError):
+                ShardReader(bytes(damaged)).read_entry(number)
+            assert checksum(original[entry.data_offset : entry.data_offset + entry.disk_size]) == entry.checksum
+
+
+# ---- wrong JSON under right checksums ------------------------------------------------------------------------------
+
+MEANT = {
+    "meta/wshard": {"format": "W-SHARD", "version": "0.1", "timebase": {"type": "ticks", "tick_hz": 30}},
+    "meta/episode": {
+        "episode_id": "e",
+        "env_id": "v",
+        "length_T": 4,
+        "timebase": {"type": "ticks", "dt_ns": 33333333, "epoch_ns": 5},
+        "timestep_range": [0, 3],
+        "chunk_index": 0,
+        "total_chunks": 2,
+        "metadata": {"task": "t"},
+        "synthesized": ["done"],
+        "action_spaces": [{"name": "action/b", "dtype": "f32", "shape": [1]}],
+    },
+    "meta/channels": {
+        "channels": [{"id": "s", "dtype": "f32", "shape": [2], "modality": "rgb", "signal_block": "signal/s"}],
+        "lanes": [{"block": "omen/s/m", "dtype": "f32", "shape": [2]}],
+    },
+}
+PAYLOADS = {"signal/s": 32, "action/b": 16, "omen/s/m": 32, "reward": 16, "done": 4, "time/ticks": 16}
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(["", "s", "f64", "bool", "reward", "meta/episode", "signal/s", "\ud800", 2**40, 10**400, -1, 0]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["id", "shape", "x"]), inner, max_size=2)
+    ),
+    max_leaves=5,
+)
+
+
+def places(value: object, path: tuple = ()) -> list[tuple]:
+    """Return the path of every value inside a JSON value."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, inner in items for place in places(inner, (*path, key)))]
+
+
+def replaced(value: object, path: tuple, new: object) -> object:
+    if not path:
+        return new
+    twin = copy.copy(value)
+    twin[path[0]] = replaced(value[path[0]], path[1:], new)
+    return twin
+
+
+@settings(max_examples=500)
+@given(st.data())
+def test_any_json_value_anywhere_brings_no_error_but_ours(data):
+    """E-2 to E-11: no value in the meta blocks brings an error that is not ours."""
+    path = data.draw(st.sampled_from(places(MEANT)[1:]))
+    meta = replaced(MEANT, path, data.draw(values))
+    file = io.BytesIO()
+    with ShardWriter(file, role=5) as writer:
+        for name, value in meta.items():
+            writer.write_entry(name, json.dumps(value).encode())
+        for name, size in PAYLOADS.items():
+            writer.write_entry(name, bytes(size))
+    try:
+        ep = load_wshard(file.getvalue())
+    except FormatError:
+        return
+    try:
+        save_wshard(ep, io.BytesIO())
+    except EpisodeError:
+        return

@@ -1,0 +1,287 @@
+"""Recording step by step: equal to a batch save, safe against kills, second writers and wrong values."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wshard_recording import STATE, interrupted, record, write, writer
+
+from wshard.episode_file import load_wshard, save_wshard
+from wshard.errors import EpisodeError, RecordingExistsError, RecordingStateError
+from wshard.streaming import ChannelDef, WShardStreamWriter, discard, recover
+from wshard.testing import assert_same_episode
+from wshard.types import Channel, DType, Episode, Modality, TimebaseSpec
+
+if TYPE_CHECKING:
+    pass
+
+# ---- the result ----------------------------------------------------------------------------------------------------
+
+
+@given(
+    steps=st.integers(1, 30),
+    interval=st.integers(1, 31),
+    dtypes=st.lists(st.sampled_from(list(DType)), min_size=1, max_size=4),
+    compression=st.sampled_from(["none", "zstd", {"signal/*": "lz4"}]),
+    truncated=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_stream_equals_batch_byte_for_byte(tmp_path_factory, *, steps, interval, dtypes, compression, truncated, seed):
+    """J-7: for any length, flush interval, dtype and codec."""
+    rng = np.random.default_rng(seed)
+    path = tmp_path_factory.mktemp("stream") / "a.wshard"
+    shapes = [rng.integers(0, 4, rng.integers(0, 3)).tolist() for _ in dtypes]
+    names = [f"{kind.value}/{number}" for number, kind in enumerate(dtypes)]
+    arrays = {
+        name: rng.integers(0, 2, (steps, *shape)).astype(kind.numpy_dtype)
+        for name, kind, shape in zip(names, dtypes, shapes, strict=True)
+    }
+    rewards, ends = rng.normal(size=steps).astype(np.float32), rng.random(steps) < 0.3
+    defs = [ChannelDef(name, kind, shape) for name, kind, shape in zip(names, dtypes, shapes, strict=True)]
+    with WShardStreamWriter(path, "ep", defs, compression=compression, flush_interval=interval) as recording:
+        recording.begin_episode("Env-v0", TimebaseSpec(tick_hz=29.97), metadata={"a": 1})
+        for t in range(steps):
+            row = {name: array[t] for name, array in arrays.items()}
+            recording.write_timestep(t, row, row, rewards[t], ends[t], truncated=truncated and t == steps - 1)
+        size = recording.end_episode(metadata={"success": True})
+    batch = Episode("ep", "Env-v0", steps, TimebaseSpec(tick_hz=29.97), rewards=rewards, terminations=ends)
+    batch.observations = {name: Channel.of(name, array) for name, array in arrays.items()}
+    batch.actions = dict(batch.observations)
+    batch.metadata = {"a": 1, "success": True}
+    batch.ticks = np.arange(steps)
+    batch.truncations = np.arange(steps) == steps - 1 if truncated else None
+    expected = io.BytesIO()
+    save_wshard(batch, expected, compression)
+    assert path.read_bytes() == expected.getvalue()
+    assert size == len(expected.getvalue())
+    assert_same_episode(load_wshard(path), batch)
+
+
+def test_partial_exists_from_begin_to_end(tmp_path):
+    """J-1."""
+    recording = writer(tmp_path / "a.wshard")
+    assert list(tmp_path.iterdir()) == []
+    recording.begin_episode()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.wshard.partial"]
+    write(recording, 0)
+    assert (recording.timestep_count, recording.is_finalized) == (1, False)
+    recording.end_episode()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.wshard"]
+    assert recording.is_finalized
+
+
+def test_memory_stays_constant_while_data_go_to_disk(tmp_path):
+    recording = writer(tmp_path / "a.wshard", flush_interval=10)
+    recording.begin_episode()
+    sizes = []
+    for t in range(40):
+        write(recording, t)
+        sizes.append(recording.partial.stat().st_size)
+    assert sizes == sorted(sizes)
+    assert len(set(sizes)) == 5
+    recording.end_episode()
+
+
+def test_recording_without_a_timestep_gives_an_empty_episode(tmp_path):
+    record(tmp_path / "a.wshard", 0)
+    ep = load_wshard(tmp_path / "a.wshard")
+    assert ep.length == 0
+    assert ep.observations["state"].data.shape == (0, 2)
+
+
+def test_modality_and_channels_that_never_came(tmp_path):
+    camera = ChannelDef("cam/rgb", DType.UINT8, [2, 2, 3], Modality.RGB)
+    with WShardStreamWriter(tmp_path / "a.wshard", "e", [camera, STATE], action_defs=[]) as recording:
+        recording.begin_episode()
+        recording.write_timestep(0, {"cam/rgb": np.ones((2, 2, 3), np.uint8)}, {}, 0, done=True)
+    ep = load_wshard(tmp_path / "a.wshard")
+    assert list(ep.lanes()) == ["signal/cam/rgb"]
+    assert ep.observations["cam/rgb"].modality is Modality.RGB
+
+
+# ---- wrong calls and values ----------------------------------------------------------------------------------------
+
+
+def test_calls_out_of_order_are_refused(tmp_path):
+    recording = writer(tmp_path / "a.wshard", max_timesteps=1)
+    for call in (recording.end_episode, lambda: write(recording, 0)):
+        with pytest.raises(RecordingStateError, match="begin_episode first"):
+            call()
+    recording.begin_episode()
+    with pytest.raises(RecordingStateError, match="has begun already"):
+        recording.begin_episode()
+    write(recording, 0)
+    with pytest.raises(RecordingStateError, match="max_timesteps of 1"):
+        write(recording, 1)
+    recording.end_episode()
+    for call in (recording.end_episode, recording.begin_episode):
+        with pytest.raises(RecordingStateError):
+            call()
+
+
+REFUSED = {
+    "unknown channel": {"observations": {"state": [0, 0], "x": 1}},
+    "missing channel": {"observations": {}},
+    "missing action": {"actions": {}},
+    "wrong shape": {"observations": {"state": [0, 0, 0]}},
+    "ragged": {"observations": {"state": [[0], [0, 1]]}},
+    "text": {"observations": {"state": ["a", "b"]}},
+    "none": {"observations": {"state": None}},
+    "objects": {"observations": {"state": [None, 0]}},
+    "too large for f32": {"observations": {"state": [1e300, 0]}},
+    "too large for i8": {"actions": {"ctrl": 128}},
+    "negative too large for i8": {"actions": {"ctrl": -129}},
+    "float for i8": {"actions": {"ctrl": 0.5}},
+    "action of another shape": {"actions": {"ctrl": [1]}},
+    "reward none": {"reward": None},
+    "reward text": {"reward": "much"},
+    "reward too large": {"reward": 1e300},
+    "done of many": {"done": np.array([True, False])},
+    "truncated of many": {"truncated": np.array([True, False])},
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("first", [True, False])
+def test_refused_timesteps_leave_no_trace(tmp_path, case, first):
+    """J-5: neither as the first timestep nor later."""
+    if first and case.startswith("missing"):
+        return  # what the first timestep leaves out is not recorded at all
+    with writer(tmp_path / "a.wshard", flush_interval=2) as recording:
+        recording.begin_episode()
+        for t in range(0 if first else 3):
+            write(recording, t)
+        with pytest.raises(EpisodeError):
+            write(recording, 99, **REFUSED[case])
+        for t in range(0 if first else 3, 5):
+            write(recording, t)
+    record(tmp_path / "b.wshard", 5)
+    assert (tmp_path / "a.wshard").read_bytes() == (tmp_path / "b.wshard").read_bytes()
+
+
+@pytest.mark.parametrize("t", [1.5, None, "1", 2**31, -(2**31)])
+def test_ticks_that_are_no_32_bit_integers_are_refused(tmp_path, t):
+    with writer(tmp_path / "a.wshard") as recording:
+        recording.begin_episode()
+        with pytest.raises(EpisodeError, match="timestep"):
+            recording.write_timestep(t, {"state": [0, 0]}, {"ctrl": 0}, 0, done=False)
+
+
+def test_infinite_and_undefined_values_are_kept(tmp_path):
+    with writer(tmp_path / "a.wshard") as recording:
+        recording.begin_episode()
+        write(recording, 0, observations={"state": np.array([np.nan, -np.inf])}, reward=float("inf"))
+    ep = load_wshard(tmp_path / "a.wshard")
+    assert np.isnan(ep.observations["state"].data[0, 0])
+    assert ep.observations["state"].data[0, 1] == -np.inf
+    assert ep.rewards[0] == np.inf
+
+
+@pytest.mark.parametrize(
+    ("channels", "options"),
+    [([STATE, STATE], {}), ([ChannelDef("x", DType.INT8, [-1])], {}), ([STATE], {"flush_interval": 0})],
+)
+def test_impossible_channels_are_refused(tmp_path, channels, options):
+    with pytest.raises(EpisodeError):
+        WShardStreamWriter(tmp_path / "a.wshard", "e", channels, **options)
+
+
+@pytest.mark.parametrize("metadata", [{"a": object()}, {"a": float("nan")}])
+def test_bad_metadata_are_refused_before_anything_is_recorded(tmp_path, metadata):
+    with pytest.raises(EpisodeError):
+        writer(tmp_path / "a.wshard").begin_episode(metadata=metadata)
+    for id_ in ("", 5, "\ud800"):
+        with pytest.raises(EpisodeError):
+            WShardStreamWriter(tmp_path / "a.wshard", id_, [STATE]).begin_episode()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_metadata_at_the_end_do_not_cost_the_recording(tmp_path):
+    """J-8."""
+
+    def recording():
+        with writer(tmp_path / "a.wshard") as recording:
+            recording.begin_episode(metadata={"task": "reach"})
+            write(recording, 0)
+            recording.end_episode(metadata={"score": float("nan")})
+
+    with pytest.raises(EpisodeError, match="JSON"):
+        recording()
+    ep = load_wshard(recover(tmp_path / "a.wshard.partial"))
+    assert (ep.length, ep.metadata) == (1, {"task": "reach", "recovered": True})
+
+
+# ---- writers in each other's way -----------------------------------------------------------------------------------
+
+
+def test_exception_inside_with_leaves_nothing(tmp_path):
+    """J-8."""
+    (tmp_path / "a.wshard").write_bytes(b"earlier")
+
+    def recording():
+        with writer(tmp_path / "a.wshard", flush_interval=1) as recording:
+            recording.begin_episode()
+            write(recording, 0)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        recording()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.wshard"]
+    assert (tmp_path / "a.wshard").read_bytes() == b"earlier"
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_second_writer_on_one_path_is_refused(tmp_path, overwrite):
+    """J-6: the first one's recording is not harmed."""
+    first = writer(tmp_path / "a.wshard", flush_interval=1)
+    first.begin_episode()
+    write(first, 0)
+    with pytest.raises(RecordingExistsError, match="another writer is recording"):
+        writer(tmp_path / "a.wshard", overwrite=overwrite).begin_episode()
+    for verb in (recover, discard):
+        with pytest.raises(RecordingExistsError, match="another writer is recording"):
+            verb(first.partial)
+    write(first, 1)
+    first.end_episode()
+    assert load_wshard(tmp_path / "a.wshard").length == 2
+
+
+def test_second_writer_in_another_process_is_refused(tmp_path):
+    first = writer(tmp_path / "a.wshard")
+    first.begin_episode()
+    program = (
+        "import sys; from wshard.streaming import *; from wshard.types import DType\n"
+        "WShardStreamWriter(sys.argv[1], 'e', [ChannelDef('s', DType.INT8)]).begin_episode()"
+    )
+    command = [sys.executable, "-c", program, tmp_path / "a.wshard"]
+    child = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert child.returncode == 1
+    assert "RecordingExistsError" in child.stderr
+    first.abort()
+    subprocess.run(command, check=True, timeout=60)
+
+
+def test_interrupted_recording_is_refused_and_kept_until_somebody_decides(tmp_path):
+    """J-6."""
+    partial = interrupted(tmp_path / "a.wshard", 9)
+    before = partial.read_bytes()
+    with pytest.raises(RecordingExistsError, match=re.escape(f"recover({str(partial)!r})")):
+        record(tmp_path / "a.wshard", 1)
+    assert partial.read_bytes() == before
+    record(tmp_path / "a.wshard", 1, overwrite=True)
+    assert not partial.exists()
+    assert load_wshard(tmp_path / "a.wshard").length == 1
+
+
+def test_discard_removes_an_interrupted_recording(tmp_path):
+    discard(interrupted(tmp_path / "a.wshard", 9))
+    discard(tmp_path / "never.partial")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,212 @@
+"""The journal of a recording in progress: `<path>.partial`, a file that describes itself and survives a kill.
+
+Knows: its records and their order (FORMAT.md, J-1 and following), its lock, and how much of a torn one can be trusted.
+Does not know: how timesteps arrive (streaming.py), nor how the final file is laid out (episode_file.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import sys
+from dataclasses import dataclass, replace
+from typing import IO, TYPE_CHECKING, Final
+
+from wshard.errors import FormatError, RecordingExistsError
+from wshard.lanes import DONE, REWARD, TICKS, TRUNCATIONS
+from wshard.layout import (
+    JOURNAL_CHECKSUM,
+    JOURNAL_DESCRIPTION,
+    JOURNAL_HEAD,
+    JOURNAL_LANES,
+    JOURNAL_MAGIC,
+    JOURNAL_ROWS,
+    checksum,
+)
+from wshard.meta import META_BLOCKS, Declaration, Description, read_description, write_description
+from wshard.types import DType
+
+if sys.platform != "win32":
+    import fcntl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from wshard.layout import Buffer
+
+STEP_LANES: Final = (
+    Declaration(REWARD, DType.FLOAT32),
+    Declaration(DONE, DType.BOOL),
+    Declaration(TICKS, DType.INT32),
+    Declaration(TRUNCATIONS, DType.BOOL),
+)
+
+
+# ---- writing -------------------------------------------------------------------------------------------------------
+
+
+def create(partial: Path, about: Description, *, overwrite: bool) -> IO[bytes]:
+    """Create the journal, locked, with the episode's description in it.
+
+    Raises RecordingExistsError where it exists and is not empty (unless overwrite) or another writer holds its lock,
+    EpisodeError for a description that cannot be written: then no file is left behind.
+    """
+    records = write_description(about)
+    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+    file = os.fdopen(descriptor, "r+b", buffering=1 << 16)
+    try:
+        lock(file, partial)
+        _refuse_older(descriptor, partial, overwrite=overwrite)
+    except BaseException:
+        file.close()
+        raise
+    try:
+        _describe(file, records)
+    except BaseException:
+        partial.unlink()
+        with contextlib.suppress(OSError):  # the disk is full: the error that said so is on its way already
+            file.close()
+        raise
+    return file
+
+
+def _describe(file: IO[bytes], records: Mapping[str, bytes]) -> None:
+    file.truncate(0)
+    file.write(JOURNAL_MAGIC)
+    for name in META_BLOCKS:
+        append(file, JOURNAL_DESCRIPTION, (records[name],))
+    file.flush()
+
+
+def _refuse_older(descriptor: int, partial: Path, *, overwrite: bool) -> None:
+    found = os.fstat(descriptor)
+    if found.st_size and not overwrite:
+        raise RecordingExistsError(
+            f"{partial} holds an interrupted recording: save it with recover({str(partial)!r}), "
+            f"or discard it with overwrite=True"
+        )
+    if not partial.exists() or not os.path.samestat(found, partial.stat()):
+        raise RecordingExistsError(f"{partial}: another writer was just ending its recording: try again")
+
+
+def lock(file: IO[bytes], partial: Path) -> None:
+    """Take the journal's lock until `file` is closed; raises RecordingExistsError while another process holds it."""
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RecordingExistsError(f"{partial}: another writer is recording to this path") from None
+
+
+def append(file: IO[bytes], kind: bytes, pieces: Sequence[Buffer], steps: int = 0) -> None:
+    """Append one record; the pieces are stored one after the other."""
+    head = JOURNAL_HEAD.pack(kind, steps, sum(len(piece) for piece in pieces))
+    crc = checksum(head)
+    for piece in pieces:
+        crc = checksum(piece, crc)
+    file.write(head + JOURNAL_CHECKSUM.pack(crc))
+    for piece in pieces:
+        file.write(piece)
+
+
+def append_lanes(file: IO[bytes], blocks: Sequence[str]) -> None:
+    """Append the record that names the lanes whose rows follow, in their order."""
+    append(file, JOURNAL_LANES, (json.dumps(list(blocks)).encode(),))
+
+
+# ---- reading -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Journal:
+    """The trustworthy part of a journal; rows of each lane come flush by flush, as views of the file."""
+
+    about: Description
+    pieces: Mapping[str, Sequence[Buffer]]
+
+
+def read(file: IO[bytes], where: str) -> Journal:
+    """Read the journal up to its first torn or damaged record; raises FormatError if that is in its description."""
+    size = os.fstat(file.fileno()).st_size
+    if size < len(JOURNAL_MAGIC):
+        raise FormatError(f"{where}: the recording ended before its description was written: nothing to recover")
+    data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    magic = bytes(data[: len(JOURNAL_MAGIC)])
+    if magic != JOURNAL_MAGIC:
+        raise FormatError(f"{where}: expected a recording journal ({JOURNAL_MAGIC!r}), found {magic!r}")
+    records = _records(data)
+    described = (payload for kind, _, payload in records if kind == JOURNAL_DESCRIPTION)
+    meta = dict(zip(META_BLOCKS, described, strict=False))
+    if len(meta) < len(META_BLOCKS):
+        raise FormatError(f"{where}: the recording ended inside its description: nothing to recover")
+    about = read_description(meta, where)
+    rest = records[len(META_BLOCKS) :]
+    if not rest:
+        return Journal(replace(about, length=0), {})
+    lanes = _lanes(rest[0], about, where)
+    rows = [record for record in rest[1:] if _is_rows(record, lanes, where)]
+    declared = {lane.block: lane for lane in lanes if lane.block in about.declared}
+    about = replace(about, declared=declared, length=sum(steps for _, steps, _ in rows))
+    return Journal(about, _split(rows, lanes))
+
+
+Record = tuple[bytes, int, memoryview]
+
+
+def _records(data: memoryview) -> list[Record]:
+    """Return all whole records; a torn or damaged one ends the journal, since nothing after it can be trusted."""
+    return list(_whole_records(data))
+
+
+def _whole_records(data: memoryview) -> Iterator[Record]:
+    position = len(JOURNAL_MAGIC)
+    front = JOURNAL_HEAD.size + JOURNAL_CHECKSUM.size
+    while position + front <= len(data):
+        head = data[position : position + JOURNAL_HEAD.size]
+        kind, steps, size = JOURNAL_HEAD.unpack(head)
+        (crc,) = JOURNAL_CHECKSUM.unpack_from(data, position + JOURNAL_HEAD.size)
+        payload = data[position + front : position + front + size]
+        if len(payload) < size or checksum(payload, checksum(head)) != crc:
+            return
+        yield kind, steps, payload
+        position += front + size
+
+
+def _lanes(record: Record, about: Description, where: str) -> list[Declaration]:
+    kind, _, payload = record
+    known = {**about.declared, **{lane.block: lane for lane in STEP_LANES}}
+    try:
+        names = json.loads(bytes(payload)) if kind == JOURNAL_LANES else None
+    except (ValueError, RecursionError):
+        names = None
+    fixed = [lane.block for lane in STEP_LANES]
+    if not isinstance(names, list) or names[-len(fixed) :] != fixed or len(set(map(repr, names))) != len(names):
+        raise FormatError(f"{where}: expected the list of recorded lanes after the description, found {kind!r}")
+    unknown = [name for name in names if not isinstance(name, str) or name not in known]
+    if unknown:
+        raise FormatError(f"{where}: expected declared lanes, found {unknown[0]!r}")
+    return [known[name] for name in names]
+
+
+def _is_rows(record: Record, lanes: Sequence[Declaration], where: str) -> bool:
+    kind, steps, payload = record
+    expected = steps * sum(lane.step_size for lane in lanes)
+    if kind != JOURNAL_ROWS or len(payload) != expected:
+        raise FormatError(
+            f"{where}: expected {JOURNAL_ROWS!r} of {expected} bytes for {steps} timesteps, "
+            f"found {kind!r} of {len(payload)}"
+        )
+    return True
+
+
+def _split(rows: Sequence[Record], lanes: Sequence[Declaration]) -> dict[str, list[Buffer]]:
+    pieces: dict[str, list[Buffer]] = {lane.block: [] for lane in lanes}
+    for _, steps, payload in rows:
+        position = 0
+        for lane in lanes:
+            pieces[lane.block].append(payload[position : position + steps * lane.step_size])
+            position += steps * lane.step_size
+    return pieces

@@ -1,0 +1,313 @@
+"""The three JSON blocks of an episode: tolerant reading of every known writer's, strict writing of our own.
+
+Knows: what meta/wshard, meta/episode and meta/channels say, in all their historical forms. Rules by number: FORMAT.md.
+Does not know: the bytes of lanes, files, offsets, codecs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import reprlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.errors import EpisodeError, LaneError, LimitError
+from wshard.layout import MAX_META_SIZE
+from wshard.types import DType, Modality, TimebaseSpec, TimebaseType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wshard.layout import Buffer
+
+META_WSHARD: Final = "meta/wshard"
+META_EPISODE: Final = "meta/episode"
+META_CHANNELS: Final = "meta/channels"
+META_BLOCKS: Final = (META_WSHARD, META_EPISODE, META_CHANNELS)
+
+_MAX_TIMESTEPS: Final = 1 << 40
+_MAX_SIZE: Final = 1 << 40
+_MAX_AXES: Final = 63  # numpy's 64, less the one of time
+_SLOWEST_RATE: Final = 1e-200  # so that arithmetic with rates and periods stays finite
+_FASTEST_RATE: Final = 1e200
+_DEFAULT_HZ: Final = 30.0
+_RATE_DIGITS: Final = range(-3, 4)
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What meta/channels says of one lane; shape is per timestep."""
+
+    block: str
+    dtype: DType
+    shape: tuple[int, ...] = ()
+    modality: Modality | None = None
+    sampling_rate_hz: float | None = None
+    content_type: str | None = None
+    semantics: str = ""
+
+    @property
+    def id(self) -> str:
+        """The channel id: the block name without its first part."""
+        return self.block.partition("/")[2]
+
+    @property
+    def step_size(self) -> int:
+        """Bytes per timestep."""
+        return self.dtype.size * math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Description:
+    """Everything that the meta blocks of one episode say. length None = not stated."""
+
+    episode_id: str
+    env_id: str = ""
+    length: int | None = None
+    timebase: TimebaseSpec = field(default_factory=TimebaseSpec)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    chunk_index: int | None = None
+    total_chunks: int | None = None
+    timestep_range: tuple[int, int] | None = None
+    declared: Mapping[str, Declaration] = field(default_factory=dict)
+    synthesized: frozenset[str] = frozenset()
+    streaming: bool = False
+
+
+# ---- reading -------------------------------------------------------------------------------------------------------
+
+
+def read_description(meta: Mapping[str, Buffer], where: str) -> Description:
+    """Read the meta blocks that are there; raises LaneError naming the block and the key."""
+    if not any(name in meta for name in META_BLOCKS):
+        raise LaneError(f"{where}: not an episode: expected at least one of {', '.join(META_BLOCKS)}")
+    file_json, episode, channels = (_json_object(meta.get(name), f"{where}: {name}") for name in META_BLOCKS)
+    at = f"{where}: {META_EPISODE}"
+    length = _integer(episode.get("length_T", episode.get("length_t")), f"{at}: length_T")
+    if length is not None and not 0 <= length <= _MAX_TIMESTEPS:
+        raise LaneError(f"{at}: length_T: expected 0 to {_MAX_TIMESTEPS}, found {reprlib.repr(length)}")
+    metadata = episode.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise LaneError(f"{at}: metadata: expected an object, found {type(metadata).__name__}")
+    synthesized = _list(episode.get("synthesized"), f"{at}: synthesized")
+    return Description(
+        episode_id=_text(episode.get("episode_id", episode.get("id", "unknown")), f"{at}: episode_id"),
+        env_id=_text(episode.get("env_id") or "", f"{at}: env_id"),
+        length=length,
+        timebase=_timebase(episode.get("timebase"), file_json.get("timebase"), at),
+        metadata=metadata,
+        chunk_index=_integer(episode.get("chunk_index"), f"{at}: chunk_index"),
+        total_chunks=_integer(episode.get("total_chunks"), f"{at}: total_chunks"),
+        timestep_range=_range(episode.get("timestep_range"), length, at),
+        declared=_declarations(channels, episode, where),
+        synthesized=frozenset(_text(name, f"{at}: synthesized") for name in synthesized),
+        streaming=bool(file_json.get("streaming", False)),
+    )
+
+
+def _json_object(data: Buffer | None, where: str) -> dict[str, Any]:
+    if data is None:
+        return {}
+    if len(data) > MAX_META_SIZE:
+        raise LimitError(f"{where}: expected at most {MAX_META_SIZE} bytes of JSON, found {len(data)}")
+    try:
+        value = json.loads(bytes(data).decode())
+    except (ValueError, RecursionError) as error:
+        raise LaneError(f"{where}: expected UTF-8 JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise LaneError(f"{where}: expected a JSON object, found {type(value).__name__}")
+    return value
+
+
+def _integer(value: object, where: str) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1:
+        raise LaneError(f"{where}: expected an integer, found {reprlib.repr(value)}")
+    return int(value)
+
+
+def _positive(value: object) -> float | None:
+    """Return a usable rate or period, None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not _SLOWEST_RATE < value < _FASTEST_RATE:
+        return None
+    return float(value)
+
+
+def _list(value: object, where: str) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise LaneError(f"{where}: expected a list, found {reprlib.repr(value)}")
+    return value
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise LaneError(f"{where}: expected a string, found {reprlib.repr(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise LaneError(f"{where}: expected Unicode text: {error}") from error
+    return value
+
+
+def _range(value: object, length: int | None, where: str) -> tuple[int, int] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) != 2:
+        raise LaneError(f"{where}: timestep_range: expected [first, last], found {reprlib.repr(value)}")
+    first, last = (_integer(bound, f"{where}: timestep_range") or 0 for bound in value)
+    # The Go writer always writes the key: [0, 0] on a longer episode means "not a chunk".
+    return None if (first, last) == (0, 0) and (length or 0) > 1 else (first, last)
+
+
+def _timebase(own: object, fallback: object, where: str) -> TimebaseSpec:
+    places = [place for place in (own, fallback) if isinstance(place, dict)]
+    hz = next((rate for place in places if (rate := _rate(place)) is not None), _DEFAULT_HZ)
+    kinds = [kind for place in places for kind in TimebaseType if kind == place.get("type")]
+    epoch = next((place["epoch_ns"] for place in places if "epoch_ns" in place), 0)
+    return TimebaseSpec(kinds[0] if kinds else TimebaseType.TICKS, hz, _integer(epoch, f"{where}: epoch_ns") or 0)
+
+
+def _rate(place: Mapping[str, Any]) -> float | None:
+    hz, dt_ns = _positive(place.get("tick_hz")), _positive(place.get("dt_ns"))
+    if hz is not None or dt_ns is None:
+        return hz
+    # One writer truncates dt_ns and others round it: of the rates within 1 ns, the one with fewest digits is meant.
+    rounded = (round(1e9 / dt_ns, digits) for digits in _RATE_DIGITS) if dt_ns >= 1 else iter(())
+    return next((rate for rate in rounded if rate and abs(1e9 / rate - dt_ns) <= 1), _positive(1e9 / dt_ns))
+
+
+def _declarations(channels: Mapping[str, Any], episode: Mapping[str, Any], where: str) -> dict[str, Declaration]:
+    at = f"{where}: {META_CHANNELS}"
+    listed = channels.get("channels")
+    if not listed and all(isinstance(value, dict) for value in channels.values()):
+        listed = [{"signal_block": block, **value} for block, value in channels.items()]  # the oldest, map-like form
+    rows = [("signal", row) for row in _list(listed, f"{at}: channels")]
+    rows += [("lane", row) for row in _list(channels.get("lanes"), f"{at}: lanes")]
+    rows += [("action", row) for row in _list(episode.get("action_spaces"), f"{where}: {META_EPISODE}: action_spaces")]
+    found: dict[str, Declaration] = {}
+    for kind, row in rows:
+        declaration = _declaration(kind, row, at)
+        found.setdefault(declaration.block, declaration)
+    return found
+
+
+def _declaration(kind: str, row: object, where: str) -> Declaration:
+    if not isinstance(row, dict):
+        raise LaneError(f"{where}: expected an object for each channel, found {reprlib.repr(row)}")
+    name = _text(row.get("id", row.get("name", "")), f"{where}: id")
+    block = _text(
+        row.get("signal_block") or row.get("block") or (name if kind == "action" else f"signal/{name}"), where
+    )
+    shape = _list(row.get("shape"), f"{where}: {block}: shape")
+    if len(shape) > _MAX_AXES or not all(type(size) is int and 0 <= size < _MAX_SIZE for size in shape):
+        raise LaneError(f"{where}: {block}: shape: expected at most {_MAX_AXES} sizes, found {reprlib.repr(shape)}")
+    content = row.get("content_type")
+    return Declaration(
+        block=block,
+        dtype=DType.parse(row.get("dtype", "f32"), f"{where}: {block}: dtype"),
+        shape=tuple(shape),
+        modality=next((known for known in Modality if known == row.get("modality")), None),
+        sampling_rate_hz=_positive(row.get("sampling_rate_hz")),
+        content_type=content if isinstance(content, str) else None,
+        semantics=str(row.get("semantics") or row.get("description") or ""),
+    )
+
+
+# ---- writing -------------------------------------------------------------------------------------------------------
+
+
+def write_description(about: Description) -> dict[str, bytes]:
+    """Return the three meta blocks as deterministic JSON.
+
+    Raises EpisodeError for what JSON cannot hold or read_description would refuse.
+    """
+    for text in (about.episode_id, about.env_id, *about.declared):
+        _check_text(text)
+    if not about.episode_id:
+        raise EpisodeError("episode: expected a non-empty id")
+    hz = _positive(about.timebase.tick_hz)
+    if hz is None:
+        raise EpisodeError(f"timebase: expected a finite tick_hz > 0, found {about.timebase.tick_hz}")
+    timebase: dict[str, Any] = {"type": about.timebase.type.value, "tick_hz": hz, "dt_ns": round(1e9 / hz)}
+    if about.timebase.epoch_ns:
+        timebase["epoch_ns"] = about.timebase.epoch_ns
+    episode: dict[str, Any] = {
+        "episode_id": about.episode_id,
+        "env_id": about.env_id,
+        "length_T": about.length,
+        "timebase": timebase,
+    }
+    if about.chunk_index is not None:
+        episode |= {"chunk_index": about.chunk_index, "total_chunks": about.total_chunks}
+    if about.timestep_range is not None:
+        episode["timestep_range"] = list(about.timestep_range)
+    if about.metadata:
+        episode["metadata"] = dict(about.metadata)
+    if about.synthesized:
+        episode["synthesized"] = sorted(about.synthesized)
+    file_json = {
+        "format": "W-SHARD",
+        "version": "0.1",
+        "wshard_version": "0.1",
+        "endianness": "little",
+        "residual_encoding": "raw",
+        "residual_edges": "pad",
+    }
+    contents = {META_WSHARD: file_json, META_EPISODE: episode, META_CHANNELS: _channels_json(about)}
+    return {name: _dump(value, name) for name, value in contents.items()}
+
+
+def _check_text(text: object) -> None:
+    try:
+        _text(text, "episode id, env_id and channel names")
+    except LaneError as error:
+        raise EpisodeError(str(error)) from None
+
+
+def _channels_json(about: Description) -> dict[str, Any]:
+    channels: list[dict[str, Any]] = []
+    lanes: list[dict[str, Any]] = []
+    groups: dict[str, list[dict[str, str]]] = {}
+    for declaration in about.declared.values():
+        row: dict[str, Any] = {"dtype": declaration.dtype.value, "shape": list(declaration.shape)}
+        if declaration.modality is not None:
+            row |= {"modality": declaration.modality.value, "content_type_code": declaration.modality.content_type}
+        optional = ("sampling_rate_hz", "content_type", "semantics")
+        row |= {name: value for name in optional if (value := getattr(declaration, name)) not in (None, "")}
+        if declaration.block.startswith(("signal/", "action/")):
+            channels.append({"id": declaration.id, **row, "signal_block": declaration.block})
+        else:
+            lanes.append({"block": declaration.block, **row})
+        if declaration.modality is not None:
+            group = declaration.id.split("/")[0] if "/" in declaration.id else "default"
+            groups.setdefault(group, []).append({"channel_id": declaration.id, "modality": declaration.modality.value})
+    contents: dict[str, Any] = {"channels": channels}
+    if groups:
+        contents["modality_groups"] = groups
+    if lanes:
+        contents["lanes"] = lanes
+    return contents
+
+
+def _dump(value: dict[str, Any], block: str) -> bytes:
+    try:
+        data = json.dumps(value, allow_nan=False, default=_plain).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EpisodeError(f"{block}: expected values that JSON can hold: {error}") from error
+    if len(data) > MAX_META_SIZE:
+        raise EpisodeError(f"{block}: expected at most {MAX_META_SIZE} bytes of JSON, found {len(data)}")
+    return data
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is not JSON")
