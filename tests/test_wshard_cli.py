@@ -14,12 +14,12 @@ import typer
 from typer.testing import CliRunner
 
 from wshard.cli import app, reported
-from wshard.container import ShardWriter
 from wshard.episode_file import load_wshard, open_wshard, save_wshard
 from wshard.errors import MissingExtraError
 from wshard.streaming import ChannelDef, WShardStreamWriter
 from wshard.testing import make_episode
 from wshard.types import DType
+from wshard.writer import ShardWriter
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNNER = CliRunner()

@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wshard.container import ShardReader, ShardWriter
+from wshard.container import ShardReader
 from wshard.episode_file import load_wshard, save_wshard
 from wshard.errors import EpisodeError, FormatError
 from wshard.layout import FLAG_HAS_CHECKSUMS, checksum
 from wshard.testing import make_episode
+from wshard.writer import ShardWriter
 
 COUNT = int(os.environ.get("WSHARD_MUTATIONS", "3000"))
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"

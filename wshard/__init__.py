@@ -1,7 +1,7 @@
 """Episode files: one file, one episode. Read, write, record and check WShard files."""
 
 from wshard.compress import Codec, CompressionLevel, CompressionType
-from wshard.container import ShardReader, ShardWriter
+from wshard.container import ShardReader
 from wshard.episode_file import EpisodeFile, load_wshard, open_wshard, save_wshard
 from wshard.errors import FormatError, FormatWarning, WShardError
 from wshard.streaming import ChannelDef, WShardStreamWriter, discard, recover
@@ -15,6 +15,7 @@ from wshard.types import (
     TimebaseSpec,
     TimebaseType,
 )
+from wshard.writer import ShardWriter
 
 StreamChannelDef = ChannelDef
 

@@ -1,63 +1,44 @@
-"""The Shard container: read any, write strictly, publish atomically.
+"""Read any Shard container: header, index, blocks, codecs and checksums of one file. Input starts at `_buffer_of`.
 
-Knows: header, index, blocks, codecs and checksums of one file. Input and output start here (`_buffer_of`, `publish`).
-Does not know: episodes, lanes, dtypes.
+Does not know: how files are written (writer.py); episodes, lanes, dtypes.
 """
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import os
-import secrets
 import warnings
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
 import xxhash
 
-from wshard.compress import Codec, compress, decompress
+from wshard.compress import decompress
 from wshard.errors import (
     ChecksumError,
     CodecError,
     EntryNotFoundError,
     FormatError,
     FormatWarning,
-    LimitError,
-    RecordingStateError,
 )
 from wshard.layout import (
-    ALIGNMENTS,
     CODEC_LZ4,
     CODEC_ZSTD,
-    CONTENT_UNKNOWN,
-    DEFAULT_ALIGNMENT,
     ENTRY_KNOWN_FLAGS,
     ENTRY_LZ4,
     ENTRY_ZSTD,
     FLAG_HAS_CHECKSUMS,
-    FLAG_HAS_CONTENT_TYPES,
-    FLAG_LITTLE_ENDIAN,
     HEADER_SIZE,
-    MAX_NAME_SIZE,
-    ROLE_SAMPLE,
     Header,
     IndexEntry,
     checksum,
-    front_size,
-    pack_index,
-    round_up,
     unpack_header,
     unpack_index,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import TracebackType
+    from collections.abc import Iterator
 
     from wshard.layout import Buffer
-
-    Payload = Buffer | Sequence[Buffer]
 
 PathOrFile = str | os.PathLike[str] | IO[bytes]
 _READ_WHOLE_BELOW = 1 << 20  # small files are read: a mapping would pin a file descriptor for as long as its views live
@@ -216,157 +197,3 @@ def _read_whole(descriptor: int, size: int) -> bytes:
     while len(data) < size and (more := os.read(descriptor, size - len(data))):
         data += more
     return data
-
-
-@contextlib.contextmanager
-def publish(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Yield a file to write; it appears at `path` whole, or not at all.
-
-    Written under a temporary name in the same folder, flushed to disk, then renamed; on any error the temporary file
-    is removed and an earlier file at `path` stays as it was. Output starts at this line.
-    """
-    final = Path(os.path.realpath(path))  # a link keeps pointing at the file that it names
-    temporary = final.with_name(f".{final.name[:40]}.{secrets.token_hex(4)}.tmp")
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
-    try:
-        with os.fdopen(descriptor, "w+b", buffering=1 << 18) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(final)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:
-            error.filename = str(final)  # a full disk names no file by itself
-        raise
-    sync_folder(final.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a rename in this folder durable, where the platform can."""
-    with contextlib.suppress(OSError):  # Windows cannot open folders; the rename itself has already happened
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-class ShardWriter:
-    """Write one Shard file: entries are collected, sorted by name and published at close().
-
-    target: a path (published atomically) or a binary file object. alignment: 0, 16, 32 or 64 bytes. role: 0-255.
-    Payloads are referenced, not copied: they must not change before close(). An exception inside `with` writes nothing.
-    """
-
-    def __init__(
-        self,
-        target: PathOrFile,
-        *,
-        role: int = ROLE_SAMPLE,
-        alignment: int = DEFAULT_ALIGNMENT,
-        compression: str | Codec = "none",
-    ) -> None:
-        if alignment not in ALIGNMENTS:
-            raise FormatError(f"alignment: expected one of {ALIGNMENTS}, found {alignment}")
-        self._target = target
-        self.where = os.fspath(target) if isinstance(target, (str, os.PathLike)) else "<file object>"
-        self._role = role
-        self._alignment = alignment
-        self._default = Codec.parse(compression)
-        self._pending: dict[str, tuple[Sequence[Buffer], Codec, int]] = {}
-        self._closed = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
-        self._closed = True
-
-    def write_entry(
-        self,
-        name: str,
-        data: Payload,
-        *,
-        compression: str | Codec | None = None,
-        content_type: int = CONTENT_UNKNOWN,
-    ) -> None:
-        """Add a block: bytes-like, or a sequence of bytes-like pieces that are stored one after the other.
-
-        Raises FormatError (a ValueError) for a name that is there already, too long or no Unicode text,
-        RecordingStateError after close().
-        """
-        if self._closed:
-            raise RecordingStateError(f"write_entry({name!r}): the writer is closed")
-        if name in self._pending:
-            raise FormatError(f"{self.where}: block {name!r} is there already: names must be unique")
-        try:
-            size = len(name.encode())
-        except UnicodeEncodeError as error:
-            raise FormatError(f"{self.where}: block name {name!r}: expected Unicode text: {error}") from None
-        if size > MAX_NAME_SIZE:
-            raise LimitError(f"{self.where}: block name of {size} bytes: expected at most {MAX_NAME_SIZE}")
-        pieces = (data,) if isinstance(data, (bytes, bytearray, memoryview)) else data
-        codec = self._default if compression is None else Codec.parse(compression)
-        self._pending[name] = ([memoryview(piece).cast("B") for piece in pieces if len(piece)], codec, content_type)
-
-    def close(self) -> int:
-        """Write the file and return its size in bytes; calling it again does nothing."""
-        if self._closed:
-            return 0
-        self._closed = True
-        if isinstance(self._target, (str, os.PathLike)):
-            with publish(self._target) as file:
-                return self._write(file)
-        return self._write(self._target)
-
-    def _write(self, file: IO[bytes]) -> int:
-        names = sorted(self._pending)
-        section = front_size(names, self._alignment, self.where)
-        base = file.tell()
-        file.write(bytes(section))
-        position = section
-        entries: list[IndexEntry] = []
-        for name in names:
-            pieces, codec, content_type = self._pending[name]
-            start = round_up(position, self._alignment)
-            file.write(bytes(start - position))
-            entry = _write_block(file, name, pieces, codec)
-            entries.append(entry._replace(data_offset=start, content_type=content_type))
-            position = start + entry.disk_size
-        typed = any(entry.content_type for entry in entries)
-        flags = FLAG_LITTLE_ENDIAN | FLAG_HAS_CHECKSUMS | (FLAG_HAS_CONTENT_TYPES if typed else 0)
-        index, strings = pack_index(entries)
-        header = Header(
-            self._role,
-            flags,
-            self._alignment,
-            self._default.number,
-            len(entries),
-            HEADER_SIZE + len(index),
-            section,
-            0,
-            position,
-        )
-        file.seek(base)
-        file.write(header.pack() + index + strings)
-        file.seek(base + position)
-        return position
-
-
-def _write_block(file: IO[bytes], name: str, pieces: Sequence[Buffer], codec: Codec) -> IndexEntry:
-    size, crc = 0, 0
-    for piece in pieces:
-        size, crc = size + len(piece), checksum(piece, crc)
-    whole = pieces[0] if len(pieces) == 1 else b"".join(pieces) if codec.entry_flags else b""
-    packed = compress(whole, codec)
-    if packed is not None:
-        file.write(packed)
-        return IndexEntry(name, codec.entry_flags, 0, len(packed), size, crc)
-    for piece in pieces:
-        file.write(piece)
-    return IndexEntry(name, 0, 0, size, size, crc)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from wshard.compress import Codec, CodecPlan, Compression, CompressionLevel, CompressionType
-from wshard.container import PathOrFile, ShardReader, ShardWriter
+from wshard.container import PathOrFile, ShardReader
 from wshard.encoding import describe
 from wshard.errors import EntryNotFoundError, HeaderError, IndexCorruptError, LaneError
 from wshard.lanes import (
@@ -30,6 +30,7 @@ from wshard.lanes import (
 from wshard.layout import CONTENT_JSON, DEFAULT_ALIGNMENT, ROLE_WSHARD
 from wshard.meta import META_BLOCKS, Declaration, Description, read_description, write_description
 from wshard.types import Array, Channel, Episode, Format, Residual, TimebaseSpec
+from wshard.writer import ShardWriter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,7 +18,6 @@ import numpy as np
 
 from wshard import journal
 from wshard.compress import CodecPlan, Compression, CompressionLevel, CompressionType
-from wshard.container import sync_folder
 from wshard.encoding import as_bytes
 from wshard.episode_file import store
 from wshard.errors import EpisodeError, FormatError, LaneError, RecordingExistsError, RecordingStateError
@@ -27,6 +26,7 @@ from wshard.lanes import DONE, REWARD, TICKS, TRUNCATIONS
 from wshard.layout import JOURNAL_ROWS
 from wshard.meta import Declaration, Description
 from wshard.types import Array, DType, Modality, TimebaseSpec
+from wshard.writer import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
