@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
 from wshard.compress import Codec, compress
-from wshard.errors import FormatError, LimitError, RecordingStateError
+from wshard.entry_writer import EntryWriter, check_entry, pieces_of
+from wshard.errors import FormatError, RecordingStateError
 from wshard.layout import (
-    ALIGNMENTS,
     CONTENT_UNKNOWN,
     DEFAULT_ALIGNMENT,
     FLAG_HAS_CHECKSUMS,
     FLAG_HAS_CONTENT_TYPES,
+    FLAG_HAS_SCHEMA,
     FLAG_LITTLE_ENDIAN,
     HEADER_SIZE,
-    MAX_NAME_SIZE,
-    ROLE_SAMPLE,
+    ROLE_MOSH,
     Header,
     IndexEntry,
     checksum,
@@ -36,10 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
 
-    from wshard.container import PathOrFile
+    from wshard.entry_writer import Payload
     from wshard.layout import Buffer
-
-    Payload = Buffer | Sequence[Buffer]
+    from wshard.source import PathOrFile
 
 
 @contextlib.contextmanager
@@ -76,7 +75,7 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-class ShardWriter:
+class ShardWriter(EntryWriter):
     """Write one Shard file: entries are collected, sorted by name and published at close().
 
     target: a path (published atomically) or a binary file object. alignment: 0, 16, 32 or 64 bytes. role: 0-255.
@@ -86,19 +85,16 @@ class ShardWriter:
     def __init__(
         self,
         target: PathOrFile,
+        role: int = ROLE_MOSH,
         *,
-        role: int = ROLE_SAMPLE,
         alignment: int = DEFAULT_ALIGNMENT,
         compression: str | Codec = "none",
     ) -> None:
-        if alignment not in ALIGNMENTS:
-            raise FormatError(f"alignment: expected one of {ALIGNMENTS}, found {alignment}")
+        where = os.fspath(target) if isinstance(target, (str, os.PathLike)) else "<file object>"
+        super().__init__(where, role, alignment, compression)
         self._target = target
-        self.where = os.fspath(target) if isinstance(target, (str, os.PathLike)) else "<file object>"
-        self._role = role
-        self._alignment = alignment
-        self._default = Codec.parse(compression)
         self._pending: dict[str, tuple[Sequence[Buffer], Codec, int]] = {}
+        self._tags: dict[str, Sequence[str]] = {}
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -118,6 +114,7 @@ class ShardWriter:
         *,
         compression: str | Codec | None = None,
         content_type: int = CONTENT_UNKNOWN,
+        tags: Sequence[str] = (),
     ) -> None:
         """Add a block: bytes-like, or a sequence of bytes-like pieces that are stored one after the other.
 
@@ -128,15 +125,10 @@ class ShardWriter:
             raise RecordingStateError(f"write_entry({name!r}): the writer is closed")
         if name in self._pending:
             raise FormatError(f"{self.where}: block {name!r} is there already: names must be unique")
-        try:
-            size = len(name.encode())
-        except UnicodeEncodeError as error:
-            raise FormatError(f"{self.where}: block name {name!r}: expected Unicode text: {error}") from None
-        if size > MAX_NAME_SIZE:
-            raise LimitError(f"{self.where}: block name of {size} bytes: expected at most {MAX_NAME_SIZE}")
-        pieces = (data,) if isinstance(data, (bytes, bytearray, memoryview)) else data
+        check_entry(name, content_type, self.where)
         codec = self._default if compression is None else Codec.parse(compression)
-        self._pending[name] = ([memoryview(piece).cast("B") for piece in pieces if len(piece)], codec, content_type)
+        self._pending[name] = (pieces_of(data), codec, content_type)
+        self._tags[name] = tags
 
     def close(self) -> int:
         """Write the file and return its size in bytes; calling it again does nothing."""
@@ -159,30 +151,38 @@ class ShardWriter:
             pieces, codec, content_type = self._pending[name]
             start = round_up(position, self._alignment)
             file.write(bytes(start - position))
-            entry = _write_block(file, name, pieces, codec)
-            entries.append(entry._replace(data_offset=start, content_type=content_type))
+            entry = write_block(file, name, pieces, codec)
+            bits = self._tag_bits(name, self._tags[name])
+            entries.append(entry._replace(data_offset=start, content_type=content_type, tag_bits=bits))
             position = start + entry.disk_size
-        typed = any(entry.content_type for entry in entries)
-        flags = FLAG_LITTLE_ENDIAN | FLAG_HAS_CHECKSUMS | (FLAG_HAS_CONTENT_TYPES if typed else 0)
+        about = self._section()
+        file.write(about)
         index, strings = pack_index(entries)
         header = Header(
             self._role,
-            flags,
+            header_flags(typed=any(entry.content_type for entry in entries), about=about),
             self._alignment,
             self._default.number,
             len(entries),
             HEADER_SIZE + len(index),
             section,
-            0,
-            position,
+            position if about else 0,
+            position + len(about),
         )
         file.seek(base)
         file.write(header.pack() + index + strings)
-        file.seek(base + position)
-        return position
+        file.seek(base + header.total_file_size)
+        return header.total_file_size
 
 
-def _write_block(file: IO[bytes], name: str, pieces: Sequence[Buffer], codec: Codec) -> IndexEntry:
+def header_flags(*, typed: bool, about: bytes) -> int:
+    """Return the header flags of a file, with content types or not, with a JSON section or not."""
+    flags = FLAG_LITTLE_ENDIAN | FLAG_HAS_CHECKSUMS
+    return flags | (FLAG_HAS_CONTENT_TYPES if typed else 0) | (FLAG_HAS_SCHEMA if about else 0)
+
+
+def write_block(file: IO[bytes], name: str, pieces: Sequence[Buffer], codec: Codec) -> IndexEntry:
+    """Write one block, compressed where that pays; returns its index entry, without its place."""
     size, crc = 0, 0
     for piece in pieces:
         size, crc = size + len(piece), checksum(piece, crc)
