@@ -267,7 +267,7 @@ def options(
 
 _VERBS: tuple[Callable[..., None], ...] = (
     *(reported()(verb) for verb in (ingest, search, show, catalog.cli.ls)),
-    *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.recover),
+    *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.repair, wshard.cli.recover, wshard.cli.cat),
 )
 for _verb in _VERBS:
     app.command()(_verb)
