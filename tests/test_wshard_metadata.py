@@ -288,6 +288,7 @@ def rewritten(path, **fields: object) -> None:
 
 
 def test_a_manifest_states_and_opens_what_it_refers_to(data_set):
+    """M-1 to M-4."""
     manifest = open_manifest(data_set)
     raw = json.loads(data_set.read_bytes()[ShardReader(data_set).header.schema_offset :])
     assert raw["profile"] == "manifest.v1"
@@ -303,12 +304,14 @@ def test_a_manifest_states_and_opens_what_it_refers_to(data_set):
 
 
 def test_keys_of_digits_are_found_as_numbers(data_set):
+    """M-4."""
     manifest = open_manifest(data_set)
     found = {key: [file.uri for file in manifest.find(key)] for key in ("1", "2", "9", "0010", "11")}
     assert found == {"1": [], "2": ["below/b.shard"], "9": ["below/b.shard"], "0010": ["below/b.shard"], "11": []}
 
 
 def test_a_changed_file_is_refused_before_it_is_used(data_set):
+    """M-2."""
     (data_set.parent / "a.shard").write_bytes(b"not even a container")
     manifest = open_manifest(data_set)
     with pytest.raises(ChecksumError, match="SHA-256 mismatch"):
@@ -325,6 +328,7 @@ def test_a_changed_file_is_refused_before_it_is_used(data_set):
      "file:///etc/passwd", "s3://bucket/a", "..\\a.shard", "a\0b"],
 )  # fmt: skip
 def test_references_that_leave_the_folder_are_refused(uri, data_set):
+    """M-1."""
     rewritten(data_set, uri=uri)
     manifest = open_manifest(data_set)
     with pytest.raises(MetadataError, match="uri: expected a relative path inside the folder"):
@@ -334,6 +338,7 @@ def test_references_that_leave_the_folder_are_refused(uri, data_set):
 
 
 def test_links_that_leave_the_folder_are_refused(data_set, tmp_path):
+    """M-1."""
     (tmp_path / "secret.shard").write_bytes((data_set.parent / "a.shard").read_bytes())
     (data_set.parent / "link.shard").symlink_to(tmp_path / "secret.shard")
     (data_set.parent / "away").symlink_to(tmp_path)
@@ -356,6 +361,7 @@ def test_links_that_leave_the_folder_are_refused(data_set, tmp_path):
     ],
 )
 def test_references_that_are_not_true_are_refused(fields, kind, said, data_set):
+    """M-2 to M-4."""
     rewritten(data_set, **fields)
     manifest = open_manifest(data_set)
     with pytest.raises(kind, match=said):
@@ -363,6 +369,7 @@ def test_references_that_are_not_true_are_refused(fields, kind, said, data_set):
 
 
 def test_a_manifest_without_hashes_is_used_only_on_request(data_set):
+    """M-2."""
     rewritten(data_set, sha256="")
     manifest = open_manifest(data_set, require_sha256=False)
     assert len(manifest.open(manifest.files[0])) == 2

@@ -401,6 +401,7 @@ def test_random_damage_never_gives_a_block_that_nobody_wrote(tmp_path):
 
 
 def test_nothing_is_overwritten(tmp_path):
+    """R-10."""
     path = written(tmp_path, saved(make_episode()) + b"!")
     for busy in (tmp_path / "a.repaired.wshard", path):
         busy.touch()
@@ -412,6 +413,7 @@ def test_nothing_is_overwritten(tmp_path):
 
 
 def test_in_place_keeps_the_damaged_file_under_another_name(tmp_path):
+    """R-10."""
     damaged_bytes = saved(make_episode()) + b"!"
     path = written(tmp_path, damaged_bytes)
     report = repair(path, in_place=True)
