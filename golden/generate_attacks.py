@@ -170,16 +170,16 @@ def manifest_attacks() -> dict[str, tuple[bytes, str, str]]:
     wrong = {"uri": "target.bin", "sha256": "0" * 64}
     right = {"uri": "target.bin", "sha256": hashlib.sha256(TARGET).hexdigest()}
     return {
-        "escape": (section(uri="../../pyproject.toml", sha256="0" * 64), "MetadataError", "a path that leads out"),
-        "absolute": (section(uri="/etc/passwd", sha256="0" * 64), "MetadataError", "an absolute path"),
-        "hidden_escape": (section(uri="a/../../x", sha256="0" * 64), "MetadataError", "a path that leads out later"),
-        "backslash": (section(uri="..\\x", sha256="0" * 64), "MetadataError", "a path that leads out on Windows"),
-        "url": (section(uri="https://example.org/x", sha256="0" * 64), "MetadataError", "a file on the net"),
+        "escape": (section(uri="../../pyproject.toml", sha256="0" * 64), "ManifestError", "a path that leads out"),
+        "absolute": (section(uri="/etc/passwd", sha256="0" * 64), "ManifestError", "an absolute path"),
+        "hidden_escape": (section(uri="a/../../x", sha256="0" * 64), "ManifestError", "a path that leads out later"),
+        "backslash": (section(uri="..\\x", sha256="0" * 64), "ManifestError", "a path that leads out on Windows"),
+        "url": (section(uri="https://example.org/x", sha256="0" * 64), "ManifestError", "a file on the net"),
         "other_content": (section(**wrong), "ChecksumError", "a file of another content"),
-        "no_hash": (section(uri="target.bin"), "MetadataError", "a reference without a hash"),
-        "other_count": (section(**right, entry_count=2), "MetadataError", "another number of blocks"),
+        "no_hash": (section(uri="target.bin"), "ManifestError", "a reference without a hash"),
+        "other_count": (section(**right, entry_count=2), "ManifestError", "another number of blocks"),
         "other_role": (section(**right, role="wshard"), "HeaderError", "another role"),
-        "keys_reversed": (section(**right, start_key="9", end_key="1"), "MetadataError", "keys from 9 to 1"),
+        "keys_reversed": (section(**right, start_key="9", end_key="1"), "ManifestError", "keys from 9 to 1"),
     }
 
 

@@ -12,7 +12,7 @@ import pytest
 from wshard import errors
 from wshard.container import ShardReader
 from wshard.episode_file import load_wshard
-from wshard.manifest import open_manifest
+from wshard.file_manifest import open_manifest
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 ATTACKS = sorted(path.stem for path in (GOLDEN / "attacks").glob("*.json"))

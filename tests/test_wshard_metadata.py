@@ -18,10 +18,11 @@ from wshard.errors import (
     FormatError,
     HeaderError,
     LimitError,
+    ManifestError,
     MetadataError,
     RecordingStateError,
 )
-from wshard.manifest import inside, open_manifest, write_manifest
+from wshard.file_manifest import inside, open_manifest, write_manifest
 from wshard.metadata import EntryMeta, ManifestFileRef, ManifestProfile, SampleProfile, ShardMetadata
 from wshard.shard_stream import ShardStreamWriter
 from wshard.writer import ShardWriter
@@ -331,9 +332,9 @@ def test_references_that_leave_the_folder_are_refused(uri, data_set):
     """M-1."""
     rewritten(data_set, uri=uri)
     manifest = open_manifest(data_set)
-    with pytest.raises(MetadataError, match="uri: expected a relative path inside the folder"):
+    with pytest.raises(ManifestError, match="uri: expected a relative path inside the folder"):
         manifest.open(manifest.files[0])
-    with pytest.raises(MetadataError):
+    with pytest.raises(ManifestError):
         inside(data_set.parent, uri, "here")
 
 
@@ -345,19 +346,19 @@ def test_links_that_leave_the_folder_are_refused(data_set, tmp_path):
     for uri in ("link.shard", "away/secret.shard"):
         rewritten(data_set, uri=uri)
         manifest = open_manifest(data_set)
-        with pytest.raises(MetadataError, match="is a link that leaves the folder"):
+        with pytest.raises(ManifestError, match="is a link that leaves the folder"):
             manifest.open(manifest.files[0])
 
 
 @pytest.mark.parametrize(
     ("fields", "kind", "said"),
     [
-        ({"sha256": ""}, MetadataError, "sha256: expected 64 hex digits"),
+        ({"sha256": ""}, ManifestError, "sha256: expected 64 hex digits"),
         ({"sha256": "0" * 64}, ChecksumError, "SHA-256 mismatch"),
-        ({"entry_count": 3}, MetadataError, "expected 3 blocks, found 2"),
-        ({"entry_count": -1}, MetadataError, "entry_count: expected 0 or more"),
+        ({"entry_count": 3}, ManifestError, "expected 3 blocks, found 2"),
+        ({"entry_count": -1}, ManifestError, "entry_count: expected 0 or more"),
         ({"role": "wshard"}, HeaderError, r"expected role 5 \(wshard\), found 2"),
-        ({"start_key": "10", "end_key": "9"}, MetadataError, "expected start_key <= end_key"),
+        ({"start_key": "10", "end_key": "9"}, ManifestError, "expected start_key <= end_key"),
     ],
 )
 def test_references_that_are_not_true_are_refused(fields, kind, said, data_set):
@@ -380,13 +381,13 @@ def test_other_containers_are_no_manifests(data_set):
         open_manifest(data_set.parent / "a.shard")
     with ShardWriter(data_set.parent / "empty.shard", 4):
         pass
-    with pytest.raises(MetadataError, match="expected a JSON section with the key manifest"):
+    with pytest.raises(ManifestError, match="expected a JSON section with the key manifest"):
         open_manifest(data_set.parent / "empty.shard")
 
 
 def test_files_outside_the_folder_cannot_be_put_into_a_manifest(data_set, tmp_path):
     (tmp_path / "outside.shard").write_bytes((data_set.parent / "a.shard").read_bytes())
-    with pytest.raises(MetadataError, match="expected files inside"):
+    with pytest.raises(ManifestError, match="expected files inside"):
         write_manifest(data_set.parent / "m.shard", [tmp_path / "outside.shard"])
     (data_set.parent / "empty.shard").touch()
     with pytest.raises(FormatError):
