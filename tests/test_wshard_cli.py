@@ -404,6 +404,10 @@ def test_verify_reads_the_json_section_too(tmp_path):
         writer.set_metadata(ShardMetadata(producer="me"))
     assert run("verify", tmp_path / "a.shard").exit_code == 0
     (tmp_path / "a.shard").write_bytes((tmp_path / "a.shard").read_bytes().replace(b'"me"', b"1234"))
+    assert (
+        "producer: expected str"
+        in json.loads(run("inspect", tmp_path / "a.shard", "--json").stdout)["section"]["error"]
+    )
     result = run("verify", tmp_path / "a.shard")
     assert result.exit_code == 1
     assert result.stdout.startswith(f"FAIL  meta: {tmp_path / 'a.shard'}: JSON section: producer: expected str")

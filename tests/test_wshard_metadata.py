@@ -11,7 +11,9 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from wshard.cli import app
 from wshard.container import ShardReader
 from wshard.errors import (
     ChecksumError,
@@ -302,6 +304,19 @@ def test_a_manifest_states_and_opens_what_it_refers_to(data_set):
     with manifest.open(manifest.files[1]) as reader:
         assert reader.read_entry("sample/2") == b"below/b.shard 2"
     assert [error for _, error in manifest.verify()] == [None, None]
+
+
+def test_verify_and_inspect_know_manifests(data_set):
+    """M-2: `wshard verify` checks the files behind a manifest, `wshard inspect` shows which they are."""
+    runner = CliRunner()
+    assert runner.invoke(app, ["verify", str(data_set)]).exit_code == 0
+    shown = json.loads(runner.invoke(app, ["inspect", str(data_set), "--json"]).stdout)
+    assert [file["uri"] for file in shown["section"]["manifest"]["files"]] == ["a.shard", "below/b.shard"]
+    assert "below/b.shard" in runner.invoke(app, ["inspect", str(data_set)]).stdout
+    (data_set.parent / "a.shard").write_bytes(b"other")
+    told = runner.invoke(app, ["verify", str(data_set)])
+    assert told.exit_code == 1
+    assert told.stdout.startswith(f"FAIL  'a.shard': {data_set}: 'a.shard': SHA-256 mismatch")
 
 
 def test_keys_of_digits_are_found_as_numbers(data_set):

@@ -21,7 +21,7 @@ from wshard import repair as repair_module
 from wshard.cli import app
 from wshard.container import ShardReader
 from wshard.episode_file import load_wshard, open_wshard, save_wshard
-from wshard.errors import FormatError, HeaderError, OverlapError, RecordingExistsError, RepairError
+from wshard.errors import FormatError, FormatWarning, HeaderError, OverlapError, RecordingExistsError, RepairError
 from wshard.metadata import ShardMetadata
 from wshard.repair import Damage, repair
 from wshard.testing import assert_same_episode, make_episode
@@ -35,7 +35,9 @@ def run(*arguments: object):
     return RUNNER.invoke(app, [str(argument) for argument in arguments])
 
 
-def recorded(length: int, flush_interval: int = 64, missing: range = range(0)) -> tuple[bytes, dict[str, np.ndarray]]:
+def recorded(
+    length: int, flush_interval: int = 64, missing: range = range(0), *, compressed: bool = False
+) -> tuple[bytes, dict[str, np.ndarray]]:
     """Return a stream of the older writer and what was given to it; `missing` steps lack the camera."""
     rng = np.random.default_rng(length)
     lanes = {
@@ -53,7 +55,7 @@ def recorded(length: int, flush_interval: int = 64, missing: range = range(0)) -
             signals["camera/rgb"] = lanes["signal/camera/rgb"][t].tobytes()
         actions = {"ctrl": lanes["action/ctrl"][t].tobytes()}
         stream.step(t, signals, actions, float(lanes["reward"][t]), int(lanes["done"][t]))
-    return stream.end(), lanes
+    return stream.end(compressed=compressed), lanes
 
 
 def written(folder: Path, data: bytes, name: str = "a.wshard") -> Path:
@@ -146,6 +148,17 @@ def test_a_damaged_interleaved_stream_keeps_no_lane(tmp_path):
             struct.pack_into("<Q", data, 64 + 48 * number + 16, len(data))
     with pytest.raises(RepairError, match="damage hides whether its rows are mixed"):
         repair(written(tmp_path, bytes(data)))
+
+
+def test_interleaved_streams_with_compressed_meta_blocks_are_restored_too(tmp_path):
+    """R-1, C-11: that writer's checksums of compressed meta blocks are those of the stored bytes."""
+    data, lanes = recorded(200, compressed=True)
+    with pytest.warns(FormatWarning, match="checksum is that of the compressed bytes"):
+        report = repair(written(tmp_path, data))
+    assert report.damage is Damage.INTERLEAVED
+    found = load_wshard(report.output)
+    np.testing.assert_array_equal(found.observations["camera/rgb"].data, lanes["signal/camera/rgb"])
+    np.testing.assert_array_equal(found.actions["ctrl"].data, lanes["action/ctrl"])
 
 
 @pytest.mark.parametrize(("length", "proved"), [(65, 64), (100, 64), (500, 320)])

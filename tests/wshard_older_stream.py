@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import crc32c
 import xxhash
+import zstandard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +57,8 @@ class OlderStream:
                 self.data += self.buffers[name]
                 self.buffers[name] = bytearray()
 
-    def end(self) -> bytes:
+    def end(self, *, compressed: bool = False) -> bytes:
+        """Return the file; compressed: its meta blocks, without a codec bit, with the checksum of the stored bytes."""
         self.flush()
         rows: list[dict[str, Any]] = [
             {"id": name, "dtype": dtype, "shape": shape, "signal_block": f"signal/{name}"}
@@ -68,21 +70,24 @@ class OlderStream:
             "meta/episode": about | {"timebase": {"type": "ticks", "dt_ns": 33333333}},
             "meta/channels": {"channels": rows},
         }
+        decoded: dict[str, int] = {}
         for name, value in texts.items():
             self.data += bytes(-len(self.data) % ALIGNMENT)
             text = json.dumps(value).encode()
-            self.first[name], self.sizes[name] = len(self.data), len(text)
-            self.data += text
+            stored = zstandard.ZstdCompressor().compress(text) if compressed else text
+            self.first[name], self.sizes[name], decoded[name] = len(self.data), len(stored), len(text)
+            self.data += stored
         names, index, strings = sorted(self.first), b"", b""
         for name in names:
             offset, size, raw = self.first[name], self.sizes[name], name.encode()
             crc = crc32c.crc32c(bytes(self.data[offset : offset + size]))
-            index += struct.pack("<QIHH", xxhash.xxh64_intdigest(raw), len(strings), len(raw), 0)
-            index += struct.pack("<QQQII", offset, size, size, crc, 0)
+            flag = int(compressed and name in decoded)
+            index += struct.pack("<QIHH", xxhash.xxh64_intdigest(raw), len(strings), len(raw), flag)
+            index += struct.pack("<QQQII", offset, size, decoded.get(name, size), crc, 0)
             strings += raw
         table = 64 + len(index)
         section = -(-(table + len(strings)) // ALIGNMENT) * ALIGNMENT
-        head = struct.pack("<4sBBHBBHI", b"SHRD", 2, 5, 0, ALIGNMENT, 0, 48, len(names))
+        head = struct.pack("<4sBBHBBHI", b"SHRD", 2, 5, 0, ALIGNMENT, int(compressed), 48, len(names))
         head += struct.pack("<QQQQ16x", table, section, 0, len(self.data))
         front = head + index + strings
         self.data[: len(front)] = front

@@ -88,6 +88,8 @@ def _print_report(report: dict[str, Any]) -> None:
             lines["chunk"] = f"{episode['chunk_index']} of {episode['total_chunks']}"
         if episode["not_recorded"]:
             lines["filled in"] = f"{', '.join(episode['not_recorded'])} (not recorded)"
+    if report["section"]:
+        lines["section"] = json.dumps(report["section"], ensure_ascii=False)
     for name, value in lines.items():
         typer.echo(f"{name:<11}: {printable(str(value))}")
     _print_blocks(report["blocks"])

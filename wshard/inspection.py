@@ -7,12 +7,14 @@ Does not know: how they are printed (cli.py), how damage is repaired (repair.py)
 from __future__ import annotations
 
 import contextlib
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.container import ShardReader
 from wshard.episode_file import EpisodeFile
 from wshard.errors import FormatError
-from wshard.layout import CODEC_LZ4, CODEC_ZSTD, ENTRY_LZ4, ENTRY_ZSTD, ROLE_WSHARD
+from wshard.file_manifest import open_manifest
+from wshard.layout import CODEC_LZ4, CODEC_ZSTD, ENTRY_LZ4, ENTRY_ZSTD, ROLE_MANIFEST, ROLE_WSHARD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -46,7 +48,16 @@ def inspect_file(path: Path) -> dict[str, Any]:
             "digest": reader.digest(),
             "episode": _episode_report(episode) if episode else None,
             "blocks": blocks,
+            "section": _section_report(reader),
         }
+
+
+def _section_report(reader: ShardReader) -> dict[str, Any] | None:
+    try:
+        about = reader.read_metadata()
+    except FormatError as error:
+        return {"error": str(error)}
+    return None if about is None else dict(json.loads(about.to_json()))
 
 
 def _block_report(reader: ShardReader, number: int, entry: IndexEntry) -> dict[str, Any]:
@@ -106,18 +117,22 @@ def check_file(path: Path) -> tuple[int, dict[str, str]]:
             found = {entry.name: str(error) for entry, error in reader.verify() if error}
             if reader.header.role == ROLE_WSHARD:
                 found = _check_lanes(path) | found
-            found |= _check_section(reader)
+            found |= _check_section(reader, path)
     except (FormatError, OSError) as error:
         return 0, {HEADER: str(error)}
     return count, dict(sorted(found.items()))
 
 
-def _check_section(reader: ShardReader) -> dict[str, str]:
+def _check_section(reader: ShardReader, path: Path) -> dict[str, str]:
+    """Return what is wrong with the JSON section, and with the files that a manifest names."""
     try:
-        reader.read_metadata()
+        about = reader.read_metadata()
     except FormatError as error:
         return {META: str(error)}
-    return {}
+    if about is None or about.manifest is None or reader.header.role != ROLE_MANIFEST:
+        return {}
+    checked = open_manifest(path, require_sha256=False).verify()
+    return {reference.uri: str(error) for reference, error in checked if error}
 
 
 def _check_lanes(path: Path) -> dict[str, str]:
