@@ -108,6 +108,12 @@ class ShardReader:
             self._verified.add(number)
         return data
 
+    def stored(self, key: str | int) -> tuple[memoryview, int]:
+        """Return a block's bytes as they lie in the file, unchecked, and the codec flags that decode them (0 = raw)."""
+        entry = self.entries[self._number(key)]
+        codec = self._codec_flags(entry, f"{self.where}: block {entry.name!r}")
+        return self._buffer[entry.data_offset : entry.data_offset + entry.disk_size], codec
+
     def read_entry(self, key: str | int) -> bytes:
         """Return a copy of the decoded, verified bytes of a block."""
         return bytes(self.block(key))

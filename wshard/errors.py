@@ -13,6 +13,7 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   ├── CodecError                          a block cannot be decompressed to its stated size
     │   └── LaneError                           meta JSON, dtype or shape of a lane is wrong
     ├── EntryNotFoundError (KeyError)           no block of that name
+    ├── StepError (IndexError)                  a timestep that a lane or an episode does not have
     ├── EpisodeError (ValueError)               an Episode value that cannot be saved
     ├── MissingExtraError (ImportError)         an optional dependency is not installed
     ├── RecordingStateError (RuntimeError)      calls of a writer in the wrong order
@@ -86,6 +87,10 @@ class LaneError(FormatError):
 
 class EntryNotFoundError(WShardError, KeyError):
     """No block of that name."""
+
+
+class StepError(WShardError, IndexError):
+    """A timestep that a lane or an episode does not have."""
 
 
 class EpisodeError(WShardError, ValueError):

@@ -39,7 +39,7 @@ _RATE_DIGITS: Final = range(-3, 4)
 
 @dataclass(frozen=True)
 class Declaration:
-    """What meta/channels says of one lane; shape is per timestep."""
+    """What meta/channels says of one lane; shape is per timestep; frame_steps: timesteps per zstd frame, 0 = all."""
 
     block: str
     dtype: DType
@@ -48,6 +48,7 @@ class Declaration:
     sampling_rate_hz: float | None = None
     content_type: str | None = None
     semantics: str = ""
+    frame_steps: int = 0
 
     @property
     def id(self) -> str:
@@ -216,6 +217,7 @@ def _declaration(kind: str, row: object, where: str) -> Declaration:
         sampling_rate_hz=_positive(row.get("sampling_rate_hz")),
         content_type=content if isinstance(content, str) else None,
         semantics=str(row.get("semantics") or row.get("description") or ""),
+        frame_steps=max(row["frame_steps"], 0) if type(row.get("frame_steps")) is int else 0,
     )
 
 
@@ -278,8 +280,8 @@ def _channels_json(about: Description) -> dict[str, Any]:
         row: dict[str, Any] = {"dtype": declaration.dtype.value, "shape": list(declaration.shape)}
         if declaration.modality is not None:
             row |= {"modality": declaration.modality.value, "content_type_code": declaration.modality.content_type}
-        optional = ("sampling_rate_hz", "content_type", "semantics")
-        row |= {name: value for name in optional if (value := getattr(declaration, name)) not in (None, "")}
+        optional = ("sampling_rate_hz", "content_type", "semantics", "frame_steps")
+        row |= {name: value for name in optional if (value := getattr(declaration, name)) not in (None, "", 0)}
         if declaration.block.startswith(("signal/", "action/")):
             channels.append({"id": declaration.id, **row, "signal_block": declaration.block})
         else:

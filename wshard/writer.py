@@ -10,9 +10,9 @@ import contextlib
 import os
 import secrets
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Self
+from typing import IO, TYPE_CHECKING, NamedTuple, Self
 
-from wshard.compress import Codec, compress
+from wshard.compress import Codec, CompressionType, compress
 from wshard.errors import FormatError, LimitError, RecordingStateError
 from wshard.layout import (
     ALIGNMENTS,
@@ -31,6 +31,8 @@ from wshard.layout import (
     pack_index,
     round_up,
 )
+from wshard.parallel import in_order
+from wshard.seekable import compress_frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,6 +78,18 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
+class _Pending(NamedTuple):
+    name: str
+    pieces: Sequence[Buffer]
+    codec: Codec
+    content_type: int
+    frame_size: int
+
+    @property
+    def size(self) -> int:
+        return sum(len(piece) for piece in self.pieces)
+
+
 class ShardWriter:
     """Write one Shard file: entries are collected, sorted by name and published at close().
 
@@ -98,7 +112,7 @@ class ShardWriter:
         self._role = role
         self._alignment = alignment
         self._default = Codec.parse(compression)
-        self._pending: dict[str, tuple[Sequence[Buffer], Codec, int]] = {}
+        self._pending: dict[str, _Pending] = {}
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -118,9 +132,11 @@ class ShardWriter:
         *,
         compression: str | Codec | None = None,
         content_type: int = CONTENT_UNKNOWN,
+        frame_size: int = 0,
     ) -> None:
         """Add a block: bytes-like, or a sequence of bytes-like pieces that are stored one after the other.
 
+        frame_size: decoded bytes per zstd frame, so that parts can be read alone; 0 = the block is one frame.
         Raises FormatError (a ValueError) for a name that is there already, too long or no Unicode text,
         RecordingStateError after close().
         """
@@ -136,7 +152,8 @@ class ShardWriter:
             raise LimitError(f"{self.where}: block name of {size} bytes: expected at most {MAX_NAME_SIZE}")
         pieces = (data,) if isinstance(data, (bytes, bytearray, memoryview)) else data
         codec = self._default if compression is None else Codec.parse(compression)
-        self._pending[name] = ([memoryview(piece).cast("B") for piece in pieces if len(piece)], codec, content_type)
+        views = [memoryview(piece).cast("B") for piece in pieces if len(piece)]
+        self._pending[name] = _Pending(name, views, codec, content_type, frame_size)
 
     def close(self) -> int:
         """Write the file and return its size in bytes; calling it again does nothing."""
@@ -149,18 +166,20 @@ class ShardWriter:
         return self._write(self._target)
 
     def _write(self, file: IO[bytes]) -> int:
-        names = sorted(self._pending)
-        section = front_size(names, self._alignment, self.where)
+        blocks = [self._pending[name] for name in sorted(self._pending)]
+        section = front_size([block.name for block in blocks], self._alignment, self.where)
         base = file.tell()
         file.write(bytes(section))
         position = section
         entries: list[IndexEntry] = []
-        for name in names:
-            pieces, codec, content_type = self._pending[name]
+        sizes = [block.size for block in blocks]
+        waiting = [size if block.codec.entry_flags else 0 for block, size in zip(blocks, sizes, strict=True)]
+        for entry, stored in in_order(_pack_block, blocks, effort=sizes, memory=waiting):
             start = round_up(position, self._alignment)
             file.write(bytes(start - position))
-            entry = _write_block(file, name, pieces, codec)
-            entries.append(entry._replace(data_offset=start, content_type=content_type))
+            for piece in stored:
+                file.write(piece)
+            entries.append(entry._replace(data_offset=start))
             position = start + entry.disk_size
         typed = any(entry.content_type for entry in entries)
         flags = FLAG_LITTLE_ENDIAN | FLAG_HAS_CHECKSUMS | (FLAG_HAS_CONTENT_TYPES if typed else 0)
@@ -182,15 +201,21 @@ class ShardWriter:
         return position
 
 
-def _write_block(file: IO[bytes], name: str, pieces: Sequence[Buffer], codec: Codec) -> IndexEntry:
+def _pack_block(block: _Pending) -> tuple[IndexEntry, Sequence[Buffer]]:
+    """Return a block's entry, but for its offset, and the pieces to store."""
     size, crc = 0, 0
-    for piece in pieces:
+    for piece in block.pieces:
         size, crc = size + len(piece), checksum(piece, crc)
-    whole = pieces[0] if len(pieces) == 1 else b"".join(pieces) if codec.entry_flags else b""
-    packed = compress(whole, codec)
-    if packed is not None:
-        file.write(packed)
-        return IndexEntry(name, codec.entry_flags, 0, len(packed), size, crc)
-    for piece in pieces:
-        file.write(piece)
-    return IndexEntry(name, 0, 0, size, size, crc)
+    packed = _compressed(block, size)
+    if packed is None:
+        return IndexEntry(block.name, 0, 0, size, size, crc, block.content_type), block.pieces
+    return IndexEntry(block.name, block.codec.entry_flags, 0, len(packed), size, crc, block.content_type), (packed,)
+
+
+def _compressed(block: _Pending, size: int) -> Buffer | None:
+    if not block.codec.entry_flags:
+        return None
+    whole = block.pieces[0] if len(block.pieces) == 1 else b"".join(block.pieces)
+    if 0 < block.frame_size < size and block.codec.type is CompressionType.ZSTD:
+        return compress_frames(whole, block.codec, block.frame_size)
+    return compress(whole, block.codec)
