@@ -93,7 +93,17 @@ class LaneView:
         steps = range(start, stop, stride)
         if not steps:
             return self._rows(0, 0)
+        if self._table is not None and abs(stride) > 1 and self._size:
+            return self._gathered(steps)
         return self._rows(min(steps[0], steps[-1]), max(steps[0], steps[-1]) + 1)[::stride]
+
+    def _gathered(self, steps: range) -> Array:
+        """Copy timesteps that are apart one by one, so that frames between them stay as they are."""
+        rows: Array = np.empty((len(steps), *self.shape[1:]), self.dtype)
+        for row, step in enumerate(steps):
+            rows[row] = self._rows(step, step + 1)[0]
+        rows.flags.writeable = False
+        return rows
 
     def _rows(self, start: int, stop: int) -> Array:
         size = self.declaration.step_size
