@@ -7,7 +7,7 @@ Does not know: files, entries, checksums; how single frames of a block are found
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -113,8 +113,7 @@ class CodecPlan:
         codecs = compression if isinstance(compression, Mapping) else {"*": compression}
         frames = frame_steps if isinstance(frame_steps, Mapping) else {"*": frame_steps} if frame_steps else {}
         plan = CodecPlan(
-            tuple((pattern, Codec.parse(codec, level)) for pattern, codec in _exact_first(codecs)),
-            tuple(_exact_first(frames)),
+            tuple((pattern, Codec.parse(codec, level)) for pattern, codec in codecs.items()), tuple(frames.items())
         )
         for pattern, steps in plan.frames:
             if type(steps) is not int or steps < 1:
@@ -125,13 +124,13 @@ class CodecPlan:
 
     def codec(self, block: str) -> Codec:
         """Return the codec for a block name; blocks that no rule names stay uncompressed."""
-        return next((codec for pattern, codec in self.rules if fnmatch.fnmatchcase(block, pattern)), Codec())
+        return _first_match(self.rules, block) or Codec()
 
     def frame_steps(self, block: str) -> int:
         """Return the timesteps per frame of a block, 0 for a block that is stored as one frame or without zstd."""
         if self.codec(block).type is not CompressionType.ZSTD:
             return 0
-        return next((steps for pattern, steps in self.frames if fnmatch.fnmatchcase(block, pattern)), 0)
+        return _first_match(self.frames, block) or 0
 
     @property
     def default(self) -> Codec:
@@ -142,8 +141,9 @@ class CodecPlan:
 T = TypeVar("T")
 
 
-def _exact_first(rules: Mapping[str, T]) -> list[tuple[str, T]]:
-    return sorted(rules.items(), key=lambda rule: _is_pattern(rule[0]))
+def _first_match(rules: Sequence[tuple[str, T]], block: str) -> T | None:
+    exact = (value for name, value in rules if name == block)
+    return next(exact, None) or next((value for name, value in rules if fnmatch.fnmatchcase(block, name)), None)
 
 
 def _is_pattern(name: str) -> bool:
