@@ -35,7 +35,7 @@ from wshard.parallel import in_order
 from wshard.seekable import compress_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from types import TracebackType
 
     from wshard.container import PathOrFile
@@ -80,14 +80,14 @@ def sync_folder(folder: Path) -> None:
 
 class _Pending(NamedTuple):
     name: str
-    pieces: Sequence[Buffer]
+    data: Sequence[Buffer]
     codec: Codec
     content_type: int
     frame_size: int
 
-    @property
-    def size(self) -> int:
-        return sum(len(piece) for piece in self.pieces)
+    def pieces(self) -> Iterator[memoryview]:
+        """Yield the pieces that hold anything, as bytes."""
+        return (memoryview(piece).cast("B") for piece in self.data if len(piece))
 
 
 class ShardWriter:
@@ -152,8 +152,7 @@ class ShardWriter:
             raise LimitError(f"{self.where}: block name of {size} bytes: expected at most {MAX_NAME_SIZE}")
         pieces = (data,) if isinstance(data, (bytes, bytearray, memoryview)) else data
         codec = self._default if compression is None else Codec.parse(compression)
-        views = [memoryview(piece).cast("B") for piece in pieces if len(piece)]
-        self._pending[name] = _Pending(name, views, codec, content_type, frame_size)
+        self._pending[name] = _Pending(name, pieces, codec, content_type, frame_size)
 
     def close(self) -> int:
         """Write the file and return its size in bytes; calling it again does nothing."""
@@ -172,7 +171,7 @@ class ShardWriter:
         file.write(bytes(section))
         position = section
         entries: list[IndexEntry] = []
-        sizes = [block.size for block in blocks]
+        sizes = [sum(map(len, block.pieces())) for block in blocks]
         waiting = [size if block.codec.entry_flags else 0 for block, size in zip(blocks, sizes, strict=True)]
         for entry, stored in in_order(_pack_block, blocks, effort=sizes, memory=waiting):
             start = round_up(position, self._alignment)
@@ -201,21 +200,21 @@ class ShardWriter:
         return position
 
 
-def _pack_block(block: _Pending) -> tuple[IndexEntry, Sequence[Buffer]]:
+def _pack_block(block: _Pending) -> tuple[IndexEntry, Iterable[Buffer]]:
     """Return a block's entry, but for its offset, and the pieces to store."""
     size, crc = 0, 0
-    for piece in block.pieces:
+    for piece in block.pieces():
         size, crc = size + len(piece), checksum(piece, crc)
     packed = _compressed(block, size)
     if packed is None:
-        return IndexEntry(block.name, 0, 0, size, size, crc, block.content_type), block.pieces
+        return IndexEntry(block.name, 0, 0, size, size, crc, block.content_type), block.pieces()
     return IndexEntry(block.name, block.codec.entry_flags, 0, len(packed), size, crc, block.content_type), (packed,)
 
 
 def _compressed(block: _Pending, size: int) -> Buffer | None:
     if not block.codec.entry_flags:
         return None
-    whole = block.pieces[0] if len(block.pieces) == 1 else b"".join(block.pieces)
+    whole = next(block.pieces(), b"") if len(block.data) == 1 else b"".join(block.pieces())
     if 0 < block.frame_size < size and block.codec.type is CompressionType.ZSTD:
         return compress_frames(whole, block.codec, block.frame_size)
     return compress(whole, block.codec)
