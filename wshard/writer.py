@@ -176,8 +176,8 @@ class ShardWriter:
         for entry, stored in in_order(_pack_block, blocks, effort=sizes, memory=waiting):
             start = round_up(position, self._alignment)
             file.write(bytes(start - position))
-            for piece in stored:
-                file.write(piece)
+            file.writelines(stored)
+            del stored  # before the next block is packed, which may take as much
             entries.append(entry._replace(data_offset=start))
             position = start + entry.disk_size
         typed = any(entry.content_type for entry in entries)
