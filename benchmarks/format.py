@@ -1,7 +1,7 @@
 """Measure the file format against its goals and against other formats, in one run on one machine.
 
-Run `python benchmarks/format.py` to print Markdown; `--write docs/performance.md` replaces the section "## Format" there.
-Every number is a median; files lie in memory where the system offers that (--folder), and are warm.
+Run `python benchmarks/format.py` to print Markdown; `--write docs/performance.md` replaces the section "## Format" of
+that page. Every number is a median; files lie in memory where the system offers that (--folder), and are warm.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import crc32c
 import numpy as np
@@ -30,7 +29,11 @@ from wshard.episode_file import load_wshard, open_wshard, save_wshard
 from wshard.streaming import ChannelDef, WShardStreamWriter
 from wshard.types import Channel, DType, Episode
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
 T = 1000
+IN_MEMORY = Path("/dev/shm")  # noqa: S108  (a folder with a random name is made in it)
 PACKAGES = ("numpy", "crc32c", "zstandard", "h5py", "zarr", "safetensors", "pyarrow", "torch")
 Lanes = dict[str, np.ndarray]
 
@@ -78,7 +81,7 @@ def median(work: Callable[[], Any], *, seconds: float = 0.7, least: int = 7) -> 
 
 
 def pictures(seed: int) -> np.ndarray:
-    """Return camera-like frames u8 [1000, 84, 84, 3]: a moving gradient with sensor noise, which compress by about half."""
+    """Return camera-like frames u8 [1000, 84, 84, 3]: a moving gradient with sensor noise."""
     rng = np.random.default_rng(seed)
     y, x, colour = np.meshgrid(np.arange(84), np.arange(84), np.arange(3), indexing="ij")
     moving = (y + x * (1 + colour) + np.arange(T)[:, None, None, None]).astype(np.uint8) & 0xF8
@@ -312,7 +315,7 @@ def machine(folder: Path, missing: list[str]) -> str:
     model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
     versions = [f"{name} {importlib.metadata.version(name)}" for name in PACKAGES if name not in missing]
     absent = f" Not installed, so not measured: {', '.join(missing)}." if missing else ""
-    where = "in memory (tmpfs)" if str(folder).startswith("/dev/shm") else f"in {folder.parent}"
+    where = "in memory (tmpfs)" if folder.is_relative_to(IN_MEMORY) else f"in {folder.parent}"
     return (
         f"Machine: {model}, {os.cpu_count()} cores, {platform.system()} {platform.release()}; "
         f"Python {platform.python_version()}, {', '.join(versions)}. Files {where}, warm.{absent}\n"
@@ -342,7 +345,7 @@ def main() -> None:
     """Measure, print, and write if asked to."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", type=Path, metavar="PAGE")
-    parser.add_argument("--folder", type=Path, default=Path("/dev/shm") if Path("/dev/shm").is_dir() else None)  # noqa: S108
+    parser.add_argument("--folder", type=Path, default=IN_MEMORY if IN_MEMORY.is_dir() else None)
     parser.add_argument("only", nargs="*", choices=[[], *(measurement.__name__ for measurement in MEASUREMENTS)])
     arguments = parser.parse_args()
     parts = []

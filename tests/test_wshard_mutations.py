@@ -8,6 +8,7 @@ import json
 import os
 import random
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -104,13 +105,14 @@ def check(data: bytes, truth: set[bytes]) -> str:
 def check_frames(reader: ShardReader, entry: IndexEntry, truth: set[bytes]):
     """Frames are read alone: each must be part of something that was written, or be refused."""
     try:
-        stored, codec = reader.stored(entry.name)
-        table = read_table(stored, entry.orig_size) if codec & ENTRY_ZSTD else None
+        read = partial(reader.stored, entry.name)
+        framed = reader.codec(entry.name) == ENTRY_ZSTD
+        table = read_table(read, entry.disk_size, entry.orig_size) if framed else None
     except FormatError:
         return
     for number in range(0 if table is None else len(table.checks)):
         try:
-            frame = bytes(read_frame(stored, table, number, "file"))
+            frame = bytes(read_frame(read, table, number, "file"))
         except FormatError:
             continue
         assert any(frame in block for block in truth), f"frame {number} of {entry.name!r} holds what nobody wrote"

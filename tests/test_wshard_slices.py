@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from wshard.compress import CodecPlan
 from wshard.container import ShardReader
 from wshard.episode_file import load_wshard, open_wshard, save_wshard
 from wshard.errors import ChecksumError, CodecError, EntryNotFoundError, FormatError, StepError
-from wshard.seekable import read_table
+from wshard.seekable import SeekTable, read_table
 from wshard.testing import assert_same_episode, episodes, make_episode
 from wshard.types import Channel, Episode
 
@@ -42,6 +43,11 @@ def steady(steps: int = 50) -> Episode:
     return ep
 
 
+def table_of(shard: ShardReader, name: str) -> SeekTable:
+    entry = shard.entry(name)
+    return read_table(partial(shard.stored, name), entry.disk_size, entry.orig_size)
+
+
 # ---- frames --------------------------------------------------------------------------------------------------------
 
 
@@ -59,7 +65,7 @@ def test_framed_lane_follows_the_seekable_format(frame_steps):
     """C-31, C-32, E-30: judged by a second reader, and by a plain zstd decoder that knows no seek table."""
     data = saved(steady(), {"signal/steady": "zstd:9"}, {"signal/steady": frame_steps})
     shard = ShardReader(data)
-    stored, _ = shard.stored("signal/steady")
+    stored = shard.stored("signal/steady")
     count, descriptor, magic = struct.unpack("<IBI", stored[-9:])
     assert (count, descriptor, magic) == (-(-50 // frame_steps), 0x80, 0x8F92EAB1)
     expected = steady().observations["steady"].data.tobytes()
@@ -78,14 +84,14 @@ def test_lane_of_one_frame_has_no_table_and_raw_lanes_have_no_frames():
     plain, framed = saved(ep, "zstd"), saved(ep, "zstd", 50)
     for name in ("signal/steady", "signal/noise", "reward"):
         assert ShardReader(plain).stored(name) == ShardReader(framed).stored(name)
-    assert ShardReader(saved(ep, "zstd", 5)).stored("signal/noise")[1] == 0
+    assert ShardReader(saved(ep, "zstd", 5)).codec("signal/noise") == 0
     assert ShardReader(saved(ep, "zstd", 5)).stored("reward") == ShardReader(plain).stored("reward")
 
 
 def test_golden_frames_are_found_by_their_table():
     """C-33: the file was packed by hand."""
     shard = ShardReader(GOLDEN / "frames.wshard")
-    table = read_table(shard.stored("signal/beat")[0], 1100)
+    table = table_of(shard, "signal/beat")
     assert table.decoded.tolist() == [0, 400, 800, 1100]
     with open_wshard(GOLDEN / "frames.wshard") as file:
         assert file["beat"][3:9].tolist() == [[7] * 100] + [[9] * 100] * 4 + [[11] * 100]
@@ -193,7 +199,7 @@ def test_one_damaged_bit_never_gives_a_wrong_slice(seed):
 
 def test_damage_in_one_frame_costs_only_that_frame():
     data = saved(steady(), "zstd", 10)
-    table = read_table(ShardReader(data).stored("signal/steady")[0], 50 * 160 * 4)
+    table = table_of(ShardReader(data), "signal/steady")
     with open_wshard(damaged(data, int(table.stored[2]) + 30)) as file:
         truth = steady().observations["steady"].data
         np.testing.assert_array_equal(file["steady"][:20], truth[:20])
@@ -206,8 +212,7 @@ def test_damage_in_one_frame_costs_only_that_frame():
 def test_swapped_frames_are_noticed_by_their_checks():
     """C-32: the frames are whole, but not those that the table means."""
     data = saved(steady(), "zstd", 25)
-    stored, _ = ShardReader(data).stored("signal/steady")
-    table = read_table(stored, 50 * 160 * 4)
+    stored, table = ShardReader(data).stored("signal/steady"), table_of(ShardReader(data), "signal/steady")
     checks = bytearray(data)
     foot = ShardReader(data).entry("signal/steady").data_offset + len(stored) - 9
     checks[foot - 4 : foot], checks[foot - 16 : foot - 12] = data[foot - 16 : foot - 12], data[foot - 4 : foot]

@@ -1,17 +1,17 @@
-"""Read any Shard container: header, index, blocks, codecs and checksums of one file. Input starts at `_buffer_of`.
+"""Read any Shard container: header, index, blocks, codecs, checksums and JSON section of one file.
 
-Does not know: how files are written (writer.py); episodes, lanes, dtypes.
+Does not know: where bytes come from (source.py); how files are written (writer.py); episodes, lanes, dtypes.
 """
 
 from __future__ import annotations
 
-import mmap
-import os
 import warnings
-from typing import IO, TYPE_CHECKING, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
 
 import xxhash
 
+from wshard import names
 from wshard.compress import decompress
 from wshard.errors import (
     ChecksumError,
@@ -19,6 +19,7 @@ from wshard.errors import (
     EntryNotFoundError,
     FormatError,
     FormatWarning,
+    IndexCorruptError,
 )
 from wshard.layout import (
     CODEC_LZ4,
@@ -31,34 +32,59 @@ from wshard.layout import (
     Header,
     IndexEntry,
     checksum,
+    name_hash,
+    overlap,
+    scan_index,
     unpack_header,
     unpack_index,
 )
+from wshard.metadata import ShardMetadata, read_section
+from wshard.source import MemorySource, PathOrFile, Source, open_source
 
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Iterator
 
     from wshard.layout import Buffer
 
-PathOrFile = str | os.PathLike[str] | IO[bytes]
-_READ_WHOLE_BELOW = 1 << 20  # small files are read: a mapping would pin a file descriptor for as long as its views live
+__all__ = ["PathOrFile", "ShardReader"]
 
 
 class ShardReader:
-    """Random access to the blocks of one Shard file.
+    """Random access to the blocks of one Shard file, of any role.
 
-    source: a path (memory-mapped when larger than 1 MiB), bytes-like, or a binary file object (read whole).
-    Opening reads and checks header and index only. Raises FormatError and its subclasses, FileNotFoundError, OSError.
+    source: a path (memory-mapped when larger than 1 MiB), bytes-like, a memory map, or a binary file object (read
+    range by range if it can seek; it stays the caller's to close). Opening reads and checks header and index only.
+    Raises FormatError and its subclasses, FileNotFoundError, OSError.
     Blocks are checked against their CRC32C at the first full read. Of duplicate names look-up gives the last.
+
+    damaged: also open a file that was cut, or whose blocks contradict each other; `problems` says what is wrong, and
+    `entries` holds what lies inside the file.
     """
 
-    def __init__(self, source: PathOrFile | Buffer) -> None:
-        self._buffer, self.where = _buffer_of(source)
-        size = len(self._buffer)
-        self.header: Header = unpack_header(self._buffer[:HEADER_SIZE], size, self.where)
-        self.entries: list[IndexEntry] = unpack_index(self._buffer, self.header, self.where)
-        self._numbers = {entry.name: number for number, entry in enumerate(self.entries)}
+    def __init__(self, source: PathOrFile | Buffer | mmap.mmap, *, damaged: bool = False) -> None:
+        self._source: Source = open_source(source)
+        self.where = self._source.where
+        self.problems: list[FormatError] = []
+        size = self._source.size
+        start = self._source.read(0, min(HEADER_SIZE, size))
+        self.header: Header = unpack_header(start, size, self.where, whole=not damaged)
+        front = self._source.read(0, self.header.data_section_offset)
+        self.entries: list[IndexEntry]
+        if damaged:
+            self.entries = self._scan(front)
+        else:
+            self.entries = unpack_index(front, self.header, self.where)
         self._verified: set[int] = set()
+
+    def _scan(self, front: memoryview) -> list[IndexEntry]:
+        found = list(scan_index(front, self.header, self._source.size, self.where))
+        self.problems += [item for item in found if isinstance(item, IndexCorruptError)]
+        entries = [item for item in found if isinstance(item, IndexEntry)]
+        shared = overlap(entries, self.where)
+        if shared:
+            self.problems.append(shared)
+        return entries
 
     def __enter__(self) -> Self:
         return self
@@ -68,30 +94,105 @@ class ShardReader:
 
     def close(self) -> None:
         """Let go of the file. Views already handed out stay valid; the mapping ends with the last of them."""
-        self._buffer = memoryview(b"")
+        self._source = MemorySource(memoryview(b""), self.where)
         self.entries = []
-        self._numbers = {}
+        self.__dict__.pop("_by_hash", None)
+        self.__dict__.pop("_by_name", None)
+
+    @property
+    def size(self) -> int:
+        """The real size of the file in bytes."""
+        return self._source.size
+
+    # ---- looking up --------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self.entries)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._numbers
+        return isinstance(name, str) and self.lookup(name) >= 0
+
+    def entry_count(self) -> int:
+        """Return the number of blocks."""
+        return len(self.entries)
 
     def names(self) -> list[str]:
         """Return the names of all blocks in index order."""
         return [entry.name for entry in self.entries]
 
+    def entry_names(self) -> list[str]:
+        """Return the names of all blocks in index order."""
+        return self.names()
+
+    def entry_name(self, number: int) -> str:
+        """Return the name of a block; raises EntryNotFoundError (a KeyError)."""
+        return self.entry(number).name
+
     def entry(self, key: str | int) -> IndexEntry:
         """Return the index entry of a name or number; raises EntryNotFoundError (a KeyError)."""
         return self.entries[self._number(key)]
 
+    def get_entry_info(self, key: str | int) -> IndexEntry:
+        """Return the index entry of a name or number; raises EntryNotFoundError (a KeyError)."""
+        return self.entry(key)
+
+    def has_entry(self, name: str) -> bool:
+        """Return True if there is a block of that name."""
+        return name in self
+
+    def lookup(self, name: str) -> int:
+        """Return the number of a block, -1 if there is none: one look into a table of the stored hashes."""
+        number = self._by_hash.get(name_hash(name), -1)
+        if number >= 0 and self.entries[number].name == name:
+            return number
+        return self._by_name.get(name, -1)  # one writer stores other hashes
+
+    @cached_property
+    def _by_hash(self) -> dict[int | None, int]:
+        return {entry.name_hash: number for number, entry in enumerate(self.entries)}
+
+    @cached_property
+    def _by_name(self) -> dict[str, int]:
+        return {entry.name: number for number, entry in enumerate(self.entries)}
+
     def _number(self, key: str | int) -> int:
-        if isinstance(key, str) and key in self._numbers:
-            return self._numbers[key]
-        if isinstance(key, int) and -len(self.entries) <= key < len(self.entries):
+        if isinstance(key, str):
+            number = self.lookup(key)
+            if number >= 0:
+                return number
+        elif -len(self.entries) <= key < len(self.entries):
             return key % len(self.entries)
         raise EntryNotFoundError(f"{self.where}: no block {key!r}; it has {', '.join(self.names()[:20]) or 'none'}")
+
+    def list_prefix(self, prefix: str) -> list[str]:
+        """Return the names at or below a path, in index order (names.below)."""
+        return names.below(self.names(), prefix)
+
+    def list_children(self, prefix: str) -> list[str]:
+        """Return the parts of names that follow a path, each once, in index order (names.children)."""
+        return names.children(self.names(), prefix)
+
+    def list_with_tag(self, tag: str) -> list[str]:
+        """Return the names of the blocks that carry a tag, in their index entry or in the JSON section."""
+        about = self.read_metadata()
+        if about is None:
+            return []
+        marked = {name for name, entry in about.entry_metadata.items() if tag in entry.tags}
+        marked.update(self.list_with_tag_fast(tag))
+        return [name for name in self.names() if name in marked]
+
+    def list_with_tag_fast(self, tag: str) -> list[str]:
+        """Return the names of the blocks whose index entry carries a tag."""
+        about = self.read_metadata()
+        if about is None or tag not in about.tag_dictionary:
+            return []
+        return self.list_with_tag_bit(about.tag_dictionary.index(tag))
+
+    def list_with_tag_bit(self, bit: int) -> list[str]:
+        """Return the names of the blocks whose index entry has the tag bit 0-15."""
+        return [entry.name for entry in self.entries if entry.has_tag_bit(bit)]
+
+    # ---- reading -----------------------------------------------------------------------------------------------
 
     def block(self, key: str | int, *, verify: bool = True) -> Buffer:
         """Return the decoded bytes of a block: a read-only view of the file where it is stored uncompressed.
@@ -101,22 +202,44 @@ class ShardReader:
         number = self._number(key)
         entry = self.entries[number]
         where = f"{self.where}: block {entry.name!r}"
-        stored = self._buffer[entry.data_offset : entry.data_offset + entry.disk_size]
+        stored = self._source.read(entry.data_offset, entry.data_offset + entry.disk_size)
         data = self._decode(entry, stored, where)
         if verify and number not in self._verified:
             self._check(entry, data, stored, where)
             self._verified.add(number)
         return data
 
-    def stored(self, key: str | int) -> tuple[memoryview, int]:
-        """Return a block's bytes as they lie in the file, unchecked, and the codec flags that decode them (0 = raw)."""
-        entry = self.entries[self._number(key)]
-        codec = self._codec_flags(entry, f"{self.where}: block {entry.name!r}")
-        return self._buffer[entry.data_offset : entry.data_offset + entry.disk_size], codec
+    def stored(self, key: str | int, start: int = 0, stop: int | None = None) -> memoryview:
+        """Return the bytes [start, stop) of a block as they stand in the file: not decoded, not checked."""
+        entry = self.entry(key)
+        stop = entry.disk_size if stop is None else min(stop, entry.disk_size)
+        return self._source.read(entry.data_offset + start, entry.data_offset + max(start, stop))
 
-    def read_entry(self, key: str | int) -> bytes:
+    def codec(self, key: str | int) -> int:
+        """Return the codec bit that decodes a block's stored bytes, 0 if they are raw; raises CodecError."""
+        entry = self.entry(key)
+        return self._codec_flags(entry, f"{self.where}: block {entry.name!r}")
+
+    def read_entry(self, key: str | int, verify: bool = True) -> bytes:  # noqa: FBT001, FBT002  (the reference's form)
         """Return a copy of the decoded, verified bytes of a block."""
-        return bytes(self.block(key))
+        return bytes(self.block(key, verify=verify))
+
+    def read_entry_by_name(self, name: str, verify: bool = True) -> bytes:  # noqa: FBT001, FBT002  (as read_entry)
+        """Return a copy of the decoded, verified bytes of a block."""
+        return self.read_entry(name, verify)
+
+    def read_entry_prefix(self, key: str | int, size: int) -> bytes:
+        """Return the first bytes of a block, unverified; of an uncompressed one nothing else is read."""
+        entry = self.entry(key)
+        if entry.compressed:
+            return bytes(self.block(key, verify=False)[: max(size, 0)])
+        return bytes(self._source.read(entry.data_offset, entry.data_offset + min(max(size, 0), entry.disk_size)))
+
+    def read_metadata(self) -> ShardMetadata | None:
+        """Return the JSON section, None if there is none; raises MetadataError, LimitError."""
+        if not self.header.schema_offset:
+            return None
+        return read_section(self._source, self.header, self.where)
 
     def _decode(self, entry: IndexEntry, stored: memoryview, where: str) -> Buffer:
         codec = self._codec_flags(entry, where)
@@ -162,12 +285,16 @@ class ShardReader:
 
         Hashes everything before the data, which holds the CRC32C of every block; what no CRC32C covers is hashed too.
         """
-        state = xxhash.xxh3_128(self._buffer[: self.header.data_section_offset])
-        for entry in self.entries:
-            if entry.disk_size and not entry.checksum:
-                state.update(self._buffer[entry.data_offset : entry.data_offset + entry.disk_size])
+        ranges = [(0, self.header.data_section_offset)]
+        ranges += [
+            (entry.data_offset, entry.data_offset + entry.disk_size) for entry in self.entries if not entry.checksum
+        ]
         if self.header.schema_offset:
-            state.update(self._buffer[self.header.schema_offset :])
+            ranges.append((self.header.schema_offset, self._source.size))
+        state = xxhash.xxh3_128()
+        for start, stop in ranges:
+            for chunk in self._source.chunks(start, stop):
+                state.update(chunk)
         return state.hexdigest()
 
     def verify(self) -> Iterator[tuple[IndexEntry, FormatError | None]]:
@@ -179,27 +306,3 @@ class ShardReader:
                 yield entry, error
             else:
                 yield entry, None
-
-
-def _buffer_of(source: PathOrFile | Buffer) -> tuple[memoryview, str]:
-    """Return a read-only view of the source's bytes and its name for messages: input starts at this line."""
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        return memoryview(source).toreadonly().cast("B"), "<bytes>"
-    if isinstance(source, (str, os.PathLike)):
-        path = os.fspath(source)
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        try:
-            size = os.fstat(descriptor).st_size
-            if size <= _READ_WHOLE_BELOW:
-                return memoryview(_read_whole(descriptor, size)), path
-            return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)), path
-        finally:
-            os.close(descriptor)
-    return memoryview(source.read()), str(getattr(source, "name", "<file object>"))
-
-
-def _read_whole(descriptor: int, size: int) -> bytes:
-    data = os.read(descriptor, size)
-    while len(data) < size and (more := os.read(descriptor, size - len(data))):
-        data += more
-    return data

@@ -11,7 +11,9 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   ├── LimitError                          a size above the security limits
     │   ├── ChecksumError                       CRC32C of a block differs from the stored one
     │   ├── CodecError                          a block cannot be decompressed to its stated size
-    │   └── LaneError                           meta JSON, dtype or shape of a lane is wrong
+    │   ├── LaneError                           meta JSON, dtype or shape of a lane is wrong
+    │   ├── MetadataError                       the JSON section of a container, or a manifest in it, is wrong
+    │   └── RepairError                         a damaged file of which nothing can be restored, and why
     ├── EntryNotFoundError (KeyError)           no block of that name
     ├── StepError (IndexError)                  a timestep that a lane or an episode does not have
     ├── EpisodeError (ValueError)               an Episode value that cannot be saved
@@ -83,6 +85,14 @@ class CodecError(FormatError):
 
 class LaneError(FormatError):
     """Meta JSON, dtype or shape of a lane is wrong."""
+
+
+class MetadataError(FormatError):
+    """The JSON section of a container, or a manifest in it, is wrong."""
+
+
+class RepairError(FormatError):
+    """A damaged file of which nothing can be restored; the message says why."""
 
 
 class EntryNotFoundError(WShardError, KeyError):

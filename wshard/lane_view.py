@@ -45,9 +45,10 @@ class LaneView:
         self._shard = shard
         self._verify = verify
         self._where = f"{shard.where}: block {declaration.block!r}"
-        self._stored, codec = shard.stored(declaration.block)
+        codec = shard.codec(declaration.block)
         self._raw = not codec and entry.disk_size == entry.orig_size
-        self._table = read_table(self._stored, entry.orig_size) if codec & ENTRY_ZSTD else None
+        framed = codec == ENTRY_ZSTD
+        self._table = read_table(self._read_stored, entry.disk_size, entry.orig_size) if framed else None
         self._frame: tuple[int, Buffer] = (-1, b"")
         self._whole: Buffer | None = None
 
@@ -118,9 +119,12 @@ class LaneView:
             if partial and self._table is not None:
                 return self._framed(self._table, start, stop)
             if partial and self._raw and not self._verify:
-                return self._stored[start:stop]
+                return self._read_stored(start, stop)
             self._whole = self._shard.block(self.declaration.block)
         return memoryview(self._whole)[start:stop]
+
+    def _read_stored(self, start: int, stop: int) -> Buffer:
+        return self._shard.stored(self.declaration.block, start, stop)
 
     def _framed(self, table: SeekTable, start: int, stop: int) -> Buffer:
         numbers = table.frames(start, stop)
@@ -133,6 +137,6 @@ class LaneView:
         """Decode a frame; the last one is kept, since neighbouring timesteps are often asked for one by one."""
         kept, data = self._frame
         if kept != number:
-            data = read_frame(self._stored, table, number, self._where)
+            data = read_frame(self._read_stored, table, number, self._where)
             self._frame = (number, data)
         return data

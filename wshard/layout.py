@@ -16,7 +16,7 @@ import xxhash
 from wshard.errors import HeaderError, IndexCorruptError, LimitError, OverlapError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     Buffer = bytes | bytearray | memoryview
 
@@ -27,9 +27,14 @@ INDEX_ENTRY_SIZE: Final = 48
 ALIGNMENTS: Final = (0, 16, 32, 64)
 DEFAULT_ALIGNMENT: Final = 64
 
+ROLE_UNKNOWN: Final = 0
+ROLE_MOSH: Final = 1
 ROLE_SAMPLE: Final = 2
+ROLE_GEMMPANEL: Final = 3
 ROLE_MANIFEST: Final = 4
 ROLE_WSHARD: Final = 5
+ROLE_UMSH: Final = 6
+ROLE_COLUMN: Final = 8
 
 FLAG_LITTLE_ENDIAN: Final = 0x0002
 FLAG_HAS_SCHEMA: Final = 0x0010
@@ -49,16 +54,25 @@ CODEC_LZ4: Final = 2
 
 CONTENT_UNKNOWN: Final = 0
 CONTENT_JSON: Final = 2
+CONTENT_TYPES: Final = (  # a word's place is its number
+    *("unknown", "tensor", "json", "cowrie", "glyph", "text", "image", "audio", "video", "proto", "blob", "qmln"),
+    *("tensor_v3", "anchor_shared", "delta_expert", "codebook_shared", "expert_indices", "column"),
+)
+
+MAX_TAGS: Final = 16  # of a tag dictionary: bit i of an entry's tags stands for its i-th word
 
 MAX_ENTRY_COUNT: Final = 10_000_000
+MAX_INDEX_SIZE: Final = 1 << 30
 MAX_STRING_TABLE_SIZE: Final = 100 * 1024 * 1024
 MAX_DECOMPRESS_SIZE: Final = 1 << 30
 MAX_LZ4_WRITE_SIZE: Final = 1 << 28  # the episode packages refuse larger lz4 blocks
 MAX_NAME_SIZE: Final = 0xFFFF
 MAX_META_SIZE: Final = 1 << 24  # of one JSON block of an episode
+MAX_SECTION_SIZE: Final = 1 << 26  # of the JSON section of a container
 
 _HEADER: Final = struct.Struct("<4sBBHBBHIQQQQ16s")
 _ENTRY: Final = struct.Struct("<QIHHQQQIHH")
+_DATA_OFFSET: Final = 4  # the place of data_offset among the fields of an index entry
 
 # A recording in progress (.partial) is a journal of framed records: kind, timesteps, payload size, and the CRC32C of
 # those three fields and the payload.
@@ -90,6 +104,10 @@ class Header(NamedTuple):
     data_section_offset: int
     schema_offset: int
     total_file_size: int
+
+    def __call__(self) -> Header:
+        """Return itself: `reader.header` and the reference package's `reader.header()` are the same."""
+        return self
 
     def pack(self) -> bytes:
         """Return the 64 bytes."""
@@ -128,6 +146,10 @@ class IndexEntry(NamedTuple):
         """True if the stored bytes are compressed."""
         return bool(self.flags & ENTRY_COMPRESSED)
 
+    def has_tag_bit(self, bit: int) -> bool:
+        """Return True if the entry has the tag at this place (0-15) of the tag dictionary."""
+        return 0 <= bit < MAX_TAGS and bool(self.tag_bits >> bit & 1)
+
 
 def checksum(data: Buffer, start: int = 0) -> int:
     """Return the CRC32C (Castagnoli) of data, continuing from start."""
@@ -136,7 +158,7 @@ def checksum(data: Buffer, start: int = 0) -> int:
 
 def name_hash(name: str) -> int:
     """Return the xxHash64 (seed 0) of the UTF-8 name."""
-    return xxhash.xxh64_intdigest(name.encode())
+    return xxhash.xxh64_intdigest(name.encode(errors="surrogatepass"))
 
 
 def round_up(value: int, alignment: int) -> int:
@@ -144,11 +166,11 @@ def round_up(value: int, alignment: int) -> int:
     return value if alignment == 0 else -(-value // alignment) * alignment
 
 
-def unpack_header(data: Buffer, size: int, where: str) -> Header:
+def unpack_header(data: Buffer, size: int, where: str, *, whole: bool = True) -> Header:
     """Read and check the header of a file of `size` bytes.
 
-    Every count and offset is compared with the real size before anything is allocated for it.
-    Raises HeaderError or LimitError; `where` names the file in messages.
+    Every count and offset is compared with the real size before anything is allocated for it. whole: the file must
+    have the size that its header says. Raises HeaderError or LimitError; `where` names the file in messages.
     """
     if size < HEADER_SIZE or len(data) < HEADER_SIZE:
         raise HeaderError(f"{where}: Data too short: expected at least {HEADER_SIZE} bytes, found {size}")
@@ -162,7 +184,7 @@ def unpack_header(data: Buffer, size: int, where: str) -> Header:
         raise HeaderError(f"{where}: index entry size: expected {INDEX_ENTRY_SIZE} at offset 10, found {entry_size}")
     if count > MAX_ENTRY_COUNT:
         raise LimitError(f"{where}: entry count at offset 12: expected at most {MAX_ENTRY_COUNT}, found {count}")
-    if total != size:
+    if whole and total != size:
         raise HeaderError(f"{where}: total file size at offset 40 says {total} bytes, the file has {size}")
     index_end = HEADER_SIZE + count * INDEX_ENTRY_SIZE
     if not index_end <= strings <= section <= size:
@@ -180,59 +202,77 @@ def unpack_index(data: Buffer, header: Header, where: str) -> list[IndexEntry]:
 
     Raises IndexCorruptError for ranges outside the file or unreadable names, OverlapError for shared bytes.
     """
-    strings, section, size = header.string_table_offset, header.data_section_offset, header.total_file_size
-    region = bytes(data[strings:section])
     entries: list[IndexEntry] = []
-    index = memoryview(data)[HEADER_SIZE : HEADER_SIZE + header.entry_count * INDEX_ENTRY_SIZE]
-    reached, ordered, named = section, True, 0
-    for number, fields in enumerate(_ENTRY.iter_unpack(index)):
-        hash_, name_offset, name_len, flags, offset, disk, orig, crc, content, tags = fields
-        if name_offset + name_len > len(region):
-            raise IndexCorruptError(
-                f"{where}: entry {number}: name at {name_offset}+{name_len} lies outside the "
-                f"string table of {len(region)} bytes"
-            )
-        named += name_len
-        if named > len(region):  # each name has bytes of its own: shared ones could claim gigabytes of names
-            raise IndexCorruptError(
-                f"{where}: entry {number}: the names share bytes of the {len(region)} byte string table"
-            )
-        try:
-            name = region[name_offset : name_offset + name_len].decode()
-        except UnicodeDecodeError as error:
-            raise IndexCorruptError(f"{where}: entry {number}: name is not UTF-8: {error}") from error
-        if offset < section or offset + disk > size:
-            raise IndexCorruptError(
-                f"{where}: block {name!r}: expected its bytes inside [{section}, {size}), "
-                f"found [{offset}, {offset + disk})"
-            )
-        if disk:
-            ordered = ordered and offset >= reached
-            reached = offset + disk
-        entries.append(IndexEntry(name, flags, offset, disk, orig, crc, content, tags, hash_))
-    if not ordered:
-        _refuse_overlap(entries, where)
+    reached, ordered = header.data_section_offset, True
+    for entry in scan_index(data, header, header.total_file_size, where):
+        if isinstance(entry, IndexCorruptError):
+            raise entry
+        if entry.disk_size:
+            ordered = ordered and entry.data_offset >= reached
+            reached = entry.data_offset + entry.disk_size
+        entries.append(entry)
+    if not ordered and (shared := overlap(entries, where)):
+        raise shared
     return entries
 
 
-def _refuse_overlap(entries: Sequence[IndexEntry], where: str) -> None:
+def scan_index(data: Buffer, header: Header, size: int, where: str) -> Iterator[IndexEntry | IndexCorruptError]:
+    """Yield for each index entry of a file of `size` bytes the entry, or what is wrong with its name or range."""
+    strings, section = header.string_table_offset, header.data_section_offset
+    region = bytes(data[strings:section])
+    index = memoryview(data)[HEADER_SIZE : HEADER_SIZE + header.entry_count * INDEX_ENTRY_SIZE]
+    named = 0
+    for number, fields in enumerate(_ENTRY.iter_unpack(index)):
+        hash_, name_offset, name_len, flags, offset, disk, orig, crc, content, tags = fields
+        named += name_len
+        if name_offset + name_len > len(region):
+            yield IndexCorruptError(
+                f"{where}: entry {number}: name at {name_offset}+{name_len} lies outside the "
+                f"string table of {len(region)} bytes"
+            )
+            continue
+        if named > len(region):  # each name has bytes of its own: shared ones could claim gigabytes of names
+            yield IndexCorruptError(
+                f"{where}: entry {number}: the names share bytes of the {len(region)} byte string table"
+            )
+            continue
+        try:
+            name = region[name_offset : name_offset + name_len].decode()
+        except UnicodeDecodeError as error:
+            yield IndexCorruptError(f"{where}: entry {number}: name is not UTF-8: {error}")
+            continue
+        if offset < section or offset + disk > size:
+            yield IndexCorruptError(
+                f"{where}: block {name!r}: expected its bytes inside [{section}, {size}), "
+                f"found [{offset}, {offset + disk})"
+            )
+            continue
+        yield IndexEntry(name, flags, offset, disk, orig, crc, content, tags, hash_)
+
+
+def overlap(entries: Sequence[IndexEntry], where: str) -> OverlapError | None:
+    """Return what is wrong if two blocks share bytes, else None."""
     blocks = sorted((entry for entry in entries if entry.disk_size), key=lambda entry: entry.data_offset)
     for left, right in pairwise(blocks):
         if left.data_offset + left.disk_size > right.data_offset:
-            raise OverlapError(
+            return OverlapError(
                 f"{where}: blocks {left.name!r} and {right.name!r} overlap at offset {right.data_offset}: the file is "
-                f"damaged, or a stream writer interleaved its flushes; its values cannot be trusted as they are"
+                f"damaged, or a stream writer interleaved its flushes: `wshard repair` restores the latter exactly"
             )
+    return None
 
 
-def pack_index(entries: Sequence[IndexEntry]) -> tuple[bytes, bytes]:
-    """Return (index bytes, string table bytes); every name ends with one NUL as the container cores write it."""
+def pack_index(entries: Sequence[IndexEntry], named: int = 0) -> tuple[bytes, bytes]:
+    """Return (index bytes, string table bytes); every name ends with one NUL as the container cores write it.
+
+    named: bytes of the string table in front of these.
+    """
     index, strings = bytearray(), bytearray()
     for entry in entries:
         raw = entry.name.encode()
         index += _ENTRY.pack(
             xxhash.xxh64_intdigest(raw),
-            len(strings),
+            named + len(strings),
             len(raw),
             entry.flags,
             entry.data_offset,
@@ -244,6 +284,14 @@ def pack_index(entries: Sequence[IndexEntry]) -> tuple[bytes, bytes]:
         )
         strings += raw + b"\0"
     return bytes(index), bytes(strings)
+
+
+def moved_index(index: bytes, shift: int) -> bytes:
+    """Return index bytes whose blocks lie `shift` bytes further back."""
+    rows = [list(fields) for fields in _ENTRY.iter_unpack(index)]
+    for fields in rows:
+        fields[_DATA_OFFSET] += shift
+    return b"".join(_ENTRY.pack(*fields) for fields in rows)
 
 
 def front_size(names: Sequence[str], alignment: int, where: str) -> int:

@@ -27,9 +27,13 @@ from wshard.layout import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from wshard.layout import Buffer
+
+    Read = Callable[[int, int], Buffer]
 
 
 def compress_frames(data: Buffer, codec: Codec, frame_size: int) -> Buffer | None:
@@ -72,33 +76,36 @@ class SeekTable:
         return range(first, int(np.searchsorted(self.decoded, stop, "left")))
 
 
-def read_table(block: Buffer, orig_size: int) -> SeekTable | None:
-    """Return the seek table at the end of a block's stored bytes, None where there is none that fits the block.
+def read_table(read: Read, size: int, orig_size: int) -> SeekTable | None:
+    """Return the seek table at the end of a block of `size` stored bytes, None where none is there that fits the block.
 
-    A table without checksums counts as none: what it leads to could not be checked.
+    read: gives the stored bytes [start, stop). A table without checks counts as none: what it leads to could not be
+    checked.
     """
-    foot = len(block) - SEEK_FOOT.size
+    foot = size - SEEK_FOOT.size
     if foot < SEEK_HEAD.size:
         return None
-    count, descriptor, magic = SEEK_FOOT.unpack_from(block, foot)
+    count, descriptor, magic = SEEK_FOOT.unpack(read(foot, size))
     head = foot - count * SEEK_ENTRY.size - SEEK_HEAD.size
     if (magic, descriptor) != (SEEK_MAGIC, SEEK_CHECKSUMS) or head < 0 or count == 0:
         return None
-    if SEEK_HEAD.unpack_from(block, head) != (SEEK_SKIPPABLE_MAGIC, len(block) - head - SEEK_HEAD.size):
+    table = read(head, foot)
+    if SEEK_HEAD.unpack_from(table) != (SEEK_SKIPPABLE_MAGIC, size - head - SEEK_HEAD.size):
         return None
-    columns = np.frombuffer(block, "<u4", 3 * count, head + SEEK_HEAD.size).reshape(count, 3)
+    columns = np.frombuffer(table, "<u4", 3 * count, SEEK_HEAD.size).reshape(count, 3)
     stored, decoded = (np.concatenate([[0], np.cumsum(columns[:, column], dtype=np.int64)]) for column in range(2))
     return SeekTable(stored, decoded, columns[:, 2]) if (stored[-1], decoded[-1]) == (head, orig_size) else None
 
 
-def read_frame(block: Buffer, table: SeekTable, number: int, where: str) -> Buffer:
+def read_frame(read: Read, table: SeekTable, number: int, where: str) -> Buffer:
     """Decode one frame and compare its check; raises ChecksumError, CodecError, LimitError."""
-    start, end = (int(offset) for offset in table.stored[number : number + 2])
+    start, stop = (int(offset) for offset in table.stored[number : number + 2])
     size = int(table.decoded[number + 1] - table.decoded[number])
-    data = decompress(memoryview(block)[start:end], size, ENTRY_ZSTD, f"{where}: frame {number}")
-    if _check(data) != table.checks[number]:
+    data = decompress(read(start, stop), size, ENTRY_ZSTD, f"{where}: frame {number}")
+    found = _check(data)
+    if found != table.checks[number]:
+        stored = int(table.checks[number])
         raise ChecksumError(
-            f"{where}: Checksum mismatch in frame {number}: stored 0x{int(table.checks[number]):08x}, "
-            f"computed 0x{_check(data):08x}"
+            f"{where}: Checksum mismatch in frame {number}: stored 0x{stored:08x}, computed 0x{found:08x}"
         )
     return data

@@ -10,38 +10,35 @@ import contextlib
 import os
 import secrets
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, Self
 
-from wshard.compress import Codec, CompressionType, compress
-from wshard.errors import FormatError, LimitError, RecordingStateError
+from wshard.compress import Codec
+from wshard.entry_writer import EntryWriter, check_entry
+from wshard.errors import FormatError, RecordingStateError
 from wshard.layout import (
-    ALIGNMENTS,
     CONTENT_UNKNOWN,
     DEFAULT_ALIGNMENT,
     FLAG_HAS_CHECKSUMS,
     FLAG_HAS_CONTENT_TYPES,
+    FLAG_HAS_SCHEMA,
     FLAG_LITTLE_ENDIAN,
     HEADER_SIZE,
-    MAX_NAME_SIZE,
-    ROLE_SAMPLE,
+    ROLE_MOSH,
     Header,
     IndexEntry,
-    checksum,
     front_size,
     pack_index,
     round_up,
 )
+from wshard.packing import Block, pack_block
 from wshard.parallel import in_order
-from wshard.seekable import compress_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from types import TracebackType
 
-    from wshard.container import PathOrFile
-    from wshard.layout import Buffer
-
-    Payload = Buffer | Sequence[Buffer]
+    from wshard.packing import Payload
+    from wshard.source import PathOrFile
 
 
 @contextlib.contextmanager
@@ -78,19 +75,7 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-class _Pending(NamedTuple):
-    name: str
-    data: Sequence[Buffer]
-    codec: Codec
-    content_type: int
-    frame_size: int
-
-    def pieces(self) -> Iterator[memoryview]:
-        """Yield the pieces that hold anything, as bytes."""
-        return (memoryview(piece).cast("B") for piece in self.data if len(piece))
-
-
-class ShardWriter:
+class ShardWriter(EntryWriter):
     """Write one Shard file: entries are collected, sorted by name and published at close().
 
     target: a path (published atomically) or a binary file object. alignment: 0, 16, 32 or 64 bytes. role: 0-255.
@@ -100,19 +85,16 @@ class ShardWriter:
     def __init__(
         self,
         target: PathOrFile,
+        role: int = ROLE_MOSH,
         *,
-        role: int = ROLE_SAMPLE,
         alignment: int = DEFAULT_ALIGNMENT,
         compression: str | Codec = "none",
     ) -> None:
-        if alignment not in ALIGNMENTS:
-            raise FormatError(f"alignment: expected one of {ALIGNMENTS}, found {alignment}")
+        where = os.fspath(target) if isinstance(target, (str, os.PathLike)) else "<file object>"
+        super().__init__(where, role, alignment, compression)
         self._target = target
-        self.where = os.fspath(target) if isinstance(target, (str, os.PathLike)) else "<file object>"
-        self._role = role
-        self._alignment = alignment
-        self._default = Codec.parse(compression)
-        self._pending: dict[str, _Pending] = {}
+        self._pending: dict[str, Block] = {}
+        self._tags: dict[str, Sequence[str]] = {}
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -132,6 +114,7 @@ class ShardWriter:
         *,
         compression: str | Codec | None = None,
         content_type: int = CONTENT_UNKNOWN,
+        tags: Sequence[str] = (),
         frame_size: int = 0,
     ) -> None:
         """Add a block: bytes-like, or a sequence of bytes-like pieces that are stored one after the other.
@@ -144,15 +127,10 @@ class ShardWriter:
             raise RecordingStateError(f"write_entry({name!r}): the writer is closed")
         if name in self._pending:
             raise FormatError(f"{self.where}: block {name!r} is there already: names must be unique")
-        try:
-            size = len(name.encode())
-        except UnicodeEncodeError as error:
-            raise FormatError(f"{self.where}: block name {name!r}: expected Unicode text: {error}") from None
-        if size > MAX_NAME_SIZE:
-            raise LimitError(f"{self.where}: block name of {size} bytes: expected at most {MAX_NAME_SIZE}")
-        pieces = (data,) if isinstance(data, (bytes, bytearray, memoryview)) else data
+        check_entry(name, content_type, self.where)
         codec = self._default if compression is None else Codec.parse(compression)
-        self._pending[name] = _Pending(name, pieces, codec, content_type, frame_size)
+        self._pending[name] = Block.of(name, data, codec, content_type, frame_size=frame_size)
+        self._tags[name] = tags
 
     def close(self) -> int:
         """Write the file and return its size in bytes; calling it again does nothing."""
@@ -173,48 +151,35 @@ class ShardWriter:
         entries: list[IndexEntry] = []
         sizes = [sum(map(len, block.pieces())) for block in blocks]
         waiting = [size if block.codec.entry_flags else 0 for block, size in zip(blocks, sizes, strict=True)]
-        for entry, stored in in_order(_pack_block, blocks, effort=sizes, memory=waiting):
+        for entry, stored in in_order(pack_block, blocks, effort=sizes, memory=waiting):
             start = round_up(position, self._alignment)
             file.write(bytes(start - position))
             file.writelines(stored)
             del stored  # before the next block is packed, which may take as much
-            entries.append(entry._replace(data_offset=start))
+            bits = self._tag_bits(entry.name, self._tags[entry.name])
+            entries.append(entry._replace(data_offset=start, tag_bits=bits))
             position = start + entry.disk_size
-        typed = any(entry.content_type for entry in entries)
-        flags = FLAG_LITTLE_ENDIAN | FLAG_HAS_CHECKSUMS | (FLAG_HAS_CONTENT_TYPES if typed else 0)
+        about = self._section()
+        file.write(about)
         index, strings = pack_index(entries)
         header = Header(
             self._role,
-            flags,
+            header_flags(typed=any(entry.content_type for entry in entries), about=about),
             self._alignment,
             self._default.number,
             len(entries),
             HEADER_SIZE + len(index),
             section,
-            0,
-            position,
+            position if about else 0,
+            position + len(about),
         )
         file.seek(base)
         file.write(header.pack() + index + strings)
-        file.seek(base + position)
-        return position
+        file.seek(base + header.total_file_size)
+        return header.total_file_size
 
 
-def _pack_block(block: _Pending) -> tuple[IndexEntry, Iterable[Buffer]]:
-    """Return a block's entry, but for its offset, and the pieces to store."""
-    size, crc = 0, 0
-    for piece in block.pieces():
-        size, crc = size + len(piece), checksum(piece, crc)
-    packed = _compressed(block, size)
-    if packed is None:
-        return IndexEntry(block.name, 0, 0, size, size, crc, block.content_type), block.pieces()
-    return IndexEntry(block.name, block.codec.entry_flags, 0, len(packed), size, crc, block.content_type), (packed,)
-
-
-def _compressed(block: _Pending, size: int) -> Buffer | None:
-    if not block.codec.entry_flags:
-        return None
-    whole = next(block.pieces(), b"") if len(block.data) == 1 else b"".join(block.pieces())
-    if 0 < block.frame_size < size and block.codec.type is CompressionType.ZSTD:
-        return compress_frames(whole, block.codec, block.frame_size)
-    return compress(whole, block.codec)
+def header_flags(*, typed: bool, about: bytes) -> int:
+    """Return the header flags of a file, with content types or not, with a JSON section or not."""
+    flags = FLAG_LITTLE_ENDIAN | FLAG_HAS_CHECKSUMS
+    return flags | (FLAG_HAS_CONTENT_TYPES if typed else 0) | (FLAG_HAS_SCHEMA if about else 0)
