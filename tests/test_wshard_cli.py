@@ -124,7 +124,7 @@ def test_verify_accepts_own_and_golden_files(episode, golden):
     assert result.exit_code == 0
     assert f"OK    10 block(s) verified  {episode}" in result.stdout
     assert f"OK    5 block(s) verified  {golden / 'compressed.wshard'}" in result.stdout
-    assert result.stdout.endswith("5 of 5 file(s) are fine\n")
+    assert result.stdout.endswith("6 of 6 file(s) are fine\n")
 
 
 def test_verify_accepts_files_of_other_writers(wshard_fixtures):

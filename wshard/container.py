@@ -201,11 +201,12 @@ class ShardReader:
         """
         number = self._number(key)
         entry = self.entries[number]
-        where = f"{self.where}: block {entry.name!r}"
         stored = self._source.read(entry.data_offset, entry.data_offset + entry.disk_size)
-        data = self._decode(entry, stored, where)
+        plain = not entry.flags and entry.disk_size == entry.orig_size
+        data = stored if plain else self._decode(entry, stored, f"{self.where}: block {entry.name!r}")
         if verify and number not in self._verified:
-            self._check(entry, data, stored, where)
+            if not entry.checksum or checksum(data) != entry.checksum:
+                self._check(entry, data, stored, f"{self.where}: block {entry.name!r}")
             self._verified.add(number)
         return data
 

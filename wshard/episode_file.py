@@ -50,20 +50,24 @@ class EpisodeFile:
         role = self._shard.header.role
         if role != ROLE_WSHARD:
             raise HeaderError(f"{self.where}: Invalid W-SHARD role: expected {ROLE_WSHARD} at offset 5, found {role}")
-        names = self._shard.names()
-        if len(set(names)) != len(names):
+        self._numbers = {entry.name: number for number, entry in enumerate(self._shard.entries)}
+        if len(self._numbers) != len(self._shard.entries):
+            names = self._shard.names()
             twice = next(name for name in names if names.count(name) > 1)
             raise IndexCorruptError(f"{self.where}: block {twice!r} is there twice: which one is meant is unknown")
-        meta = {name: self._shard.block(name) for name in META_BLOCKS if name in self._shard}
+        meta: dict[str, Buffer] = {
+            name: self._shard.block(self._numbers[name]) for name in META_BLOCKS if name in self._numbers
+        }
         self.description: Description = read_description(meta, self.where)
         self._check_length()
         self._views: dict[tuple[str, bool], LaneView] = {}
 
     def _check_length(self) -> None:
-        longest = max(entry.orig_size for entry in self._shard.entries)
-        if (self.description.length or 0) > longest * _STEPS_PER_BYTE:
+        length = self.description.length or 0
+        if not any(entry.orig_size * _STEPS_PER_BYTE >= length for entry in self._shard.entries):
+            longest = max(entry.orig_size for entry in self._shard.entries)
             raise LaneError(
-                f"{self.where}: meta/episode: length_T says {self.description.length} timesteps, "
+                f"{self.where}: meta/episode: length_T says {length} timesteps, "
                 f"but no block has more than {longest} bytes"
             )
 
@@ -76,6 +80,7 @@ class EpisodeFile:
     def close(self) -> None:
         """Let go of the file."""
         self._views = {}
+        self._numbers = {}
         self._shard.close()
 
     @property
@@ -126,7 +131,7 @@ class EpisodeFile:
 
     def has(self, block: str) -> bool:
         """Return True if the lane was recorded (a filled-in reward or done does not count)."""
-        return block in self._shard and block not in self.description.synthesized
+        return block in self._numbers and block not in self.description.synthesized
 
     def lane(self, name: str) -> Array:
         """Return a lane as a read-only array [T, *shape]; name is a block name or an observation's id.
@@ -134,7 +139,8 @@ class EpisodeFile:
         Raises EntryNotFoundError (a KeyError), LaneError, ChecksumError, CodecError.
         """
         declaration = self._declaration(name)
-        return lane_array(declaration, self._shard.block(declaration.block), self.description.length, self.where)
+        data = self._shard.block(self._numbers[declaration.block])
+        return lane_array(declaration, data, self.description.length, self.where)
 
     def lane_view(self, name: str, *, verify: bool = False) -> LaneView:
         """Return a lane that reads only the timesteps that are asked for: `file.lane_view("state")[100:116]`.
@@ -152,17 +158,18 @@ class EpisodeFile:
         return self.lane_view(name)
 
     def _declaration(self, name: str) -> Declaration:
-        block = name if name in self._shard else f"signal/{name}"
-        if block not in self._shard:
+        block = name if name in self._numbers else f"signal/{name}"
+        number = self._numbers.get(block)
+        if number is None:
             raise EntryNotFoundError(f"{self.where}: no lane {name!r}; it has {', '.join(self.lanes()) or 'none'}")
-        declaration = declaration_of(block, self._shard.entry(block).orig_size, self.description)
+        declaration = declaration_of(block, self._shard.entries[number].orig_size, self.description)
         if declaration is None:
             raise LaneError(f"{self.where}: block {block!r} is no lane: nothing tells its dtype and shape")
         return declaration
 
     def total_reward(self) -> float | None:
         """Return the sum of rewards in float64, None if none were recorded."""
-        exact = EXACT_REWARD if EXACT_REWARD in self._shard else REWARD
+        exact = EXACT_REWARD if EXACT_REWARD in self._numbers else REWARD
         return float(self.lane(exact).sum(dtype=np.float64)) if self.has(REWARD) else None
 
     def load(self, channels: Sequence[str] | None = None) -> Episode:
