@@ -48,43 +48,40 @@ class PathSource:
     def __init__(self, path: str) -> None:
         self.where = path
         self._view: memoryview | None = None
-        self._ahead, self._ahead_start = memoryview(b""), 0
+        self._ahead = (0, memoryview(b""))
         self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         self.size = os.lseek(self._descriptor, 0, os.SEEK_END)
 
     def __del__(self) -> None:
-        self._close()
-
-    def _close(self) -> None:
-        descriptor, self._descriptor = getattr(self, "_descriptor", -1), -1
-        if descriptor >= 0:
-            os.close(descriptor)
+        if hasattr(self, "_descriptor"):  # not where opening failed
+            os.close(self._descriptor)
 
     def read(self, start: int, stop: int) -> memoryview:
-        """Return the bytes [start, stop) of the file; raises IndexCorruptError if it has become shorter."""
-        view = self._view
-        if view is not None:
-            return view[start:stop]
+        """Return the bytes [start, stop) of the file; raises IndexCorruptError if it has become shorter.
+
+        Threads may read at the same time: what they share is replaced whole.
+        """
+        if self._view is not None:
+            return self._view[start:stop]
         if stop - start > _READ_RANGE_BELOW:
-            return self._whole()[start:stop]
-        first = start - self._ahead_start
-        if not 0 <= first <= first + stop - start <= len(self._ahead):
-            data = os.pread(self._descriptor, max(stop - start, _AHEAD), start)
-            if len(data) < stop - start:
-                raise _cut(self.where, start, stop, len(data))
-            self._ahead, self._ahead_start, first = memoryview(data), start, 0
-        return self._ahead[first : first + stop - start]
+            self._view = self._whole()
+            return self._view[start:stop]
+        place, ahead = self._ahead
+        if not place <= start <= stop <= place + len(ahead):
+            place, ahead = start, self._pread(start, stop, max(stop, start + _AHEAD))
+            self._ahead = (place, ahead)
+        return ahead[start - place : stop - place]
+
+    def _pread(self, start: int, stop: int, ahead: int) -> memoryview:
+        data = os.pread(self._descriptor, ahead - start, start)
+        if len(data) < stop - start:
+            raise _cut(self.where, start, stop, len(data))
+        return memoryview(data)
 
     def _whole(self) -> memoryview:
         if self.size <= _READ_WHOLE_BELOW:
-            view = memoryview(os.pread(self._descriptor, self.size, 0))
-            if len(view) != self.size:
-                raise _cut(self.where, 0, self.size, len(view))
-        else:
-            view = memoryview(mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ))
-        self._view = view
-        self._close()
-        return view
+            return self._pread(0, self.size, self.size)
+        return memoryview(mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ))
 
     def chunks(self, start: int, stop: int) -> Iterator[memoryview]:
         """Yield the bytes [start, stop) piece by piece."""
