@@ -91,6 +91,11 @@ class Codec:
             CompressionType.LZ4: ENTRY_COMPRESSED | ENTRY_LZ4,
         }[self.type]
 
+    @property
+    def buffers(self) -> int:
+        """How many times its size compressing a block takes at most: liblz4's binding copies its result."""
+        return {CompressionType.NONE: 0, CompressionType.ZSTD: 1, CompressionType.LZ4: 2}[self.type]
+
 
 Compression = str | CompressionType | Codec | Mapping[str, "str | CompressionType | Codec"]
 FrameSteps = int | Mapping[str, int]

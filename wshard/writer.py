@@ -150,8 +150,8 @@ class ShardWriter(EntryWriter):
         position = section
         entries: list[IndexEntry] = []
         sizes = [sum(map(len, block.pieces())) for block in blocks]
-        waiting = [size if block.codec.entry_flags else 0 for block, size in zip(blocks, sizes, strict=True)]
-        for entry, stored in in_order(pack_block, blocks, effort=sizes, memory=waiting):
+        memory = [size * block.codec.buffers for block, size in zip(blocks, sizes, strict=True)]
+        for entry, stored in in_order(pack_block, blocks, effort=sizes, memory=memory):
             start = round_up(position, self._alignment)
             file.write(bytes(start - position))
             file.writelines(stored)
