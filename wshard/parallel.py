@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -33,6 +33,8 @@ def in_order(
     if threads < 2 or sum(effort) - max(effort) < _WORTH_THREADS:
         yield from map(work, items)
         return
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  (costs every start of the command otherwise)
+
     limit, taken = max(_IN_FLIGHT, *memory), 0
     waiting: deque[tuple[Future[Result], int]] = deque()
     pool = ThreadPoolExecutor(threads)
