@@ -11,17 +11,20 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from wshard.cli import app
 from wshard.container import ShardReader
 from wshard.errors import (
     ChecksumError,
     FormatError,
     HeaderError,
     LimitError,
+    ManifestError,
     MetadataError,
     RecordingStateError,
 )
-from wshard.manifest import inside, open_manifest, write_manifest
+from wshard.file_manifest import inside, open_manifest, write_manifest
 from wshard.metadata import EntryMeta, ManifestFileRef, ManifestProfile, SampleProfile, ShardMetadata
 from wshard.shard_stream import ShardStreamWriter
 from wshard.writer import ShardWriter
@@ -288,6 +291,7 @@ def rewritten(path, **fields: object) -> None:
 
 
 def test_a_manifest_states_and_opens_what_it_refers_to(data_set):
+    """M-1 to M-4."""
     manifest = open_manifest(data_set)
     raw = json.loads(data_set.read_bytes()[ShardReader(data_set).header.schema_offset :])
     assert raw["profile"] == "manifest.v1"
@@ -302,13 +306,28 @@ def test_a_manifest_states_and_opens_what_it_refers_to(data_set):
     assert [error for _, error in manifest.verify()] == [None, None]
 
 
+def test_verify_and_inspect_know_manifests(data_set):
+    """M-2: `wshard verify` checks the files behind a manifest, `wshard inspect` shows which they are."""
+    runner = CliRunner()
+    assert runner.invoke(app, ["verify", str(data_set)]).exit_code == 0
+    shown = json.loads(runner.invoke(app, ["inspect", str(data_set), "--json"]).stdout)
+    assert [file["uri"] for file in shown["section"]["manifest"]["files"]] == ["a.shard", "below/b.shard"]
+    assert "below/b.shard" in runner.invoke(app, ["inspect", str(data_set)]).stdout
+    (data_set.parent / "a.shard").write_bytes(b"other")
+    told = runner.invoke(app, ["verify", str(data_set)])
+    assert told.exit_code == 1
+    assert told.stdout.startswith(f"FAIL  'a.shard': {data_set}: 'a.shard': SHA-256 mismatch")
+
+
 def test_keys_of_digits_are_found_as_numbers(data_set):
+    """M-4."""
     manifest = open_manifest(data_set)
     found = {key: [file.uri for file in manifest.find(key)] for key in ("1", "2", "9", "0010", "11")}
     assert found == {"1": [], "2": ["below/b.shard"], "9": ["below/b.shard"], "0010": ["below/b.shard"], "11": []}
 
 
 def test_a_changed_file_is_refused_before_it_is_used(data_set):
+    """M-2."""
     (data_set.parent / "a.shard").write_bytes(b"not even a container")
     manifest = open_manifest(data_set)
     with pytest.raises(ChecksumError, match="SHA-256 mismatch"):
@@ -325,37 +344,40 @@ def test_a_changed_file_is_refused_before_it_is_used(data_set):
      "file:///etc/passwd", "s3://bucket/a", "..\\a.shard", "a\0b"],
 )  # fmt: skip
 def test_references_that_leave_the_folder_are_refused(uri, data_set):
+    """M-1."""
     rewritten(data_set, uri=uri)
     manifest = open_manifest(data_set)
-    with pytest.raises(MetadataError, match="uri: expected a relative path inside the folder"):
+    with pytest.raises(ManifestError, match="uri: expected a relative path inside the folder"):
         manifest.open(manifest.files[0])
-    with pytest.raises(MetadataError):
+    with pytest.raises(ManifestError):
         inside(data_set.parent, uri, "here")
 
 
 def test_links_that_leave_the_folder_are_refused(data_set, tmp_path):
+    """M-1."""
     (tmp_path / "secret.shard").write_bytes((data_set.parent / "a.shard").read_bytes())
     (data_set.parent / "link.shard").symlink_to(tmp_path / "secret.shard")
     (data_set.parent / "away").symlink_to(tmp_path)
     for uri in ("link.shard", "away/secret.shard"):
         rewritten(data_set, uri=uri)
         manifest = open_manifest(data_set)
-        with pytest.raises(MetadataError, match="is a link that leaves the folder"):
+        with pytest.raises(ManifestError, match="is a link that leaves the folder"):
             manifest.open(manifest.files[0])
 
 
 @pytest.mark.parametrize(
     ("fields", "kind", "said"),
     [
-        ({"sha256": ""}, MetadataError, "sha256: expected 64 hex digits"),
+        ({"sha256": ""}, ManifestError, "sha256: expected 64 hex digits"),
         ({"sha256": "0" * 64}, ChecksumError, "SHA-256 mismatch"),
-        ({"entry_count": 3}, MetadataError, "expected 3 blocks, found 2"),
-        ({"entry_count": -1}, MetadataError, "entry_count: expected 0 or more"),
+        ({"entry_count": 3}, ManifestError, "expected 3 blocks, found 2"),
+        ({"entry_count": -1}, ManifestError, "entry_count: expected 0 or more"),
         ({"role": "wshard"}, HeaderError, r"expected role 5 \(wshard\), found 2"),
-        ({"start_key": "10", "end_key": "9"}, MetadataError, "expected start_key <= end_key"),
+        ({"start_key": "10", "end_key": "9"}, ManifestError, "expected start_key <= end_key"),
     ],
 )
 def test_references_that_are_not_true_are_refused(fields, kind, said, data_set):
+    """M-2 to M-4."""
     rewritten(data_set, **fields)
     manifest = open_manifest(data_set)
     with pytest.raises(kind, match=said):
@@ -363,6 +385,7 @@ def test_references_that_are_not_true_are_refused(fields, kind, said, data_set):
 
 
 def test_a_manifest_without_hashes_is_used_only_on_request(data_set):
+    """M-2."""
     rewritten(data_set, sha256="")
     manifest = open_manifest(data_set, require_sha256=False)
     assert len(manifest.open(manifest.files[0])) == 2
@@ -373,13 +396,13 @@ def test_other_containers_are_no_manifests(data_set):
         open_manifest(data_set.parent / "a.shard")
     with ShardWriter(data_set.parent / "empty.shard", 4):
         pass
-    with pytest.raises(MetadataError, match="expected a JSON section with the key manifest"):
+    with pytest.raises(ManifestError, match="expected a JSON section with the key manifest"):
         open_manifest(data_set.parent / "empty.shard")
 
 
 def test_files_outside_the_folder_cannot_be_put_into_a_manifest(data_set, tmp_path):
     (tmp_path / "outside.shard").write_bytes((data_set.parent / "a.shard").read_bytes())
-    with pytest.raises(MetadataError, match="expected files inside"):
+    with pytest.raises(ManifestError, match="expected files inside"):
         write_manifest(data_set.parent / "m.shard", [tmp_path / "outside.shard"])
     (data_set.parent / "empty.shard").touch()
     with pytest.raises(FormatError):

@@ -177,7 +177,7 @@ def test_impossible_numbers_of_blocks_are_refused(count, tmp_path):
 
 
 def test_room_for_very_many_blocks_stays_within_what_readers_take(tmp_path):
-    """C-5: a larger gap would be taken for too large a string table."""
+    """C-5, C-41: a larger gap would be taken for too large a string table."""
     with ShardStreamWriter(tmp_path / "a.shard", max_entries=10_000_000) as writer:
         writer.begin_data()
         writer.write_entry("a", b"1")

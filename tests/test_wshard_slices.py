@@ -53,7 +53,7 @@ def table_of(shard: ShardReader, name: str) -> SeekTable:
 
 @given(episodes(max_length=12), st.sampled_from(["zstd", {"signal/*": "zstd:7", "*": "lz4"}]), st.integers(1, 13))
 def test_frames_change_no_value_and_no_rule_of_the_container(ep, compression, frame_steps):
-    """C-30, C-31: whatever the lanes hold, both readers give what was saved."""
+    """C-50, C-51: whatever the lanes hold, both readers give what was saved."""
     data = saved(ep, compression, frame_steps)
     assert_same_episode(ep, load_wshard(data))
     wshard_plain.read_strict(data)
@@ -62,7 +62,7 @@ def test_frames_change_no_value_and_no_rule_of_the_container(ep, compression, fr
 
 @pytest.mark.parametrize("frame_steps", [1, 7, 16, 49])
 def test_framed_lane_follows_the_seekable_format(frame_steps):
-    """C-31, C-32, E-30: judged by a second reader, and by a plain zstd decoder that knows no seek table."""
+    """C-51, C-52, E-30: judged by a second reader, and by a plain zstd decoder that knows no seek table."""
     data = saved(steady(), {"signal/steady": "zstd:9"}, {"signal/steady": frame_steps})
     shard = ShardReader(data)
     stored = shard.stored("signal/steady")
@@ -78,7 +78,7 @@ def test_framed_lane_follows_the_seekable_format(frame_steps):
 
 
 def test_lane_of_one_frame_has_no_table_and_raw_lanes_have_no_frames():
-    """C-31, C-34: a block that one frame holds is an ordinary one; noise is stored raw."""
+    """C-51, C-54: a block that one frame holds is an ordinary one; noise is stored raw."""
     ep = steady()
     ep.observations["noise"] = Channel.of("noise", np.random.default_rng(0).integers(0, 256, (50, 99), np.uint8))
     plain, framed = saved(ep, "zstd"), saved(ep, "zstd", 50)
@@ -89,7 +89,7 @@ def test_lane_of_one_frame_has_no_table_and_raw_lanes_have_no_frames():
 
 
 def test_golden_frames_are_found_by_their_table():
-    """C-33: the file was packed by hand."""
+    """C-53: the file was packed by hand."""
     shard = ShardReader(GOLDEN / "frames.wshard")
     table = table_of(shard, "signal/beat")
     assert table.decoded.tolist() == [0, 400, 800, 1100]
@@ -155,13 +155,13 @@ def packed(stored: bytes) -> bytes:
 
 @pytest.mark.parametrize("case", FOREIGN)
 def test_blocks_of_several_frames_of_any_writer_are_read_whole(case):
-    """C-30."""
+    """C-50."""
     assert ShardReader(packed(FOREIGN[case])).read_entry("x") == A + B
 
 
 @pytest.mark.parametrize("case", WRONG)
 def test_frames_that_do_not_make_the_block_are_refused(case):
-    """C-10, C-30."""
+    """C-10, C-50."""
     with pytest.raises(FormatError):
         ShardReader(packed(WRONG[case])).read_entry("x")
 
@@ -185,7 +185,7 @@ def damaged(data: bytes, offset: int) -> bytes:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_one_damaged_bit_never_gives_a_wrong_slice(seed):
-    """C-32, C-33: hit anywhere in frames and table."""
+    """C-52, C-53: hit anywhere in frames and table."""
     data, truth = saved(steady(), "zstd", 4), steady().observations["steady"].data
     size = ShardReader(data).entry("signal/steady").disk_size
     with open_wshard(damaged(data, seed * size // 40)) as file:
@@ -210,7 +210,7 @@ def test_damage_in_one_frame_costs_only_that_frame():
 
 
 def test_swapped_frames_are_noticed_by_their_checks():
-    """C-32: the frames are whole, but not those that the table means."""
+    """C-52: the frames are whole, but not those that the table means."""
     data = saved(steady(), "zstd", 25)
     stored, table = ShardReader(data).stored("signal/steady"), table_of(ShardReader(data), "signal/steady")
     checks = bytearray(data)

@@ -131,7 +131,7 @@ def read_strict(data: bytes, *, alignment: int = 64) -> tuple[int, dict[str, dic
 
 
 def _zstd(stored: bytes) -> bytes:
-    """Decode one frame, or several with the seek table that says where each is (C-31 to C-33)."""
+    """Decode one frame, or several with the seek table that says where each is (C-51 to C-53)."""
     assert zstandard.frame_content_size(stored) >= 0, "the frame states its content size"
     if stored[-4:] != struct.pack("<I", 0x8F92EAB1):
         return zstandard.ZstdDecompressor().decompress(stored, allow_extra_data=False)

@@ -19,7 +19,6 @@ from wshard.errors import (
     EntryNotFoundError,
     FormatError,
     FormatWarning,
-    IndexCorruptError,
 )
 from wshard.layout import (
     CODEC_LZ4,
@@ -58,14 +57,15 @@ class ShardReader:
     Raises FormatError and its subclasses, FileNotFoundError, OSError.
     Blocks are checked against their CRC32C at the first full read. Of duplicate names look-up gives the last.
 
-    damaged: also open a file that was cut, or whose blocks contradict each other; `problems` says what is wrong, and
-    `entries` holds what lies inside the file.
+    damaged: also open a file that was cut, or whose blocks contradict each other; `problems` says what is wrong,
+    `entries` holds the blocks that have a name and lie inside the file, `outside` the others.
     """
 
     def __init__(self, source: PathOrFile | Buffer | mmap.mmap, *, damaged: bool = False) -> None:
         self._source: Source = open_source(source)
         self.where = self._source.where
         self.problems: list[FormatError] = []
+        self.outside: list[IndexEntry] = []
         size = self._source.size
         start = self._source.read(0, min(HEADER_SIZE, size))
         self.header: Header = unpack_header(start, size, self.where, whole=not damaged)
@@ -78,9 +78,13 @@ class ShardReader:
         self._verified: set[int] = set()
 
     def _scan(self, front: memoryview) -> list[IndexEntry]:
-        found = list(scan_index(front, self.header, self._source.size, self.where))
-        self.problems += [item for item in found if isinstance(item, IndexCorruptError)]
-        entries = [item for item in found if isinstance(item, IndexEntry)]
+        entries = []
+        for entry, wrong in scan_index(front, self.header, self._source.size, self.where):
+            if wrong is None:
+                entries.append(entry)
+            else:
+                self.outside.append(entry)
+                self.problems.append(wrong)
         shared = overlap(entries, self.where)
         if shared:
             self.problems.append(shared)
@@ -214,12 +218,16 @@ class ShardReader:
         """Return the bytes [start, stop) of a block as they stand in the file: not decoded, not checked."""
         entry = self.entry(key)
         stop = entry.disk_size if stop is None else min(stop, entry.disk_size)
-        return self._source.read(entry.data_offset + start, entry.data_offset + max(start, stop))
+        return self.read_range(entry.data_offset + start, entry.data_offset + max(start, stop))
 
     def codec(self, key: str | int) -> int:
         """Return the codec bit that decodes a block's stored bytes, 0 if they are raw; raises CodecError."""
         entry = self.entry(key)
         return self._codec_flags(entry, f"{self.where}: block {entry.name!r}")
+
+    def read_range(self, start: int, stop: int) -> memoryview:
+        """Return the bytes [start, stop) of the file as they stand."""
+        return self._source.read(start, stop)
 
     def read_entry(self, key: str | int, verify: bool = True) -> bytes:  # noqa: FBT001, FBT002  (the reference's form)
         """Return a copy of the decoded, verified bytes of a block."""

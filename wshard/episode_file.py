@@ -220,7 +220,7 @@ def save_wshard(
 
     compression: "none", "zstd", "lz4", "zstd:19", or per block: {"signal/rgb": "zstd:19", "*": "none"}.
     frame_steps: timesteps per zstd frame, so that slices decode only the frames that they touch; for all channels that
-    zstd compresses, or per block: {"signal/rgb": 16}. Some other readers cannot read such lanes (FORMAT.md, 1.3).
+    zstd compresses, or per block: {"signal/rgb": 16}. Some other readers cannot read such lanes (FORMAT.md, 1.5).
     Raises EpisodeError (a ValueError) for an inconsistent episode, OSError for the disk; an earlier file stays intact.
     """
     ep.validate()

@@ -185,7 +185,10 @@ def unpack_header(data: Buffer, size: int, where: str, *, whole: bool = True) ->
     if count > MAX_ENTRY_COUNT:
         raise LimitError(f"{where}: entry count at offset 12: expected at most {MAX_ENTRY_COUNT}, found {count}")
     if whole and total != size:
-        raise HeaderError(f"{where}: total file size at offset 40 says {total} bytes, the file has {size}")
+        raise HeaderError(
+            f"{where}: total file size at offset 40 says {total} bytes, the file has {size}: "
+            f"`wshard repair` keeps the blocks that are whole"
+        )
     index_end = HEADER_SIZE + count * INDEX_ENTRY_SIZE
     if not index_end <= strings <= section <= size:
         raise HeaderError(
@@ -204,9 +207,9 @@ def unpack_index(data: Buffer, header: Header, where: str) -> list[IndexEntry]:
     """
     entries: list[IndexEntry] = []
     reached, ordered = header.data_section_offset, True
-    for entry in scan_index(data, header, header.total_file_size, where):
-        if isinstance(entry, IndexCorruptError):
-            raise entry
+    for entry, wrong in scan_index(data, header, header.total_file_size, where):
+        if wrong is not None:
+            raise wrong
         if entry.disk_size:
             ordered = ordered and entry.data_offset >= reached
             reached = entry.data_offset + entry.disk_size
@@ -216,8 +219,10 @@ def unpack_index(data: Buffer, header: Header, where: str) -> list[IndexEntry]:
     return entries
 
 
-def scan_index(data: Buffer, header: Header, size: int, where: str) -> Iterator[IndexEntry | IndexCorruptError]:
-    """Yield for each index entry of a file of `size` bytes the entry, or what is wrong with its name or range."""
+def scan_index(
+    data: Buffer, header: Header, size: int, where: str
+) -> Iterator[tuple[IndexEntry, IndexCorruptError | None]]:
+    """Yield each index entry of a file of `size` bytes and what is wrong with it; one without a name is "entry 7"."""
     strings, section = header.string_table_offset, header.data_section_offset
     region = bytes(data[strings:section])
     index = memoryview(data)[HEADER_SIZE : HEADER_SIZE + header.entry_count * INDEX_ENTRY_SIZE]
@@ -225,29 +230,24 @@ def scan_index(data: Buffer, header: Header, size: int, where: str) -> Iterator[
     for number, fields in enumerate(_ENTRY.iter_unpack(index)):
         hash_, name_offset, name_len, flags, offset, disk, orig, crc, content, tags = fields
         named += name_len
+        name, problem = f"entry {number}", None
         if name_offset + name_len > len(region):
-            yield IndexCorruptError(
-                f"{where}: entry {number}: name at {name_offset}+{name_len} lies outside the "
-                f"string table of {len(region)} bytes"
-            )
-            continue
-        if named > len(region):  # each name has bytes of its own: shared ones could claim gigabytes of names
-            yield IndexCorruptError(
-                f"{where}: entry {number}: the names share bytes of the {len(region)} byte string table"
-            )
-            continue
-        try:
-            name = region[name_offset : name_offset + name_len].decode()
-        except UnicodeDecodeError as error:
-            yield IndexCorruptError(f"{where}: entry {number}: name is not UTF-8: {error}")
-            continue
-        if offset < section or offset + disk > size:
-            yield IndexCorruptError(
-                f"{where}: block {name!r}: expected its bytes inside [{section}, {size}), "
-                f"found [{offset}, {offset + disk})"
-            )
-            continue
-        yield IndexEntry(name, flags, offset, disk, orig, crc, content, tags, hash_)
+            problem = f"name at {name_offset}+{name_len} lies outside the string table of {len(region)} bytes"
+        elif named > len(region):  # each name has bytes of its own: shared ones could claim gigabytes of names
+            problem = f"the names share bytes of the {len(region)} byte string table"
+        else:
+            try:
+                name = region[name_offset : name_offset + name_len].decode()
+            except UnicodeDecodeError as error:
+                problem = f"name is not UTF-8: {error}"
+        entry = IndexEntry(name, flags, offset, disk, orig, crc, content, tags, hash_)
+        if problem:
+            yield entry, IndexCorruptError(f"{where}: {name}: {problem}")
+        elif section <= offset and offset + disk <= size:
+            yield entry, None
+        else:
+            message = f"{where}: block {name!r}: expected its bytes inside [{section}, {size}), "
+            yield entry, IndexCorruptError(message + f"found [{offset}, {offset + disk})")
 
 
 def overlap(entries: Sequence[IndexEntry], where: str) -> OverlapError | None:

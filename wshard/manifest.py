@@ -1,172 +1,216 @@
-"""Manifests of containers (role 4): which files make up a data set, opened only after they proved to be the right ones.
+"""The manifest of a chunked episode: which files hold which timesteps.
 
-Knows: references in the JSON section, and that none may lead out of the manifest's folder.
-Does not know: the manifest of a chunked episode, which is a block and names chunks; what the files hold.
+Knows: the manifest's JSON, its Shard file (role 4, one block), and when it contradicts itself. Ranges of timesteps are
+written with their last timestep; older files with the end after it are read as well.
+Does not know: what is in the chunks (chunked.py).
 """
 
 from __future__ import annotations
 
-import hashlib
-import mmap
-import os
+import json
+import re
+import reprlib
 from dataclasses import dataclass, field
-from pathlib import Path
+from hashlib import blake2b
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.container import ShardReader
-from wshard.errors import ChecksumError, FormatError, HeaderError, MetadataError
-from wshard.layout import ROLE_MANIFEST, ROLE_SAMPLE, ROLE_WSHARD
-from wshard.metadata import PROFILE_MANIFEST, ManifestFileRef, ManifestProfile, ShardMetadata
+from wshard.errors import EpisodeError, HeaderError, LimitError, ManifestError
+from wshard.layout import CONTENT_JSON, MAX_META_SIZE, ROLE_MANIFEST
 from wshard.writer import ShardWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    import os
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
-_ROLES: Final = {"manifest": ROLE_MANIFEST, "sample": ROLE_SAMPLE, "wshard": ROLE_WSHARD}
-_SHA256_DIGITS: Final = 64
+MANIFEST_BLOCK: Final = "meta/manifest"
+MANIFEST_SUFFIX: Final = "_manifest.wshard"
+
+_MAX_TIMESTEPS: Final = 1 << 40
+_MAX_NAME: Final = 100
 
 
 @dataclass(frozen=True)
-class Manifest:
-    """A data set of several files; references are checked when they are opened."""
+class Chunk:
+    """One checked row of a manifest: timesteps [start, stop) lie in the file `uri` beside the manifest."""
 
-    path: Path
-    files: tuple[ManifestFileRef, ...]
-    partitions: Mapping[str, Any] = field(default_factory=dict)
-    require_sha256: bool = True
+    index: int
+    uri: str
+    sha256: str
+    start: int
+    stop: int
 
-    def locate(self, reference: ManifestFileRef) -> Path:
-        """Return where the file of a reference lies; raises MetadataError if that is outside the folder."""
-        return inside(self.path.parent, reference.uri, str(self.path))
-
-    def open(self, reference: ManifestFileRef) -> ShardReader:
-        """Open a file after its SHA-256, role and number of blocks proved right.
-
-        Raises ChecksumError, MetadataError, FormatError, FileNotFoundError.
-        """
-        path, where = self.locate(reference), f"{self.path}: {reference.uri!r}"
-        _check_keys(reference, where)
-        data = _mapped(path)
-        self._check_hash(reference, data, where)
-        reader = ShardReader(data)  # the very bytes that were hashed, whatever becomes of the path
-        reader.where = str(path)
-        role = _ROLES.get(reference.role, reader.header.role)
-        if reader.header.role != role:
-            raise HeaderError(f"{where}: expected role {role} ({reference.role}), found {reader.header.role}")
-        if reference.entry_count and len(reader) != reference.entry_count:
-            raise MetadataError(f"{where}: expected {reference.entry_count} blocks, found {len(reader)}")
-        return reader
-
-    def _check_hash(self, reference: ManifestFileRef, data: memoryview, where: str) -> None:
-        if not reference.sha256 and not self.require_sha256:
-            return
-        if len(reference.sha256) != _SHA256_DIGITS:
-            raise MetadataError(f"{where}: sha256: expected 64 hex digits, found {reference.sha256!r}")
-        found = hashlib.sha256(data).hexdigest()
-        if found != reference.sha256.lower():
-            raise ChecksumError(f"{where}: SHA-256 mismatch: expected {reference.sha256}, found {found}")
-
-    def find(self, key: str) -> list[ManifestFileRef]:
-        """Return the references whose range of keys holds a key; keys of digits are compared as numbers."""
-        return [file for file in self.files if _order(file.start_key) <= _order(key) <= _order(file.end_key)]
-
-    def verify(self) -> Iterator[tuple[ManifestFileRef, FormatError | OSError | None]]:
-        """Check every file with all its blocks: yields the reference and None, or the first error."""
-        for reference in self.files:
-            try:
-                with self.open(reference) as reader:
-                    error: FormatError | OSError | None = next((bad for _, bad in reader.verify() if bad), None)
-            except (FormatError, OSError) as raised:
-                error = raised
-            yield reference, error
+    @property
+    def length(self) -> int:
+        """Number of timesteps."""
+        return self.stop - self.start
 
 
-def open_manifest(path: str | os.PathLike[str], *, require_sha256: bool = True) -> Manifest:
-    """Read a manifest; the files that it refers to are not touched yet.
+@dataclass
+class ChunkManifest:
+    """The chunks of one episode, as rows of JSON. complete: False while a writer is still adding to it."""
 
-    require_sha256: refuse references that state none. Raises HeaderError for another role, MetadataError.
-    """
-    with ShardReader(path) as reader:
-        role, about = reader.header.role, reader.read_metadata()
-    if role != ROLE_MANIFEST:
-        raise HeaderError(f"{path}: role: expected {ROLE_MANIFEST} (a manifest) at offset 5, found {role}")
-    if about is None or about.manifest is None:
-        raise MetadataError(f"{path}: expected a JSON section with the key manifest; a chunked episode has none")
-    return Manifest(Path(path), tuple(about.manifest.files), about.manifest.partitions, require_sha256)
+    episode_id: str
+    env_id: str = ""
+    chunks: list[dict[str, Any]] = field(default_factory=list, init=False)
+    total_timesteps: int = field(default=0, init=False)
+    complete: bool = field(default=True, init=False)
 
-
-def write_manifest(
-    path: str | os.PathLike[str],
-    files: Iterable[str | os.PathLike[str] | ManifestFileRef],
-    *,
-    partitions: Mapping[str, Any] | None = None,
-) -> None:
-    """Write a manifest of files in its folder: of each path its SHA-256, role and number of blocks.
-
-    Give a ManifestFileRef to state a range of keys too; what it leaves empty is filled in. partitions: named groups.
-    Raises MetadataError for a file outside the folder, FormatError for one that is no container.
-    """
-    given = [file if isinstance(file, ManifestFileRef) else ManifestFileRef(uri=_uri(path, file)) for file in files]
-    profile = ManifestProfile([_filled(Path(path), reference) for reference in given], dict(partitions or {}))
-    with ShardWriter(path, ROLE_MANIFEST) as writer:
-        writer.set_metadata(ShardMetadata(profile=PROFILE_MANIFEST, manifest=profile))
-
-
-def inside(folder: Path, uri: str, where: str) -> Path:
-    """Return the path of a reference inside a folder; raises MetadataError for one that leaves it, by name or link."""
-    parts = uri.split("/")
-    if not uri or ":" in parts[0] or "\\" in uri or "\0" in uri or any(part in ("", ".", "..") for part in parts):
-        raise MetadataError(f"{where}: uri: expected a relative path inside the folder, found {uri!r}")
-    root, path = os.path.realpath(folder), os.path.realpath(folder.joinpath(*parts))
-    if os.path.commonpath([root, path]) != root:
-        raise MetadataError(f"{where}: uri: {uri!r} is a link that leaves the folder")
-    return Path(path)
-
-
-def _uri(manifest: str | os.PathLike[str], file: str | os.PathLike[str]) -> str:
-    root = Path(manifest).resolve().parent
-    path = Path(file).resolve()
-    if not path.is_relative_to(root):
-        raise MetadataError(f"{os.fspath(manifest)}: expected files inside {root}, found {path}")
-    return path.relative_to(root).as_posix()
-
-
-def _filled(manifest: Path, reference: ManifestFileRef) -> ManifestFileRef:
-    where = f"{manifest}: {reference.uri!r}"
-    _check_keys(reference, where)
-    data = _mapped(inside(manifest.parent, reference.uri, str(manifest)))
-    with ShardReader(data) as reader:
-        role = next((name for name, number in _ROLES.items() if number == reader.header.role), "")
-        count = len(reader)
-    return ManifestFileRef(
-        reference.uri,
-        reference.sha256 or hashlib.sha256(data).hexdigest(),
-        reference.role or role,
-        reference.profile,
-        reference.start_key,
-        reference.end_key,
-        reference.entry_count or count,
-        reference.unknown,
-    )
-
-
-def _mapped(path: Path) -> memoryview:
-    with path.open("rb") as file:
-        if not os.fstat(file.fileno()).st_size:
-            return memoryview(b"")
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-
-
-def _check_keys(reference: ManifestFileRef, where: str) -> None:
-    if reference.entry_count < 0:
-        raise MetadataError(f"{where}: entry_count: expected 0 or more, found {reference.entry_count}")
-    if reference.end_key and _order(reference.start_key) > _order(reference.end_key):
-        raise MetadataError(
-            f"{where}: expected start_key <= end_key, found {reference.start_key!r} and {reference.end_key!r}"
+    def add_chunk(self, chunk_index: int, uri: str, sha256: str, timestep_range: Sequence[int], length_t: int) -> None:
+        """Add a row: a file of length_t timesteps; timestep_range is [first, last] within the episode."""
+        self.chunks.append(
+            {
+                "chunk_index": chunk_index,
+                "uri": uri,
+                "sha256": sha256,
+                "timestep_range": list(timestep_range),
+                "length_T": length_t,
+            }
         )
+        self.total_timesteps += length_t
+
+    def to_json(self) -> bytes:
+        """Return the manifest as JSON; raises EpisodeError where it is larger than a reader accepts."""
+        contents: dict[str, Any] = {
+            "episode_id": self.episode_id,
+            "env_id": self.env_id,
+            "total_chunks": len(self.chunks),
+            "total_timesteps": self.total_timesteps,
+            "chunks": self.chunks,
+        }
+        data = json.dumps(contents if self.complete else contents | {"complete": False}, indent=2).encode()
+        if len(data) > MAX_META_SIZE:
+            raise EpisodeError(f"{MANIFEST_BLOCK}: expected at most {MAX_META_SIZE} bytes, found {len(data)}")
+        return data
+
+    @classmethod
+    def from_json(cls, data: bytes) -> ChunkManifest:
+        """Read a manifest's JSON and check every row; raises ManifestError."""
+        return _from_json(data, "manifest")
+
+    def rows(self) -> list[Chunk]:
+        """Return the checked rows, ordered by chunk index; raises ManifestError for an impossible row."""
+        where = f"manifest of {self.episode_id!r}"
+        indices = [_integer(row if isinstance(row, dict) else {}, "chunk_index", where) for row in self.chunks]
+        rows: list[Chunk] = []
+        for index, row in sorted(zip(indices, self.chunks, strict=True), key=lambda pair: pair[0]):
+            rows.append(_row(index, row, f"{where}: chunk {index}", rows[-1].stop if rows else 0))
+        return rows
 
 
-def _order(key: str) -> tuple[int, str]:
-    """Return what keys are compared by: those of digits are numbers, without leading zeros and shorter ones first."""
-    digits = key.lstrip("0") or "0"
-    return (len(digits), digits) if key.isascii() and key.isdigit() else (0, key)
+def validate_chunk_continuity(manifest: ChunkManifest | str | os.PathLike[str]) -> None:
+    """Raise ManifestError unless the chunks are 0 to n-1, each once, and their timesteps follow one another.
+
+    manifest: a manifest, or the path of its file. One without chunks is fine.
+    """
+    checked = manifest if isinstance(manifest, ChunkManifest) else read_manifest(manifest)
+    where, rows = f"manifest of {checked.episode_id!r}", checked.rows()
+    indices = [row.index for row in rows]
+    if indices != list(range(len(rows))):
+        raise ManifestError(
+            f"{where}: chunk_index has gaps or duplicates: expected 0 to {len(rows) - 1}, found {reprlib.repr(indices)}"
+        )
+    for left, right in pairwise(rows):
+        if right.start != left.stop:
+            raise ManifestError(
+                f"{where}: Timestep gap: chunk {right.index} should start at timestep {left.stop}, "
+                f"it starts at {right.start}"
+            )
+    total = sum(row.length for row in rows)
+    if total != checked.total_timesteps:
+        raise ManifestError(f"{where}: total_timesteps says {checked.total_timesteps}, the chunks have {total}")
+
+
+def safe_name(episode_id: str) -> str:
+    """Return a file name for an episode id: the id itself where it is plain, else a plain form and a hash of it."""
+    if not episode_id:
+        raise EpisodeError("episode: expected a non-empty id")
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", episode_id)[:_MAX_NAME].lstrip(".-")
+    if plain == episode_id:
+        return plain
+    return f"{plain or 'episode'}-{blake2b(episode_id.encode(errors='surrogatepass'), digest_size=4).hexdigest()}"
+
+
+# ---- reading and writing the file ----------------------------------------------------------------------------------
+
+
+def read_manifest(path: str | os.PathLike[str]) -> ChunkManifest:
+    """Read a manifest file; raises ManifestError, other FormatErrors of the container, FileNotFoundError."""
+    with ShardReader(path) as shard:
+        if shard.header.role != ROLE_MANIFEST:
+            raise HeaderError(
+                f"{shard.where}: not a manifest: expected role {ROLE_MANIFEST} at offset 5, found {shard.header.role}"
+            )
+        if MANIFEST_BLOCK not in shard:
+            raise ManifestError(f"{shard.where}: expected a block {MANIFEST_BLOCK!r}, found {shard.names()[:5]}")
+        size = shard.entry(MANIFEST_BLOCK).orig_size
+        if size > MAX_META_SIZE:
+            raise LimitError(f"{shard.where}: {MANIFEST_BLOCK}: expected at most {MAX_META_SIZE} bytes, found {size}")
+        return _from_json(shard.read_entry(MANIFEST_BLOCK), shard.where)
+
+
+def write_manifest(manifest: ChunkManifest, path: Path) -> None:
+    """Publish a manifest file: it appears whole, or the earlier one stays."""
+    with ShardWriter(path, role=ROLE_MANIFEST) as shard:
+        shard.write_entry(MANIFEST_BLOCK, manifest.to_json(), content_type=CONTENT_JSON)
+
+
+def _from_json(data: bytes, where: str) -> ChunkManifest:
+    try:
+        contents = json.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise ManifestError(f"{where}: {MANIFEST_BLOCK}: expected UTF-8 JSON: {error}") from error
+    rows = contents.get("chunks", []) if isinstance(contents, dict) else None
+    if not isinstance(rows, list):
+        raise ManifestError(f"{where}: {MANIFEST_BLOCK}: expected an object with a list of chunks")
+    manifest = ChunkManifest(_text(contents, "episode_id", where), _text(contents, "env_id", where, ""))
+    manifest.chunks = rows
+    manifest.total_timesteps = _integer(contents, "total_timesteps", where, 0)
+    manifest.complete = contents.get("complete") is not False
+    manifest.rows()
+    if _integer(contents, "total_chunks", where, len(rows)) != len(rows):
+        raise ManifestError(f"{where}: total_chunks says {contents['total_chunks']}, found {len(rows)} chunks")
+    return manifest
+
+
+def _row(index: int, row: Mapping[str, Any], where: str, follows: int) -> Chunk:
+    uri, length = _text(row, "uri", where), _integer(row, "length_T", where)
+    _check_uri(uri, where)
+    bounds = row.get("timestep_range")
+    start = follows if bounds is None else _start(bounds, length, where)
+    return Chunk(index, uri, _text(row, "sha256", where, "").lower(), start, start + length)
+
+
+def _start(bounds: object, length: int, where: str) -> int:
+    if not isinstance(bounds, (list, tuple)) or len(bounds) != 2:
+        raise ManifestError(f"{where}: timestep_range: expected [first, last], found {reprlib.repr(bounds)}")
+    named = {"first": bounds[0], "last": bounds[1]}
+    first, last = (_integer(named, name, f"{where}: timestep_range") for name in named)
+    if last - first not in (length - 1, length):  # the second is the older form with the end after the last timestep
+        raise ManifestError(f"{where}: timestep_range {[first, last]} does not hold length_T = {length} timesteps")
+    return first
+
+
+def _check_uri(uri: str, where: str) -> None:
+    """Refuse whatever could name a file outside the manifest's folder, on any system."""
+    outside = re.match(r"/|[A-Za-z]:", uri) or "\\" in uri or "\0" in uri or ".." in uri.split("/")
+    if outside or not uri.strip("./ "):
+        raise ManifestError(f"{where}: uri: expected a file in the manifest's folder, found {reprlib.repr(uri)}")
+
+
+def _text(row: Mapping[str, Any], key: str, where: str, default: str | None = None) -> str:
+    value = row.get(key, default)
+    if value is None and default is not None:
+        return default
+    if not isinstance(value, str):
+        raise ManifestError(f"{where}: {key}: expected a string, found {reprlib.repr(value)}")
+    return value
+
+
+def _integer(row: Mapping[str, Any], key: str, where: str, default: int | None = None) -> int:
+    value = row.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX_TIMESTEPS:
+        raise ManifestError(f"{where}: {key}: expected an integer from 0 to {_MAX_TIMESTEPS}, found {value!r:.40}")
+    return value

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _NAME_GUESS: Final = 64  # bytes that are reserved for each name
 _CHUNK: Final = 1 << 20
+_ROWS: Final = 1024  # index entries that are moved at a time
 
 
 class ShardStreamWriter(EntryWriter):
@@ -83,9 +84,11 @@ class ShardStreamWriter(EntryWriter):
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None and self._file is not None:
-            self.finalize()
-        self.abort()
+        try:
+            if kind is None and self._file is not None:
+                self.finalize()
+        finally:
+            self.abort()
 
     def set_alignment(self, alignment: int) -> None:
         """Align blocks to 0 (packed), 16, 32 or 64 bytes; only before begin_data()."""
@@ -207,7 +210,7 @@ class ShardStreamWriter(EntryWriter):
 
     def _write_index(self, file: IO[bytes], shift: int) -> None:
         self._index.seek(0)
-        while rows := self._index.read(_CHUNK // INDEX_ENTRY_SIZE * INDEX_ENTRY_SIZE):
+        while rows := self._index.read(_ROWS * INDEX_ENTRY_SIZE):
             file.write(moved_index(rows, shift) if shift else rows)
         self._strings.seek(0)
         while names := self._strings.read(_CHUNK):
