@@ -11,8 +11,8 @@ help:
 	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (about 6 minutes the first time)"
 	@echo "make install  only create .venv with everything in it                 (about 1 minute)"
 	@echo "make bench    measure speed on this machine                           (about 3 minutes)"
-	@echo "make fuzz     200,000 damaged files, none of which may give a wrong value  (about 5 minutes)"
-	@echo "make torture  kill recordings at 2 x 200 random moments               (about 2 minutes)"
+	@echo "make fuzz     200,000 damaged files, none of which may give a wrong value  (about 2 minutes)"
+	@echo "make torture  kill recordings at 2 x 200 random moments               (about 3 minutes)"
 	@echo "make clean    remove .venv, caches and the demo archive"
 
 $(VENV)/.created:

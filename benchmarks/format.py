@@ -318,7 +318,8 @@ def machine(folder: Path, missing: list[str]) -> str:
     where = "in memory (tmpfs)" if folder.is_relative_to(IN_MEMORY) else f"in {folder.parent}"
     return (
         f"Machine: {model}, {os.cpu_count()} cores, {platform.system()} {platform.release()}; "
-        f"Python {platform.python_version()}, {', '.join(versions)}. Files {where}, warm.{absent}\n"
+        f"Python {platform.python_version()}, {', '.join(versions)}. Files {where}, warm.{absent} "
+        f"Load of the machine when this began: {os.getloadavg()[0]:.1f}.\n"
     )
 
 
