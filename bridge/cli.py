@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
 
 IndexOption = Annotated[str | None, typer.Option("--index", help="URL of a vector index (default: embedded).")]
-EmbedderOption = Annotated[str | None, typer.Option("--embedder", help="arcdct, dct, stats, mean or module:attribute.")]
+EmbedderOption = Annotated[str | None, typer.Option("--embedder", help="arcdct, combo, dct, stats, ... or module:attribute.")]
 LanesOption = Annotated[
     str | None, typer.Option("--lanes", help="Lanes to embed, e.g. state,action/ctrl (default: all small vectors).")
 ]

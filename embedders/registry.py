@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 EMBEDDERS: Final[Mapping[str, str]] = {
     "arcdct": "embedders.arc:ArcDct",
+    "combo": "embedders.combine:Combo",
+    "combo2": "embedders.combine:Combo2",
     "dct": "embedders.spectral:Dct",
     "mean": "embedders.pooled:Mean",
     "stats": "embedders.stats:Stats",
