@@ -37,9 +37,10 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
 
 IndexOption = Annotated[str | None, typer.Option("--index", help="URL of a vector index (default: embedded).")]
-EmbedderOption = Annotated[str | None, typer.Option("--embedder", help="arcdct, combo, dct, stats, ... or module:attribute.")]
+EmbedderOption = Annotated[str | None, typer.Option("--embedder", help="arcdct, combo, dct, ... or module:attribute.")]
 LanesOption = Annotated[
-    str | None, typer.Option("--lanes", help="Lanes to embed, e.g. state,action/ctrl (default: all small vectors).")
+    str | None,
+    typer.Option("--lanes", help="Lanes to embed, e.g. state,reward or state=2,reward=1 (default: all small vectors)."),
 ]
 
 app = typer.Typer(
@@ -72,7 +73,7 @@ def ingest(
     folder = archive_folder(archive)
     plan = _windows(windows)
     with TrajectoryIngestor(
-        index or folder, embedder or DEFAULT_EMBEDDER, lanes=_names(lanes), archive=folder
+        index or folder, embedder or DEFAULT_EMBEDDER, lanes=_lanes(lanes), archive=folder
     ) as ingestor:
         try:
             with watched() as progress:
@@ -119,7 +120,7 @@ def search(
     from catalog.location import archive_folder
 
     folder = archive_folder(archive)
-    with TrajectoryRetriever(index or folder, embedder, lanes=_names(lanes), archive=folder) as retriever:
+    with TrajectoryRetriever(index or folder, embedder, lanes=_lanes(lanes), archive=folder) as retriever:
         find = retriever.search_similar_timesteps if moments else retriever.search_similar_episodes
         window = _query(query, folder, _span(span))
         hits = find(window, top, env or None, min_length, parse_range(reward))
@@ -210,8 +211,17 @@ def _query(text: str, folder: Path, span: tuple[int | None, int | None] | None) 
     return episode if span is None else cut(episode, *span)
 
 
-def _names(text: str | None) -> list[str] | None:
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+def _lanes(text: str | None) -> list[str] | dict[str, float] | None:
+    if text is None:
+        return None
+    named = [name.strip() for name in text.split(",") if name.strip()]
+    if not any("=" in name for name in named):
+        return named
+    pairs = [name.rpartition("=") for name in named]
+    try:
+        return {name: float(weight) for name, _, weight in pairs}
+    except ValueError:
+        raise typer.BadParameter(f"expected a weight for each lane, LANE=WEIGHT, found {text!r}") from None
 
 
 def _span(text: str | None) -> tuple[int | None, int | None] | None:

@@ -14,6 +14,7 @@ finished by the next one.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -29,7 +30,7 @@ from bridge.spaces import Choice
 from bridge.workers import workers
 from embedders.registry import DEFAULT_EMBEDDER, as_embedder
 from embedders.space import WindowPlan
-from wshard.errors import IngestError
+from wshard.errors import EmbedderError, IngestError
 
 if TYPE_CHECKING:
     import os
@@ -51,9 +52,10 @@ class TrajectoryIngestor:
 
     target: an archive folder, made when missing ("demo-archive": catalog.db and index/; the episodes may lie
     anywhere), or the URL of a vector index; `archive` then names the catalog's folder (see open_archive).
-    embedder: a name ("arcdct", "dct", "stats", "mean"), an Embedder, or a callable [D] -> [E] that gets the mean over
-    time. lanes: what to embed, e.g. ["state"]; None = every observation lane that is a number or a vector of at most
-    256 numbers per timestep.
+    embedder: a name ("arcdct", "combo", "dct", ...), an Embedder, or a callable [D] -> [E] that gets the mean over
+    time. lanes: what to embed, e.g. ["state", "reward"], the lane with positions first; None = every observation lane
+    that is a number or a vector of at most 256 numbers per timestep. A mapping gives the lanes weights: {"state": 2,
+    "action/ctrl": 1} lets the state decide two thirds of the similarity (see docs/search.md).
 
     Use as a context manager, or close() it. Several ingestors may work on one archive at once.
     """
@@ -63,11 +65,15 @@ class TrajectoryIngestor:
         target: PathLike,
         embedder: str | Embedder | PooledFunction = DEFAULT_EMBEDDER,
         *,
-        lanes: Sequence[str] | None = None,
+        lanes: Sequence[str] | Mapping[str, float] | None = None,
         archive: PathLike | None = None,
     ) -> None:
         self._embedder = as_embedder(embedder)
         self._lanes = tuple(lanes) if lanes is not None else None
+        self._weights = dict(lanes) if isinstance(lanes, Mapping) else None
+        if self._weights is not None and not self._embedder.uses_statistics:
+            name = self._embedder.name
+            raise EmbedderError(f"weights of lanes: expected an embedder that standardises channels, found {name!r}")
         self._archive: Archive = open_archive(target, archive=archive, create=True)
 
     def __enter__(self) -> Self:
@@ -133,6 +139,6 @@ class TrajectoryIngestor:
             register(run, sources.files, self._lanes)
             if prune:
                 prune_below(run, sources.folders)
-            fill(run, Choice(self._embedder, self._lanes, windows), sources.files)
+            fill(run, Choice(self._embedder, self._lanes, windows, self._weights), sources.files)
         report.seconds = time.perf_counter() - begun
         return report

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bridge.selection import block_name
 from wshard.errors import QueryError
+from wshard.lanes import REWARD
 from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:
@@ -57,22 +59,39 @@ def fit(query: Query, spaces: Sequence[Space]) -> Fit:
 
 
 def cut(episode: Episode, start: int | None, stop: int | None) -> Episode:
-    """Return timesteps [start, stop) of an episode's observations and actions; raises QueryError if there are none."""
+    """Return timesteps [start, stop) of whatever may be embedded of an episode; raises QueryError if there are none."""
     span = slice(start, stop)
     length = len(range(*span.indices(episode.length)))
     if not length:
         raise QueryError(f"span {start}:{stop} holds no timestep of episode {episode.id!r}, which has {episode.length}")
-    lanes = (
-        {name: replace(channel, data=channel.data[span]) for name, channel in group.items()}
-        for group in (episode.observations, episode.actions)
+    return Episode(
+        episode.id,
+        episode.env_id,
+        length,
+        observations=_cut(episode.observations, span),
+        actions=_cut(episode.actions, span),
+        rewards=None if episode.rewards is None else episode.rewards[span],
+        omens={owner: _cut(models, span) for owner, models in episode.omens.items()},
+        uncerts=_cut(episode.uncerts, span),
     )
-    observations, actions = lanes
-    return Episode(episode.id, episode.env_id, length, observations=observations, actions=actions)
+
+
+def _cut(group: Mapping[str, Channel], span: slice) -> dict[str, Channel]:
+    return {name: replace(channel, data=channel.data[span]) for name, channel in group.items()}
+
+
+def _lanes(episode: Episode) -> dict[str, Any]:
+    """Return whatever of an episode may be embedded, by block name."""
+    rewards = {} if episode.rewards is None else {REWARD: np.asarray(episode.rewards, np.float32)}  # as in its file
+    return {**episode.lanes(), **episode.predictions(), **rewards}
 
 
 def describe(space: Space) -> str:
     """Return one line that tells a Space from others."""
-    lanes = ", ".join(f"{lane.name}{list(lane.shape)}" for lane in space.lanes)
+    weights = [""] * len(space.lanes) if space.weights is None else [f"={weight:.3g}" for weight in space.weights]
+    lanes = ", ".join(
+        f"{lane.name}{list(lane.shape)}{weight}" for lane, weight in zip(space.lanes, weights, strict=True)
+    )
     cut = "whole episodes" if space.windows.whole else f"windows of {space.windows.size} every {space.windows.stride}"
     return f"{space.embedder} over {lanes} ({space.channels} channels), {cut}, Space {space.fingerprint[:12]}"
 
@@ -93,13 +112,14 @@ def _array(query: Any) -> NDArray[Any]:
 
 def _window(query: NDArray[Any] | Mapping[str, Any] | Episode, space: Space) -> NDArray[Any] | None:
     if isinstance(query, Episode):
-        lanes = query.lanes()
+        lanes = _lanes(query)
         if any(lane.name not in lanes for lane in space.lanes):
             return None
         return _side_by_side({lane.name: lanes[lane.name] for lane in space.lanes}, space)
     if isinstance(query, Mapping):
-        named = {name if "/" in name else f"signal/{name}": value for name, value in query.items()}
-        if set(named) != {lane.name for lane in space.lanes}:
+        held = {lane.name for lane in space.lanes}
+        named = {block_name(name, held): value for name, value in query.items()}
+        if set(named) != held:
             return None
         return _side_by_side(named, space)
     return _rows(query, space.channels)
@@ -131,7 +151,7 @@ def _rows(array: NDArray[Any], channels: int) -> NDArray[Any] | None:
 
 def _told(query: Query) -> str:
     if isinstance(query, Episode):
-        return f"episode {query.id!r} with lanes {', '.join(query.lanes())}"
+        return f"episode {query.id!r} with lanes {', '.join(_lanes(query))}"
     if isinstance(query, Mapping):
         return "with lanes " + ", ".join(f"{name}{list(np.shape(value))}" for name, value in query.items())
     return f"of shape {list(np.shape(query))}"

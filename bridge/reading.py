@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bridge.selection import choose_lanes, is_vector
+from bridge.selection import choose_lanes, is_summarised
 from catalog.records import EmbeddingRow, EpisodeRecord, LaneDefinition, LaneRecord
 from embedders.statistics import Moments
 from wshard.episode_file import EpisodeFile, open_wshard
@@ -57,7 +57,8 @@ def read_record(path: str, wanted: Sequence[str] | None) -> EpisodeRecord:
     with open_wshard(path) as file:
         if file.length < 1:
             raise IngestError(f"{path}: expected at least one timestep, found an empty episode")
-        definitions = tuple(LaneDefinition(name, d.dtype.value, d.shape) for name, d in file.lanes().items())
+        recorded = {name: lane for name, lane in file.lanes().items() if file.has(name)}
+        definitions = tuple(LaneDefinition(name, lane.dtype.value, lane.shape) for name, lane in recorded.items())
         chosen = {lane.name for lane in choose_lanes(definitions, wanted, path)}
         lanes = tuple(_lane_record(file, definition, definition.name in chosen) for definition in definitions)
         success = file.metadata.get("success")
@@ -89,7 +90,7 @@ def _status(path: str) -> os.stat_result:
 
 def _lane_record(file: EpisodeFile, lane: LaneDefinition, chosen: bool) -> LaneRecord:  # noqa: FBT001  (internal)
     record = LaneRecord(lane.name, lane.dtype, tuple(lane.shape), file.length, None)
-    if not chosen and not (is_vector(lane) and lane.name.startswith(("signal/", "action/"))):
+    if not chosen and not is_summarised(lane):
         return record
     try:
         return replace(record, moments=Moments.of(file.lane(lane.name)).to_bytes())
@@ -142,7 +143,7 @@ def embed_episodes(job: Embedding, rows: Sequence[EpisodeRow]) -> tuple[list[Emb
 
 
 def _embed(job: Embedding, ready: Sequence[_Ready]) -> list[EmbeddingRow]:
-    vectors = job.embedder.embed([window for _, windows in ready for window in windows], job.space.statistics)
+    vectors = job.embedder.embed([window for _, windows in ready for window in windows], job.space.scaling)
     stops = np.cumsum([len(windows) for _, windows in ready]).tolist()
     return [
         EmbeddingRow(row.id, row.digest, len(windows), vectors[stop - len(windows) : stop].astype("<f4").tobytes())

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self
 
 from bridge.archive import Archive, open_archive
 from bridge.index.base import Request
 from bridge.query import Query, describe, fit
 from bridge.refs import EpisodeRef, make_ref
+from bridge.selection import block_name
+from bridge.spaces import weights_in
 from catalog.filters import Where, build_where
 from embedders.registry import as_embedder, embedder_of
 from embedders.space import LaneSpec, Space
@@ -45,7 +48,7 @@ class TrajectoryRetriever:
 
     target, archive: as for TrajectoryIngestor; the archive must exist. embedder: needed only where the archive was
     embedded in several ways, or by a callable; it must be the one that the archive was ingested with. lanes: search
-    only what was embedded from exactly these lanes.
+    only what was embedded from exactly these lanes, without weights if it was; a mapping asks for just these weights.
 
     Other processes may ingest meanwhile: each search sees all that was committed before it.
     """
@@ -55,11 +58,11 @@ class TrajectoryRetriever:
         target: PathLike,
         embedder: str | Embedder | PooledFunction | None = None,
         *,
-        lanes: Sequence[str] | None = None,
+        lanes: Sequence[str] | Mapping[str, float] | None = None,
         archive: PathLike | None = None,
     ) -> None:
         self._embedder = None if embedder is None else as_embedder(embedder)
-        self._lanes = None if lanes is None else {name if "/" in name else f"signal/{name}" for name in lanes}
+        self._lanes = lanes
         self._archive: Archive = open_archive(target, archive=archive)
         self._read: dict[str, Space] = {}  # Spaces by fingerprint: they never change, and reading one takes time
 
@@ -118,7 +121,7 @@ class TrajectoryRetriever:
         while True:
             fitting = fit(query, self._spaces(request.where, window_size))
             embedder = self._embedder or embedder_of(fitting.space)
-            vector = embedder.embed([fitting.window], fitting.space.statistics)[0]
+            vector = embedder.embed([fitting.window], fitting.space.scaling)[0]
             try:
                 refs, exact = self._ask(fitting.space, vector, request)
             except SpaceMismatchError:
@@ -154,7 +157,7 @@ class TrajectoryRetriever:
         """Return the Spaces that can answer: window_size None = whole episodes, 0 = any windows."""
         cut = [space for space in self._active() if _is_cut(space, window_size)]
         if self._lanes is not None:
-            cut = [space for space in cut if {lane.name for lane in space.lanes} == self._lanes]
+            cut = _of_lanes(self._lanes, cut)
         if self._embedder is not None:
             cut = self._of_embedder(self._embedder, cut)
         return (self._holding(cut, where) or cut) if len(cut) > 1 else cut
@@ -188,6 +191,17 @@ class TrajectoryRetriever:
             for layout in self._archive.catalog.layouts(asked)
         ]
         return [space for space in spaces if any(set(space.lanes) <= held for held in layouts)]
+
+
+def _of_lanes(lanes: Sequence[str] | Mapping[str, float], spaces: Sequence[Space]) -> list[Space]:
+    found = []
+    for space in spaces:
+        held = {lane.name for lane in space.lanes}
+        if {block_name(name, held) for name in lanes} == held:
+            found.append(space)
+    if isinstance(lanes, Mapping):
+        return [space for space in found if space.weights == weights_in(lanes, space.lanes)]
+    return [space for space in found if space.weights is None] or found
 
 
 def _is_cut(space: Space, window_size: int | None) -> bool:
