@@ -26,8 +26,10 @@ from bridge.reading import locate, read_record
 from bridge.register import prune as prune_below
 from bridge.register import register
 from bridge.run import IngestReport, Run
+from bridge.selection import LaneChoice
 from bridge.spaces import Choice
 from bridge.workers import workers
+from embedders.base import takes_frames
 from embedders.registry import DEFAULT_EMBEDDER, as_embedder
 from embedders.space import WindowPlan
 from wshard.errors import EmbedderError, IngestError
@@ -55,7 +57,8 @@ class TrajectoryIngestor:
     embedder: a name ("arcdct", "combo", "dct", ...), an Embedder, or a callable [D] -> [E] that gets the mean over
     time. lanes: what to embed, e.g. ["state", "reward"], the lane with positions first; None = every observation lane
     that is a number or a vector of at most 256 numbers per timestep. A mapping gives the lanes weights: {"state": 2,
-    "action/ctrl": 1} lets the state decide two thirds of the similarity (see docs/search.md).
+    "action/ctrl": 1} lets the state decide two thirds of the similarity (see docs/search.md). An embedder of
+    frames takes one lane of images.
 
     Use as a context manager, or close() it. Several ingestors may work on one archive at once.
     """
@@ -69,9 +72,12 @@ class TrajectoryIngestor:
         archive: PathLike | None = None,
     ) -> None:
         self._embedder = as_embedder(embedder)
-        self._lanes = tuple(lanes) if lanes is not None else None
-        self._weights = dict(lanes) if isinstance(lanes, Mapping) else None
-        if self._weights is not None and not self._embedder.uses_statistics:
+        self._lanes = LaneChoice(
+            None if lanes is None else tuple(lanes),
+            dict(lanes) if isinstance(lanes, Mapping) else None,
+            takes_frames(self._embedder),
+        )
+        if self._lanes.weights is not None and not self._embedder.uses_statistics:
             name = self._embedder.name
             raise EmbedderError(f"weights of lanes: expected an embedder that standardises channels, found {name!r}")
         self._archive: Archive = open_archive(target, archive=archive, create=True)
@@ -139,6 +145,6 @@ class TrajectoryIngestor:
             register(run, sources.files, self._lanes)
             if prune:
                 prune_below(run, sources.folders)
-            fill(run, Choice(self._embedder, self._lanes, windows, self._weights), sources.files)
+            fill(run, Choice(self._embedder, self._lanes, windows), sources.files)
         report.seconds = time.perf_counter() - begun
         return report

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from embedders.space import LaneSpec, Space
 
 Query = NDArray[Any] | Sequence[Any] | Mapping[str, Any] | Episode
-"""An observation [D], a window [T, D], a mapping {lane: array}, or an Episode."""
+"""An observation [D], a window [T, D], images [T, H, W, C], a mapping {lane: array}, or an Episode."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A query as one Space takes it: window [T, D]."""
+    """A query as one Space takes it: window [T, *window_shape]."""
 
     space: Space
     window: NDArray[Any]
@@ -35,9 +35,9 @@ class Fit:
 def fit(query: Query, spaces: Sequence[Space]) -> Fit:
     """Return the one Space that the query fits, and the query as its window.
 
-    An array fits a Space by its number of channels; a mapping by lane names and shapes; an Episode by the lanes that it
-    has, and of Spaces that differ in lanes only the one that takes in more of it counts. Raises QueryError, listing the
-    Spaces, where none or several fit.
+    An array fits a Space by its number of channels, or the shape of its images; a mapping by lane names and shapes; an
+    Episode by the lanes that it has, and of Spaces that differ in lanes only the one that takes in more of it counts.
+    Raises QueryError, listing the Spaces, where none or several fit.
     """
     asked = query if isinstance(query, Episode | Mapping) else _array(query)
     fits = [Fit(space, window) for space in spaces if (window := _window(asked, space)) is not None]
@@ -122,10 +122,13 @@ def _window(query: NDArray[Any] | Mapping[str, Any] | Episode, space: Space) -> 
         if set(named) != held:
             return None
         return _side_by_side(named, space)
-    return _rows(query, space.channels)
+    return _rows(query, space.window_shape)
 
 
 def _side_by_side(values: Mapping[str, Any], space: Space) -> NDArray[Any] | None:
+    if len(space.window_shape) > 1:
+        (value,) = values.values()
+        return _rows(_array(value.data if isinstance(value, Channel) else value), space.window_shape)
     columns = [_lane_rows(values[lane.name], lane) for lane in space.lanes]
     known = [column for column in columns if column is not None]
     if len(known) < len(columns) or len({len(column) for column in known}) != 1:
@@ -140,13 +143,13 @@ def _lane_rows(value: Any, lane: LaneSpec) -> NDArray[Any] | None:
     return array.reshape(len(array), lane.channels) if array.shape[1:] == lane.shape else None
 
 
-def _rows(array: NDArray[Any], channels: int) -> NDArray[Any] | None:
-    """Return an array as [T, channels]: [channels] is one observation, [T] a series of a one-channel lane."""
-    if array.ndim == 1 and channels == 1:
+def _rows(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any] | None:
+    """Return an array as [T, *shape]: [*shape] is one observation, [T] a series of a one-channel lane."""
+    if array.ndim == 1 and shape == (1,):
         return array.reshape(-1, 1)
-    if array.ndim == 1 and len(array) == channels:
-        return array.reshape(1, -1)
-    return array if array.ndim == 2 and array.shape[1] == channels else None
+    if array.shape == shape:
+        return array[None]
+    return array if array.shape[1:] == shape else None
 
 
 def _told(query: Query) -> str:

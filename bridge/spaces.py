@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.selection import block_name, choose_lanes
+from bridge.selection import LaneChoice, block_name, choose_lanes
 from embedders.finite import check_number
 from embedders.space import LaneSpec, Space, Statistics, WindowPlan
 from embedders.statistics import Moments, drift, merge, statistics
@@ -37,15 +37,11 @@ DRIFT_LIMIT: Final = 0.05
 
 @dataclass(frozen=True)
 class Choice:
-    """How to embed: by what, which lanes (None: the rule of selection.py), cut into which windows.
-
-    weights: those of the lanes by the names that `lanes` gives them, None = every channel counts alike.
-    """
+    """How to embed: by what, which lanes, cut into which windows."""
 
     embedder: Embedder
-    lanes: tuple[str, ...] | None
+    lanes: LaneChoice
     windows: WindowPlan
-    weights: Mapping[str, float] | None = None
 
 
 def weights_in(weights: Mapping[str, float] | None, lanes: Sequence[LaneSpec]) -> tuple[float, ...] | None:
@@ -99,7 +95,7 @@ def families(catalog: Catalog, choice: Choice) -> tuple[list[Family], dict[int, 
         except NoLaneError as error:
             unfit[layout.id] = error
     found = [
-        Family(choice.embedder, lanes, choice.windows, tuple(ids), weights_in(choice.weights, lanes))
+        Family(choice.embedder, lanes, choice.windows, tuple(ids), weights_in(choice.lanes.weights, lanes))
         for lanes, ids in groups.items()
     ]
     return found, unfit

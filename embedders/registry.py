@@ -28,6 +28,7 @@ EMBEDDERS: Final[Mapping[str, str]] = {
     "combo": "embedders.combine:Combo",
     "combo2": "embedders.combine:Combo2",
     "dct": "embedders.spectral:Dct",
+    "frames": "embedders.frames:Frames",
     "mean": "embedders.pooled:Mean",
     "stats": "embedders.stats:Stats",
 }

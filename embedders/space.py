@@ -122,6 +122,12 @@ class Space:
         """Numbers per timestep over all lanes."""
         return sum(lane.channels for lane in self.lanes)
 
+    @property
+    def window_shape(self) -> tuple[int, ...]:
+        """Shape of one timestep of a window: that of the one lane where it holds images, else (channels,)."""
+        alone = len(self.lanes) == 1 and len(self.lanes[0].shape) > 1
+        return self.lanes[0].shape if alone else (self.channels,)
+
     @cached_property
     def scaling(self) -> Statistics | None:
         """What the embedder is given: `statistics`, with the factors that give every lane its weight.

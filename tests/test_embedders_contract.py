@@ -9,6 +9,7 @@ import pytest
 
 from embedders.arc import ArcDct
 from embedders.combine import Combo, Combo2
+from embedders.frames import Frames
 from embedders.pooled import Mean, PooledCallable
 from embedders.spectral import Dct
 from embedders.stats import Stats
@@ -61,6 +62,16 @@ class TestSignature(EmbedderContract):
 class TestComboOfOneChannel(EmbedderContract):
     channels = 1
     make = Combo
+
+
+class TestFrames(EmbedderContract):
+    shape = (20, 17)
+    make = Frames
+
+
+class TestFramesInColour(EmbedderContract):
+    shape = (24, 18, 3)
+    make = partial(Frames, colour=True, in_time=True, side=9, block=9)
 
 
 class TestMean(EmbedderContract):
