@@ -31,7 +31,7 @@ from bridge.spaces import Choice
 from bridge.workers import workers
 from embedders.base import takes_frames
 from embedders.registry import DEFAULT_EMBEDDER, as_embedder
-from embedders.space import WindowPlan
+from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, IngestError
 
 if TYPE_CHECKING:
@@ -123,16 +123,17 @@ class TrajectoryIngestor:
         self,
         paths: PathLike | Sequence[PathLike],
         *,
-        windows: WindowPlan = _WHOLE,
+        windows: WindowPlan | Sequence[WindowPlan] = _WHOLE,
         workers_count: int = 1,
         prune: bool = False,
         progress: Progress | None = None,
     ) -> IngestReport:
         """Ingest files and folders (searched recursively); unchanged episodes are skipped.
 
-        windows: one vector per episode, or per window. workers_count: processes that read and embed. prune: forget
-        catalogued episodes below the given folders whose files are gone. Episodes that cannot be ingested are reported,
-        the others are not held up. Raises SourceNotFoundError before anything is written, CatalogError, OSError.
+        windows: one vector per episode, or per window; several plans are filled one after the other. workers_count:
+        processes that read and embed. prune: forget catalogued episodes below the given folders whose files are gone.
+        Episodes that cannot be ingested are reported, the others are not held up. Raises SourceNotFoundError before
+        anything is written, CatalogError, OSError.
         """
         begun = time.perf_counter()
         listed = [paths] if isinstance(paths, (str, Path)) or hasattr(paths, "__fspath__") else list(paths)
@@ -145,6 +146,7 @@ class TrajectoryIngestor:
             register(run, sources.files, self._lanes)
             if prune:
                 prune_below(run, sources.folders)
-            fill(run, Choice(self._embedder, self._lanes, windows), sources.files)
+            for plan in [windows] if isinstance(windows, WindowPlan) else dict.fromkeys(windows):
+                fill(run, Choice(self._embedder, self._lanes, plan), sources.files)
         report.seconds = time.perf_counter() - begun
         return report

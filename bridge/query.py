@@ -54,7 +54,7 @@ def fit(query: Query, spaces: Sequence[Space]) -> Fit:
         raise QueryError(f"the query {_told(query)} fits none of the Spaces that can be searched:\n{listed}")
     raise QueryError(
         f"the query {_told(query)} fits several Spaces; choose with lanes=[...], embedder=..., env_id=... or, for "
-        f"windows, window_size=...:\n{listed}"
+        f"windows, window_size=... or windows=...:\n{listed}"
     )
 
 
@@ -92,8 +92,8 @@ def describe(space: Space) -> str:
     lanes = ", ".join(
         f"{lane.name}{list(lane.shape)}{weight}" for lane, weight in zip(space.lanes, weights, strict=True)
     )
-    cut = "whole episodes" if space.windows.whole else f"windows of {space.windows.size} every {space.windows.stride}"
-    return f"{space.embedder} over {lanes} ({space.channels} channels), {cut}, Space {space.fingerprint[:12]}"
+    told = f"{space.embedder} over {lanes} ({space.channels} channels), {space.windows}"
+    return f"{told}, Space {space.fingerprint[:12]}"
 
 
 def _takes_more(other: Space, space: Space) -> bool:

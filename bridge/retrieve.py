@@ -23,12 +23,13 @@ from embedders.space import LaneSpec, Space
 from wshard.errors import QueryError, SpaceMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from bridge.index.base import Match, Vectors
     from catalog.records import SpaceRow
     from embedders.base import Embedder
     from embedders.pooled import PooledFunction
+    from embedders.windows import WindowPlan
 
     PathLike = str | os.PathLike[str]
     RewardRange = tuple[float | None, float | None]
@@ -94,7 +95,7 @@ class TrajectoryRetriever:
         EmbedderError for NaN, FilterError, SpaceMismatchError.
         """
         wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & (where or Where())
-        return self._search(query, Request(top_k, wanted), None)
+        return self._search(query, Request(top_k, wanted), lambda plan: plan.whole)
 
     def search_similar_timesteps(  # noqa: PLR0913  (as above)
         self,
@@ -106,20 +107,26 @@ class TrajectoryRetriever:
         *,
         where: Where | None = None,
         window_size: int | None = None,
+        windows: WindowPlan | None = None,
     ) -> Hits:
         """Return the top_k windows most like the query; each hit's span tells its timesteps.
 
-        Searches what ingest_timesteps took in; window_size chooses among several. Otherwise as search_similar_episodes.
+        Searches what was ingested as windows; window_size, or the plan that they were cut by, chooses among several.
+        Otherwise as search_similar_episodes.
         """
-        wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & (where or Where())
-        return self._search(query, Request(top_k, wanted, distinct=False), window_size or 0)
 
-    def _search(self, query: Query, request: Request, window_size: int | None) -> Hits:
+        def cut(plan: WindowPlan) -> bool:
+            return not plan.whole and window_size in (None, plan.size) and windows in (None, plan)
+
+        wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & (where or Where())
+        return self._search(query, Request(top_k, wanted, distinct=False), cut)
+
+    def _search(self, query: Query, request: Request, cut: Callable[[WindowPlan], bool]) -> Hits:
         begun = time.perf_counter()
         if request.top_k < 1:
             raise QueryError(f"top_k: expected at least 1, found {request.top_k}")
         while True:
-            fitting = fit(query, self._spaces(request.where, window_size))
+            fitting = fit(query, self._spaces(request.where, cut))
             embedder = self._embedder or embedder_of(fitting.space)
             vector = embedder.embed([fitting.window], fitting.space.scaling)[0]
             try:
@@ -153,14 +160,14 @@ class TrajectoryRetriever:
                 refs.append(make_ref(row, match.score, (start, stop)))
         return refs
 
-    def _spaces(self, where: Where, window_size: int | None) -> list[Space]:
-        """Return the Spaces that can answer: window_size None = whole episodes, 0 = any windows."""
-        cut = [space for space in self._active() if _is_cut(space, window_size)]
+    def _spaces(self, where: Where, cut: Callable[[WindowPlan], bool]) -> list[Space]:
+        """Return the Spaces of a wanted window plan that can answer."""
+        spaces = [space for space in self._active() if cut(space.windows)]
         if self._lanes is not None:
-            cut = _of_lanes(self._lanes, cut)
+            spaces = _of_lanes(self._lanes, spaces)
         if self._embedder is not None:
-            cut = self._of_embedder(self._embedder, cut)
-        return (self._holding(cut, where) or cut) if len(cut) > 1 else cut
+            spaces = self._of_embedder(self._embedder, spaces)
+        return (self._holding(spaces, where) or spaces) if len(spaces) > 1 else spaces
 
     def _active(self) -> list[Space]:
         return [self._space(row) for row in self._archive.catalog.spaces("active")]
@@ -202,9 +209,3 @@ def _of_lanes(lanes: Sequence[str] | Mapping[str, float], spaces: Sequence[Space
     if isinstance(lanes, Mapping):
         return [space for space in found if space.weights == weights_in(lanes, space.lanes)]
     return [space for space in found if space.weights is None] or found
-
-
-def _is_cut(space: Space, window_size: int | None) -> bool:
-    if window_size is None:
-        return space.windows.whole
-    return not space.windows.whole and window_size in (0, space.windows.size)

@@ -20,7 +20,7 @@ import numpy as np
 
 from bridge.selection import LaneChoice, block_name, choose_lanes
 from embedders.finite import check_number
-from embedders.space import LaneSpec, Space, Statistics, WindowPlan
+from embedders.space import LaneSpec, Space, Statistics
 from embedders.statistics import Moments, drift, merge, statistics
 from wshard.errors import EmbedderError, NoLaneError
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.records import SpaceRow
     from embedders.base import Embedder
+    from embedders.windows import WindowPlan
 
 CHANGED_SHARE: Final = 0.05
 DRIFT_LIMIT: Final = 0.05

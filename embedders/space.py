@@ -180,7 +180,7 @@ class Space:
         return {
             **given,
             "lanes": [asdict(lane) for lane in self.lanes],
-            "windows": asdict(self.windows),
+            "windows": self.windows.definition(),
             "statistics": None if self.statistics is None else self.statistics.definition(),
         }
 
@@ -201,7 +201,7 @@ def _facts(space: Space) -> dict[str, str]:
     facts |= {f"parameter {name}": canonical(value) for name, value in space.parameters.items()}
     facts["lanes"] = ", ".join(f"{lane.name} {lane.shape}" for lane in space.lanes)
     facts["weights"] = str(space.weights)
-    facts["windows"] = "whole episodes" if space.windows.whole else str(space.windows)
+    facts["windows"] = str(space.windows)
     facts |= {"dim": str(space.dim), "metric": space.metric, "statistics": "none"}
     if space.statistics is not None:
         digest = sha256(canonical(space.statistics.definition()))

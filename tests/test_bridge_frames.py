@@ -11,7 +11,8 @@ from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
 from catalog.catalog import Catalog
 from embedders.frames import Frames
-from embedders.space import Space, WindowPlan
+from embedders.space import Space
+from embedders.windows import WindowPlan
 from wshard import Channel, load_wshard, save_wshard
 from wshard.errors import NoLaneError, QueryError
 from wshard.testing import make_episode

@@ -13,8 +13,9 @@ from embedders.arc import ArcDct
 from embedders.base import Embedder
 from embedders.pooled import PooledCallable
 from embedders.registry import DEFAULT_EMBEDDER, EMBEDDERS, as_embedder, embedder_of, make_embedder
-from embedders.space import LaneSpec, Space, Statistics, WindowPlan
+from embedders.space import LaneSpec, Space, Statistics
 from embedders.stats import Stats
+from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, MissingExtraError, SpaceMismatchError, UnknownEmbedderError
 
 

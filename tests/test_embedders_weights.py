@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from embedders.arc import ArcDct
 from embedders.combine import Combo
-from embedders.space import LaneSpec, Space, Statistics, WindowPlan, check_same_space
+from embedders.space import LaneSpec, Space, Statistics, check_same_space
 from embedders.spectral import Dct
 from embedders.stats import Stats
+from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, SpaceMismatchError
 
 LANES = (LaneSpec("signal/state", (5,)), LaneSpec("action/ctrl", (2,)), LaneSpec("reward", ()))
