@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Query = NDArray[Any] | Sequence[Any] | Mapping[str, Any] | Episode
 """An observation [D], a window [T, D], images [T, H, W, C], a mapping {lane: array}, or an Episode."""
 
+_Plain = NDArray[Any] | Mapping[str, NDArray[Any]] | Episode
+
 
 @dataclass(frozen=True, eq=False)
 class Fit:
@@ -39,7 +41,7 @@ def fit(query: Query, spaces: Sequence[Space]) -> Fit:
     Episode by the lanes that it has, and of Spaces that differ in lanes only the one that takes in more of it counts.
     Raises QueryError, listing the Spaces, where none or several fit.
     """
-    asked = query if isinstance(query, Episode | Mapping) else _array(query)
+    asked = _plain(query)
     fits = [Fit(space, window) for space in spaces if (window := _window(asked, space)) is not None]
     if isinstance(query, Episode):
         fits = [found for found in fits if not any(_takes_more(other.space, found.space) for other in fits)]
@@ -51,9 +53,9 @@ def fit(query: Query, spaces: Sequence[Space]) -> Fit:
     if not spaces:
         raise QueryError("nothing is embedded that this search could look at: ingest episodes with this embedder first")
     if not fits:
-        raise QueryError(f"the query {_told(query)} fits none of the Spaces that can be searched:\n{listed}")
+        raise QueryError(f"the query {_told(asked)} fits none of the Spaces that can be searched:\n{listed}")
     raise QueryError(
-        f"the query {_told(query)} fits several Spaces; choose with lanes=[...], embedder=..., env_id=... or, for "
+        f"the query {_told(asked)} fits several Spaces; choose with lanes=[...], embedder=..., env_id=... or, for "
         f"windows, window_size=... or windows=...:\n{listed}"
     )
 
@@ -80,10 +82,11 @@ def _cut(group: Mapping[str, Channel], span: slice) -> dict[str, Channel]:
     return {name: replace(channel, data=channel.data[span]) for name, channel in group.items()}
 
 
-def _lanes(episode: Episode) -> dict[str, Any]:
+def _lanes(episode: Episode) -> dict[str, NDArray[Any]]:
     """Return whatever of an episode may be embedded, by block name."""
     rewards = {} if episode.rewards is None else {REWARD: np.asarray(episode.rewards, np.float32)}  # as in its file
-    return {**episode.lanes(), **episode.predictions(), **rewards}
+    channels = {**episode.lanes(), **episode.predictions()}
+    return {**{name: channel.data for name, channel in channels.items()}, **rewards}
 
 
 def describe(space: Space) -> str:
@@ -103,14 +106,22 @@ def _takes_more(other: Space, space: Space) -> bool:
     return same and set(other.lanes) > set(space.lanes)
 
 
-def _array(query: Any) -> NDArray[Any]:
+def _plain(query: Query) -> _Plain:
+    if isinstance(query, Episode):
+        return query
+    if isinstance(query, Mapping):
+        return {name: _array(value.data if isinstance(value, Channel) else value) for name, value in query.items()}
+    return _array(query)
+
+
+def _array(value: Any) -> NDArray[Any]:
     try:
-        return np.asarray(query)
+        return np.asarray(value)
     except ValueError as error:
         raise QueryError(f"expected a query of one shape, [D] or [T, D], found rows that differ: {error}") from error
 
 
-def _window(query: NDArray[Any] | Mapping[str, Any] | Episode, space: Space) -> NDArray[Any] | None:
+def _window(query: _Plain, space: Space) -> NDArray[Any] | None:
     if isinstance(query, Episode):
         lanes = _lanes(query)
         if any(lane.name not in lanes for lane in space.lanes):
@@ -125,10 +136,10 @@ def _window(query: NDArray[Any] | Mapping[str, Any] | Episode, space: Space) -> 
     return _rows(query, space.window_shape)
 
 
-def _side_by_side(values: Mapping[str, Any], space: Space) -> NDArray[Any] | None:
+def _side_by_side(values: Mapping[str, NDArray[Any]], space: Space) -> NDArray[Any] | None:
     if len(space.window_shape) > 1:
-        (value,) = values.values()
-        return _rows(_array(value.data if isinstance(value, Channel) else value), space.window_shape)
+        (images,) = values.values()
+        return _rows(images, space.window_shape)
     columns = [_lane_rows(values[lane.name], lane) for lane in space.lanes]
     known = [column for column in columns if column is not None]
     if len(known) < len(columns) or len({len(column) for column in known}) != 1:
@@ -136,8 +147,7 @@ def _side_by_side(values: Mapping[str, Any], space: Space) -> NDArray[Any] | Non
     return np.concatenate(known, axis=1, dtype=np.float64)
 
 
-def _lane_rows(value: Any, lane: LaneSpec) -> NDArray[Any] | None:
-    array = _array(value.data if isinstance(value, Channel) else value)
+def _lane_rows(array: NDArray[Any], lane: LaneSpec) -> NDArray[Any] | None:
     if array.shape == lane.shape:
         return array.reshape(1, lane.channels)
     return array.reshape(len(array), lane.channels) if array.shape[1:] == lane.shape else None
@@ -152,9 +162,9 @@ def _rows(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any] | None:
     return array if array.shape[1:] == shape else None
 
 
-def _told(query: Query) -> str:
+def _told(query: _Plain) -> str:
     if isinstance(query, Episode):
         return f"episode {query.id!r} with lanes {', '.join(_lanes(query))}"
     if isinstance(query, Mapping):
-        return "with lanes " + ", ".join(f"{name}{list(np.shape(value))}" for name, value in query.items())
-    return f"of shape {list(np.shape(query))}"
+        return "with lanes " + ", ".join(f"{name}{list(array.shape)}" for name, array in query.items())
+    return f"of shape {list(query.shape)}"

@@ -69,12 +69,13 @@ def choose_lanes(lanes: Iterable[LaneDefinition], choice: LaneChoice, where: str
         names = sorted(name for name, lane in known.items() if name.startswith("signal/") and fits(lane))
     else:
         names = [*dict.fromkeys(block_name(name, known) for name in choice.names)]
-    missing = [name for name in names if name not in known or not fits(known[name])]
-    if missing or not names or (choice.frames and len(names) > 1):
+    absent = [name for name in names if name not in known]
+    unfit = [name for name in names if name in known and not fits(known[name])]
+    if absent or unfit or not names or (choice.frames and len(names) > 1):
         told = ", ".join(f"{lane.name} {lane.dtype}{list(lane.shape)}" for lane in known.values()) or "none"
-        asked = ", ".join(missing) + " as " if missing else ""
         what = _PICTURE if choice.frames else _VECTOR
-        raise NoLaneError(f"{where}: no observation lane to embed: expected {asked}{what}, found lanes: {told}")
+        asked = ", ".join(absent) or "".join(f"{name} as " for name in unfit[:1]) + what
+        raise NoLaneError(f"{where}: no observation lane to embed: expected {asked}, found lanes: {told}")
     return tuple(LaneSpec(name, tuple(known[name].shape)) for name in names)
 
 

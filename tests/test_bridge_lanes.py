@@ -131,7 +131,7 @@ def test_a_reward_that_was_never_recorded_is_no_lane(folder):
         report = ingestor.ingest(folder / "episodes")
         assert [Path(failure.path).name for failure in report.failed] == ["ep-9.wshard"]
         assert report.embedded == 5
-        with pytest.raises(NoLaneError, match="expected signal/reward as a number or a vector"):
+        with pytest.raises(NoLaneError, match="expected signal/reward, found lanes"):
             ingestor.ingest_episode(folder / "episodes" / "ep-9.wshard")
 
 
