@@ -52,7 +52,7 @@ class Combo:
     sig2: float = 1.0
     length: int = 64
     coefficients: int = 8
-    damping: float = 0.15
+    damping: float = 0.0
     epsilon: float = 1e-4
     position: int | None = 3
 
@@ -104,14 +104,13 @@ class Combo:
 
 @dataclass(frozen=True)
 class Combo2(Combo):
-    """`Combo` with the weights and without the damping that serve best when a query is expanded by its best hits."""
+    """`Combo` with the weights that serve best when a query is expanded by its best hits."""
 
     name: ClassVar[str] = "combo2"
 
     dct: float = 0.5
     stats: float = 0.5
     sig2: float = 0.0
-    damping: float = 0.0
 
 
 def _signatures(windows: list[Rows]) -> NDArray[np.float64]:

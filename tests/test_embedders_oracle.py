@@ -136,7 +136,7 @@ def slow_sig2(z):
     return [*z[-1], *slow_mean(z), *areas]
 
 
-def slow_combo(window, statistics, weights=(1.0, 1.0, 1.0, 1.0), damping=0.15):
+def slow_combo(window, statistics, weights=(1.0, 1.0, 1.0, 1.0), damping=0.0):
     z, channels = slow_z(window, statistics), len(window[0])
     blocks = [slow_arc_block(z, damping), slow_stats_block(z), slow_dct_block(z), slow_sig2(z)]
     sizes = [8 * channels, 4 * channels, 8 * channels, 2 * channels]
@@ -168,12 +168,26 @@ def pooled(mean):
         (Dct(16, 16), lambda w, s: slow_dct_vector(w, s, 16, 16)),
         (Stats(), slow_stats),
         (Combo(), slow_combo),
-        (Combo2(), lambda w, s: slow_combo(w, s, (1.0, 0.5, 0.5, 0.0), 0.0)),
+        (Combo(damping=0.15), lambda w, s: slow_combo(w, s, damping=0.15)),
+        (Combo2(), lambda w, s: slow_combo(w, s, (1.0, 0.5, 0.5, 0.0))),
         (Combo(arcdct=0, dct=0, stats=0), lambda w, s: slow_combo(w, s, (0.0, 0.0, 0.0, 1.0))),
         (Mean(), slow_mean_vector),
         (PooledCallable(pooled, "pooled"), slow_pooled),
     ],
-    ids=["arcdct", "arcdct-all", "arcdct-one", "dct", "dct-16", "stats", "combo", "combo2", "sig2", "mean", "pooled"],
+    ids=[
+        "arcdct",
+        "arcdct-all",
+        "arcdct-one",
+        "dct",
+        "dct-16",
+        "stats",
+        "combo",
+        "combo-damped",
+        "combo2",
+        "sig2",
+        "mean",
+        "pooled",
+    ],
 )
 def test_vectors_are_those_of_the_slow_loops(embedder, oracle, channels):
     windows, statistics = make_windows(channels), make_statistics(channels)

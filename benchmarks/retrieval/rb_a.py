@@ -56,7 +56,7 @@ WHOLE: Final[dict[str, Embedder]] = {
     "arcdct along all channels": ArcDct(position=None),
     "sig2": Combo(arcdct=0, dct=0, stats=0),
     "combo": Combo(),
-    "combo undamped": Combo(damping=0.0),
+    "combo damped": Combo(damping=0.15),
     "combo2": Combo2(),
 }
 WINDOWED: Final[dict[str, Embedder]] = {
