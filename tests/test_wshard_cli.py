@@ -146,7 +146,7 @@ def test_verify_accepts_own_and_golden_files(episode, golden):
     assert result.exit_code == 0
     assert f"OK    10 block(s) verified  {episode}" in result.stdout
     assert f"OK    5 block(s) verified  {golden / 'compressed.wshard'}" in result.stdout
-    assert result.stdout.endswith("5 of 5 file(s) are fine\n")
+    assert result.stdout.endswith("6 of 6 file(s) are fine\n")
 
 
 def test_verify_accepts_files_of_other_writers(wshard_fixtures):
@@ -395,7 +395,7 @@ def test_cat_tells_what_is_wrong(arguments, code, said, episode):
 def test_verify_tells_how_far_it_is_on_stderr(episode, golden, monkeypatch):
     monkeypatch.setattr(wshard.cli, "_TELL_SECONDS", 0.0)
     result = run("verify", golden, "--json")
-    assert len(json.loads(result.stdout)) == 4
+    assert len(json.loads(result.stdout)) == 5
     assert result.stderr.splitlines() == [f"checked {number} of 4 files" for number in range(1, 5)]
 
 

@@ -205,18 +205,25 @@ class ShardReader:
         """
         number = self._number(key)
         entry = self.entries[number]
-        where = f"{self.where}: block {entry.name!r}"
         stored = self._source.read(entry.data_offset, entry.data_offset + entry.disk_size)
-        data = self._decode(entry, stored, where)
+        plain = not entry.flags and entry.disk_size == entry.orig_size
+        data = stored if plain else self._decode(entry, stored, f"{self.where}: block {entry.name!r}")
         if verify and number not in self._verified:
-            self._check(entry, data, stored, where)
+            if not entry.checksum or checksum(data) != entry.checksum:
+                self._check(entry, data, stored, f"{self.where}: block {entry.name!r}")
             self._verified.add(number)
         return data
 
-    def stored(self, key: str | int) -> memoryview:
-        """Return the bytes of a block as they stand in the file, neither decoded nor checked."""
+    def stored(self, key: str | int, start: int = 0, stop: int | None = None) -> memoryview:
+        """Return the bytes [start, stop) of a block as they stand in the file: not decoded, not checked."""
         entry = self.entry(key)
-        return self.read_range(entry.data_offset, entry.data_offset + entry.disk_size)
+        stop = entry.disk_size if stop is None else min(stop, entry.disk_size)
+        return self.read_range(entry.data_offset + start, entry.data_offset + max(start, stop))
+
+    def codec(self, key: str | int) -> int:
+        """Return the codec bit that decodes a block's stored bytes, 0 if they are raw; raises CodecError."""
+        entry = self.entry(key)
+        return self._codec_flags(entry, f"{self.where}: block {entry.name!r}")
 
     def read_range(self, start: int, stop: int) -> memoryview:
         """Return the bytes [start, stop) of the file as they stand."""

@@ -26,9 +26,7 @@ from wshard.metadata import ShardMetadata
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wshard.layout import Buffer
-
-    Payload = Buffer | Sequence[Buffer]
+    from wshard.packing import Payload
 
 _NUMBERED: Final = {CODEC_NONE: CompressionType.NONE, CODEC_ZSTD: CompressionType.ZSTD, CODEC_LZ4: CompressionType.LZ4}
 _MAX_CONTENT_TYPE: Final = 0xFFFF
@@ -125,12 +123,6 @@ def check_entry(name: str, content_type: int, where: str) -> None:
         raise LimitError(f"{where}: block name of {size} bytes: expected at most {MAX_NAME_SIZE}")
     if not 0 <= content_type <= _MAX_CONTENT_TYPE:
         raise FormatError(f"{where}: block {name!r}: content type: expected 0 to 65535, found {content_type}")
-
-
-def pieces_of(data: Payload) -> list[Buffer]:
-    """Return the non-empty pieces of a payload as views of bytes."""
-    pieces = (data,) if isinstance(data, (bytes, bytearray, memoryview)) else data
-    return [memoryview(piece).cast("B") for piece in pieces if len(piece)]
 
 
 def _codec(compression: int | str | Codec) -> Codec:

@@ -16,6 +16,7 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   ├── RepairError                         a damaged file of which nothing can be restored, and why
     │   └── ManifestError                       files that a manifest names are not what it says
     ├── EntryNotFoundError (KeyError)           no block of that name
+    ├── StepError (IndexError)                  a timestep that a lane or an episode does not have
     ├── EpisodeError (ValueError)               an Episode value that cannot be saved
     ├── UnsupportedFormatError (NotImplementedError)  a known file format that this version cannot read or write
     ├── MissingExtraError (ImportError)         an optional dependency is not installed
@@ -103,6 +104,10 @@ class ManifestError(FormatError):
 
 class EntryNotFoundError(WShardError, KeyError):
     """No block of that name."""
+
+
+class StepError(WShardError, IndexError):
+    """A timestep that a lane or an episode does not have."""
 
 
 class EpisodeError(WShardError, ValueError):

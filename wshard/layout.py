@@ -83,6 +83,14 @@ JOURNAL_DESCRIPTION: Final = b"DESC"
 JOURNAL_LANES: Final = b"LANE"
 JOURNAL_ROWS: Final = b"ROWS"
 
+# A block of several zstd frames ends with the seek table of the zstd seekable format, in a frame that decoders skip.
+SEEK_HEAD: Final = struct.Struct("<II")  # magic of the skippable frame, size of what follows
+SEEK_ENTRY: Final = struct.Struct("<III")  # stored size, decoded size, low half of the XXH64 of the decoded bytes
+SEEK_FOOT: Final = struct.Struct("<IBI")  # number of frames, descriptor, magic
+SEEK_SKIPPABLE_MAGIC: Final = 0x184D2A5E
+SEEK_MAGIC: Final = 0x8F92EAB1
+SEEK_CHECKSUMS: Final = 0x80  # the descriptor of a table with checksums
+
 
 class Header(NamedTuple):
     """The 64-byte header; sizes and offsets in bytes from the start of the file."""

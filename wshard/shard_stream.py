@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Final, Self
 import numpy as np
 
 from wshard.compress import Codec
-from wshard.entry_writer import EntryWriter, check_entry, pieces_of
+from wshard.entry_writer import EntryWriter, check_entry
 from wshard.errors import FormatError, LimitError, RecordingStateError
 from wshard.layout import (
     CONTENT_UNKNOWN,
@@ -31,14 +31,15 @@ from wshard.layout import (
     pack_index,
     round_up,
 )
-from wshard.writer import header_flags, publish, write_block
+from wshard.packing import Block, pack_block
+from wshard.writer import header_flags, publish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
     from types import TracebackType
 
-    from wshard.entry_writer import Payload
+    from wshard.packing import Payload
 
 _NAME_GUESS: Final = 64  # bytes that are reserved for each name
 _CHUNK: Final = 1 << 20
@@ -122,7 +123,7 @@ class ShardStreamWriter(EntryWriter):
         file = self._begun("write_entry")
         check_entry(name, content_type, self.where)
         codec = self._default if compression is None else Codec.parse(compression)
-        pieces, count = pieces_of(data), len(self._seen)
+        count = len(self._seen)
         named = self._strings.tell() + len(name.encode()) + 1
         if count == MAX_ENTRY_COUNT or round_up(named, DEFAULT_ALIGNMENT) > MAX_STRING_TABLE_SIZE - DEFAULT_ALIGNMENT:
             raise LimitError(f"{self.where}: block {name!r}: no reader takes more than the {count} blocks so far")
@@ -133,8 +134,9 @@ class ShardStreamWriter(EntryWriter):
         try:
             start = round_up(self._end, self._alignment)
             file.write(bytes(start - self._end))
-            entry = write_block(file, name, pieces, codec)
-            entry = entry._replace(data_offset=start, content_type=content_type, tag_bits=bits)
+            entry, stored = pack_block(Block.of(name, data, codec, content_type))
+            file.writelines(stored)
+            entry = entry._replace(data_offset=start, tag_bits=bits)
             row, string = pack_index([entry], self._strings.tell())
             self._index.write(row)
             self._strings.write(string)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 PathOrFile = str | os.PathLike[str] | IO[bytes]
 _READ_WHOLE_BELOW: Final = 1 << 20  # small files are read: a mapping would pin a file descriptor as long as its views
+_AHEAD: Final = 1 << 12  # what stands behind a small range is often asked for next: index behind header, meta blocks
+_READ_RANGE_BELOW: Final = 1 << 16  # reading a small range costs less than mapping the file for it
 _CHUNK: Final = 1 << 20
 
 
@@ -40,6 +42,57 @@ class MemorySource:
         yield self._view[start:stop]
 
 
+class PathSource:
+    """A file by its path: small ranges are read, larger ones are views of a mapping that the first of them makes."""
+
+    def __init__(self, path: str) -> None:
+        self.where = path
+        self._view: memoryview | None = None
+        self._ahead = (0, memoryview(b""))
+        self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        self.size = os.lseek(self._descriptor, 0, os.SEEK_END)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_descriptor"):  # not where opening failed
+            os.close(self._descriptor)
+
+    def read(self, start: int, stop: int) -> memoryview:
+        """Return the bytes [start, stop) of the file; raises IndexCorruptError if it has become shorter.
+
+        Threads may read at the same time: what they share is replaced whole.
+        """
+        if self._view is not None:
+            return self._view[start:stop]
+        if stop - start > _READ_RANGE_BELOW:
+            self._view = self._whole()
+            return self._view[start:stop]
+        place, ahead = self._ahead
+        if not place <= start <= stop <= place + len(ahead):
+            place, ahead = start, self._pread(start, stop, max(stop, start + _AHEAD))
+            self._ahead = (place, ahead)
+        return ahead[start - place : stop - place]
+
+    def _pread(self, start: int, stop: int, ahead: int) -> memoryview:
+        data = os.pread(self._descriptor, ahead - start, start)
+        if len(data) < stop - start:
+            raise _cut(self.where, start, stop, len(data))
+        return memoryview(data)
+
+    def _whole(self) -> memoryview:
+        if self.size <= _READ_WHOLE_BELOW:
+            return self._pread(0, self.size, self.size)
+        return memoryview(mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ))
+
+    def chunks(self, start: int, stop: int) -> Iterator[memoryview]:
+        """Yield the bytes [start, stop) piece by piece."""
+        yield self.read(start, stop)
+
+
+def _cut(where: str, start: int, stop: int, found: int) -> IndexCorruptError:
+    size = stop - start
+    return IndexCorruptError(f"{where}: expected {size} bytes at offset {start}, found {found}: the file was cut")
+
+
 class FileSource:
     """A seekable binary file object; it begins where it stood when it was given, and stays the caller's to close."""
 
@@ -58,9 +111,7 @@ class FileSource:
             while len(data) < stop - start and (more := self._file.read(stop - start - len(data))):
                 data += more
         if len(data) != stop - start:
-            raise IndexCorruptError(
-                f"{self.where}: expected {stop - start} bytes at offset {start}, found {len(data)}: the file was cut"
-            )
+            raise _cut(self.where, start, stop, len(data))
         return memoryview(data)
 
     def chunks(self, start: int, stop: int) -> Iterator[memoryview]:
@@ -69,16 +120,16 @@ class FileSource:
             yield self.read(position, min(position + _CHUNK, stop))
 
 
-Source = MemorySource | FileSource
+Source = MemorySource | PathSource | FileSource
 
 
 def open_source(source: PathOrFile | Buffer | mmap.mmap) -> Source:
-    """Return the source's bytes: a path is mapped into memory if larger than 1 MiB, a file object is read on demand.
+    """Return the source's bytes: a path and a file object are read on demand, a large file is mapped into memory.
 
     A file object that cannot seek (a pipe) is read whole. Raises OSError, FormatError for a file opened as text.
     """
     if isinstance(source, (str, os.PathLike)):
-        return _open_path(os.fspath(source))
+        return PathSource(os.fspath(source))
     if isinstance(source, (bytes, bytearray, memoryview, mmap.mmap)):
         return MemorySource(memoryview(source).toreadonly().cast("B"), "<bytes>")
     where = str(getattr(source, "name", "<file object>"))
@@ -89,21 +140,3 @@ def open_source(source: PathOrFile | Buffer | mmap.mmap) -> Source:
     if seekable is not None and seekable():
         return FileSource(source, where)
     return MemorySource(memoryview(source.read()), where)
-
-
-def _open_path(path: str) -> MemorySource:
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-    try:
-        size = os.fstat(descriptor).st_size
-        if size <= _READ_WHOLE_BELOW:
-            return MemorySource(memoryview(_read_whole(descriptor, size)), path)
-        return MemorySource(memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)), path)
-    finally:
-        os.close(descriptor)
-
-
-def _read_whole(descriptor: int, size: int) -> bytes:
-    data = os.read(descriptor, size)
-    while len(data) < size and (more := os.read(descriptor, size - len(data))):
-        data += more
-    return data

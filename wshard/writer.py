@@ -12,8 +12,8 @@ import secrets
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
-from wshard.compress import Codec, compress
-from wshard.entry_writer import EntryWriter, check_entry, pieces_of
+from wshard.compress import Codec
+from wshard.entry_writer import EntryWriter, check_entry
 from wshard.errors import FormatError, RecordingStateError
 from wshard.layout import (
     CONTENT_UNKNOWN,
@@ -26,18 +26,18 @@ from wshard.layout import (
     ROLE_MOSH,
     Header,
     IndexEntry,
-    checksum,
     front_size,
     pack_index,
     round_up,
 )
+from wshard.packing import Block, pack_block
+from wshard.parallel import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
 
-    from wshard.entry_writer import Payload
-    from wshard.layout import Buffer
+    from wshard.packing import Payload
     from wshard.source import PathOrFile
 
 
@@ -93,7 +93,7 @@ class ShardWriter(EntryWriter):
         where = os.fspath(target) if isinstance(target, (str, os.PathLike)) else "<file object>"
         super().__init__(where, role, alignment, compression)
         self._target = target
-        self._pending: dict[str, tuple[Sequence[Buffer], Codec, int]] = {}
+        self._pending: dict[str, Block] = {}
         self._tags: dict[str, Sequence[str]] = {}
         self._closed = False
 
@@ -115,9 +115,11 @@ class ShardWriter(EntryWriter):
         compression: str | Codec | None = None,
         content_type: int = CONTENT_UNKNOWN,
         tags: Sequence[str] = (),
+        frame_size: int = 0,
     ) -> None:
         """Add a block: bytes-like, or a sequence of bytes-like pieces that are stored one after the other.
 
+        frame_size: decoded bytes per zstd frame, so that parts can be read alone; 0 = the block is one frame.
         Raises FormatError (a ValueError) for a name that is there already, too long or no Unicode text,
         RecordingStateError after close().
         """
@@ -127,7 +129,7 @@ class ShardWriter(EntryWriter):
             raise FormatError(f"{self.where}: block {name!r} is there already: names must be unique")
         check_entry(name, content_type, self.where)
         codec = self._default if compression is None else Codec.parse(compression)
-        self._pending[name] = (pieces_of(data), codec, content_type)
+        self._pending[name] = Block.of(name, data, codec, content_type, frame_size=frame_size)
         self._tags[name] = tags
 
     def close(self) -> int:
@@ -141,19 +143,21 @@ class ShardWriter(EntryWriter):
         return self._write(self._target)
 
     def _write(self, file: IO[bytes]) -> int:
-        names = sorted(self._pending)
-        section = front_size(names, self._alignment, self.where)
+        blocks = [self._pending[name] for name in sorted(self._pending)]
+        section = front_size([block.name for block in blocks], self._alignment, self.where)
         base = file.tell()
         file.write(bytes(section))
         position = section
         entries: list[IndexEntry] = []
-        for name in names:
-            pieces, codec, content_type = self._pending[name]
+        sizes = [sum(map(len, block.pieces())) for block in blocks]
+        memory = [size * block.codec.buffers for block, size in zip(blocks, sizes, strict=True)]
+        for entry, stored in in_order(pack_block, blocks, effort=sizes, memory=memory):
             start = round_up(position, self._alignment)
             file.write(bytes(start - position))
-            entry = write_block(file, name, pieces, codec)
-            bits = self._tag_bits(name, self._tags[name])
-            entries.append(entry._replace(data_offset=start, content_type=content_type, tag_bits=bits))
+            file.writelines(stored)
+            del stored  # before the next block is packed, which may take as much
+            bits = self._tag_bits(entry.name, self._tags[entry.name])
+            entries.append(entry._replace(data_offset=start, tag_bits=bits))
             position = start + entry.disk_size
         about = self._section()
         file.write(about)
@@ -179,18 +183,3 @@ def header_flags(*, typed: bool, about: bytes) -> int:
     """Return the header flags of a file, with content types or not, with a JSON section or not."""
     flags = FLAG_LITTLE_ENDIAN | FLAG_HAS_CHECKSUMS
     return flags | (FLAG_HAS_CONTENT_TYPES if typed else 0) | (FLAG_HAS_SCHEMA if about else 0)
-
-
-def write_block(file: IO[bytes], name: str, pieces: Sequence[Buffer], codec: Codec) -> IndexEntry:
-    """Write one block, compressed where that pays; returns its index entry, without its place."""
-    size, crc = 0, 0
-    for piece in pieces:
-        size, crc = size + len(piece), checksum(piece, crc)
-    whole = pieces[0] if len(pieces) == 1 else b"".join(pieces) if codec.entry_flags else b""
-    packed = compress(whole, codec)
-    if packed is not None:
-        file.write(packed)
-        return IndexEntry(name, codec.entry_flags, 0, len(packed), size, crc)
-    for piece in pieces:
-        file.write(piece)
-    return IndexEntry(name, 0, 0, size, size, crc)
