@@ -18,6 +18,7 @@ from catalog.cli import (
     EnvOption,
     MinLengthOption,
     RewardOption,
+    WhereOption,
     number,
     open_catalog,
     parse_range,
@@ -110,6 +111,7 @@ def search(
     env: EnvOption = None,
     reward: RewardOption = None,
     min_length: MinLengthOption = None,
+    where: WhereOption = None,
     embedder: EmbedderOption = None,
     lanes: LanesOption = None,
     as_json: JsonOption = False,
@@ -122,7 +124,7 @@ def search(
     with TrajectoryRetriever(index or folder, embedder, lanes=_names(lanes), archive=folder) as retriever:
         find = retriever.search_similar_timesteps if moments else retriever.search_similar_episodes
         window = _query(query, folder, _span(span))
-        hits = find(window, top, env or None, min_length, parse_range(reward))
+        hits = find(window, top, env or None, min_length, parse_range(reward), where=where)
     if as_json:
         found = [_as_json(rank, ref) for rank, ref in enumerate(hits, 1)]
         told = {"exact": hits.exact, "milliseconds": round(hits.milliseconds, 3), "hits": found}
@@ -170,7 +172,7 @@ def show(
 
 def _find(opened: Catalog, name: str) -> EpisodeRow:
     from bridge.reading import locate
-    from catalog.filters import Compare, Where
+    from catalog.filters import Compare
     from wshard.errors import EntryNotFoundError, QueryError
 
     known = opened.known([locate(name)])
@@ -179,7 +181,7 @@ def _find(opened: Catalog, name: str) -> EpisodeRow:
     try:
         return opened.get(name)
     except EntryNotFoundError:
-        page = opened.select(Where((Compare("episode_id", "eq", name),)), limit=10)
+        page = opened.select(Compare("episode_id", "eq", name), limit=10)
     if len(page.rows) == 1:
         return page.rows[0]
     if not page.rows:

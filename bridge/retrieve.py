@@ -14,7 +14,8 @@ from bridge.archive import Archive, open_archive
 from bridge.index.base import Request
 from bridge.query import Query, describe, fit
 from bridge.refs import EpisodeRef, make_ref
-from catalog.filters import Where, build_where
+from catalog.filters import EVERYTHING, Where, all_of, build_where, comparisons, parts_of
+from catalog.form_text import as_where
 from embedders.registry import as_embedder, embedder_of
 from embedders.space import LaneSpec, Space
 from wshard.errors import QueryError, SpaceMismatchError
@@ -81,16 +82,17 @@ class TrajectoryRetriever:
         min_length: int | None = None,
         reward_range: RewardRange | None = None,
         *,
-        where: Where | None = None,
+        where: Where | str | None = None,
     ) -> Hits:
         """Return the top_k episodes most like the query, best first; all of them if fewer pass the filters.
 
         query: an observation [D], a window [T, D], {lane: array} or an Episode. env_id: one or several. min_length: in
         timesteps, inclusive. reward_range: bounds of the summed reward, inclusive, None = open; an episode without
-        rewards is in no range. where: any further filter. Raises QueryError where the query fits no Space or several,
+        rewards is in no range. where: any further filter, as a value or as text. Raises QueryError where the query fits
+        no Space or several,
         EmbedderError for NaN, FilterError, SpaceMismatchError.
         """
-        wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & (where or Where())
+        wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(where)
         return self._search(query, Request(top_k, wanted), None)
 
     def search_similar_timesteps(  # noqa: PLR0913  (as above)
@@ -101,14 +103,14 @@ class TrajectoryRetriever:
         min_length: int | None = None,
         reward_range: RewardRange | None = None,
         *,
-        where: Where | None = None,
+        where: Where | str | None = None,
         window_size: int | None = None,
     ) -> Hits:
         """Return the top_k windows most like the query; each hit's span tells its timesteps.
 
         Searches what ingest_timesteps took in; window_size chooses among several. Otherwise as search_similar_episodes.
         """
-        wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & (where or Where())
+        wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(where)
         return self._search(query, Request(top_k, wanted, distinct=False), window_size or 0)
 
     def _search(self, query: Query, request: Request, window_size: int | None) -> Hits:
@@ -180,8 +182,9 @@ class TrajectoryRetriever:
 
     def _holding(self, spaces: list[Space], where: Where) -> list[Space]:
         """Keep the Spaces that hold episodes of the environments asked for, so that env_id tells like lanes apart."""
-        asked = Where(tuple(clause for clause in where.clauses if clause.field == "env_id"))
-        if asked == Where():
+        about = [part for part in parts_of(where) if {clause.field for clause in comparisons(part)} == {"env_id"}]
+        asked = all_of(*about)
+        if asked == EVERYTHING:
             return spaces
         layouts = [
             {LaneSpec(lane.name, tuple(lane.shape)) for lane in layout.lanes}

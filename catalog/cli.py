@@ -26,6 +26,9 @@ ArchiveOption = Annotated[
 EnvOption = Annotated[list[str] | None, typer.Option("--env", "-e", help="Environment; may be given several times.")]
 RewardOption = Annotated[str | None, typer.Option("--reward", help="Range of total reward, e.g. 0.8: or 0.8:2 or :2.")]
 MinLengthOption = Annotated[int | None, typer.Option("--min-length", help="Fewest timesteps.")]
+WhereOption = Annotated[
+    str | None, typer.Option("--where", "-w", help="Filter, e.g. 'env:reach-v3 reward:0.8.. -tag:bad \"pick up\"'.")
+]
 _SORTS = {"reward": "total_reward", "env": "env_id", "episode": "episode_id"}  # as the options are called
 
 
@@ -63,6 +66,7 @@ def ls(
     max_length: Annotated[int | None, typer.Option("--max-length", help="Most timesteps.")] = None,
     success: Annotated[bool | None, typer.Option("--success/--failure", help="Only these.")] = None,
     tag: Annotated[list[str] | None, typer.Option("--tag", help="Any of these tags.")] = None,
+    where: WhereOption = None,
     sort: Annotated[str, typer.Option("--sort", help="Field to sort by; -field for falling order.")] = "episode_id",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Rows per page.")] = 50,
     after: Annotated[str | None, typer.Option("--after", help="Go on after this cursor.")] = None,
@@ -70,8 +74,9 @@ def ls(
 ) -> None:
     """List the episodes of an archive."""
     from catalog.filters import build_where
+    from catalog.form_text import as_where
 
-    where = build_where(
+    wanted = as_where(where) & build_where(
         env_id=env or None,
         min_length=min_length,
         max_length=max_length,
@@ -81,14 +86,14 @@ def ls(
     )
     order = f"-{_SORTS.get(sort[1:], sort[1:])}" if sort.startswith("-") else _SORTS.get(sort, sort)
     with open_catalog(archive) as catalog:
-        page = catalog.select(where, order=order, after=after, limit=limit)
-        total = catalog.count(where)
+        page = catalog.select(wanted, order=order, after=after, limit=limit)
+        total = catalog.count(wanted)
         if as_json:
             rows = [asdict(row) for row in page.rows]
             typer.echo(json.dumps({"total": total, "next": page.next, "episodes": rows}, indent=2))
             return
         _table(page.rows)
-        typer.echo(f"{len(page.rows)} of {total} episodes{_summary(catalog, where)}")
+        typer.echo(f"{len(page.rows)} of {total} episodes{_summary(catalog, wanted)}")
         if page.next is not None:
             typer.echo(f"next page: --after {page.next}")
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import math
 import posixpath
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from wshard.errors import IngestError
 
@@ -24,6 +25,9 @@ SpaceState: TypeAlias = Literal["building", "active", "retired"]
 
 INTEGER_LIMIT = 2**63 - 1
 
+# Cheap to find in JSON text: NaN and infinities, NUL, and surrogates, of which those in pairs are fine.
+_AWKWARD = re.compile(r"NaN|Infinity|\\u0000|\\ud[89a-f]")
+
 
 @dataclass(frozen=True)
 class LaneDefinition:
@@ -35,14 +39,28 @@ class LaneDefinition:
 
 
 @dataclass(frozen=True)
+class Spread:
+    """What the numbers of one channel, or of a whole lane, are like in one episode; finite, std of the population."""
+
+    min: float
+    max: float
+    mean: float
+    std: float
+
+
+@dataclass(frozen=True)
 class LaneRecord:
-    """One lane of one episode; count in timesteps, moments None when the lane is not summarised (images, text)."""
+    """One lane of one episode; count in timesteps.
+
+    moments (opaque to the catalog) and channels are None when the lane is not summarised (images, text).
+    """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     count: int
     moments: bytes | None
+    channels: tuple[Spread, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -123,6 +141,62 @@ class EpisodeRow:
 
 
 @dataclass(frozen=True)
+class LaneFacts:
+    """What is known of one lane of an episode: over all its numbers and by channel, None when not summarised."""
+
+    count: int
+    whole: Spread | None
+    channels: tuple[Spread, ...]
+
+
+@dataclass(frozen=True)
+class Note:
+    """What somebody wrote about an episode, and when (UTC, ISO 8601); who "" is nobody in particular."""
+
+    id: int
+    episode_id: int
+    text: str
+    who: str
+    at: str
+
+
+@dataclass(frozen=True)
+class Review:
+    """One entry of the audit: the state that an episode came into, None for no review any more.
+
+    undoes is the id of the entry that this one takes back, None for a plain one.
+    """
+
+    id: int
+    episode_id: int
+    state: str | None
+    who: str
+    at: str
+    undoes: int | None = None
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """Where an episode comes from: relation says how (converted_from, trimmed_from, recorded_by), source from what."""
+
+    relation: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of an episode beyond its row. collections holds names and hashes of the snapshots it is in."""
+
+    lanes: Mapping[str, LaneFacts] = field(default_factory=dict)
+    scores: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
+    review: Review | None = None
+    lineage: tuple[Lineage, ...] = ()
+    collections: tuple[str, ...] = ()
+    spaces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Layout:
     """A set of lanes that `episodes` catalogued episodes share; lanes are sorted by name."""
 
@@ -189,12 +263,40 @@ def storable(value: object) -> bool:
     return not isinstance(value, int) or -INTEGER_LIMIT <= value <= INTEGER_LIMIT
 
 
-def encode_metadata(metadata: Mapping[str, JSON], *, path: str) -> str:
-    """Return the metadata of the episode at path as ASCII JSON text; IngestError when it is not JSON."""
+def comparable_number(value: object) -> int | float | None:
+    """Return a JSON number as every database compares it, None for anything else: beyond 64 bits it is a float."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if isinstance(value, int) and storable(value):
+        return value
     try:
-        return json.dumps(dict(metadata), separators=(",", ":"))
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+def encode_metadata(metadata: Mapping[str, JSON], *, path: str) -> str:
+    """Return the metadata of the episode at path as ASCII JSON text; IngestError when it is not JSON.
+
+    What no JSON can hold becomes what databases can: NaN and infinities null, NUL and broken Unicode U+FFFD.
+    """
+    try:
+        text = json.dumps(dict(metadata), separators=(",", ":"))
+        if _AWKWARD.search(text):
+            text = json.dumps(_plain(json.loads(text)), separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise IngestError(f"metadata must be JSON values by name; {error}, in the episode at {path}") from error
+    return text
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_plain(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _check_path(path: object) -> None:
@@ -238,3 +340,8 @@ def _check_lanes(lanes: Sequence[LaneRecord], *, path: str) -> None:
         _check_text(lane.dtype, name="a lane's dtype", path=path)
         for number in (lane.count, *lane.shape):
             _check_integer(number, name=f"a count or axis of lane {lane.name}", path=path)
+        for spread in lane.channels or ():
+            if not math.isfinite(spread.min + spread.max + spread.mean + spread.std):
+                raise IngestError(
+                    f"statistics must be finite, found {spread} in lane {lane.name}, in the episode at {path}"
+                )

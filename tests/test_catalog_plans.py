@@ -9,7 +9,7 @@ from sqlalchemy import event
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from catalog import Among, Catalog, Compare, EmbeddingRow, Where, build_where, schema
+from catalog import Among, Catalog, Compare, EmbeddingRow, build_where, schema
 from catalog.testing import make_record
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ CALLS: dict[str, Callable[[Watch], object]] = {
     "count": lambda w: w.catalog.count(COMBINED),
     "ids": lambda w: w.catalog.ids(COMBINED),
     "facets": lambda w: w.catalog.facets(["env_id"], build_where(reward_range=(1.0, 5.0))),
-    "name": lambda w: w.catalog.select(Where((Compare("episode_id", "eq", "episode_000001"),))),
+    "name": lambda w: w.catalog.select(Compare("episode_id", "eq", "episode_000001")),
     "tag": lambda w: w.catalog.ids(build_where(tag="good")),
     "get by id": lambda w: w.catalog.get(w.ids[0]),
     "get by uid": lambda w: w.catalog.get(w.catalog.select().rows[0].uid),
@@ -122,7 +122,7 @@ def test_pages_of_the_common_orders_come_sorted_from_an_index(watch: Watch, orde
 
 
 def test_a_scan_would_be_noticed(watch: Watch) -> None:
-    plans = watch.plans(lambda: watch.catalog.count(Where((Compare("success", "eq", True),))))
+    plans = watch.plans(lambda: watch.catalog.count(Compare("success", "eq", True)))
     assert [line for line in plans if line.startswith("SCAN episode")]
 
 

@@ -6,7 +6,6 @@ import io
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -19,9 +18,6 @@ from wshard.errors import EpisodeError, RecordingExistsError, RecordingStateErro
 from wshard.streaming import ChannelDef, WShardStreamWriter, discard, recover
 from wshard.testing import assert_same_episode
 from wshard.types import Channel, DType, Episode, Modality, TimebaseSpec
-
-if TYPE_CHECKING:
-    pass
 
 # ---- the result ----------------------------------------------------------------------------------------------------
 
