@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Query = NDArray[Any] | Sequence[Any] | Mapping[str, Any] | Episode
 """An observation [D], a window [T, D], a mapping {lane: array}, or an Episode."""
 
+_Plain = NDArray[Any] | Mapping[str, NDArray[Any]] | Episode
+
 
 @dataclass(frozen=True, eq=False)
 class Fit:
@@ -37,7 +39,7 @@ def fit(query: Query, spaces: Sequence[Space]) -> Fit:
     has, and of Spaces that differ in lanes only the one that takes in more of it counts. Raises QueryError, listing the
     Spaces, where none or several fit.
     """
-    asked = query if isinstance(query, Episode | Mapping) else _array(query)
+    asked = _plain(query)
     fits = [Fit(space, window) for space in spaces if (window := _window(asked, space)) is not None]
     if isinstance(query, Episode):
         fits = [found for found in fits if not any(_takes_more(other.space, found.space) for other in fits)]
@@ -49,9 +51,9 @@ def fit(query: Query, spaces: Sequence[Space]) -> Fit:
     if not spaces:
         raise QueryError("nothing is embedded that this search could look at: ingest episodes with this embedder first")
     if not fits:
-        raise QueryError(f"the query {_told(query)} fits none of the Spaces that can be searched:\n{listed}")
+        raise QueryError(f"the query {_told(asked)} fits none of the Spaces that can be searched:\n{listed}")
     raise QueryError(
-        f"the query {_told(query)} fits several Spaces; choose with lanes=[...], embedder=..., env_id=... or, for "
+        f"the query {_told(asked)} fits several Spaces; choose with lanes=[...], embedder=..., env_id=... or, for "
         f"windows, window_size=...:\n{listed}"
     )
 
@@ -84,19 +86,27 @@ def _takes_more(other: Space, space: Space) -> bool:
     return same and set(other.lanes) > set(space.lanes)
 
 
-def _array(query: Any) -> NDArray[Any]:
+def _plain(query: Query) -> _Plain:
+    if isinstance(query, Episode):
+        return query
+    if isinstance(query, Mapping):
+        return {name: _array(value.data if isinstance(value, Channel) else value) for name, value in query.items()}
+    return _array(query)
+
+
+def _array(value: Any) -> NDArray[Any]:
     try:
-        return np.asarray(query)
+        return np.asarray(value)
     except ValueError as error:
         raise QueryError(f"expected a query of one shape, [D] or [T, D], found rows that differ: {error}") from error
 
 
-def _window(query: NDArray[Any] | Mapping[str, Any] | Episode, space: Space) -> NDArray[Any] | None:
+def _window(query: _Plain, space: Space) -> NDArray[Any] | None:
     if isinstance(query, Episode):
         lanes = query.lanes()
         if any(lane.name not in lanes for lane in space.lanes):
             return None
-        return _side_by_side({lane.name: lanes[lane.name] for lane in space.lanes}, space)
+        return _side_by_side({lane.name: lanes[lane.name].data for lane in space.lanes}, space)
     if isinstance(query, Mapping):
         named = {name if "/" in name else f"signal/{name}": value for name, value in query.items()}
         if set(named) != {lane.name for lane in space.lanes}:
@@ -105,7 +115,7 @@ def _window(query: NDArray[Any] | Mapping[str, Any] | Episode, space: Space) -> 
     return _rows(query, space.channels)
 
 
-def _side_by_side(values: Mapping[str, Any], space: Space) -> NDArray[Any] | None:
+def _side_by_side(values: Mapping[str, NDArray[Any]], space: Space) -> NDArray[Any] | None:
     columns = [_lane_rows(values[lane.name], lane) for lane in space.lanes]
     known = [column for column in columns if column is not None]
     if len(known) < len(columns) or len({len(column) for column in known}) != 1:
@@ -113,8 +123,7 @@ def _side_by_side(values: Mapping[str, Any], space: Space) -> NDArray[Any] | Non
     return np.concatenate(known, axis=1, dtype=np.float64)
 
 
-def _lane_rows(value: Any, lane: LaneSpec) -> NDArray[Any] | None:
-    array = _array(value.data if isinstance(value, Channel) else value)
+def _lane_rows(array: NDArray[Any], lane: LaneSpec) -> NDArray[Any] | None:
     if array.shape == lane.shape:
         return array.reshape(1, lane.channels)
     return array.reshape(len(array), lane.channels) if array.shape[1:] == lane.shape else None
@@ -129,9 +138,9 @@ def _rows(array: NDArray[Any], channels: int) -> NDArray[Any] | None:
     return array if array.ndim == 2 and array.shape[1] == channels else None
 
 
-def _told(query: Query) -> str:
+def _told(query: _Plain) -> str:
     if isinstance(query, Episode):
         return f"episode {query.id!r} with lanes {', '.join(query.lanes())}"
     if isinstance(query, Mapping):
-        return "with lanes " + ", ".join(f"{name}{list(np.shape(value))}" for name, value in query.items())
-    return f"of shape {list(np.shape(query))}"
+        return "with lanes " + ", ".join(f"{name}{list(array.shape)}" for name, array in query.items())
+    return f"of shape {list(query.shape)}"

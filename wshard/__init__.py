@@ -4,7 +4,7 @@ from wshard.compress import Codec, CompressionLevel, CompressionType
 from wshard.container import ShardReader, ShardWriter
 from wshard.episode_file import EpisodeFile, load_wshard, open_wshard, save_wshard
 from wshard.errors import FormatError, FormatWarning, WShardError
-from wshard.streaming import ChannelDef, WShardStreamWriter, recover
+from wshard.streaming import ChannelDef, WShardStreamWriter, discard, recover
 from wshard.types import (
     Channel,
     DType,
@@ -40,6 +40,7 @@ __all__ = [
     "WShardError",
     "WShardStreamWriter",
     "__version__",
+    "discard",
     "load_wshard",
     "open_wshard",
     "recover",
