@@ -31,7 +31,7 @@ def resolved(connection: Connection, where: Where) -> Where:
         if not names:
             return where
         rows = select(collection.c.name, collection.c.query).where(one_of(connection, collection.c.name, names))
-        queries: dict[str, str | None] = dict(connection.execute(rows).tuples().all())
+        queries: dict[str, str | None] = {name: query for name, query in connection.execute(rows)}  # noqa: C416  (rows are no pairs to mypy)
         hashes = select(snapshot.c.hash).where(one_of(connection, snapshot.c.hash, names))
         missing = names - queries.keys() - set(connection.execute(hashes).scalars())
         if missing:

@@ -31,7 +31,7 @@ from sqlalchemy import (
     type_coerce,
 )
 
-from catalog.records import comparable_number
+from catalog.records import comparable_number, storable
 
 if TYPE_CHECKING:
     import sqlite3
@@ -50,6 +50,7 @@ def add_functions(connection: sqlite3.Connection) -> None:
     for name, arity, function in (
         ("float_from_hex", 1, float.fromhex),
         ("json_number", 1, _json_number),
+        ("json_scalar", 1, _json_scalar),
         ("json_member", 2, _json_member),
         ("number_at", 2, _number_at),
     ):
@@ -90,6 +91,11 @@ def json_value(element: ColumnElement[Any], kind: str) -> ColumnElement[Any]:
     return case((found == "text", func.json_extract(element, "$")))
 
 
+def json_scalar(element: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Return JSON text of one value in one spelling, NULL for null, lists and objects: equal values, equal text."""
+    return func.json_scalar(element)
+
+
 def contains(text: ColumnElement[Any], part: str) -> ColumnElement[bool]:
     """Return whether the text contains the part, by code point."""
     return func.instr(text, part) > 0
@@ -106,7 +112,7 @@ def index_words(words: Column[str], key: Column[int]) -> None:
     name, column_name = f"{owner.name}_index", words.name
     removed = f"INSERT INTO {name} ({name}, rowid, {column_name}) VALUES ('delete', old.{key.name}, old.{column_name});"
     added = f"INSERT INTO {name} (rowid, {column_name}) VALUES (new.{key.name}, new.{column_name});"
-    options = f"content='{owner.name}', content_rowid='{key.name}', tokenize='ascii', prefix='2 3'"
+    options = f"content='{owner.name}', content_rowid='{key.name}', tokenize='ascii'"
     made = (
         f"CREATE VIRTUAL TABLE {name} USING fts5({column_name}, {options})",
         f"CREATE TRIGGER {name}_insert AFTER INSERT ON {owner.name} BEGIN {added} END",
@@ -147,6 +153,15 @@ def _json_number(element: str | None) -> int | float | None:
     if element is None or element[:1] not in "-0123456789":
         return None
     return comparable_number(json.loads(element))
+
+
+def _json_scalar(element: str | None) -> str | None:
+    found = None if element is None or element[:1] in "[{n" else json.loads(element)
+    if isinstance(found, int | float) and not isinstance(found, bool):
+        found = comparable_number(found)
+        whole = isinstance(found, float) and found.is_integer() and storable(int(found))
+        found = int(found) if whole and found is not None else found
+    return None if found is None else json.dumps(found)
 
 
 def _number_at(numbers: bytes | None, index: int) -> float | None:

@@ -5,6 +5,7 @@ Knows: how to read it for many episodes at once. Does not know: how it was writt
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, select
@@ -56,14 +57,11 @@ def pack_spread(channels: Sequence[Spread] | None) -> bytes | None:
     """Return the statistics of a lane as they are stored: of the whole lane, then of each channel."""
     if not channels:
         return None
-    count = len(channels)
-    mean = sum(channel.mean for channel in channels) / count
-    variance = sum(c.std * c.std + (c.mean - mean) * (c.mean - mean) for c in channels) / count
-    low, high = min(channel.min for channel in channels), max(channel.max for channel in channels)
-    numbers = [low, high, mean, variance**0.5]
-    for channel in channels:
-        numbers += (channel.min, channel.max, channel.mean, channel.std)
-    return pack(numbers)
+    rows = [(channel.min, channel.max, channel.mean, channel.std) for channel in channels]
+    low, high, means, stds = zip(*rows, strict=True)
+    mean = sum(means) / len(rows)
+    variance = sum(std * std + (each - mean) * (each - mean) for each, std in zip(means, stds, strict=True)) / len(rows)
+    return pack([min(low), max(high), mean, variance**0.5, *chain.from_iterable(rows)])
 
 
 def _load_lanes(connection: Connection, found: dict[int, dict[str, Any]]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Column, Connection, bindparam, func, insert, inspect, select, update
+from sqlalchemy import Column, Connection, Table, bindparam, func, insert, inspect, select, update
 
 from catalog import words
 from catalog.records import encode_metadata
@@ -41,6 +41,7 @@ def _add_curation(connection: Connection) -> None:
     """Add notes, reviews, scores, lineage, collections and full text; metadata becomes JSON that databases can read."""
     _add_tables(connection, "document", "note", "review", "score", "lineage", "snapshot", "pick", "collection")
     _add_column(connection, lane.c.spread)
+    _add_index(connection, "episode_success", episode)
     stored = connection.execute(select(episode.c.id, episode.c.path, episode.c.metadata))
     cleaned, searched = [], []
     for number, path, text in stored:
@@ -67,6 +68,10 @@ def _add_column(connection: Connection, column: Column[Any]) -> None:
     if column.name not in {found["name"] for found in inspect(connection).get_columns(table.name)}:
         kind = column.type.compile(connection.dialect)
         connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {column.name} {kind}")
+
+
+def _add_index(connection: Connection, name: str, table: Table) -> None:
+    next(index for index in table.indexes if index.name == name).create(connection, checkfirst=True)
 
 
 STEPS: tuple[Step, ...] = (

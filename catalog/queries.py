@@ -10,6 +10,7 @@ import base64
 import binascii
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, literal, null, select, tuple_
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 ORDERS = tuple(name for name in FIELDS if name in episode.c and name != "path")
 """What `select` can order by besides `score.NAME`; a leading "-" reverses it."""
 
+_COLUMNS = tuple(name for name in episode.c.keys() if name != "root_id")  # noqa: SIM118  (no mapping)
 _PLACE = (root.c.place, root.c.inside)
 _SCORED = (
     select(*episode.c, *_PLACE, score.c.value.label("sorted_by"))
@@ -38,14 +40,17 @@ _SCORED = (
 )
 
 
-def _rows(sorted_by: ColumnElement[Any]) -> Select[Any]:
+@lru_cache(maxsize=32)
+def _rows(sorted_by: str | None = None) -> Select[Any]:
+    """Return the statement for rows with that column of episode beside them; made once, for that takes time."""
     # An inner join would let SQLite begin with the roots and sort every episode; each episode has a root either way.
-    return select(*episode.c, *_PLACE, sorted_by.label("sorted_by")).select_from(episode.outerjoin(root))
+    column = null() if sorted_by is None else episode.c[sorted_by]
+    return select(*episode.c, *_PLACE, column.label("sorted_by")).select_from(episode.outerjoin(root))
 
 
 def load_rows(connection: Connection, *conditions: ColumnElement[bool], base: str | None) -> list[EpisodeRow]:
     """Return the episodes that meet the conditions, by id."""
-    statement = _rows(null()).where(*conditions).order_by(episode.c.id)
+    statement = _rows().where(*conditions).order_by(episode.c.id)
     return [row for row, _ in _load(connection, statement, base=base)]
 
 
@@ -64,7 +69,7 @@ def _load(
 
 
 def _row(row: Any, *, tags: Iterable[str], base: str | None) -> EpisodeRow:
-    values = {column.name: row[column.name] for column in episode.c if column.name != "root_id"}
+    values = {name: row[name] for name in _COLUMNS}
     values["path"] = absolute(base, row["place"], inside=row["inside"], path=row["path"])
     values["metadata"] = json.loads(row["metadata"])
     return EpisodeRow(**values, tags=tuple(tags))
@@ -151,7 +156,7 @@ def _phases(field: Field, cursor: Cursor | None, *, descending: bool) -> Iterato
     key: ColumnElement[Any] = score.c.episode_row if scored else episode.c.id
     column = score.c.value if scored else None if field.root == "id" else episode.c[field.root]
     if column is not None and (cursor is None or cursor.value is not None):
-        statement: Select[Any] = _SCORED.where(score.c.name == field.parts[0]) if scored else _rows(column)
+        statement: Select[Any] = _SCORED.where(score.c.name == field.parts[0]) if scored else _rows(column.name)
         if column.nullable:
             statement = statement.where(column.is_not(None))
         if cursor is not None:
@@ -159,7 +164,7 @@ def _phases(field: Field, cursor: Cursor | None, *, descending: bool) -> Iterato
             statement = statement.where(place < last if descending else place > last)
         yield statement.order_by(*(part.desc() if descending else part.asc() for part in (column, key)))
     if column is None or column.nullable or scored:
-        statement = _rows(null())
+        statement = _rows()
         if scored:
             has = (score.c.episode_row == episode.c.id, score.c.name == field.parts[0])
             statement = statement.where(~select(literal(1)).where(*has).correlate(episode).exists())

@@ -80,6 +80,7 @@ Index("episode_env_reward_length", episode.c.env_id, episode.c.total_reward, epi
 Index("episode_env_length", episode.c.env_id, episode.c.length)
 Index("episode_reward_env", episode.c.total_reward, episode.c.env_id)
 Index("episode_length", episode.c.length)
+Index("episode_success", episode.c.success)
 Index("episode_episode_id", episode.c.episode_id)
 Index("episode_digest", episode.c.digest)
 Index("episode_layout", episode.c.layout_id, episode.c.id)

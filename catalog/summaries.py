@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import ColumnElement, Connection, FromClause, Integer, cast, func, literal, select, type_coerce
 
 from catalog.conditions import condition, value_of
-from catalog.dialect import json_element
+from catalog.dialect import json_element, json_scalar
 from catalog.fields import Field, field_of
 from catalog.records import Scalar
 from catalog.schema import episode, tag
@@ -79,7 +79,8 @@ def load_histogram(connection: Connection, name: str, *, where: Where, bins: int
     wanted = condition(connection, where, base=base)
     finite = (value >= -MAX_FLOAT, value <= MAX_FLOAT)
     total = connection.execute(select(func.count()).select_from(episode).where(wanted)).scalar_one()
-    low, high = connection.execute(select(func.min(value), func.max(value)).where(wanted, *finite)).one()
+    ends = select(func.min(value), func.max(value)).select_from(episode).where(wanted, *finite)
+    low, high = connection.execute(ends).one()
     if low is None:
         return Histogram((), (), int(total))
     width = high / bins - low / bins
@@ -157,15 +158,14 @@ def _grouped(connection: Connection, field: Field, *, base: str | None) -> tuple
     if field.many or field.root == "text":
         raise FilterError(f"expected a field of one value or tag to group by, found {field.name!r}")
     if field.root == "meta":
-        return json_element(episode.c.metadata, field.parts), episode
+        return json_scalar(json_element(episode.c.metadata, field.parts)), episode
     return value_of(connection, field, base=base), episode
 
 
 def _plain(field: Field, value: Any) -> Scalar | None:
     """Return a group's value: JSON text of metadata is read, where it holds one value."""
     if field.root == "meta" and value is not None:
-        value = json.loads(value)
-        return value if isinstance(value, str | int | float) else None
+        return json.loads(value)  # type: ignore[no-any-return]  # text of one value
     return bool(value) if field.type is bool and value is not None else value
 
 

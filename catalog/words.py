@@ -16,15 +16,20 @@ if TYPE_CHECKING:
 TASKS: Final = ("task", "instruction", "language_instruction", "task_description")
 """Keys of the metadata whose text, or list of texts, says what an episode is about."""
 
+_WORD: Final = re.compile(r"[^\W_]+")
+_PLAIN: Final = re.compile(r"[a-z0-9]+")
+
 BOUNDARY: Final = "¶"
 """Stands between two texts where an index keeps them as one; no word is equal to it."""
 
 
 def words(text: str) -> list[str]:
     """Return the words: letters and digits, small, without accents."""
+    if text.isascii():
+        return _PLAIN.findall(text.lower())
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     bare = "".join(sign for sign in plain if not unicodedata.combining(sign))
-    return re.findall(r"[^\W_]+", bare)
+    return _WORD.findall(bare)
 
 
 def texts(metadata: Mapping[str, Any], notes: Iterable[str]) -> Iterator[str]:
