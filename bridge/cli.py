@@ -13,6 +13,7 @@ import typer
 
 import catalog.cli
 import wshard.cli
+import wshard.cli_convert
 from catalog.cli import (
     ArchiveOption,
     EnvOption,
@@ -270,6 +271,7 @@ def options(
 _VERBS: tuple[Callable[..., None], ...] = (
     *(reported()(verb) for verb in (ingest, search, show, catalog.cli.ls)),
     *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.recover),
+    *(wshard.cli_convert.convert, wshard.cli_convert.export, wshard.cli_convert.doctor),
 )
 for _verb in _VERBS:
     app.command()(_verb)

@@ -9,12 +9,15 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   ├── IndexCorruptError                   an index entry points outside the file, or names cannot be read
     │   ├── OverlapError                        two blocks claim the same bytes (damaged or interleaved recording)
     │   ├── LimitError                          a size above the security limits
-    │   ├── ChecksumError                       CRC32C of a block differs from the stored one
+    │   ├── ChecksumError                       CRC32C of a block, or SHA-256 of a chunk, differs from the stored one
     │   ├── CodecError                          a block cannot be decompressed to its stated size
-    │   └── LaneError                           meta JSON, dtype or shape of a lane is wrong
+    │   ├── LaneError                           meta JSON, dtype or shape of a lane is wrong
+    │   └── ManifestError                       the chunks of a chunked episode are not what its manifest says
     ├── EntryNotFoundError (KeyError)           no block of that name
     ├── EpisodeError (ValueError)               an Episode value that cannot be saved
+    ├── UnsupportedFormatError (NotImplementedError)  a known file format that this version cannot read or write
     ├── MissingExtraError (ImportError)         an optional dependency is not installed
+    ├── HubError (OSError)                      an online repository of data sets refused, or could not be reached
     ├── RecordingStateError (RuntimeError)      calls of a writer in the wrong order
     ├── RecordingExistsError (FileExistsError)  an interrupted or running recording is in the way
     ├── EmbedderError (ValueError)              windows or parameters that an embedder cannot take
@@ -74,7 +77,7 @@ class LimitError(FormatError):
 
 
 class ChecksumError(FormatError):
-    """The CRC32C of a block differs from the stored one."""
+    """The CRC32C of a block, or the SHA-256 of a chunk, differs from the stored one."""
 
 
 class CodecError(FormatError):
@@ -85,6 +88,10 @@ class LaneError(FormatError):
     """Meta JSON, dtype or shape of a lane is wrong."""
 
 
+class ManifestError(FormatError):
+    """The chunks of a chunked episode are not what its manifest says: missing, doubled, out of order or elsewhere."""
+
+
 class EntryNotFoundError(WShardError, KeyError):
     """No block of that name."""
 
@@ -93,8 +100,16 @@ class EpisodeError(WShardError, ValueError):
     """An Episode value that cannot be saved."""
 
 
+class UnsupportedFormatError(WShardError, NotImplementedError):
+    """A known file format that this version cannot read or write."""
+
+
 class MissingExtraError(WShardError, ImportError):
     """An optional dependency is not installed; the message says which extra brings it."""
+
+
+class HubError(WShardError, OSError):
+    """An online repository of data sets refused, or could not be reached."""
 
 
 class RecordingStateError(WShardError, RuntimeError):
