@@ -8,12 +8,14 @@ from wshard.lazily import importer
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
+    from catalog.collections import Named, Snapshot
     from catalog.fields import FIELDS
     from catalog.filters import EVERYTHING, NOTHING, AllOf, AnyOf, Compare, Not, Where, all_of, any_of, build_where
     from catalog.form_python import F
-    from catalog.form_text import parse_where, where_text
+    from catalog.form_text import parse_where
     from catalog.form_url import parse_query, where_query
     from catalog.matching import matches
+    from catalog.picks import Difference, Pick
     from catalog.plans import Explained
     from catalog.queries import ORDERS
     from catalog.records import (
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
         Spread,
     )
     from catalog.summaries import Group, Histogram, Summary
+    from catalog.writing import where_text
 
 __all__ = [
     "EVERYTHING",
@@ -48,6 +51,7 @@ __all__ = [
     "AnyOf",
     "Catalog",
     "Compare",
+    "Difference",
     "EmbeddingRow",
     "EpisodeRecord",
     "EpisodeRow",
@@ -63,11 +67,14 @@ __all__ = [
     "Layout",
     "LedgerEntry",
     "Lineage",
+    "Named",
     "Not",
     "Note",
     "Page",
+    "Pick",
     "Registered",
     "Review",
+    "Snapshot",
     "SpaceRow",
     "Spread",
     "Summary",
@@ -85,6 +92,10 @@ __all__ = [
 __getattr__ = importer(
     "catalog",
     {
+        "Snapshot": "catalog.collections",
+        "Named": "catalog.collections",
+        "Difference": "catalog.picks",
+        "Pick": "catalog.picks",
         "AllOf": "catalog.filters",
         "Among": "catalog.records",
         "AnyOf": "catalog.filters",
@@ -125,6 +136,6 @@ __getattr__ = importer(
         "parse_query": "catalog.form_url",
         "parse_where": "catalog.form_text",
         "where_query": "catalog.form_url",
-        "where_text": "catalog.form_text",
+        "where_text": "catalog.writing",
     },
 )

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog import curation, ledger, places, queries, register
+from catalog.collecting import Collecting
 from catalog.curating import Curating
 from catalog.engine import absolute_path, file_of, found_file, one_of, open_file, open_server
 from catalog.exploring import Exploring
@@ -18,20 +19,8 @@ from catalog.facts import load_facts
 from catalog.filters import EVERYTHING, Where
 from catalog.location import base_folder
 from catalog.migrations import prepare
-from catalog.records import (
-    Among,
-    EmbeddingRow,
-    EpisodeRecord,
-    EpisodeRow,
-    Facts,
-    Known,
-    Layout,
-    LedgerEntry,
-    Registered,
-    SpaceRow,
-    storable,
-)
 from catalog.schema import episode, space
+from catalog.values import storable
 from catalog.walks import walk_ledger, walk_moments, walk_places
 from wshard.errors import EntryNotFoundError
 
@@ -39,8 +28,21 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from catalog.records import (
+        Among,
+        EmbeddingRow,
+        EpisodeRecord,
+        EpisodeRow,
+        Facts,
+        Known,
+        Layout,
+        LedgerEntry,
+        Registered,
+        SpaceRow,
+    )
 
-class Catalog(Exploring, Curating):
+
+class Catalog(Exploring, Curating, Collecting):
     """An open catalog; close it, or use it as a context manager.
 
     Any number of threads and processes may use one catalog. A forked process must open its own. Every method raises

@@ -6,6 +6,7 @@ Knows: how rows are asked for and shown. Does not know: files, vectors. Imports 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +17,8 @@ import typer
 from wshard.cli import JsonOption, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from catalog.catalog import Catalog
     from catalog.filters import Where
     from catalog.records import EpisodeRow
@@ -42,6 +45,34 @@ def open_catalog(archive: Path | None) -> Catalog:
     if not database.is_file():
         raise CatalogNotFoundError(f"no archive at {database.parent}: expected {database}; `wshard ingest` makes one")
     return Catalog.open(database)
+
+
+def find_episode(opened: Catalog, name: str) -> EpisodeRow:
+    """Return the episode of that file, uid or episode id; EntryNotFoundError for none, QueryError for several."""
+    from catalog.filters import Compare
+    from wshard.errors import EntryNotFoundError, QueryError
+
+    known = opened.known([Path(os.path.realpath(name)).as_posix()])
+    if known:
+        return opened.get(next(iter(known.values()))[0].id)
+    try:
+        return opened.get(name)
+    except EntryNotFoundError:
+        page = opened.select(Compare("episode_id", "eq", name), limit=10)
+    if len(page.rows) == 1:
+        return page.rows[0]
+    if not page.rows:
+        raise EntryNotFoundError(f"{name!r} is neither a file nor an episode of this archive")
+    places = "\n".join(f"  {row.uid}  {shorten(row.path)}" for row in page.rows)
+    raise QueryError(f"several episodes have the id {name!r}; give the uid or the file:\n{places}")
+
+
+def episode_ids(opened: Catalog, names: list[str], where: str | None) -> list[int]:
+    """Return the episodes of these names and those that pass the filter; typer.BadParameter when neither is given."""
+    if not names and where is None:
+        raise typer.BadParameter("name episodes (id, uid or file), or choose them by --where")
+    found = {find_episode(opened, name).id for name in names}
+    return sorted(found | set(opened.ids(where) if where is not None else ()))
 
 
 def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
@@ -121,7 +152,7 @@ def _table(rows: tuple[EpisodeRow, ...]) -> None:
     )
 
 
-def print_table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows under a heading; a column named ">x" is aligned right. On a pipe lines are as long as they must be."""
     from rich.console import Console
     from rich.markup import escape

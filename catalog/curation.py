@@ -17,8 +17,9 @@ from sqlalchemy import Connection, delete, insert, select, update
 from catalog.engine import one_of
 from catalog.facts import load_notes
 from catalog.ledger import advance
-from catalog.records import Note, Review, storable
+from catalog.records import Note, Review
 from catalog.schema import document, episode, lineage, note, review, score
+from catalog.values import storable
 from catalog.words import indexed
 from wshard.errors import EntryNotFoundError, FilterError
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import struct
+import time
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +34,12 @@ from sqlalchemy import (
     type_coerce,
 )
 
-from catalog.records import comparable_number, storable
+from catalog.values import comparable_number, storable
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from sqlalchemy import Connection
     from sqlalchemy.schema import ExecutableDDLElement
 
 NUMBERS = LargeBinary()
@@ -138,6 +141,29 @@ def rows_with_words(words: Column[str], asked: Sequence[str], *, prefix: bool) -
 @lru_cache(maxsize=1)
 def _parsed(document: str) -> Any:
     return json.loads(document)
+
+
+@contextmanager
+def reading_only(connection: Connection, seconds: float) -> Iterator[None]:
+    """Let statements on the connection read, and nothing else, for so long; then they are interrupted."""
+    raw: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[assignment]  # it is SQLite
+    end = time.monotonic() + seconds
+    raw.set_progress_handler(lambda: time.monotonic() > end, 10_000)
+    raw.set_authorizer(_authorize)
+    try:
+        yield
+    finally:
+        raw.set_authorizer(None)
+        raw.set_progress_handler(None, 0)
+
+
+def _authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:
+    # Full text asks for the version of its data.
+    known = action in _READING or (action == sqlite3.SQLITE_PRAGMA and (first, second) == ("data_version", None))
+    return sqlite3.SQLITE_OK if known else sqlite3.SQLITE_DENY
+
+
+_READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
 
 
 def _json_member(document: str, keys: str) -> str | None:

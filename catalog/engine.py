@@ -34,7 +34,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import QueuePool
 
 from catalog.dialect import add_functions
-from catalog.records import Scalar, storable
+from catalog.values import Scalar, storable
 from wshard.errors import CatalogBusyError, CatalogError, CatalogNotFoundError, CatalogWriteError, MissingExtraError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog import plans, queries, summaries
+from catalog import plans, queries, statement, summaries
 from catalog.filters import EVERYTHING
 from catalog.session import Session
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from catalog.filters import Where
     from catalog.records import Page
+    from catalog.statement import Answer
     from catalog.summaries import Facet, Group, Histogram
 
 
@@ -73,9 +74,17 @@ class Exploring(Session):
             wanted = self._resolved(connection, where)
             return summaries.load_groups(connection, fields, by=by, where=wanted, base=self._base)
 
+    def sql(self, text: str, *, seconds: float = 5.0, limit: int = 1000) -> Answer:
+        """Return the first rows of a SQL statement that reads; the tables are those of SCHEMA.md.
+
+        StatementError for one that is wrong, would write, or takes longer than `seconds`.
+        """
+        with self._read() as connection:
+            return statement.ask(connection, text, seconds=seconds, limit=limit)
+
     def explain(self, where: Where | str = EVERYTHING, *, order: str = "episode_id") -> list[plans.Explained]:
         """Return the statements with which `select` would look for a page, and how the database would go about it."""
         with self._read() as connection:
             wanted = self._resolved(connection, where)
             statements = queries.page_statements(connection, wanted, order=order, base=self._base)
-            return [plans.explain(connection, statement) for statement in statements]
+            return [plans.explain(connection, each) for each in statements]

@@ -12,7 +12,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from catalog.records import storable
+from catalog.values import storable
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:

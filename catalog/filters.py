@@ -17,7 +17,7 @@ from dataclasses import field as member
 from typing import Any, Final, NoReturn, TypeAlias
 
 from catalog.fields import Field, field_of
-from catalog.records import INTEGER_LIMIT, Scalar, comparable_number, storable
+from catalog.values import INTEGER_LIMIT, Scalar, comparable_number, storable
 from catalog.words import words
 from wshard.errors import FilterError
 

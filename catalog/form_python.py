@@ -15,7 +15,7 @@ from wshard.errors import FilterError
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from catalog.records import Scalar
+    from catalog.values import Scalar
 
 
 class Name:

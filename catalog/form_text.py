@@ -1,6 +1,7 @@
 r"""Filters as text: `env:reach-v3 reward:0.8.. length:>=100 tag:good -tag:bad "pick up"`.
 
-Knows: the grammar, and where a mistake is. Does not know: what fields mean. `parse_where(where_text(w)) == w`.
+Knows: the grammar, and where a mistake is. Does not know: what fields mean, how filters are
+written (writing.py). `parse_where(where_text(w)) == w`.
 
     filter  = all ("OR" all)*                                    everything, when empty
     all     = one+                                               "AND" between them changes nothing
@@ -19,15 +20,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
-from catalog.fields import NAME, Field, field_of, quoted, unquoted
+from catalog.fields import NAME, Field, field_of, unquoted
 from catalog.filters import (
     EVERYTHING,
     MAX_DEPTH,
-    NOTHING,
-    AllOf,
-    AnyOf,
     Compare,
-    Not,
     Where,
     all_of,
     any_of,
@@ -38,27 +35,15 @@ from wshard.errors import FilterError, FilterSyntaxError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from catalog.records import Scalar
+    from catalog.values import Scalar
 
 Made = TypeVar("Made")
 
 _OPERATORS: Final = {"..": "le", ">=": "ge", "<=": "le", "!=": "ne", ">": "gt", "<": "lt"}
-_FORMS: Final = {
-    "eq": "{}",
-    "ne": "!={}",
-    "lt": "<{}",
-    "le": "..{}",
-    "gt": ">{}",
-    "ge": "{}..",
-    "between": "{}..{}",
-    "contains": "*{}*",
-    "startswith": "{}*",
-    "exists": "*",
-}
-_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_VALUE: Final = re.compile(r'(?:(?!\.\.)[^\s"(),*<>=!\\])+')
-_WORD: Final = re.compile(r"\w[\w-]*\*?")
-_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+VALUE: Final = re.compile(r'(?:(?!\.\.)[^\s"(),*<>=!\\])+')
+WORD: Final = re.compile(r"\w[\w-]*\*?")
+NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _INTEGER: Final = re.compile(r"[+-]?\d{1,400}")
 _TOLD: Final[Mapping[type | None, str]] = {
     int: "an integer",
@@ -67,11 +52,8 @@ _TOLD: Final[Mapping[type | None, str]] = {
     str: "text",
     None: "a value",
 }
-_KEYWORDS: Final = frozenset({"OR", "AND", "NOT"})
-_FLAGS: Final = {"true": True, "false": False, "yes": True, "no": False}
-
-
-# ---- reading -------------------------------------------------------------------------------------------------------
+KEYWORDS: Final = frozenset({"OR", "AND", "NOT"})
+FLAGS: Final = {"true": True, "false": False, "yes": True, "no": False}
 
 
 def parse_where(text: str) -> Where:
@@ -167,8 +149,8 @@ class _Parser:
     def words(self) -> Where:
         if self.text.startswith('"', self.position):
             return Compare("text", "contains", str(self.value(None)))
-        word = _WORD.match(self.text, self.position)
-        if word is None or word[0] in _KEYWORDS:
+        word = WORD.match(self.text, self.position)
+        if word is None or word[0] in KEYWORDS:
             self.fail("expected field:value, a word or a phrase in double quotes", self.position)
         self.position = word.end()
         return Compare("text", "contains", word[0])
@@ -213,12 +195,12 @@ class _Parser:
         """Read one value of the field's type."""
         begun = self.position
         if self.text.startswith('"', begun):
-            string = _QUOTED.match(self.text, begun)
+            string = QUOTED.match(self.text, begun)
             if string is None:
                 self.fail("expected a closing double quote", len(self.text))
             self.position = string.end()
             return unquoted(string[0])
-        plain = _VALUE.match(self.text, begun)
+        plain = VALUE.match(self.text, begun)
         if plain is None:
             self.fail("expected a value (in double quotes if need be)", begun)
         self.position = plain.end()
@@ -275,59 +257,11 @@ class _Parser:
 
 def _as_type(text: str, kind: type | None) -> Scalar | None:
     """Return bare text as a value of the type (None = what it looks like), None when it is none."""
-    if kind is str or (kind is None and text.lower() not in _FLAGS and _NUMBER.fullmatch(text) is None):
+    if kind is str or (kind is None and text.lower() not in FLAGS and NUMBER.fullmatch(text) is None):
         return text
-    if kind in (bool, None) and text.lower() in _FLAGS:
-        return _FLAGS[text.lower()]
+    if kind in (bool, None) and text.lower() in FLAGS:
+        return FLAGS[text.lower()]
     if kind in (int, None) and _INTEGER.fullmatch(text):
         return int(text)
     endless = kind is float and text.lower().lstrip("+-") == "inf"
-    return float(text) if kind in (float, None) and (endless or _NUMBER.fullmatch(text)) else None
-
-
-# ---- writing -------------------------------------------------------------------------------------------------------
-
-
-def where_text(where: Where) -> str:
-    """Return the filter as text that reads back as the same value."""
-    if where == NOTHING:
-        return "-()"
-    match where:
-        case AllOf(parts):
-            return " ".join(map(_inner, parts))
-        case AnyOf(parts):
-            return " OR ".join(where_text(part) for part in parts)
-        case _:
-            return _inner(where)
-
-
-def _inner(where: Where) -> str:
-    match where:
-        case Not(part):
-            return "-" + _inner(part)
-        case Compare() if where.field == "text":
-            return where.value if _WORD.fullmatch(where.value) and where.value not in _KEYWORDS else quoted(where.value)
-        case Compare():
-            return f"{where.about.short}:{comparison_text(where)}"
-        case _:
-            return f"({where_text(where)})"
-
-
-def comparison_text(clause: Compare) -> str:
-    """Return what stands behind `field:`."""
-    values = [_value_text(value, clause.about) for value in clause.values]
-    if clause.field == "text":
-        return values[0]
-    if clause.op == "in":
-        return ",".join(values) or "()"
-    return _FORMS[clause.op].format(*values)
-
-
-def _value_text(value: Scalar, field: Field) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if not isinstance(value, str):
-        return repr(value)
-    plain = _VALUE.fullmatch(value) is not None and value.isprintable() and not value.startswith(".")
-    typed = field.type is None and (value.lower() in _FLAGS or _NUMBER.fullmatch(value) is not None)
-    return value if plain and not typed and not value.endswith(".") else quoted(value)
+    return float(text) if kind in (float, None) and (endless or NUMBER.fullmatch(text)) else None

@@ -11,7 +11,8 @@ from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
 from catalog.filters import Compare, Not, Where, all_of, negation, parts_of
-from catalog.form_text import comparison_text, parse_comparison, parse_where, where_text
+from catalog.form_text import parse_comparison, parse_where
+from catalog.writing import comparison_text, where_text
 from wshard.errors import FilterError, FilterSyntaxError
 
 _WORDS: Final = "q"

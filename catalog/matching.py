@@ -11,7 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from catalog.filters import AllOf, AnyOf, Compare, Not, Where
-from catalog.records import EpisodeRow, Facts, Scalar, comparable_number
+from catalog.records import EpisodeRow, Facts
+from catalog.values import Scalar, comparable_number
 from catalog.words import holds, texts
 
 if TYPE_CHECKING:

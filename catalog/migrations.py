@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Column, Connection, Table, bindparam, func, insert, inspect, select, update
 
 from catalog import words
-from catalog.records import encode_metadata
 from catalog.schema import archive, document, episode, lane, metadata, migration, root
+from catalog.values import encode_metadata
 from wshard.errors import CatalogError, CatalogNotFoundError, CatalogVersionError
 
 if TYPE_CHECKING:

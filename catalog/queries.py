@@ -20,8 +20,9 @@ from catalog.engine import one_of
 from catalog.fields import FIELDS, Field, field_of
 from catalog.filters import Compare, Where
 from catalog.places import absolute
-from catalog.records import INTEGER_LIMIT, EpisodeRow, LaneDefinition, Layout, Page, Scalar
+from catalog.records import EpisodeRow, LaneDefinition, Layout, Page
 from catalog.schema import episode, layout, root, score, tag
+from catalog.values import INTEGER_LIMIT, Scalar
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
@@ -57,6 +58,11 @@ def load_rows(connection: Connection, *conditions: ColumnElement[bool], base: st
 def load_ids(connection: Connection, ids: Collection[int], *, base: str | None) -> list[EpisodeRow]:
     """Return the episodes of these ids, by id; unknown ids have none."""
     return load_rows(connection, one_of(connection, episode.c.id, ids), base=base) if ids else []
+
+
+def load_uids(connection: Connection, uids: Collection[str], *, base: str | None) -> dict[str, EpisodeRow]:
+    """Return the episodes of these uids, by uid; unknown uids are left out."""
+    return {row.uid: row for row in load_rows(connection, one_of(connection, episode.c.uid, uids), base=base)}
 
 
 def _load(

@@ -20,8 +20,9 @@ from catalog.facts import pack_spread
 from catalog.ledger import advance, bury
 from catalog.places import Roots, Spot, add_root, load_roots
 from catalog.queries import encode_lanes
-from catalog.records import EpisodeRecord, Known, LaneDefinition, Outcome, Registered, encode_metadata
+from catalog.records import EpisodeRecord, Known, LaneDefinition, Outcome, Registered
 from catalog.schema import archive, document, episode, lane, layout, score, tag
+from catalog.values import encode_metadata
 from catalog.words import indexed
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from sqlalchemy import ColumnElement, Connection, FromClause, Integer, cast, fun
 from catalog.conditions import condition, value_of
 from catalog.dialect import json_element, json_scalar
 from catalog.fields import Field, field_of
-from catalog.records import Scalar
 from catalog.schema import episode, tag
+from catalog.values import Scalar
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:

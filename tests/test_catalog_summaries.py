@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from catalog import Catalog, EpisodeRow, Facts, matches
 from catalog.fields import field_of
 from catalog.matching import read_field
-from catalog.records import comparable_number
 from catalog.testing import AWKWARD, JSON_NUMBERS, LENGTHS, REWARDS, TAGS, make_record, wheres
+from catalog.values import comparable_number
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
