@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import catalog.cli
+import catalog.cli_collect
+import catalog.cli_curate
+import catalog.cli_explore
 import wshard.cli
 import wshard.cli_convert
 from catalog.cli import (
@@ -19,6 +22,8 @@ from catalog.cli import (
     EnvOption,
     MinLengthOption,
     RewardOption,
+    WhereOption,
+    find_episode,
     number,
     open_catalog,
     parse_range,
@@ -34,8 +39,6 @@ if TYPE_CHECKING:
     from bridge.query import Query
     from bridge.refs import EpisodeRef
     from bridge.retrieve import Hits
-    from catalog.catalog import Catalog
-    from catalog.records import EpisodeRow
     from embedders.windows import WindowPlan
 
 IndexOption = Annotated[str | None, typer.Option("--index", help="URL of a vector index (default: embedded).")]
@@ -117,6 +120,7 @@ def search(
     env: EnvOption = None,
     reward: RewardOption = None,
     min_length: MinLengthOption = None,
+    where: WhereOption = None,
     embedder: EmbedderOption = None,
     lanes: LanesOption = None,
     as_json: JsonOption = False,
@@ -134,7 +138,7 @@ def search(
             plan = None if windows is None else _windows(windows)
             find = partial(retriever.search_similar_timesteps, windows=plan)
         window = _query(query, folder, _span(span))
-        hits = find(window, top, env or None, min_length, parse_range(reward))
+        hits = find(window, top, env or None, min_length, parse_range(reward), where=where)
     if as_json:
         found = [_as_json(rank, ref) for rank, ref in enumerate(hits, 1)]
         told = {"exact": hits.exact, "milliseconds": round(hits.milliseconds, 3), "hits": found}
@@ -167,37 +171,20 @@ def show(
     from dataclasses import asdict
 
     with open_catalog(archive) as opened:
-        row = _find(opened, episode)
+        row = find_episode(opened, episode)
         lanes = next(layout.lanes for layout in opened.layouts() if layout.id == row.layout_id)
+        facts = opened.facts([row.id])[row.id]
     about: dict[str, Any] = {**asdict(row), "file_is_there": Path(row.path).exists()}
+    said = {name: part for name, part in asdict(facts).items() if part and name not in ("lanes", "spaces")}
     about["lanes"] = {lane.name: f"{lane.dtype}{list(lane.shape)}" for lane in lanes}
     if as_json:
-        typer.echo(json.dumps(about, indent=2))
+        typer.echo(json.dumps(about | said, indent=2))
         return
     pairs = [(key, value) for key, value in about.items() if key not in ("metadata", "lanes", "layout_id", "id")]
     pairs += [(f"metadata.{key}", value) for key, value in about["metadata"].items()]
     pairs += [(f"lane {key}", value) for key, value in about["lanes"].items()]
+    pairs += said.items()
     print_table(("", ""), [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in pairs])
-
-
-def _find(opened: Catalog, name: str) -> EpisodeRow:
-    from bridge.reading import locate
-    from catalog.filters import Compare, Where
-    from wshard.errors import EntryNotFoundError, QueryError
-
-    known = opened.known([locate(name)])
-    if known:
-        return opened.get(next(iter(known.values()))[0].id)
-    try:
-        return opened.get(name)
-    except EntryNotFoundError:
-        page = opened.select(Where((Compare("episode_id", "eq", name),)), limit=10)
-    if len(page.rows) == 1:
-        return page.rows[0]
-    if not page.rows:
-        raise EntryNotFoundError(f"{name!r} is neither a file nor an episode of this archive")
-    places = "\n".join(f"  {row.uid}  {shorten(row.path)}" for row in page.rows)
-    raise QueryError(f"several episodes have the id {name!r}; give the uid or the file:\n{places}")
 
 
 def _query(text: str, folder: Path, span: tuple[int | None, int | None] | None) -> Query:
@@ -217,7 +204,7 @@ def _query(text: str, folder: Path, span: tuple[int | None, int | None] | None) 
         return array if span is None else array[slice(*span)]
     if not path.exists():
         with open_catalog(folder) as opened:
-            path = Path(_find(opened, text).path)
+            path = Path(find_episode(opened, text).path)
     episode = load_wshard(path)
     return episode if span is None else cut(episode, *span)
 
@@ -287,11 +274,14 @@ def options(
 
 _VERBS: tuple[Callable[..., None], ...] = (
     *(reported()(verb) for verb in (ingest, search, show, catalog.cli.ls)),
+    *(catalog.cli_explore.facets, catalog.cli_explore.stats, catalog.cli_explore.sql),
+    *(catalog.cli_curate.tag, catalog.cli_curate.note, catalog.cli_curate.review, catalog.cli_collect.export_list),
     *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.repair, wshard.cli.recover, wshard.cli.cat),
     *(wshard.cli_convert.convert, wshard.cli_convert.export, wshard.cli_convert.doctor),
 )
 for _verb in _VERBS:
     app.command()(_verb)
+app.add_typer(catalog.cli_collect.app, name="collection")
 
 
 def main() -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass, replace
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bridge.selection import LaneChoice, choose_lanes, is_summarised, is_vector
-from catalog.records import EmbeddingRow, EpisodeRecord, LaneDefinition, LaneRecord
+from catalog.records import EmbeddingRow, EpisodeRecord, LaneDefinition, LaneRecord, Spread
 from embedders.statistics import Moments
 from wshard.episode_file import EpisodeFile, open_wshard
 from wshard.errors import EmbedderError, IngestError, SourceNotFoundError, WShardError
@@ -93,11 +94,18 @@ def _lane_record(file: EpisodeFile, lane: LaneDefinition, chosen: bool) -> LaneR
     if not (is_vector(lane) and (chosen or is_summarised(lane))):
         return record
     try:
-        return replace(record, moments=Moments.of(file.lane(lane.name)).to_bytes())
+        moments = Moments.of(file.lane(lane.name))
     except EmbedderError as error:
         if not chosen:
             return record
         raise IngestError(f"{file.where}: lane {lane.name!r} cannot be embedded: {error}") from error
+    return replace(record, moments=moments.to_bytes(), channels=_spreads(moments))
+
+
+def _spreads(moments: Moments) -> tuple[Spread, ...]:
+    std = np.sqrt(moments.m2 / moments.count)
+    columns = (moments.low, moments.high, moments.mean, std)
+    return tuple(starmap(Spread, zip(*(column.tolist() for column in columns), strict=True)))
 
 
 def read_lanes(file: EpisodeFile, space: Space) -> NDArray[Any]:

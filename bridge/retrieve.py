@@ -17,7 +17,8 @@ from bridge.query import Query, describe, fit
 from bridge.refs import EpisodeRef, make_ref
 from bridge.selection import block_name
 from bridge.spaces import weights_in
-from catalog.filters import Where, build_where
+from catalog.filters import EVERYTHING, Where, all_of, build_where, comparisons, parts_of
+from catalog.form_text import as_where
 from embedders.registry import as_embedder, embedder_of
 from embedders.space import LaneSpec, Space
 from wshard.errors import QueryError, SpaceMismatchError
@@ -85,16 +86,17 @@ class TrajectoryRetriever:
         min_length: int | None = None,
         reward_range: RewardRange | None = None,
         *,
-        where: Where | None = None,
+        where: Where | str | None = None,
     ) -> Hits:
         """Return the top_k episodes most like the query, best first; all of them if fewer pass the filters.
 
         query: an observation [D], a window [T, D], {lane: array} or an Episode. env_id: one or several. min_length: in
         timesteps, inclusive. reward_range: bounds of the summed reward, inclusive, None = open; an episode without
-        rewards is in no range. where: any further filter. Raises QueryError where the query fits no Space or several,
+        rewards is in no range. where: any further filter, as a value or as text. Raises QueryError where the query fits
+        no Space or several,
         EmbedderError for NaN, FilterError, SpaceMismatchError.
         """
-        wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & (where or Where())
+        wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(where)
         return self._search(query, Request(top_k, wanted), lambda plan: plan.whole)
 
     def search_similar_timesteps(  # noqa: PLR0913  (as above)
@@ -105,7 +107,7 @@ class TrajectoryRetriever:
         min_length: int | None = None,
         reward_range: RewardRange | None = None,
         *,
-        where: Where | None = None,
+        where: Where | str | None = None,
         window_size: int | None = None,
         windows: WindowPlan | None = None,
     ) -> Hits:
@@ -118,7 +120,7 @@ class TrajectoryRetriever:
         def cut(plan: WindowPlan) -> bool:
             return not plan.whole and window_size in (None, plan.size) and windows in (None, plan)
 
-        wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & (where or Where())
+        wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(where)
         return self._search(query, Request(top_k, wanted, distinct=False), cut)
 
     def _search(self, query: Query, request: Request, cut: Callable[[WindowPlan], bool]) -> Hits:
@@ -190,8 +192,9 @@ class TrajectoryRetriever:
 
     def _holding(self, spaces: list[Space], where: Where) -> list[Space]:
         """Keep the Spaces that hold episodes of the environments asked for, so that env_id tells like lanes apart."""
-        asked = Where(tuple(clause for clause in where.clauses if clause.field == "env_id"))
-        if asked == Where():
+        about = [part for part in parts_of(where) if {clause.field for clause in comparisons(part)} == {"env_id"}]
+        asked = all_of(*about)
+        if asked == EVERYTHING:
             return spaces
         layouts = [
             {LaneSpec(lane.name, tuple(lane.shape)) for lane in layout.lanes}
