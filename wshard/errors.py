@@ -31,7 +31,10 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   ├── CatalogVersionError (RuntimeError)  the catalog was written by a newer version
     │   ├── CatalogBusyError (TimeoutError)     another process held the write lock for too long
     │   ├── CatalogWriteError (OSError)         the database could not be written: disk full, read-only, ...
-    │   └── FilterError (ValueError)            a filter names an unknown field, or compares the wrong type
+    │   ├── FilterError (ValueError)            a filter names an unknown field, or compares the wrong type
+    │   │   └── FilterSyntaxError               a filter written as text or URL has a mistake, at a position
+    │   ├── CollectionError (ValueError)        picks, fractions or names of which no collection can be made
+    │   └── StatementError (ValueError)         SQL text that is wrong, would write, or takes too long
     ├── IngestError (ValueError)                an episode that cannot be ingested
     │   ├── SourceNotFoundError (FileNotFoundError)
     │   └── NoLaneError                         no lane of the episode fits the embedder
@@ -168,6 +171,22 @@ class CatalogWriteError(CatalogError, OSError):
 
 class FilterError(CatalogError, ValueError):
     """A filter names an unknown field or compares the wrong type."""
+
+
+class FilterSyntaxError(FilterError):
+    """A filter written as text or URL has a mistake; position counts the characters before it."""
+
+    def __init__(self, message: str, position: int = 0) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+class CollectionError(CatalogError, ValueError):
+    """Picks, fractions or names of which no collection can be made."""
+
+
+class StatementError(CatalogError, ValueError):
+    """SQL text that is wrong, would write, or takes too long."""
 
 
 class IngestError(WShardError, ValueError):
