@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wshard.layout import Buffer
 
 PathOrFile = str | os.PathLike[str] | IO[bytes]
-_READ_AT_ONCE_BELOW: Final = 1 << 17  # small files are read and closed: thousands may be open at a time
+_READ_AT_ONCE_BELOW: Final = 1 << 15  # small files are read and closed: thousands may be open at a time
 _READ_WHOLE_BELOW: Final = 1 << 20  # a mapping would pin a file descriptor for as long as its views
 _AHEAD: Final = 1 << 12  # what stands behind a small range is often asked for next: index behind header, meta blocks
 _READ_RANGE_BELOW: Final = 1 << 16  # reading a small range costs less than mapping the file for it
