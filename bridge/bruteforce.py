@@ -17,7 +17,8 @@ from bridge.index.base import Match, Point, Request, VectorIndex, Vectors
 from catalog.matching import matches
 from catalog.records import EmbeddingRow, EpisodeRecord
 from catalog.testing import make_record
-from embedders.space import LaneSpec, Space, WindowPlan
+from embedders.space import LaneSpec, Space
+from embedders.windows import WindowPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

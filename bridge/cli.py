@@ -39,11 +39,13 @@ if TYPE_CHECKING:
     from bridge.query import Query
     from bridge.refs import EpisodeRef
     from bridge.retrieve import Hits
+    from embedders.windows import WindowPlan
 
 IndexOption = Annotated[str | None, typer.Option("--index", help="URL of a vector index (default: embedded).")]
-EmbedderOption = Annotated[str | None, typer.Option("--embedder", help="arcdct, dct, stats, mean or module:attribute.")]
+EmbedderOption = Annotated[str | None, typer.Option("--embedder", help="arcdct, combo, dct, ... or module:attribute.")]
 LanesOption = Annotated[
-    str | None, typer.Option("--lanes", help="Lanes to embed, e.g. state,action/ctrl (default: all small vectors).")
+    str | None,
+    typer.Option("--lanes", help="Lanes to embed, e.g. state,reward or state=2,reward=1 (default: all small vectors)."),
 ]
 
 app = typer.Typer(
@@ -60,7 +62,10 @@ def ingest(
     index: IndexOption = None,
     embedder: EmbedderOption = None,
     lanes: LanesOption = None,
-    windows: Annotated[str | None, typer.Option(help="Embed windows instead: SIZE:STRIDE in timesteps.")] = None,
+    windows: Annotated[
+        list[str] | None,
+        typer.Option(help="What to embed: whole episodes, windows SIZE:STRIDE, or multi; give it again for more."),
+    ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that read and embed.")] = 1,
     prune: Annotated[
         bool, typer.Option("--prune", help="Forget episodes below the given folders whose files are gone.")
@@ -74,14 +79,14 @@ def ingest(
     from embedders.registry import DEFAULT_EMBEDDER
 
     folder = archive_folder(archive)
-    plan = _windows(windows)
+    plans = [_windows(text) for text in windows or ["whole"]]
     with TrajectoryIngestor(
-        index or folder, embedder or DEFAULT_EMBEDDER, lanes=_names(lanes), archive=folder
+        index or folder, embedder or DEFAULT_EMBEDDER, lanes=_lanes(lanes), archive=folder
     ) as ingestor:
         try:
             with watched() as progress:
                 report = ingestor.ingest(
-                    list(paths), windows=plan, workers_count=workers, prune=prune, progress=progress
+                    list(paths), windows=plans, workers_count=workers, prune=prune, progress=progress
                 )
         except KeyboardInterrupt:
             typer.echo("interrupted: what was committed stays; run the same command again to go on", err=True)
@@ -111,6 +116,7 @@ def search(
     top: Annotated[int, typer.Option("--top", "-k", min=1, help="How many hits.")] = 10,
     span: Annotated[str | None, typer.Option(help="Use timesteps START:STOP of the query only.")] = None,
     moments: Annotated[bool, typer.Option("--moments", help="Search windows (see ingest --windows).")] = False,
+    windows: Annotated[str | None, typer.Option(help="Which windows, where several kinds were ingested.")] = None,
     env: EnvOption = None,
     reward: RewardOption = None,
     min_length: MinLengthOption = None,
@@ -120,12 +126,17 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Find the episodes or moments most like a query."""
+    from functools import partial
+
     from bridge.retrieve import TrajectoryRetriever
     from catalog.location import archive_folder
 
     folder = archive_folder(archive)
-    with TrajectoryRetriever(index or folder, embedder, lanes=_names(lanes), archive=folder) as retriever:
-        find = retriever.search_similar_timesteps if moments else retriever.search_similar_episodes
+    with TrajectoryRetriever(index or folder, embedder, lanes=_lanes(lanes), archive=folder) as retriever:
+        find = retriever.search_similar_episodes
+        if moments or windows is not None:
+            plan = None if windows is None else _windows(windows)
+            find = partial(retriever.search_similar_timesteps, windows=plan)
         window = _query(query, folder, _span(span))
         hits = find(window, top, env or None, min_length, parse_range(reward), where=where)
     if as_json:
@@ -133,7 +144,7 @@ def search(
         told = {"exact": hits.exact, "milliseconds": round(hits.milliseconds, 3), "hits": found}
         typer.echo(json.dumps(told, indent=2))
         return
-    print_hits(hits, with_span=moments)
+    print_hits(hits, with_span=moments or windows is not None)
 
 
 def print_hits(hits: Hits, *, with_span: bool = False) -> None:
@@ -198,8 +209,17 @@ def _query(text: str, folder: Path, span: tuple[int | None, int | None] | None) 
     return episode if span is None else cut(episode, *span)
 
 
-def _names(text: str | None) -> list[str] | None:
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+def _lanes(text: str | None) -> list[str] | dict[str, float] | None:
+    if text is None:
+        return None
+    named = [name.strip() for name in text.split(",") if name.strip()]
+    if not any("=" in name for name in named):
+        return named
+    pairs = [name.rpartition("=") for name in named]
+    try:
+        return {name: float(weight) for name, _, weight in pairs}
+    except ValueError:
+        raise typer.BadParameter(f"expected a weight for each lane, LANE=WEIGHT, found {text!r}") from None
 
 
 def _span(text: str | None) -> tuple[int | None, int | None] | None:
@@ -213,15 +233,14 @@ def _whole(value: float | None) -> int | None:
     return None if value is None else int(value)
 
 
-def _windows(text: str | None) -> Any:
-    from embedders.space import WindowPlan
+def _windows(text: str) -> WindowPlan:
+    from embedders.windows import WindowPlan
+    from wshard.errors import EmbedderError
 
-    if text is None:
-        return WindowPlan()
-    size, _, stride = text.partition(":")
-    if not (size.isdigit() and stride.isdigit()):
-        raise typer.BadParameter(f"expected SIZE:STRIDE in timesteps, found {text!r}")
-    return WindowPlan(int(size), int(stride))
+    try:
+        return WindowPlan.read(text)
+    except EmbedderError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _as_json(rank: int, ref: EpisodeRef) -> dict[str, Any]:
@@ -257,7 +276,7 @@ _VERBS: tuple[Callable[..., None], ...] = (
     *(reported()(verb) for verb in (ingest, search, show, catalog.cli.ls)),
     *(catalog.cli_explore.facets, catalog.cli_explore.stats, catalog.cli_explore.sql),
     *(catalog.cli_curate.tag, catalog.cli_curate.note, catalog.cli_curate.review, catalog.cli_collect.export_list),
-    *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.recover),
+    *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.repair, wshard.cli.recover, wshard.cli.cat),
     *(wshard.cli_convert.convert, wshard.cli_convert.export, wshard.cli_convert.doctor),
 )
 for _verb in _VERBS:

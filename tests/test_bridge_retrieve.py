@@ -111,7 +111,7 @@ def test_a_part_of_an_episode_is_a_query(retriever):
         ([[1, 2, 3, 4], [1, 2]], "found rows that differ"),
         ({"other": np.zeros((5, 4))}, r"with lanes other\[5, 4\] fits none"),
         ({"state": np.zeros((5, 3))}, r"with lanes state\[5, 3\] fits none"),
-        (make_episode(1), "episode 'reach-0001' with lanes signal/joint_pos, signal/gripper, action/ctrl fits none"),
+        (make_episode(1), "'reach-0001' with lanes signal/joint_pos, signal/gripper, action/ctrl, reward fits none"),
     ],
 )
 def test_a_query_that_fits_nothing_is_refused_with_what_there_is(retriever, query, told):

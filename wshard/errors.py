@@ -12,8 +12,11 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   ├── ChecksumError                       CRC32C of a block, or SHA-256 of a chunk, differs from the stored one
     │   ├── CodecError                          a block cannot be decompressed to its stated size
     │   ├── LaneError                           meta JSON, dtype or shape of a lane is wrong
-    │   └── ManifestError                       the chunks of a chunked episode are not what its manifest says
+    │   ├── MetadataError                       the JSON section of a container is wrong
+    │   ├── RepairError                         a damaged file of which nothing can be restored, and why
+    │   └── ManifestError                       files that a manifest names are not what it says
     ├── EntryNotFoundError (KeyError)           no block of that name
+    ├── StepError (IndexError)                  a timestep that a lane or an episode does not have
     ├── EpisodeError (ValueError)               an Episode value that cannot be saved
     ├── UnsupportedFormatError (NotImplementedError)  a known file format that this version cannot read or write
     ├── MissingExtraError (ImportError)         an optional dependency is not installed
@@ -90,12 +93,24 @@ class LaneError(FormatError):
     """Meta JSON, dtype or shape of a lane is wrong."""
 
 
+class MetadataError(FormatError):
+    """The JSON section of a container is wrong."""
+
+
+class RepairError(FormatError):
+    """A damaged file of which nothing can be restored; the message says why."""
+
+
 class ManifestError(FormatError):
-    """The chunks of a chunked episode are not what its manifest says: missing, doubled, out of order or elsewhere."""
+    """Files that a manifest names are not what it says: missing, doubled, out of order, changed or elsewhere."""
 
 
 class EntryNotFoundError(WShardError, KeyError):
     """No block of that name."""
+
+
+class StepError(WShardError, IndexError):
+    """A timestep that a lane or an episode does not have."""
 
 
 class EpisodeError(WShardError, ValueError):
