@@ -10,7 +10,7 @@ help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 2 minutes the first time)"
 	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (about 6 minutes the first time)"
 	@echo "make install  only create .venv with everything in it                 (about 1 minute)"
-	@echo "make bench    measure speed on this machine                           (about 3 minutes)"
+	@echo "make bench    measure speed on this machine                           (about 5 minutes)"
 	@echo "make fuzz     200,000 damaged files, none of which may give a wrong value  (about 2 minutes)"
 	@echo "make torture  kill recordings at 2 x 200 random moments               (about 3 minutes)"
 	@echo "make rb_a     measure how well episodes of the same task are found    (about 5 minutes the first time)"
@@ -52,7 +52,7 @@ $(VENV)/.bench: $(VENV)/.dev
 	@touch $@
 
 bench: $(VENV)/.bench
-	@echo "== benchmarks (about 3 minutes)"
+	@echo "== benchmarks (about 5 minutes)"
 	@for script in benchmarks/*.py; do echo "-- $$script"; $(BIN)/python $$script || exit 1; done
 
 fuzz: $(VENV)/.dev
