@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 from sqlalchemy import Connection, delete, insert, select
 
 from catalog import ledger, places, queries, register
+from catalog.copies import Copies
 from catalog.engine import Database, absolute_path, file_of, found_file, one_of, open_file, open_server
 from catalog.filters import EVERYTHING, Where, build_where
 from catalog.location import base_folder
@@ -52,6 +53,7 @@ class Catalog:
     def __init__(self, database: Database, *, base: str | None) -> None:
         self._database = database
         self._base = base
+        self.copies = Copies(self._read, self._write)
         with self._read() as connection:
             self.archive_id = str(connection.execute(select(archive.c.archive_id)).scalar_one())
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, func, insert, inspect, select
 
-from catalog.schema import archive, metadata, migration, root
+from catalog.schema import archive, index_copy, metadata, migration, root, synced
 from wshard.errors import CatalogError, CatalogNotFoundError, CatalogVersionError
 
 if TYPE_CHECKING:
@@ -34,7 +34,14 @@ def _begin_with_current_tables(connection: Connection) -> None:
     metadata.create_all(connection)
 
 
-STEPS: tuple[Step, ...] = (Step(1, "first tables", _begin_with_current_tables),)
+def _remember_what_indexes_hold(connection: Connection) -> None:
+    metadata.create_all(connection, tables=[index_copy, synced])
+
+
+STEPS: tuple[Step, ...] = (
+    Step(1, "first tables", _begin_with_current_tables),
+    Step(2, "what indexes outside of the archive hold", _remember_what_indexes_hold),
+)
 
 
 def prepare(database: Database, *, create: bool, steps: Sequence[Step] = STEPS) -> None:

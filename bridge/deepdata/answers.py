@@ -73,10 +73,14 @@ class Stored:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found, nearest first; returned counts the ghosts too, which are left out of documents."""
+    """What a search found, nearest first; ghosts are left out of documents.
+
+    returned counts the ghosts too; reach is the distance of the last that was returned, -1 where nothing was.
+    """
 
     documents: tuple[Stored, ...]
     returned: int
+    reach: float
     examined: int
 
 
@@ -122,7 +126,8 @@ def read_found(answer: Mapping[str, Any], where: str) -> Found:
         raise IndexDamagedError(
             f"{where}: expected cosine distances from 0 to 2, ascending, found {scores[:10]}: it is poisoned"
         )
-    return Found(tuple(found for found in documents if found.id and found.ref), len(listed), examined)
+    known = tuple(found for found in documents if found.id and found.ref)
+    return Found(known, len(listed), scores[-1] if scores else -1.0, examined)
 
 
 def read_documents(answer: Mapping[str, Any], where: str) -> list[Stored]:

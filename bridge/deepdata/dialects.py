@@ -119,7 +119,7 @@ class V2:
         )
         ids = read_ids(answer, len(docs), f"{self._wire.base}: batch for {name}")
         words = " ".join(str(text) for text in (answer["errors"] or {}).values())
-        if ids is None and f"collection {name} not found" in words:
+        if f"collection {name} not found" in words:
             raise IndexLostError(f"{self._wire.base}: expected the collection {name}, found: {words[:200]}")
         return ids
 
@@ -192,7 +192,7 @@ class V3:
             return []
         filters = {"$and": [{"ref": {"$in": sorted(documents.values())}}]}
         query = [1.0] + [0.0] * (dim - 1)
-        found = self.search(name, Ask(query, len(documents), filters))
+        found = self.search(name, Ask(query, len(documents), filters, include_vectors=True))
         return [stored for stored in found.documents if stored.id in documents]
 
     def _at(self, name: str) -> str:

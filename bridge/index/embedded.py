@@ -203,3 +203,8 @@ class EmbeddedIndex:
             ) from error
         generation.sweep(self._folder, [row.fingerprint for row in self._catalog.spaces() if row.state != "retired"])
         del self._spaces[space.fingerprint]
+
+
+def open_embedded(_url: str, catalog: Catalog, folder: Path) -> EmbeddedIndex:
+    """Return the embedded index of an archive."""
+    return EmbeddedIndex(catalog, folder)
