@@ -40,6 +40,7 @@ Does not know: who raises it. Messages say what was expected, what was found, an
         └── IndexDamagedError                   an index server that holds or answers what it should not
 
     FormatWarning (UserWarning)                 a known defect of an older writer that could be read around
+    IndexWarning (UserWarning)                  a vector index that is behind the catalog, and will catch up
 """
 
 from __future__ import annotations
@@ -55,6 +56,10 @@ class WShardError(Exception):
 
 class FormatWarning(UserWarning):
     """A known defect of an older writer that could be read around."""
+
+
+class IndexWarning(UserWarning):
+    """A vector index that is behind the catalog, and will catch up."""
 
 
 class FormatError(WShardError, ValueError):

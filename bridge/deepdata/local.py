@@ -88,6 +88,8 @@ class Best:
         cosines = _cosines(block.vectors[rows].astype(np.float64), self._wide)
         columns = (block.episodes[rows].tolist(), block.windows[rows].tolist(), cosines.tolist())
         for episode, window, score in zip(*columns, strict=True):
+            if score != score:  # noqa: PLR0124  (NaN: a vector that is none, and is no hit)
+                continue
             self._found[episode, window] = score
             self._episodes.add(episode)
 
@@ -129,6 +131,7 @@ class Best:
 
 
 def _cosines(vectors: NDArray[np.float64], query: NDArray[np.float64]) -> NDArray[np.float64]:
-    norms = np.sqrt((vectors * vectors).sum(axis=1) * (query * query).sum())
-    cosines: NDArray[np.float64] = (vectors * query).sum(axis=1) / norms
+    with np.errstate(all="ignore"):
+        norms = np.sqrt((vectors * vectors).sum(axis=1) * (query * query).sum())
+        cosines: NDArray[np.float64] = (vectors * query).sum(axis=1) / norms
     return np.clip(cosines, -1.0, 1.0)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bridge.deepdata.settings import Settings
+    from bridge.deepdata.throttle import Throttle
     from bridge.index.base import Point, Request, Vectors
     from catalog.catalog import Catalog
     from catalog.filters import Where
@@ -56,18 +57,26 @@ class DeepDataIndex:
     """VectorIndex on a DeepData server; close it, or use it as a context manager. Threads may share one instance.
 
     folder holds lock files. few: filters that so many episodes pass are answered from the ledger, which is faster than
-    the server's walk. audit_s: seconds after which the server is looked after again. Connects on first use.
+    the server's walk. audit_s: seconds after which the server is looked after again. throttle: one that several
+    clients of one server share. Connects on first use.
     """
 
     def __init__(
-        self, catalog: Catalog, folder: Path, settings: Settings, *, few: int = 64, audit_s: float = 60.0
+        self,
+        catalog: Catalog,
+        folder: Path,
+        settings: Settings,
+        *,
+        few: int = 64,
+        audit_s: float = 60.0,
+        throttle: Throttle | None = None,
     ) -> None:
         self._catalog = catalog
         self._folder = folder
         self._settings = settings
         self._few = few
         self._audit_s = audit_s
-        self._wire = Wire(settings)
+        self._wire = Wire(settings, throttle=throttle)
         self._connected: Link | None = None
         self._kept = _Kept()
         self._lock = threading.RLock()
@@ -187,7 +196,7 @@ class DeepDataIndex:
         """Return where to write, looked after."""
         link, space_id = self._link(), self._living(space)
         target = Target(link, space, self._catalog.copies.open(link.place, space_id))
-        if self._due(space):
+        if self._due(space) or target.copy.condemned:
             target = heal(target, inspect(target))
             self._kept.audited[space.fingerprint] = time.monotonic()
         return target

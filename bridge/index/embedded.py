@@ -98,6 +98,9 @@ class EmbeddedIndex:
         """
         check_points(space, points)
         with self._lock:
+            if not points and space.fingerprint not in self._spaces:
+                self._check_living(space)
+                return  # nothing new, and nobody has looked: a search will read it
             held = self._spaces.get(space.fingerprint) or self._open(space)
             self._take(held)
             self._check_living(space)

@@ -32,7 +32,7 @@ def open_index(url: str, catalog: Catalog, folder: Path) -> VectorIndex:
     """
     scheme = url.partition(":")[0].lower()
     if scheme not in BACKENDS:
-        raise UnknownIndexError(f"expected an index of scheme {', '.join(BACKENDS)}, found {scheme!r}")
+        raise UnknownIndexError(f"expected an index of scheme {', '.join(BACKENDS)}, found {url!r}")
     module, _, attribute = BACKENDS[scheme].partition(":")
     build: Callable[[str, Catalog, Path], VectorIndex] = getattr(import_module(module), attribute)
     return build(url, catalog, folder)
