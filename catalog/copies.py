@@ -12,9 +12,21 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, insert, literal, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    update,
+)
 
-from catalog.engine import one_of
+from catalog.engine import BIG, one_of
 from catalog.records import LedgerEntry
 from catalog.schema import archive, embedding, index_copy, synced
 
@@ -215,16 +227,16 @@ class Copies:
             return [(seq, at, None if used else number) for seq, at, number, used in connection.execute(statement)]
 
     def lookup(self, copy_id: int, documents: Collection[int], size: int) -> list[Held]:
-        """Return the living vectors of these documents."""
+        """Return the living vectors of these documents, at most 10,000."""
+        values = {"copy": copy_id, "size": size, "documents": list(documents)}
         with self._read() as connection:
-            return _held(
-                connection, size, synced.c.copy_id == copy_id, one_of(connection, synced.c.document, documents)
-            )
+            return [Held(*row) for row in connection.execute(_LOOKUP, values)]
 
     def unserved(self, copy_id: int, size: int) -> list[Held]:
         """Return the living vectors that have a row and are not served."""
         with self._read() as connection:
-            return _held(connection, size, synced.c.copy_id == copy_id, synced.c.served.is_(False))
+            mine = (synced.c.copy_id == copy_id, synced.c.served.is_(False))
+            return [Held(*row) for row in connection.execute(_select_held(size).where(*mine))]
 
     def count(self, copy_id: int) -> int:
         """Return how many living vectors the copy holds."""
@@ -301,11 +313,16 @@ def _living() -> ColumnElement[bool]:
     return and_(embedding.c.seq == synced.c.seq, embedding.c.digest.is_not(None))
 
 
-def _vector(size: int) -> ColumnElement[bytes]:
+def _vector(size: int | ColumnElement[int]) -> ColumnElement[bytes]:
     return func.substr(embedding.c.vectors, synced.c.position * size + 1, size)
 
 
-def _held(connection: Connection, size: int, *conditions: ColumnElement[bool]) -> list[Held]:
+def _select_held(size: int | ColumnElement[int]) -> Select[Any]:
     columns = (synced.c.document, synced.c.ref, embedding.c.episode_row, synced.c.position, _vector(size))
-    statement = select(*columns).select_from(synced.join(embedding, _living())).where(*conditions)
-    return [Held(*row) for row in connection.execute(statement)]
+    return select(*columns).select_from(synced.join(embedding, _living()))
+
+
+# Built once: every search runs it, and building it takes longer than running it.
+_LOOKUP = _select_held(bindparam("size", type_=BIG)).where(
+    synced.c.copy_id == bindparam("copy"), synced.c.document.in_(bindparam("documents", expanding=True))
+)

@@ -253,10 +253,14 @@ class DeepDataIndex:
 
     def _view(self, space: Space) -> View:
         """Return the Space as of now, remembered as long as neither the catalog nor the copy has changed."""
-        link, space_id = self._link(), self._living(space)
+        link, kept = self._link(), self._kept.views.get(space.fingerprint)
+        if kept is not None:
+            copy = self._catalog.copies.find(link.place, kept[1].space_id)
+            if copy is not None and kept[0] == (copy.clock, copy.id, copy.version):
+                return kept[1]  # the clock stands still, so the Space lives still
+        space_id = self._living(space)
         copy = self._catalog.copies.find(link.place, space_id)
         key = (self._kept.clock, -1, -1) if copy is None else (copy.clock, copy.id, copy.version)
-        kept = self._kept.views.get(space.fingerprint)
         if kept is None or kept[0] != key:
             kept = (key, look(link, space, space_id))
             self._kept.views[space.fingerprint] = kept
