@@ -40,3 +40,13 @@ def wire() -> Path:
 def golden() -> Path:
     """Folder of this project's own golden files."""
     return ROOT / "golden"
+
+
+@pytest.fixture(scope="session")
+def dataset_fixtures() -> Path:
+    """Folder with world_model, lerobot and other: data sets that other programs wrote."""
+    folder = Path(os.environ.get("WSHARD_FIXTURES", ROOT.parent / "shared" / "fixtures"))
+    found = next((place for place in (folder, folder.parent) if (place / "datasets").is_dir()), None)
+    if found is None:
+        pytest.skip(f"no data sets of other programs in {folder}: set WSHARD_FIXTURES to their folder")
+    return found / "datasets"

@@ -16,7 +16,7 @@ from bridge.bruteforce import unit_vectors
 from bridge.deepdata.throttle import Throttle
 from bridge.index.base import Request
 from bridge.testing import check, top
-from catalog.filters import Compare, Where, build_where
+from catalog.filters import EVERYTHING, Compare, build_where
 from wshard.errors import (
     IndexAccessError,
     IndexUnreachableError,
@@ -54,7 +54,7 @@ def test_few_episodes_are_answered_from_the_ledger(filled):
     filled.again(few=64)
     filled.check()
     filled.fake.requests.clear()
-    where = Where((Compare("episode_id", "in", [f"episode_{number:06d}" for number in range(9)]),))
+    where = Compare("episode_id", "in", [f"episode_{number:06d}" for number in range(9)])
     answer = filled.shelf.index.search(filled.space, unit_vectors(1)[0], Request(5, where))
     assert answer.exact
     assert len(answer.matches) == 5
@@ -186,7 +186,7 @@ def test_s4_equal_vectors_are_one_document_and_all_of_them_are_hits(tmp_path):
         assert len(made.collection.documents) == 101
         for id_ in ids[::9]:
             query = made.shelf.held[made.space.fingerprint][id_][0]
-            for where in (Where(), build_where(env_id="env-3"), build_where(min_length=150)):
+            for where in (EVERYTHING, build_where(env_id="env-3"), build_where(min_length=150)):
                 check(made.shelf, made.space, query, top(7, where))
                 check(made.shelf, made.space, query, top(150, where))
         made.shelf.bury(ids[:120], made.space)  # with the one whose fields the document has

@@ -13,7 +13,7 @@ from bridge.deepdata.dialects import V2, V3, connect
 from bridge.deepdata.filters import compile_where
 from bridge.deepdata.settings import Settings
 from bridge.deepdata.wire import Call, Wire
-from catalog.filters import Compare, Where, build_where
+from catalog.filters import Compare, build_where
 from wshard.errors import (
     IndexAccessError,
     IndexDamagedError,
@@ -208,9 +208,9 @@ def test_searches_that_could_kill_the_server_are_not_sent(open_server, ask):
 
 
 FILTERS = [
-    (81, Where((Compare("env_id", "eq", "walker"),)), ["ep-1", "ep-2"]),
+    (81, Compare("env_id", "eq", "walker"), ["ep-1", "ep-2"]),
     (82, build_where(min_length=150, max_length=350), ["ep-2", "ep-4", "ep-3"]),
-    (85, Where((Compare("env_id", "in", ["walker", "ant"]),)), ["ep-1", "ep-2", "ep-4"]),
+    (85, Compare("env_id", "in", ["walker", "ant"]), ["ep-1", "ep-2", "ep-4"]),
 ]
 
 
@@ -218,8 +218,7 @@ FILTERS = [
 def test_every_operator_that_is_sent_was_seen_to_work(open_server, line, where, refs):
     replay, client = open_server
     compiled = compile_where(where)
-    assert compiled.whole
-    found = V2(client).search("episodes", Ask(X, 10, compiled.filters))
+    found = V2(client).search("episodes", Ask(X, 10, compiled))
     assert [hit.ref for hit in found.documents] == refs
     assert replay.exchanges[replay.place - 1]["seq"] == line
 

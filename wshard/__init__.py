@@ -1,9 +1,41 @@
 """Episode files: one file, one episode. Read, write, record and check WShard files."""
 
+from wshard.chunked import ChunkedEpisodeReader, ChunkedEpisodeWriter, ChunkManifest, validate_chunk_continuity
 from wshard.compress import Codec, CompressionLevel, CompressionType
-from wshard.container import ShardReader, ShardWriter
+from wshard.container import ShardReader
+from wshard.convert import convert, detect_format, load, save
+from wshard.dreamer import load_dreamer, save_dreamer
 from wshard.episode_file import EpisodeFile, load_wshard, open_wshard, save_wshard
 from wshard.errors import FormatError, FormatWarning, WShardError
+from wshard.file_manifest import open_manifest
+from wshard.huggingface import HF_AVAILABLE, HuggingFaceAdapter, download_from_hub, upload_to_hub
+from wshard.latent import (
+    LATENT_ACTION_CHANNEL,
+    LATENT_CODEBOOK_CHANNEL,
+    get_latent_actions,
+    get_latent_codebook,
+    set_latent_actions,
+)
+from wshard.multimodal import add_multimodal_observation, get_multimodal_observations
+from wshard.residual import (
+    HAS_COWRIE,
+    compute_error_residual,
+    compute_sign2nd_diff,
+    compute_sign2nd_diff_multidim,
+    decode_residuals,
+    dequantize_delta,
+    pack_multidim_residual_bitmask,
+    pack_multidim_residual_bits,
+    pack_residual_bitmask,
+    pack_residual_bits,
+    quantize_delta,
+    reconstruct_from_omen_and_delta,
+    unpack_multidim_residual_bitmask,
+    unpack_multidim_residual_bits,
+    unpack_residual_bitmask,
+    unpack_residual_bits,
+)
+from wshard.shard_stream import ShardStreamWriter
 from wshard.streaming import ChannelDef, WShardStreamWriter, discard, recover
 from wshard.types import (
     Channel,
@@ -15,12 +47,20 @@ from wshard.types import (
     TimebaseSpec,
     TimebaseType,
 )
+from wshard.writer import ShardWriter
 
 StreamChannelDef = ChannelDef
 
 __all__ = [
+    "HAS_COWRIE",
+    "HF_AVAILABLE",
+    "LATENT_ACTION_CHANNEL",
+    "LATENT_CODEBOOK_CHANNEL",
     "Channel",
     "ChannelDef",
+    "ChunkManifest",
+    "ChunkedEpisodeReader",
+    "ChunkedEpisodeWriter",
     "Codec",
     "CompressionLevel",
     "CompressionType",
@@ -30,9 +70,11 @@ __all__ = [
     "Format",
     "FormatError",
     "FormatWarning",
+    "HuggingFaceAdapter",
     "Modality",
     "Residual",
     "ShardReader",
+    "ShardStreamWriter",
     "ShardWriter",
     "StreamChannelDef",
     "TimebaseSpec",
@@ -40,11 +82,41 @@ __all__ = [
     "WShardError",
     "WShardStreamWriter",
     "__version__",
+    "add_multimodal_observation",
+    "compute_error_residual",
+    "compute_sign2nd_diff",
+    "compute_sign2nd_diff_multidim",
+    "convert",
+    "decode_residuals",
+    "dequantize_delta",
+    "detect_format",
     "discard",
+    "download_from_hub",
+    "get_latent_actions",
+    "get_latent_codebook",
+    "get_multimodal_observations",
+    "load",
+    "load_dreamer",
     "load_wshard",
+    "open_manifest",
     "open_wshard",
+    "pack_multidim_residual_bitmask",
+    "pack_multidim_residual_bits",
+    "pack_residual_bitmask",
+    "pack_residual_bits",
+    "quantize_delta",
+    "reconstruct_from_omen_and_delta",
     "recover",
+    "save",
+    "save_dreamer",
     "save_wshard",
+    "set_latent_actions",
+    "unpack_multidim_residual_bitmask",
+    "unpack_multidim_residual_bits",
+    "unpack_residual_bitmask",
+    "unpack_residual_bits",
+    "upload_to_hub",
+    "validate_chunk_continuity",
 ]
 
 __version__ = "0.1.0"

@@ -5,20 +5,22 @@ hits are checked afterwards.
 
 What is compiled never leaves out an episode that passes; it may let others through, and whoever searches checks every
 hit against the catalog. So comparisons that the server may answer differently (text by order, text that is not equal,
-tags, which change) are left to that check, and values that the wire cannot carry are moved to the nearest ones.
+tags and notes, which change, negations) are left to that check, and values that the wire cannot carry are moved to the
+nearest ones.
 """
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from catalog.filters import AllOf, AnyOf, Compare, Where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from catalog.filters import Compare, Where
-    from catalog.records import EpisodeRow, Scalar
+    from catalog.records import EpisodeRow
+    from catalog.values import Scalar
 
 _TEXTS: Final = ("uid", "episode_id", "env_id")
 _NUMBERS: Final[Mapping[str, str]] = {"length": "length_T", "total_reward": "total_reward", "success": "success"}
@@ -37,14 +39,6 @@ LIVE: Final[Mapping[str, Any]] = {"live": {"$eq": 1}}
 """What every document meets: with a filter the server finds as many as asked; without, deleted ones take places."""
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """filters: what to send, None for nothing. whole: the server's answer needs no narrowing."""
-
-    filters: Mapping[str, Any] | None
-    whole: bool
-
-
 def metadata(row: EpisodeRow) -> dict[str, str | int | float]:
     """Return the filterable fields that a document carries: those that stay as long as its vector does.
 
@@ -58,15 +52,24 @@ def metadata(row: EpisodeRow) -> dict[str, str | int | float]:
     return fields
 
 
-def compile_where(where: Where) -> Compiled:
-    """Return the filter in the server's words."""
-    parts = [_clause(clause) for clause in where.clauses]
-    sent = [part for part in parts if part is not None]
-    filters = {"$and": sent} if len(sent) > 1 else sent[0] if sent else None
-    return Compiled(filters, whole=len(sent) == len(parts))
+def compile_where(where: Where) -> dict[str, Any] | None:
+    """Return a filter in the server's words that lets through at least what passes; None lets through everything."""
+    match where:
+        case Compare():
+            return _compare(where)
+        case AllOf(parts):
+            sent = [part for part in map(compile_where, parts) if part is not None]
+            return {"$and": sent} if len(sent) > 1 else sent[0] if sent else None
+        case AnyOf(parts):
+            some = [part for part in map(compile_where, parts) if part is not None]
+            return {"$or": some} if some and len(some) == len(parts) else None
+    return None  # what is let through too much by a part, its negation would leave out
 
 
-def _clause(clause: Compare) -> dict[str, Any] | None:
+def _compare(clause: Compare) -> dict[str, Any] | None:
+    if clause.field in _NUMBERS and clause.op == "between":
+        low, high = clause.values
+        return compile_where(Compare(clause.field, "ge", low) & Compare(clause.field, "le", high))
     if clause.field in _NUMBERS and clause.op in _OPERATORS:
         values: list[Scalar] = [_number(value) for value in clause.values if not isinstance(value, str)]
     elif clause.field in _TEXTS and clause.op in ("eq", "in"):

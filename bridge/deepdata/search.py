@@ -82,7 +82,7 @@ def ask(view: View, best: local.Best, query: Vectors, request: Request, passing:
         return 0
     link = view.link
     width = link.settings.ef_search
-    asked = Ask(query.tolist(), min(CAP, request.top_k), compile_where(request.where).filters)
+    asked = Ask(query.tolist(), min(CAP, request.top_k), compile_where(request.where))
     examined = 0
     while True:
         found = link.dialect.search(target.name, replace(asked, ef_search=min(CAP, max(width, asked.top_k))))

@@ -16,7 +16,7 @@ import numpy as np
 
 from bridge.index import generation
 from bridge.index.base import Answer, Point, Request, Vectors, check_points, check_query
-from bridge.index.segment import Ids, Segment, best
+from bridge.index.segment import Ids, Segment, best, blas_threads
 from catalog.filters import EVERYTHING
 from wshard.errors import SpaceMismatchError, VectorIndexError
 
@@ -90,6 +90,7 @@ class EmbeddedIndex:
         self._tail_rows = tail_rows
         self._spaces: dict[str, _Held] = {}
         self._lock = threading.Lock()
+        blas_threads()  # now, so that the first search need not
 
     def upsert(self, space: Space, points: Sequence[Point]) -> None:
         """Take in what the ledger has committed; writes a new generation when the tail has grown large.

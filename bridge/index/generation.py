@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.index.segment import Segment
-from wshard.container import publish, sync_folder
 from wshard.layout import checksum
+from wshard.writer import publish, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

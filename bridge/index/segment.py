@@ -112,7 +112,8 @@ def _runs(starts: Ids, stops: Ids) -> list[tuple[int, int]]:
 
 
 @cache
-def _threads() -> ThreadpoolController:
+def blas_threads() -> ThreadpoolController:
+    """Return the one that limits BLAS threads; finding the libraries takes milliseconds, once per process."""
     return ThreadpoolController()
 
 
@@ -124,7 +125,7 @@ def best(
     Candidates are found in float32 and ranked in float64, row by row, so that the order does not depend on where a
     vector lies. One BLAS thread: a second one gains little here and loses a lot under load.
     """
-    with _threads().limit(limits=1, user_api="blas"):
+    with blas_threads().limit(limits=1, user_api="blas"):
         found = [_candidates(segment, query, wanted, top_k, distinct) for segment in segments]
     exact = [_exact(segment, rows, query) for segment, (rows, _) in zip(segments, found, strict=True)]
     cosines, episodes, windows = (np.concatenate(column) for column in zip(*exact, strict=True))

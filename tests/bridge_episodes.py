@@ -1,0 +1,170 @@
+"""Episodes of several tasks, archives made of them, and what an archive must be when all work is done."""
+
+# ruff: noqa: ANN002, ANN003 -- as in tests, whose helpers these are
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from bridge.archive import open_archive
+from bridge.ingest import TrajectoryIngestor
+from bridge.selection import LaneChoice
+from bridge.spaces import Choice, families
+from embedders.arc import ArcDct
+from embedders.space import Space, WindowPlan
+from wshard.episode_file import load_wshard, save_wshard
+from wshard.types import Channel, Episode
+
+CHANNELS = 4
+
+
+def episode(task=0, number=0, T=30, *, lanes=("state",), spread=1.0, **changes):  # noqa: N803 -- as in make_episode
+    """Return one of many noisy performances of a task; tasks lie further apart the larger spread is."""
+    shape = np.random.default_rng(1000 + task)
+    noise = np.random.default_rng([task, number])
+    clock = np.linspace(0, 1, T)[:, None] ** noise.uniform(0.8, 1.25)
+    turns, phases = shape.uniform(0.5, 2.5, CHANNELS), shape.uniform(0, 6, CHANNELS)
+    path = (
+        np.sin(6 * turns * clock + phases) + 0.1 * noise.normal(size=(T, CHANNELS)) + 0.1 * noise.normal(size=CHANNELS)
+    )
+    path = (path * spread ** (task % 3) + spread * task).astype(np.float32)
+    fields = {
+        "id": f"task-{task}-{number}",
+        "env_id": f"task-{task}",
+        "length": T,
+        "observations": {lane: Channel.of(lane, path + place) for place, lane in enumerate(lanes)},
+        "actions": {"ctrl": Channel.of("ctrl", path[:, :2] / 2)},
+        "rewards": np.full(T, number, np.float32),
+        "metadata": {"number": number, "success": number % 2 == 0},
+    }
+    return Episode(**(fields | changes))
+
+
+def save(folder, *episodes):
+    """Save episodes below the folder and return their paths."""
+    paths = []
+    for one in episodes:
+        path = folder / (one.env_id or "none") / f"{one.id}.wshard"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_wshard(one, path)
+        paths.append(path)
+    return paths
+
+
+def files(folder):
+    return sorted(folder.rglob("*.wshard"))
+
+
+def counts(report, without=""):
+    left_out = ("seconds", "failed", without)
+    return {name: value for name, value in vars(report).items() if value and name not in left_out}
+
+
+def rewrite(path, changed):
+    """Replace a file as another moment would: the clock of a file system ticks slower than tests run."""
+    save_to, before = path.parent / "draft.wshard", path.stat().st_mtime_ns
+    save(path.parent, changed)[0].rename(save_to)
+    os.utime(save_to, ns=(before, before + 10_000_000))
+    save_to.rename(path)
+
+
+def episodes_by_path(archive):
+    with looked_into(archive) as opened:
+        return {Path(row.path): row for row in opened.catalog.select(limit=10_000).rows}
+
+
+def ingest(archive, *paths, embedder="arcdct", lanes=None, **options):
+    """Ingest with an ingestor of its own and return the report."""
+    with TrajectoryIngestor(archive, embedder, lanes=lanes) as ingestor:
+        return ingestor.ingest(list(paths), **options)
+
+
+def start(code, *arguments):
+    """Start a child process with this code; its sys.argv[1:] are the arguments."""
+    prelude = "import sys\nN = int(sys.argv.pop(1))\nsys.path[:0] = sys.argv[1 + N:]\ndel sys.argv[1 + N:]\n"
+    command = [
+        sys.executable,
+        "-W",
+        "error",
+        "-c",
+        prelude + code,
+        str(len(arguments)),
+        *map(str, arguments),
+        *sys.path,
+    ]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+INGEST = """
+from bridge.ingest import TrajectoryIngestor
+class Told:
+    def stage(self, what, total):
+        print(what, total, flush=True)
+    def advance(self, count):
+        import multiprocessing
+        print("workers", *(child.pid for child in multiprocessing.active_children()), flush=True)
+archive, folder, workers = sys.argv[1:]
+if __name__ == "__main__":
+    with TrajectoryIngestor(archive) as ingestor:
+        print("go", flush=True)
+        report = ingestor.ingest([folder], workers_count=int(workers), progress=Told())
+        assert report.ok, report.failed
+"""
+
+
+@contextmanager
+def looked_into(archive):
+    """Open an archive for inspection."""
+    with open_archive(archive) as opened:
+        yield opened
+
+
+def spaces_of(archive, state="active"):
+    with looked_into(archive) as opened:
+        return [Space.from_json(row.definition) for row in opened.catalog.spaces(state)]
+
+
+def vectors_of(archive):
+    """Return {(fingerprint, path): vectors} of everything that is embedded, from the ledger."""
+    found = {}
+    with looked_into(archive) as opened:
+        paths = dict(opened.catalog.places())
+        for row in opened.catalog.spaces():
+            for entry in opened.catalog.ledger(row.id):
+                if entry.vectors is not None:
+                    key = (row.fingerprint, paths[entry.episode_id])
+                    assert key not in found
+                    found[key] = np.frombuffer(entry.vectors, "<f4").reshape(entry.count, -1)
+    return found
+
+
+def assert_complete(archive, paths):
+    """Check that catalog, ledger and index agree: every file once, in its one active Space, with the right vectors."""
+    with looked_into(archive) as opened:
+        catalog = opened.catalog
+        assert sorted(path for _, path in catalog.places()) == sorted(map(str, paths))
+        assert catalog.spaces("building") == []
+        seen = []
+        for row in catalog.spaces("active"):
+            space, embedded = Space.from_json(row.definition), catalog.embedded(row.id)
+            entries = [entry for entry in catalog.ledger(row.id) if entry.vectors is not None]
+            assert sorted(entry.episode_id for entry in entries) == embedded
+            points = {point.episode: point for point in opened.index.scan(space)}
+            assert opened.index.count(space) == catalog.ledger_state(row.id)[1]
+            assert sorted(points) == embedded
+            for id_, found in catalog.rows(embedded).items():
+                lanes = load_wshard(found.path).lanes()
+                window = np.concatenate(
+                    [lanes[lane.name].data.reshape(found.length, -1) for lane in space.lanes], axis=1
+                )
+                right = ArcDct().embed([window], space.statistics)
+                assert np.array_equal(points[id_].vectors, right), f"wrong vector of {found.path}"
+            seen += embedded
+        assert sorted(seen) == catalog.ids()
+        groups, _ = families(catalog, Choice(ArcDct(), LaneChoice(), WindowPlan()))
+        assert {row.family for row in catalog.spaces("active")} == {group.space(None).family for group in groups}

@@ -1,0 +1,96 @@
+"""An archive that grew one episode at a time searches as well as one that was ingested at once."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from bridge_episodes import assert_complete, episode, ingest, looked_into, save, spaces_of
+
+from bridge.ingest import TrajectoryIngestor
+from bridge.selection import LaneChoice
+from bridge.spaces import DRIFT_LIMIT, Choice, archive_statistics, families
+from embedders.arc import ArcDct
+from embedders.space import Space, WindowPlan
+from embedders.statistics import drift
+from wshard.episode_file import load_wshard
+from wshard.types import Channel
+
+TASKS, EACH = 6, 16
+
+
+def quality(vectors, tasks):
+    """Return leave-one-out (precision at 1, mean average precision) of unit vectors [N, E]; one's task is relevant."""
+    scores = vectors.astype(float) @ vectors.T
+    np.fill_diagonal(scores, -np.inf)
+    order = np.argsort(-scores, axis=1)[:, :-1]
+    relevant = tasks[order] == tasks[:, None]
+    precision = np.cumsum(relevant, axis=1) / np.arange(1, len(tasks))
+    return relevant[:, 0].mean(), ((precision * relevant).sum(axis=1) / relevant.sum(axis=1)).mean()
+
+
+def quality_of(archive):
+    """Return the quality of what the archive's one Space holds."""
+    with looked_into(archive) as opened:
+        (row,) = opened.catalog.spaces("active")
+        points = {point.episode: point.vectors for point in opened.index.scan(Space.from_json(row.definition))}
+        tasks = {id_: found.env_id for id_, found in opened.catalog.rows(points).items()}
+    return quality(
+        np.concatenate([points[id_] for id_ in sorted(points)]), np.array([tasks[id_] for id_ in sorted(points)])
+    )
+
+
+def drift_of(archive):
+    with looked_into(archive) as opened:
+        (row,) = opened.catalog.spaces("active")
+        (family,) = families(opened.catalog, Choice(ArcDct(), LaneChoice(), WindowPlan()))[0]
+        return drift(Space.from_json(row.definition).statistics, archive_statistics(opened.catalog, family))
+
+
+def record(task, number):
+    """Return a noisy performance; task 0 is done far away from all others, and in a small place."""
+    one = episode(task, number, 25)
+    noise = np.random.default_rng([task, number, 1]).normal(0, 0.7, (25, 4))
+    states = one.observations["state"].data - task + noise
+    return episode(
+        task, number, 25, observations={"state": Channel.of("state", states * 0.01 + 50 if task == 0 else states)}
+    )
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory):
+    """Return the files in the order in which they come: shuffled, but for some of task 0 that come first."""
+    saved = save(tmp_path_factory.mktemp("data"), *(record(task, n) for task in range(TASKS) for n in range(EACH)))
+    late = saved[6:]
+    Random(4).shuffle(late)
+    return saved[:6] + late
+
+
+def test_it_ends_with_the_same_quality_in_one_space(tmp_path, paths):
+    grown, at_once, spaces = tmp_path / "grown", tmp_path / "at-once", []
+    with TrajectoryIngestor(grown) as ingestor:
+        for path in paths:
+            ingestor.ingest_episode(path)
+            with looked_into(grown) as opened:
+                spaces.append(len(opened.catalog.spaces()))
+                assert len(opened.catalog.spaces("active")) == 1
+            assert drift_of(grown) <= 2 * DRIFT_LIMIT  # it is looked at when a twentieth of the archive has changed
+    assert_complete(grown, paths)
+    assert drift_of(grown) <= DRIFT_LIMIT
+    ingest(at_once, *paths)
+    assert np.abs(np.subtract(quality_of(grown), quality_of(at_once))).max() <= 0.02
+    half = len(paths) // 2
+    assert spaces[half] - spaces[half // 2] <= spaces[half // 2]  # fewer and fewer per episode
+    assert spaces[-1] - spaces[half] <= spaces[half] - spaces[half // 2]
+    assert spaces[-1] <= len(paths) // 3
+
+
+def test_statistics_that_were_frozen_early_would_have_cost_quality(tmp_path, paths):
+    ingest(tmp_path / "archive", *paths[:6])
+    (early,) = spaces_of(tmp_path / "archive")
+    ingest(tmp_path / "archive", *paths)
+    episodes = [load_wshard(path) for path in paths]
+    vectors = ArcDct().embed([one.observations["state"].data for one in episodes], early.statistics)
+    frozen = quality(vectors, np.array([one.env_id for one in episodes]))
+    assert np.subtract(quality_of(tmp_path / "archive"), frozen).min() > 0.1

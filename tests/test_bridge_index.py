@@ -1,0 +1,388 @@
+"""The embedded index: its copies on disk, other processes beside it, and everything that may go wrong with a copy."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from bridge.bruteforce import DIM, Shelf, make_space, unit_vectors
+from bridge.index import generation
+from bridge.index.base import Point, Request
+from bridge.index.embedded import EmbeddedIndex
+from bridge.index.registry import open_index
+from bridge.testing import check, top
+from catalog.catalog import Catalog
+from catalog.filters import EVERYTHING, build_where
+from catalog.records import Among
+from embedders.space import Statistics
+from wshard.errors import SpaceMismatchError, UnknownIndexError, VectorIndexError
+
+PRELUDE = """
+import sys
+sys.path[:0] = sys.argv[2:]
+from pathlib import Path
+from bridge.bruteforce import Shelf, make_space, unit_vectors
+from bridge.index.base import Request
+from bridge.index.embedded import EmbeddedIndex
+from catalog.catalog import Catalog
+from catalog.filters import EVERYTHING
+from wshard.errors import VectorIndexError
+folder = Path(sys.argv[1])
+catalog = Catalog.open(folder / "catalog.db")
+space = make_space()
+"""
+
+
+@contextmanager
+def opened(folder, tail_rows=20_000, held=None):
+    with Catalog.open(folder / "catalog.db", create=True) as catalog:
+        index = EmbeddedIndex(catalog, folder / "index", tail_rows=tail_rows)
+        yield Shelf(catalog, index, held if held is not None else {})
+
+
+def start(code, folder):
+    command = [sys.executable, "-c", PRELUDE + code, str(folder), *sys.path]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def check_everything(shelf, space, seeds=range(4)):
+    for seed in seeds:
+        query = unit_vectors(1, seed)[0]
+        check(shelf, space, query, top(1000, distinct=False))
+        check(shelf, space, query, top(5, build_where(env_id=["env-1", "env-3"])))
+    assert shelf.index.count(space) == sum(map(len, shelf.held.get(space.fingerprint, {}).values()))
+
+
+def generation_of(folder, space):
+    home = folder / "index" / space.fingerprint
+    return home / (home / "CURRENT").read_text()
+
+
+def fill_and_compact(folder, episodes=30):
+    """Make an archive with one generation and nothing after it; return what it holds."""
+    with opened(folder, tail_rows=0) as shelf:
+        ids, space = shelf.register(episodes), make_space()
+        shelf.put(space, {id_: unit_vectors(1 + id_ % 3, id_) for id_ in ids})
+        check_everything(shelf, space)
+    return shelf.held, space, ids
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_happens_in_whatever_order_answers_equal_brute_force(tmp_path, seed):
+    random, space, held = Random(seed), make_space(), {}
+    for _ in range(6):
+        with opened(tmp_path, tail_rows=random.choice([0, 10, 1000]), held=held) as shelf:
+            ids = shelf.register(40)
+            for _ in range(random.randrange(5)):
+                some = random.sample(ids, random.randrange(1, 15))
+                if random.random() < 0.7:
+                    shelf.put(space, {id_: unit_vectors(random.randrange(1, 5), random.randrange(99)) for id_ in some})
+                elif held:
+                    shelf.bury(some, space)
+            if held:
+                check_everything(shelf, space, range(2))
+
+
+def test_a_large_tail_becomes_a_generation_and_the_older_one_goes(tmp_path):
+    held, space, ids = fill_and_compact(tmp_path)
+    first = generation_of(tmp_path, space)
+    with opened(tmp_path, tail_rows=3, held=held) as shelf:
+        shelf.put(space, {ids[0]: unit_vectors(3, 1)})
+        assert generation_of(tmp_path, space) == first
+        shelf.put(space, {ids[1]: unit_vectors(3, 2)})
+        assert generation_of(tmp_path, space) != first
+        assert not first.exists()
+        check_everything(shelf, space)
+
+
+def test_a_generation_is_read_instead_of_the_ledger(tmp_path):
+    _, space, ids = fill_and_compact(tmp_path)
+    with Catalog.open(tmp_path / "catalog.db") as catalog:
+        home = tmp_path / "index" / space.fingerprint
+        about, segment = generation.read(home, catalog.archive_id, space.fingerprint, catalog.clock())
+        assert about.seq == catalog.ledger_state(1)[2]
+        assert segment.episodes.tolist() == ids
+        assert generation.read(home, catalog.archive_id, space.fingerprint, about.seq - 1) is None
+        assert generation.read(home, "another archive", space.fingerprint, about.seq) is None
+        assert generation.read(home, catalog.archive_id, "another space", about.seq) is None
+
+
+@pytest.mark.parametrize("name", ["vectors.f32", "points.i64", "generation.json", "CURRENT"])
+def test_a_damaged_copy_is_ignored_and_made_anew(tmp_path, name):
+    held, space, ids = fill_and_compact(tmp_path)
+    whole = tmp_path / "whole"
+    shutil.copytree(tmp_path / "index", whole)
+    random = Random(name)
+    damages = [
+        lambda data: data[:0],
+        lambda data: data[: random.randrange(len(data))],
+        lambda data: data + b"\0" * 8,
+        lambda data: bytes(len(data)),
+        lambda data: random.randbytes(len(data)),
+        *[lambda data: _flip(data, random.randrange(8 * len(data)))] * 12,
+        None,
+    ]
+    for damage in damages:
+        shutil.rmtree(tmp_path / "index")
+        shutil.copytree(whole, tmp_path / "index")
+        home = generation_of(tmp_path, space)
+        path = home.parent / name if name == "CURRENT" else home / name
+        data = path.read_bytes()
+        path.unlink()
+        if damage is not None:
+            path.write_bytes(damage(data))
+        with opened(tmp_path, held=held) as shelf:
+            check_everything(shelf, space, [3])
+        with opened(tmp_path, tail_rows=0, held=held) as shelf:
+            shelf.put(space, {ids[0]: unit_vectors(2, 3)})
+            check_everything(shelf, space, [3])
+            assert read_again(shelf, tmp_path, space) is not None
+
+
+def _flip(data, bit):
+    return data[: bit // 8] + bytes([data[bit // 8] ^ 1 << bit % 8]) + data[bit // 8 + 1 :]
+
+
+def read_again(shelf, folder, space):
+    home = folder / "index" / space.fingerprint
+    return generation.read(home, shelf.catalog.archive_id, space.fingerprint, shelf.catalog.clock())
+
+
+def test_the_copy_of_another_archive_is_ignored(tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    _, space, _ = fill_and_compact(tmp_path / "one", episodes=30)
+    with opened(tmp_path / "two") as shelf:
+        ids = shelf.register(30)
+        shelf.put(space, {id_: unit_vectors(2, 50 + id_) for id_ in ids})
+        shutil.copytree(tmp_path / "one" / "index", tmp_path / "two" / "index")
+        with opened(tmp_path / "two", held=shelf.held) as again:
+            check_everything(again, space)
+
+
+def test_a_copy_from_after_the_catalog_was_set_back_is_ignored(tmp_path):
+    held, space, ids = fill_and_compact(tmp_path)
+    shutil.copy(tmp_path / "catalog.db", tmp_path / "backup")
+    with opened(tmp_path, tail_rows=0) as shelf:
+        shelf.put(space, {id_: unit_vectors(1, 400 + id_) for id_ in ids})
+    shutil.copy(tmp_path / "backup", tmp_path / "catalog.db")
+    with opened(tmp_path, held=held) as shelf:
+        check_everything(shelf, space)
+
+
+def test_rows_that_were_dropped_and_written_anew_leave_nothing_behind(tmp_path):
+    held, space, ids = fill_and_compact(tmp_path)
+    other = replace(space, statistics=Statistics(1, np.zeros(DIM), np.ones(DIM)))
+    with opened(tmp_path, tail_rows=0, held=held) as shelf, opened(tmp_path, held=held) as watching:
+        among = Among(tuple(layout.id for layout in shelf.catalog.layouts()))
+        assert shelf.catalog.activate(1, among)
+        check_everything(watching, space)
+        shelf.put(other, {id_: unit_vectors(1, id_) for id_ in ids})
+        copy = tmp_path / "copy"
+        shutil.copytree(tmp_path / "index", copy)
+        assert shelf.catalog.activate(2, among)
+        # Without a tombstone in the first space, whose rows are gone at this moment.
+        shelf.catalog.remove(ids[:4])
+        held[space.fingerprint] = {}
+        shelf.put(space, {id_: unit_vectors(1, 200 + id_) for id_ in ids[4:20]})
+        shutil.rmtree(tmp_path / "index")
+        shutil.copytree(copy, tmp_path / "index")
+        check_everything(watching, space)
+        with opened(tmp_path, held=held) as again:
+            check_everything(again, space)
+
+
+def test_copies_of_replaced_spaces_are_swept(tmp_path):
+    held, space, ids = fill_and_compact(tmp_path)
+    other = replace(space, statistics=Statistics(1, np.zeros(DIM), np.ones(DIM)))
+    with opened(tmp_path, tail_rows=0, held=held) as shelf:
+        among = Among(tuple(layout.id for layout in shelf.catalog.layouts()))
+        assert shelf.catalog.activate(1, among)
+        shelf.put(other, {id_: unit_vectors(1, id_) for id_ in ids})
+        assert shelf.catalog.activate(2, among)
+        with pytest.raises(SpaceMismatchError, match="expected a Space of this archive"):
+            shelf.index.count(space)
+        shelf.put(other, {ids[0]: unit_vectors(40, 1)})
+        assert [path.name for path in (tmp_path / "index").iterdir()] == [other.fingerprint]
+        check_everything(shelf, other)
+
+
+def test_what_a_killed_builder_left_goes_once_it_is_old(tmp_path):
+    held, space, ids = fill_and_compact(tmp_path)
+    home = tmp_path / "index" / space.fingerprint
+    for name in ("building-old", "building-new"):
+        (home / name).mkdir()
+        (home / name / "vectors.f32").write_bytes(b"half")
+    os.utime(home / "building-old", (1, 1))
+    with opened(tmp_path, tail_rows=0, held=held) as shelf:
+        shelf.put(space, {ids[0]: unit_vectors(20, 3)})
+        check_everything(shelf, space)
+    assert not (home / "building-old").exists()
+    assert (home / "building-new").exists()  # somebody may be writing it right now
+
+
+def test_points_that_the_ledger_does_not_know_are_refused(tmp_path):
+    held, space, ids = fill_and_compact(tmp_path)
+    with opened(tmp_path, held=held) as shelf:
+        with pytest.raises(VectorIndexError, match="the ledger has committed"):
+            shelf.index.upsert(space, [Point(ids[0], shelf.catalog.clock() + 1, unit_vectors(1))])
+        check_everything(shelf, space)
+
+
+def test_thousands_of_equal_vectors_are_ranked_by_episode_and_window(tmp_path):
+    with opened(tmp_path) as shelf:
+        ids, space = shelf.register(3), make_space()
+        shelf.put(space, {id_: np.repeat(unit_vectors(1), 5000, axis=0) for id_ in ids})
+        answer = shelf.index.search(space, unit_vectors(1)[0], top(5001, distinct=False))
+        found = [(match.episode, match.window) for match in answer.matches]
+        assert found == [(ids[0], window) for window in range(5000)] + [(ids[1], 0)]
+        assert answer.scored == 15_000
+
+
+def test_an_unknown_scheme_is_refused(tmp_path):
+    with opened(tmp_path) as shelf:
+        assert isinstance(open_index("embedded:", shelf.catalog, tmp_path), EmbeddedIndex)
+        with pytest.raises(UnknownIndexError, match="expected an index of scheme embedded"):
+            open_index("carrier-pigeon://home", shelf.catalog, tmp_path)
+
+
+WRITER = """
+shelf = Shelf(catalog, EmbeddedIndex(catalog, folder / "index", tail_rows=60))
+ids = catalog.ids()
+for start in range(0, len(ids), 10):
+    shelf.put(space, {id_: unit_vectors(3, id_) for id_ in ids[start : start + 10]})
+    print(start + 10, flush=True)
+"""
+
+READER = """
+index, seen = EmbeddedIndex(catalog, folder / "index"), 0
+total = 3 * len(catalog.ids())
+print("ready", flush=True)
+while seen < total:
+    count = index.count(space)
+    assert count >= seen and count % 30 == 0, (count, seen)
+    seen = count
+    answer = index.search(space, unit_vectors(1, 1)[0], Request(10_000, EVERYTHING))
+    assert len(answer.matches) >= seen // 3, (len(answer.matches), seen)
+"""
+
+
+def finish(process):
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+
+
+def test_readers_beside_a_writer_see_what_was_committed(tmp_path):
+    space = make_space()
+    with opened(tmp_path) as shelf:
+        ids = shelf.register(400)
+        shelf.put(space, {})
+        readers = [start(READER, tmp_path) for _ in range(2)]
+        for reader in readers:
+            assert reader.stdout.readline() == "ready\n"
+        writer = start(WRITER, tmp_path)
+        for line in writer.stdout:
+            assert shelf.index.count(space) >= 3 * int(line)
+        for process in (writer, *readers):
+            finish(process)
+        shelf.held = {space.fingerprint: {id_: unit_vectors(3, id_) for id_ in ids}}
+        check_everything(shelf, space)
+
+
+def test_two_processes_that_compact_at_once_do_not_disturb_each_other(tmp_path):
+    space = make_space()
+    code = WRITER.replace("tail_rows=60", "tail_rows=0").replace("ids = catalog.ids()", "ids = catalog.ids() * 3")
+    with opened(tmp_path) as shelf:
+        ids = shelf.register(150)
+        shelf.put(space, {})
+        for process in [start(code, tmp_path) for _ in range(2)]:
+            finish(process)
+        held = {space.fingerprint: {id_: unit_vectors(3, id_) for id_ in ids}}
+    with opened(tmp_path, held=held) as again:
+        check_everything(again, space)
+
+
+def test_a_process_that_is_killed_while_it_compacts_costs_nothing(tmp_path):
+    space, random = make_space(), Random(1)
+    code = WRITER.replace("tail_rows=60", "tail_rows=0").replace("ids = catalog.ids()", "ids = catalog.ids() * 1000")
+    with opened(tmp_path) as shelf:
+        ids = shelf.register(100)
+        shelf.put(space, {id_: unit_vectors(3, id_) for id_ in ids})
+    for _ in range(4):
+        victim = start(code, tmp_path)
+        victim.stdout.readline()
+        time.sleep(random.random() * 0.2)
+        victim.kill()
+        victim.communicate()
+        with opened(tmp_path, held=shelf.held) as again:
+            check_everything(again, space, [1])
+
+
+FULL_DISK = """
+import resource
+points = list(EmbeddedIndex(catalog, folder / "index").scan(space))
+catalog.clock()
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+index = EmbeddedIndex(catalog, folder / "index", tail_rows=0)
+try:
+    index.upsert(space, points)
+except VectorIndexError as error:
+    print(error)
+answer = index.search(space, unit_vectors(1, 5)[0], Request(3, EVERYTHING))
+print([(match.episode, match.window) for match in answer.matches], index.count(space))
+"""
+
+
+def test_a_full_disk_is_told_and_search_goes_on(tmp_path):
+    with opened(tmp_path) as shelf:
+        ids, space = shelf.register(60), make_space()
+        shelf.put(space, {id_: unit_vectors(2, id_) for id_ in ids})
+        child = start(FULL_DISK, tmp_path)
+        output, errors = child.communicate(timeout=60)
+        assert child.returncode == 0, errors
+        told, answer = output.splitlines()
+        assert "cannot write the search copy of 120 vectors" in told
+        assert "safe in the catalog" in told
+        right = shelf.brute_force(space, unit_vectors(1, 5)[0], Request(3, EVERYTHING))
+        assert answer == f"{[(match.episode, match.window) for match in right]} 120"
+        assert not list((tmp_path / "index").rglob("*.*"))  # nothing half-written stays
+        check_everything(shelf, space)
+
+
+def test_threads_share_one_index(tmp_path):
+    space, errors = make_space(), []
+    with opened(tmp_path, tail_rows=50) as shelf:
+        ids = shelf.register(200)
+        shelf.put(space, {ids[0]: unit_vectors(2, 0)})
+
+        def search():
+            seen = 0
+            try:
+                while seen < 2 * len(ids):
+                    answer = shelf.index.search(space, unit_vectors(1, 1)[0], top(1000, distinct=False))
+                    assert len(answer.matches) >= seen
+                    assert len(answer.matches) % 2 == 0
+                    seen = len(answer.matches)
+                    assert sum(len(point.vectors) for point in shelf.index.scan(space)) >= seen
+            except BaseException as error:  # noqa: BLE001 -- shown by the assertion below
+                errors.append(error)
+
+        threads = [threading.Thread(target=search) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for first in range(1, len(ids), 7):
+            shelf.put(space, {id_: unit_vectors(2, id_) for id_ in ids[first : first + 7]})
+        for thread in threads:
+            thread.join()
+        assert errors == []
+        check_everything(shelf, space)

@@ -1,0 +1,305 @@
+"""Ingest: what a run takes in, leaves alone and finds again; lanes, embedders and windows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bridge_episodes import (
+    assert_complete,
+    counts,
+    episode,
+    episodes_by_path,
+    files,
+    ingest,
+    looked_into,
+    rewrite,
+    save,
+    spaces_of,
+    vectors_of,
+)
+
+from bridge.ingest import TrajectoryIngestor
+from bridge.retrieve import TrajectoryRetriever
+from embedders.pooled import PooledCallable
+from embedders.space import WindowPlan
+from wshard.chunked import ChunkedEpisodeWriter
+from wshard.errors import (
+    EmbedderError,
+    UnknownEmbedderError,
+)
+from wshard.testing import make_episode
+from wshard.types import Channel
+
+
+@pytest.fixture
+def archive(tmp_path):
+    return tmp_path / "archive"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a folder with twelve episodes of three tasks."""
+    save(tmp_path / "data", *(episode(task, number) for task in range(3) for number in range(4)))
+    return tmp_path / "data"
+
+
+# ---- again, changed, gone, moved ------------------------------------------------------------------------------------
+
+
+def test_the_first_run_takes_everything_in(archive, folder):
+    report = ingest(archive, folder)
+    assert counts(report) == {"new": 12, "embedded": 12}
+    assert report.ok
+    assert_complete(archive, files(folder))
+    row = episodes_by_path(archive)[files(folder)[1]]
+    assert (row.episode_id, row.env_id, row.length, row.success) == ("task-0-1", "task-0", 30, False)
+    assert row.total_reward == 30.0
+    assert row.metadata == {"number": 1, "success": False}
+
+
+def test_a_second_run_changes_nothing(archive, folder):
+    ingest(archive, folder)
+    before = vectors_of(archive)
+    with looked_into(archive) as opened:
+        clock = opened.catalog.clock()
+    assert counts(ingest(archive, folder, files(folder)[0])) == {"unchanged": 12}
+    with looked_into(archive) as opened:
+        assert opened.catalog.clock() == clock
+    assert vectors_of(archive).keys() == before.keys()
+
+
+def test_a_touched_file_is_read_and_found_unchanged(archive, folder):
+    ingest(archive, folder)
+    os.utime(files(folder)[0], (1, 1))
+    assert counts(ingest(archive, folder)) == {"unchanged": 12}
+    assert_complete(archive, files(folder))
+
+
+def test_only_the_changed_file_is_embedded_again_and_its_old_vector_is_gone(archive, folder):
+    ingest(archive, folder)
+    path, before = files(folder)[5], vectors_of(archive)
+    uid = episodes_by_path(archive)[path].uid
+    rewrite(path, episode(1, 77, id="task-1-1"))
+    assert counts(ingest(archive, folder)) == {"changed": 1, "unchanged": 11, "embedded": 1}
+    assert_complete(archive, files(folder))
+    after = vectors_of(archive)
+    assert [key[1] for key in after if not np.array_equal(after[key], before[key])] == [str(path)]
+    assert episodes_by_path(archive)[path].uid == uid
+    with TrajectoryRetriever(archive) as retriever:
+        assert retriever.search_similar_episodes(episode(1, 1), 1)[0].score < 0.99999
+
+
+def test_deleted_files_stay_catalogued_until_they_are_pruned(archive, folder, tmp_path):
+    elsewhere = save(tmp_path / "elsewhere", episode(5, 0))
+    ingest(archive, folder, tmp_path / "elsewhere")
+    everything = files(folder)
+    elsewhere[0].unlink()
+    for path in everything[:3]:
+        path.unlink()
+    assert counts(ingest(archive, folder)) == {"unchanged": 9}
+    assert len(episodes_by_path(archive)) == 13
+    assert counts(ingest(archive, folder, prune=True), "embedded") == {"unchanged": 9, "removed": 3}
+    assert set(episodes_by_path(archive)) == {*everything[3:], elsewhere[0]}
+    ingest(archive, tmp_path / "elsewhere", prune=True)
+    assert_complete(archive, everything[3:])
+    for path in everything[3:]:
+        path.unlink()
+    assert counts(ingest(archive, folder, prune=True)) == {"removed": 9}
+    assert episodes_by_path(archive) == {}
+
+
+def test_episodes_whose_files_are_gone_hold_up_nobody(archive, folder):
+    ingest(archive, folder)
+    files(folder)[0].unlink()
+    late = save(folder, *(episode(7, number, spread=30.0) for number in range(4)))
+    report = ingest(archive, *late)  # the statistics move: all are embedded anew but the one that is gone
+    assert report.ok
+    assert report.embedded >= 4 + 11
+    assert len(spaces_of(archive)) == 1
+    with TrajectoryRetriever(archive) as retriever:
+        assert len(retriever.search_similar_episodes(episode(0, 0), 100)) == 15
+
+
+def test_a_moved_file_keeps_its_uid_tags_and_vector(archive, folder):
+    ingest(archive, folder)
+    before, vectors = episodes_by_path(archive), vectors_of(archive)
+    with looked_into(archive) as opened:
+        opened.catalog.tag([row.id for row in before.values()], "kept")
+    moved = folder.parent / "moved"
+    (folder / "task-1").rename(moved)
+    assert counts(ingest(archive, folder, moved)) == {"unchanged": 8, "moved": 4}
+    after = episodes_by_path(archive)
+    for path in files(moved):
+        old = folder / "task-1" / path.name
+        assert (after[path].uid, after[path].id) == (before[old].uid, before[old].id)
+        assert after[path].tags == ("kept",)
+        assert np.array_equal(
+            *(v[k] for v in (vectors, vectors_of(archive)) for k in v if Path(k[1]).name == path.name)
+        )
+    assert_complete(archive, [*files(folder), *files(moved)])
+
+
+def test_copies_of_one_file_are_two_episodes(archive, folder):
+    path = files(folder)[0]
+    shutil.copy(path, path.with_name("copy.wshard"))
+    ingest(archive, folder)
+    shutil.copy(path, path.with_name("later.wshard"))
+    assert counts(ingest(archive, folder), "embedded") == {"new": 1, "unchanged": 13}
+    assert_complete(archive, files(folder))
+    with TrajectoryRetriever(archive) as retriever:
+        hits = retriever.search_similar_episodes(episode(0, 0), 3)
+    assert [round(hit.score, 6) for hit in hits] == [1.0, 1.0, 1.0]
+    assert {Path(hit.file_path).name for hit in hits} == {path.name, "copy.wshard", "later.wshard"}
+
+
+def test_a_link_and_its_file_are_one_episode(archive, folder, tmp_path):
+    links = tmp_path / "links"
+    links.mkdir()
+    (links / "link.wshard").symlink_to(files(folder)[0])
+    ingest(archive, links)
+    assert counts(ingest(archive, folder), "embedded") == {"new": 11, "unchanged": 1}
+    with TrajectoryIngestor(archive) as ingestor:
+        assert ingestor.ingest_episode(links / "link.wshard") == ingestor.ingest_episode(files(folder)[0])
+    assert_complete(archive, files(folder))
+
+
+# ---- lanes and embedders --------------------------------------------------------------------------------------------
+
+
+def test_one_timestep_is_enough(archive, tmp_path):
+    paths = save(tmp_path, episode(0, 0, 1), episode(1, 0, 1))
+    assert ingest(archive, tmp_path).ok
+    assert_complete(archive, paths)
+    with TrajectoryRetriever(archive) as retriever:
+        assert retriever.search_similar_episodes(episode(1, 0, 1), 1)[0].episode_id == "task-1-0"
+
+
+def test_episodes_of_other_lanes_live_in_other_spaces(archive, folder):
+    save(folder, make_episode(1), make_episode(2), make_episode(3, image_size=8))
+    ingest(archive, folder)
+    lanes = {tuple((lane.name, lane.shape) for lane in space.lanes) for space in spaces_of(archive)}
+    assert lanes == {(("signal/state", (4,)),), (("signal/gripper", ()), ("signal/joint_pos", (7,)))}
+    assert_complete(archive, files(folder))
+
+
+def test_lanes_that_are_not_embedded_do_not_part_episodes(archive, folder):
+    extra = Channel.of("extra", np.full((30, 2), np.nan, np.float32))
+    odd = episode(4, 4)
+    odd.observations["extra"] = extra
+    save(folder, odd)
+    assert ingest(archive, folder, lanes=["state"]).ok
+    (space,) = spaces_of(archive)
+    assert [lane.name for lane in space.lanes] == ["signal/state"]
+    assert len(vectors_of(archive)) == 13
+
+
+def test_known_files_that_lack_the_lanes_asked_for_are_reported(archive, folder):
+    save(folder, make_episode(1))
+    assert ingest(archive, folder).ok
+    report = ingest(archive, folder, lanes=["joint_pos"])
+    assert len(report.failed) == 12
+    assert report.embedded == 1
+    assert "expected signal/joint_pos, found lanes: " in report.failed[0].error
+    report = ingest(archive, folder, lanes=["typo"])
+    assert len(report.failed) == 13
+    assert len(spaces_of(archive)) == 3
+
+
+def test_lanes_that_turn_out_to_hold_no_numbers_are_reported(archive, folder):
+    for number in (1, 2):
+        odd = episode(4, number)
+        odd.observations["extra"] = Channel.of("extra", np.full((30, 2), (np.nan, 1.0)[number - 1], np.float32))
+        save(folder, odd)
+    assert ingest(archive, folder, lanes=["state"]).ok
+    report = ingest(archive, folder)
+    assert [Path(failure.path).stem for failure in report.failed] == ["task-4-1"]
+    assert "'signal/extra': expected finite numbers, found nan at timestep 0, channel 0" in report.failed[0].error
+    (folder / "task-4" / "task-4-2.wshard").unlink()
+    ingest(archive, folder, prune=True)
+    other = folder.parent / "other"
+    ingest(other, folder, lanes=["state"])
+    report = ingest(other, folder)
+    assert [Path(failure.path).stem for failure in report.failed] == ["task-4-1"]
+    assert "signal/extra" in report.failed[0].error
+
+
+def shifted(mean):
+    return np.append(mean, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("embedder", "name"),
+    [
+        ("stats", "stats"),
+        ("mean", "mean"),
+        ("test_bridge_ingest:shifted", "test_bridge_ingest:shifted"),
+        (PooledCallable(shifted, "mine", 3), "mine"),
+        (lambda mean: mean[:2] + 1, "test_bridge_ingest:<lambda>"),
+    ],
+)
+def test_embedders_are_given_by_name_in_person_or_as_a_function(archive, folder, embedder, name):
+    assert ingest(archive, folder, embedder=embedder).ok
+    (space,) = spaces_of(archive)
+    assert space.embedder == name
+    with TrajectoryRetriever(archive, embedder) as retriever:
+        hit = retriever.search_similar_episodes(episode(2, 3), 1)[0]
+    assert hit.score == pytest.approx(1.0, abs=1e-6)
+
+
+def test_an_unknown_embedder_is_refused(archive):
+    with pytest.raises(UnknownEmbedderError, match="arcdct"):
+        TrajectoryIngestor(archive, "arkdct")
+    assert not archive.exists()
+
+
+def test_two_workers_make_the_vectors_that_one_makes(tmp_path, folder):
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert ingest(one, folder, workers_count=1).ok
+    assert counts(ingest(two, folder, workers_count=2)) == {"new": 12, "embedded": 12}
+    found, other = vectors_of(one), vectors_of(two)
+    assert found.keys() == other.keys()
+    assert all(np.array_equal(found[key], other[key]) for key in found)
+    with pytest.raises(EmbedderError, match="can be sent to another process"):
+        ingest(two, folder, embedder=lambda mean: mean, workers_count=2)
+
+
+# ---- windows --------------------------------------------------------------------------------------------------------
+
+
+def test_windows_are_embedded_for_the_episodes_that_were_asked_for(archive, folder):
+    path = files(folder)[0]
+    with TrajectoryIngestor(archive) as ingestor:
+        ids = ingestor.ingest_timesteps(path, 8, 5)
+        uid = ingestor.ingest_episode(path)
+        assert ids == [f"{uid}:{a}-{b}" for a, b in [(0, 8), (5, 13), (10, 18), (15, 23), (20, 28), (22, 30)]]
+        assert ingestor.ingest_timesteps(path, 8, 5) == ids
+        assert ingestor.ingest_timesteps(path, 100, 50) == [f"{uid}:0-30"]
+        ingestor.ingest(folder)
+        for plan in (WindowPlan(8, 5), WindowPlan(100, 50)):
+            (space,) = [space for space in spaces_of(archive) if space.windows == plan]
+            held = {key[1]: len(found) for key, found in vectors_of(archive).items() if key[0] == space.fingerprint}
+            assert held == {str(path): len(plan.spans(30))}
+        ingestor.ingest(folder, windows=WindowPlan(8, 5))
+    with TrajectoryRetriever(archive) as retriever:
+        assert len(retriever.search_similar_timesteps(episode(0, 0, 8), 1000, window_size=8)) == 12 * 6
+
+
+def test_a_refit_keeps_the_windows_of_episodes_that_were_not_asked_for_again(archive, folder):
+    for path in files(folder):
+        ingest(archive, path, windows=WindowPlan(8, 5))
+    late = save(folder, *(episode(7, number, spread=30.0) for number in range(6)))
+    assert ingest(archive, *late, windows=WindowPlan(8, 5)).embedded > 6
+    (space,) = spaces_of(archive)
+    assert {key[1] for key in vectors_of(archive)} == {str(path) for path in files(folder)}
+    assert {key[0] for key in vectors_of(archive)} == {space.fingerprint}
+
+
+def test_chunks_are_taken_in_and_the_list_of_them_is_not(archive, tmp_path):
+    ChunkedEpisodeWriter(tmp_path / "long", "long", chunk_size_t=10).write_episode_chunked(make_episode(T=25))
+    with TrajectoryIngestor(archive) as ingestor:
+        report = ingestor.ingest(tmp_path / "long")
+    assert (report.new, report.failed) == (3, [])

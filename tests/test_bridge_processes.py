@@ -1,0 +1,197 @@
+"""Ingests that are killed, interrupted, or run at once: nothing twice, nothing missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+from bridge_episodes import (
+    INGEST,
+    assert_complete,
+    episode,
+    ingest,
+    looked_into,
+    save,
+    spaces_of,
+    start,
+    vectors_of,
+)
+
+from bridge.retrieve import TrajectoryRetriever
+from bridge.workers import workers
+from embedders.space import WindowPlan
+from wshard.errors import IngestError
+
+EPISODES = 600  # more than two transactions
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Return a folder of episodes, the paths in it, and an archive of the first few, whose statistics are others."""
+    folder = tmp_path_factory.mktemp("data")
+    paths = save(folder / "all", *(episode(n % 5, n, 8, spread=3.0) for n in range(EPISODES)))
+    begun = folder / "begun"
+    ingest(begun, *(path for path in paths if path.parent.name == "task-0"))
+    return folder / "all", paths, begun
+
+
+def child(archive, folder, count=1):
+    process = start(INGEST, archive, folder, count)
+    assert process.stdout.readline() == "go\n"
+    return process
+
+
+def finish(process):
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    return output
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_killed_at_any_moment_the_next_run_finishes_the_work(tmp_path, data, seed):
+    folder, paths, begun = data
+    archive, random = tmp_path / "archive", Random(seed)
+    if seed % 2:
+        shutil.copytree(begun, archive)  # statistics will be taken anew
+    victim = child(archive, folder)
+    time.sleep(random.random() * 0.8)
+    victim.kill()
+    victim.communicate()
+    report = ingest(archive, folder)
+    assert report.ok
+    assert report.new + report.unchanged + report.changed == EPISODES
+    assert_complete(archive, paths)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_interrupted_run_is_resumed(tmp_path, data, count):
+    folder, paths, _ = data
+    archive = tmp_path / "archive"
+    victim = child(archive, folder, count)
+    while not victim.stdout.readline().startswith("embedding"):
+        pass
+    victim.send_signal(signal.SIGINT)
+    _, errors = victim.communicate(timeout=60)
+    assert victim.returncode in (0, 1, -signal.SIGINT, 130)
+    assert errors == "" or "KeyboardInterrupt" in errors
+    with looked_into(archive) as opened:
+        assert opened.catalog.count() == EPISODES
+    assert ingest(archive, folder).ok
+    assert_complete(archive, paths)
+
+
+def test_two_ingests_of_one_folder_at_once(tmp_path, data):
+    folder, paths, begun = data
+    for archive in (tmp_path / "fresh", tmp_path / "begun"):
+        if archive.name == "begun":
+            shutil.copytree(begun, archive)
+        for process in [start(INGEST, archive, folder, 1) for _ in range(2)]:
+            finish(process)
+        assert_complete(archive, paths)
+
+
+def test_two_ingests_of_two_folders_with_other_statistics(tmp_path):
+    one = save(tmp_path / "one", *(episode(0, n, 8) for n in range(150)))
+    two = save(tmp_path / "two", *(episode(5, n, 8, spread=20.0) for n in range(150)))
+    archive = tmp_path / "archive"
+    for process in [start(INGEST, archive, tmp_path / name, 1) for name in ("one", "two")]:
+        finish(process)
+    assert_complete(archive, [*one, *two])
+
+
+class Overtaken:
+    """Progress that does something else at the n-th thing it is told."""
+
+    def __init__(self, moment, action) -> None:
+        self.left, self.action = moment, action
+
+    def stage(self, what, total):  # noqa: ARG002 -- as Progress has it
+        self.advance(total)
+
+    def advance(self, count):  # noqa: ARG002 -- as above
+        self.left -= 1
+        if self.left == -1:
+            self.action()
+
+
+@pytest.mark.parametrize("moment", range(8))
+@pytest.mark.parametrize("windows", [WindowPlan(), WindowPlan(5, 4)], ids=["whole", "windows"])
+def test_an_ingest_that_is_overtaken_by_another_leaves_nothing_out(tmp_path, moment, windows):
+    archive = tmp_path / "archive"
+    first = save(tmp_path / "first", *(episode(0, n, 8) for n in range(5)))
+    mine = save(tmp_path / "mine", *(episode(1, n, 8, spread=5.0) for n in range(9)))
+    other = save(tmp_path / "other", *(episode(2, n, 8, spread=50.0) for n in range(9)))
+    ingest(archive, *first, windows=windows)
+
+    def overtake():
+        assert ingest(archive, *other, windows=windows).ok
+        with TrajectoryRetriever(archive) as retriever:
+            find = retriever.search_similar_episodes if windows.whole else retriever.search_similar_timesteps
+            assert len({hit.uid for hit in find(episode(2, 0, 8, spread=50.0), 1000)}) >= len(first) + len(other)
+
+    watch = Overtaken(moment, overtake)
+    assert ingest(archive, *mine, windows=windows, progress=watch).ok
+    if watch.left >= 0:
+        overtake()
+    with looked_into(archive) as opened:
+        assert [row.state for row in opened.catalog.spaces()][-1:] == ["active"]
+        assert {row.state for row in opened.catalog.spaces()} <= {"active", "retired"}
+    assert {path for _, path in vectors_of(archive)} == {str(path) for path in (*first, *mine, *other)}
+    assert {fingerprint for fingerprint, _ in vectors_of(archive)} == {
+        space.fingerprint for space in spaces_of(archive)
+    }
+    assert len(spaces_of(archive)) == 1
+    if windows.whole:
+        assert_complete(archive, [*first, *mine, *other])
+
+
+def test_searches_beside_an_ingest_see_more_and_more(tmp_path, data):
+    folder, _, begun = data
+    archive = tmp_path / "archive"
+    shutil.copytree(begun, archive)
+    with TrajectoryRetriever(archive) as retriever:
+        process, seen = child(archive, folder), 0
+        while process.poll() is None:
+            hits = retriever.search_similar_episodes(episode(0, 0, 8, spread=3.0), EPISODES)
+            assert len(hits) >= seen
+            assert hits[0].score == pytest.approx(1.0, abs=1e-6)
+            seen = len(hits)
+        finish(process)
+        assert len(retriever.search_similar_episodes(episode(1, 1, 8, spread=3.0), 10_000)) == EPISODES
+
+
+def test_no_worker_outlives_an_ingest_that_is_killed(tmp_path, data):
+    victim = child(tmp_path / "archive", data[0], 2)
+    while (line := victim.stdout.readline().split())[:1] != ["workers"] or len(line) < 3:
+        pass
+    victim.kill()
+    victim.wait()
+    victim.stdout.close()
+    victim.stderr.close()
+    left, deadline = [int(number) for number in line[1:]], time.monotonic() + 20
+    while (left := [*filter(_alive, left)]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for number in left:
+        os.kill(number, signal.SIGKILL)
+    assert left == []
+
+
+def _alive(number):
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_worker_that_dies_is_told():
+    with workers(2) as crew, pytest.raises(IngestError, match="a worker process died"):
+        list(crew.each(_die, [1, 2, 3]))
+
+
+def _die(_):
+    os._exit(3)

@@ -1,0 +1,204 @@
+"""Ingest: what is left out and why, while everything else goes in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bridge_episodes import (
+    CHANNELS,
+    assert_complete,
+    counts,
+    episode,
+    episodes_by_path,
+    files,
+    ingest,
+    rewrite,
+    save,
+    spaces_of,
+    vectors_of,
+)
+
+from bridge.ingest import TrajectoryIngestor
+from bridge.retrieve import TrajectoryRetriever
+from embedders.pooled import PooledCallable
+from wshard.compress import CodecPlan
+from wshard.encoding import describe
+from wshard.episode_file import open_wshard, store
+from wshard.errors import (
+    FormatError,
+    IngestError,
+    NoLaneError,
+    SourceNotFoundError,
+)
+from wshard.types import Channel
+
+
+@pytest.fixture
+def archive(tmp_path):
+    return tmp_path / "archive"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a folder with twelve episodes of three tasks."""
+    save(tmp_path / "data", *(episode(task, number) for task in range(3) for number in range(4)))
+    return tmp_path / "data"
+
+
+def test_wrong_paths_are_refused_before_anything_is_written(archive, folder, tmp_path):
+    (tmp_path / "empty" / ".hidden").mkdir(parents=True)
+    save(tmp_path / "empty" / ".hidden", episode())
+    with TrajectoryIngestor(archive) as ingestor:
+        with pytest.raises(SourceNotFoundError, match=r"no such file or folder: .*nowhere"):
+            ingestor.ingest([folder, tmp_path / "nowhere"])
+        with pytest.raises(SourceNotFoundError, match=r"no episodes in .*empty: expected files that end in .wshard"):
+            ingestor.ingest(tmp_path / "empty")
+        with pytest.raises(FileNotFoundError):
+            ingestor.ingest_episode(tmp_path / "nowhere.wshard")
+        with pytest.raises(IngestError, match="expected one episode file, found a folder"):
+            ingestor.ingest_episode(folder)
+    assert episodes_by_path(archive) == {}
+
+
+def with_value(value, step=7, lane="state"):
+    broken = episode(9, 9)
+    data = broken.observations[lane].data.copy()
+    data[step, 2] = value
+    return episode(9, 9, observations={lane: Channel.of(lane, data)})
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_number_that_is_not_finite_is_refused_with_lane_and_timestep(archive, tmp_path, value):
+    (path,) = save(tmp_path, with_value(value))
+    with (
+        TrajectoryIngestor(archive) as ingestor,
+        pytest.raises(IngestError, match=rf"task-9-9.*signal/state.*{value}.*timestep 7, channel 2"),
+    ):
+        ingestor.ingest_episode(path)
+    assert episodes_by_path(archive) == {}
+
+
+def test_an_episode_without_observation_vectors_is_refused_with_what_it_has(archive, tmp_path):
+    image = Channel.of("camera", np.zeros((30, 8, 8, 3), np.uint8))
+    (path,) = save(tmp_path, episode(observations={"camera": image}))
+    told = r"no observation lane to embed.*signal/camera u8\[8, 8, 3\]"
+    with TrajectoryIngestor(archive) as ingestor, pytest.raises(NoLaneError, match=told):
+        ingestor.ingest_episode(path)
+    with TrajectoryIngestor(archive, lanes=["action/ctrl"]) as ingestor:
+        ingestor.ingest_episode(path)
+    assert spaces_of(archive)[0].channels == 2
+
+
+def test_broken_files_are_reported_and_hold_up_nobody(archive, folder, tmp_path):
+    good, whole = files(folder), files(folder)[0].read_bytes()
+    with open_wshard(good[0]) as file:
+        place = file.shard.entry("signal/state").data_offset
+    broken = {
+        "nothing.wshard": b"",
+        "text.wshard": b"this is no episode at all, only text that is longer than any header would be",
+        "half.wshard": whole[: len(whole) // 2],
+        "flipped.wshard": whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :],
+    }
+    for name, data in broken.items():
+        (folder / name).write_bytes(data)
+    os.mkfifo(folder / "pipe.wshard")
+    (folder / "dangling.wshard").symlink_to(tmp_path / "nowhere")
+    report = ingest(archive, folder)
+    assert counts(report) == {"new": 12, "embedded": 12}
+    assert not report.ok
+    told = {Path(failure.path).name: failure.error for failure in report.failed}
+    assert told.keys() == {*broken, "pipe.wshard", "nowhere"}
+    assert "expected a regular file" in told["pipe.wshard"]
+    assert "no such file" in told["nowhere"]
+    assert_complete(archive, good)
+    with TrajectoryIngestor(archive) as ingestor:
+        for name in broken:
+            with pytest.raises(FormatError, match=name):
+                ingestor.ingest_episode(folder / name)
+    assert_complete(archive, good)
+
+
+def test_a_file_that_becomes_broken_is_no_hit_any_more_until_it_is_mended(archive, folder):
+    ingest(archive, folder)
+    path = files(folder)[3]
+    whole, times = path.read_bytes(), path.stat().st_mtime_ns
+    path.write_bytes(whole[:100])
+    for _ in range(2):
+        report = ingest(archive, folder)
+        assert [Path(failure.path) for failure in report.failed] == [path]
+        with TrajectoryRetriever(archive) as retriever:
+            hits = retriever.search_similar_episodes(episode(0, 3), 100)
+        assert len(hits) == 11
+        assert path not in {Path(hit.file_path) for hit in hits}
+    path.write_bytes(whole)
+    os.utime(path, ns=(times, times))
+    assert counts(ingest(archive, folder)) == {"unchanged": 12, "embedded": 1}
+    assert_complete(archive, files(folder))
+
+
+def test_an_episode_that_the_embedder_cannot_take_holds_up_nobody(archive, folder):
+    def picky(mean):
+        return mean if mean[0] < 1.0 else mean[:1]
+
+    report = ingest(archive, folder, embedder=PooledCallable(picky, "picky"))
+    left_out = {Path(failure.path).parent.name for failure in report.failed}
+    assert 0 < len(report.failed) == 12 - report.embedded < 12
+    assert "task-2" in left_out
+    assert all("answers of size 4, found 1" in failure.error for failure in report.failed)
+    with TrajectoryRetriever(archive, PooledCallable(picky, "picky")) as retriever:
+        assert len(retriever.search_similar_episodes(np.zeros(CHANNELS) + 0.1, 100)) == report.embedded
+
+
+class _At:
+    """Progress that does something when a stage begins."""
+
+    def __init__(self, stage, action) -> None:
+        self.awaited, self.action = stage, action
+
+    def stage(self, what, total):
+        if what == self.awaited and total:
+            self.awaited = None
+            self.action()
+
+    def advance(self, count):  # noqa: ARG002 -- as Progress has it
+        return
+
+
+def test_a_file_that_changes_or_goes_while_it_is_ingested_gets_no_wrong_vector(archive, folder):
+    first, second, *others = files(folder)
+
+    def disturb():
+        rewrite(first, episode(0, 50, id="task-0-0"))
+        second.unlink()
+
+    report = ingest(archive, folder, progress=_At("embedding", disturb))
+    assert [Path(failure.path) for failure in report.failed] == [first]
+    assert "changed while it was being ingested: run the command again" in report.failed[0].error
+    assert {path for _, path in vectors_of(archive)} == set(map(str, others))
+    assert ingest(archive, folder, prune=True).ok
+    assert_complete(archive, files(folder))
+    report = ingest(archive.parent / "other", folder, progress=_At("reading", others[-1].unlink))
+    assert [failure.error for failure in report.failed] == ["no such file"]
+    assert_complete(archive.parent / "other", files(folder))
+
+
+def test_a_name_that_no_catalog_can_hold_is_reported(archive, folder):
+    bad = os.fsencode(folder) + b"/not-\xff-text.wshard"
+    shutil.copy(os.fsencode(files(folder)[0]), bad)
+    report = ingest(archive, folder)
+    assert counts(report) == {"new": 12, "embedded": 12}
+    assert [os.fsencode(failure.path) for failure in report.failed] == [bad]
+
+
+def test_an_episode_without_timesteps_is_refused(archive, tmp_path):
+    empty = replace(episode(), length=0, observations={}, actions={}, rewards=None)
+    path = tmp_path / "empty.wshard"
+    store(path, *describe(empty), CodecPlan.of("none"))
+    with TrajectoryIngestor(archive) as ingestor, pytest.raises(IngestError, match="expected at least one timestep"):
+        ingestor.ingest_episode(path)
+    assert episodes_by_path(archive) == {}

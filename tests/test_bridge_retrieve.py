@@ -1,0 +1,385 @@
+"""Search: every form of query, choosing among Spaces, filters, hits that load themselves, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bridge_episodes import episode, ingest, looked_into, save, spaces_of
+
+import bridge
+from bridge.ingest import TrajectoryIngestor
+from bridge.query import cut
+from bridge.retrieve import TrajectoryRetriever
+from catalog.filters import Compare
+from embedders.space import WindowPlan
+from wshard import deepdata_bridge
+from wshard.episode_file import load_wshard
+from wshard.errors import (
+    CatalogNotFoundError,
+    EmbedderError,
+    EntryNotFoundError,
+    FilterError,
+    QueryError,
+    SpaceMismatchError,
+    StaleEpisodeError,
+)
+from wshard.testing import assert_same_episode, make_episode
+from wshard.types import Channel
+
+EXACT = pytest.approx(1.0, abs=1e-6)
+
+
+def state(one):
+    return one.observations["state"].data
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return a folder with 20 episodes of four tasks, some of them without rewards."""
+    made = [episode(task, number, 20 + 5 * number) for task in range(4) for number in range(5)]
+    for one in made[::7]:
+        one.rewards = None
+    place = tmp_path_factory.mktemp("data")
+    save(place, *made)
+    return place
+
+
+@pytest.fixture(scope="module")
+def retriever(folder, tmp_path_factory):
+    archive = tmp_path_factory.mktemp("archive")
+    ingest(archive, folder)
+    with TrajectoryRetriever(archive) as opened:
+        yield opened
+
+
+# ---- queries --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda one: one,
+        state,
+        lambda one: state(one).tolist(),
+        lambda one: {"state": state(one)},
+        lambda one: {"signal/state": state(one).astype(np.float64)},
+        lambda one: {"state": one.observations["state"]},
+        lambda one: np.asfortranarray(state(one)),
+    ],
+    ids=["episode", "array", "lists", "mapping", "block", "channel", "fortran"],
+)
+def test_every_episode_finds_itself_first_with_score_1(retriever, form):
+    for task in range(4):
+        for number in range(5):
+            hits = retriever.search_similar_episodes(form(episode(task, number, 20 + 5 * number)), 3)
+            assert (hits[0].episode_id, hits[0].score) == (f"task-{task}-{number}", EXACT)
+            assert hits[0].span == (0, 20 + 5 * number)
+            assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+            assert hits.exact
+            assert hits.milliseconds > 0
+
+
+def test_one_observation_is_a_query(tmp_path):
+    paths = save(tmp_path / "data", *(episode(task, 0, 1) for task in range(4)))
+    ingest(tmp_path / "archive", *paths)
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        for task in range(4):
+            hit = retriever.search_similar_episodes(state(episode(task, 0, 1))[0], 1)[0]
+            assert (hit.episode_id, hit.score) == (f"task-{task}-0", EXACT)
+
+
+def test_a_part_of_an_episode_is_a_query(retriever):
+    part = cut(episode(2, 4, 40), 3, 37)
+    assert part.length == 34
+    assert retriever.search_similar_episodes(part, 1)[0].episode_id == "task-2-4"
+    with pytest.raises(QueryError, match="span 50:60 holds no timestep of episode 'task-2-4', which has 40"):
+        cut(episode(2, 4, 40), 50, 60)
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        (np.zeros((5, 7)), r"of shape \[5, 7\] fits none"),
+        (np.zeros(3), r"of shape \[3\] fits none"),
+        (1.5, r"of shape \[\] fits none"),
+        ([[1, 2, 3, 4], [1, 2]], "found rows that differ"),
+        ({"other": np.zeros((5, 4))}, r"with lanes other\[5, 4\] fits none"),
+        ({"state": np.zeros((5, 3))}, r"with lanes state\[5, 3\] fits none"),
+        (make_episode(1), "'reach-0001' with lanes signal/joint_pos, signal/gripper, action/ctrl, reward fits none"),
+    ],
+)
+def test_a_query_that_fits_nothing_is_refused_with_what_there_is(retriever, query, told):
+    with pytest.raises(QueryError, match=told) as caught:
+        retriever.search_similar_episodes(query)
+    assert "signal/state[4] (4 channels), whole episodes" in str(caught.value) or "rows that differ" in told
+
+
+def test_numbers_that_are_not_finite_are_refused(retriever):
+    query = state(episode(0, 0)).copy()
+    query[3, 1] = np.nan
+    with pytest.raises(EmbedderError, match=r"timestep 3, channel 1: expected a finite number.*found nan"):
+        retriever.search_similar_episodes(query)
+    with pytest.raises(EmbedderError, match="expected an array of real numbers"):
+        retriever.search_similar_episodes(np.zeros((0, 4)))
+    with pytest.raises(QueryError, match="top_k: expected at least 1, found 0"):
+        retriever.search_similar_episodes(state(episode(0, 0)), 0)
+
+
+# ---- choosing among Spaces ------------------------------------------------------------------------------------------
+
+
+def test_env_id_tells_like_lanes_apart(tmp_path):
+    renamed = [episode(5, n, lanes=("pose",)) for n in range(3)]
+    save(tmp_path / "data", *(episode(0, n) for n in range(3)), *renamed)
+    ingest(tmp_path / "archive", tmp_path / "data")
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        query = renamed[1].observations["pose"].data
+        with pytest.raises(QueryError, match=r"fits several Spaces; choose with lanes=") as caught:
+            retriever.search_similar_episodes(query)
+        assert "signal/pose[4]" in str(caught.value)
+        assert "signal/state[4]" in str(caught.value)
+        with pytest.raises(QueryError, match="fits several Spaces"):
+            retriever.search_similar_episodes(query, env_id="nowhere")
+        assert retriever.search_similar_episodes(query, env_id="task-5")[0].episode_id == "task-5-1"
+        assert retriever.search_similar_episodes({"pose": query})[0].score == EXACT
+        assert retriever.search_similar_episodes(renamed[1])[0].score == EXACT
+        assert retriever.search_similar_episodes(renamed[1], env_id="nowhere") == []
+    with TrajectoryRetriever(tmp_path / "archive", lanes=["pose"]) as retriever:
+        assert retriever.search_similar_episodes(query)[0].score == EXACT
+
+
+def test_an_episode_is_compared_by_as_many_of_its_lanes_as_can_be(tmp_path):
+    more = [episode(1, n, lanes=("state", "goal")) for n in range(3)]
+    save(tmp_path / "data", *(episode(0, n) for n in range(3)), *more)
+    ingest(tmp_path / "archive", tmp_path / "data")
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        assert retriever.search_similar_episodes(more[2])[0].episode_id == "task-1-2"
+        assert {hit.episode_id[:6] for hit in retriever.search_similar_episodes(episode(0, 0), 100)} == {"task-0"}
+    with TrajectoryRetriever(tmp_path / "archive", lanes=["state"]) as retriever:
+        assert {hit.episode_id[:6] for hit in retriever.search_similar_episodes(more[2], 100)} == {"task-0"}
+
+
+def test_the_embedder_chooses_where_an_archive_was_embedded_in_several_ways(tmp_path, folder):
+    for name in ("arcdct", "mean"):
+        ingest(tmp_path, folder, embedder=name)
+    query = state(episode(1, 1, 25))
+    with TrajectoryRetriever(tmp_path) as retriever, pytest.raises(QueryError, match=r"arcdct over(.|\n)*mean over"):
+        retriever.search_similar_episodes(query)
+    for name in ("arcdct", "mean"):
+        with TrajectoryRetriever(tmp_path, name) as retriever:
+            assert retriever.search_similar_episodes(query)[0].episode_id == "task-1-1"
+    with TrajectoryRetriever(tmp_path, "stats") as retriever:
+        with pytest.raises(
+            SpaceMismatchError, match=r"was not embedded by stats version 1.*ingest it with that"
+        ) as told:
+            retriever.search_similar_episodes(query)
+        assert "arcdct over" in str(told.value)
+
+
+def test_what_is_not_embedded_cannot_be_searched(tmp_path, retriever):
+    with pytest.raises(QueryError, match="nothing is embedded that this search could look at"):
+        retriever.search_similar_timesteps(state(episode(0, 0)))
+    with pytest.raises(CatalogNotFoundError, match=r"no archive at .*`wshard ingest` makes one"):
+        TrajectoryRetriever(tmp_path / "nowhere")
+    assert not (tmp_path / "nowhere").exists()
+
+
+# ---- filters --------------------------------------------------------------------------------------------------------
+
+
+def passing(retriever, query, **filters):  # noqa: ANN003 -- as its callees
+    return {hit.episode_id for hit in retriever.search_similar_episodes(query, 100, **filters)}
+
+
+def test_filters_mean_what_they_say(retriever):
+    query, everything = episode(0, 0), [(task, number) for task in range(4) for number in range(5)]
+    rewarded = [pair for place, pair in enumerate(everything) if place % 7]
+
+    def named(pairs):
+        return {f"task-{task}-{number}" for task, number in pairs}
+
+    def reward(number):
+        return number * (20.0 + 5 * number)
+
+    assert passing(retriever, query) == named(everything)
+    assert passing(retriever, query, env_id="task-2") == named((2, n) for n in range(5))
+    assert passing(retriever, query, env_id=["task-2", "task-3"]) == named(p for p in everything if p[0] > 1)
+    assert passing(retriever, query, min_length=30) == named(p for p in everything if p[1] >= 2)
+    assert passing(retriever, query, reward_range=(25.0, 105.0)) == named(p for p in rewarded if 1 <= p[1] <= 3)
+    assert passing(retriever, query, reward_range=(None, 25.0)) == named(p for p in rewarded if p[1] <= 1)
+    assert passing(retriever, query, reward_range=(None, None)) == named(everything)
+    assert passing(retriever, query, reward_range=(reward(4), None)) == named(p for p in rewarded if p[1] == 4)
+    odd = Compare("success", "eq", value=False)
+    assert passing(retriever, query, where=odd) == named(p for p in everything if p[1] % 2)
+    assert passing(retriever, query, env_id="task-1", min_length=25, where=odd) == named([(1, 1), (1, 3)])
+    with pytest.raises(FilterError):
+        passing(retriever, query, min_length="long")
+
+
+def test_as_many_hits_as_asked_for_wherever_that_many_exist(retriever):
+    for count in range(1, 25):
+        assert len(retriever.search_similar_episodes(episode(0, 0), count)) == min(count, 20)
+        assert len(retriever.search_similar_episodes(episode(0, 0), count, env_id="task-3")) == min(count, 5)
+    assert retriever.search_similar_episodes(episode(0, 0), env_id="task-9") == []
+
+
+# ---- hits and their files -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Return an archive and its files, which a test may change."""
+    paths = save(tmp_path / "data", *(episode(task, number) for task in range(3) for number in range(4)))
+    ingest(tmp_path / "archive", *paths)
+    return tmp_path / "archive", paths
+
+
+def test_files_that_are_gone_cost_no_hits(own):
+    archive, paths = own
+    with TrajectoryRetriever(archive) as retriever:
+        best = [Path(hit.file_path) for hit in retriever.search_similar_episodes(episode(0, 0), 12)]
+        for path in best[:5]:
+            path.unlink()
+        for count in (1, 2, 7, 50):
+            hits = retriever.search_similar_episodes(episode(0, 0), count)
+            assert [Path(hit.file_path) for hit in hits] == best[5 : 5 + count]
+        for path in best[5:]:
+            path.unlink()
+        assert retriever.search_similar_episodes(episode(0, 0), 3) == []
+    assert len(paths) == 12
+
+
+def test_a_hit_tells_of_its_episode_and_loads_it(own):
+    archive, paths = own
+    with TrajectoryRetriever(archive) as retriever:
+        hit = retriever.search_similar_episodes(episode(1, 2), 1)[0]
+        with looked_into(archive) as opened:
+            row = opened.catalog.get(hit.uid)
+        assert (hit.episode_id, hit.file_path, hit.span) == ("task-1-2", str(paths[6]), (0, 30))
+        known = {"env_id": "task-1", "length_T": 30, "total_reward": 60.0, "success": True, "tags": []}
+        assert hit.metadata == {"number": 2, **known}
+        assert row.path == hit.file_path
+    assert_same_episode(hit.load(), load_wshard(paths[6]))  # also after the archive was closed
+    assert [*hit.load(["ctrl"]).lanes()] == ["action/ctrl"]
+    with pytest.raises(EntryNotFoundError, match="nonsense"):
+        hit.load(["nonsense"])
+
+
+def test_a_hit_whose_file_changed_or_went_says_so(own):
+    archive, paths = own
+    with TrajectoryRetriever(archive) as retriever:
+        hit = retriever.search_similar_episodes(episode(1, 2), 1)[0]
+    os.utime(paths[6], (1, 1))
+    hit.load()
+    save(archive.parent / "data", episode(1, 99, id="task-1-2"))
+    with pytest.raises(StaleEpisodeError, match=r"task-1-2.wshard: changed since it was ingested: ingest it again"):
+        hit.load()
+    paths[6].unlink()
+    with pytest.raises(FileNotFoundError):
+        hit.load()
+
+
+# ---- moments --------------------------------------------------------------------------------------------------------
+
+
+def test_moments_are_found_where_they_are(tmp_path):
+    paths = save(tmp_path / "data", *(episode(task, 0, 45) for task in range(4)))
+    archive = tmp_path / "archive"
+    with TrajectoryIngestor(archive) as ingestor:
+        ingestor.ingest(paths, windows=WindowPlan(10, 7))
+        for path in paths:
+            ingestor.ingest_timesteps(path, 20, 20)
+    spans = {10: [(0, 10), (7, 17), (14, 24), (21, 31), (28, 38), (35, 45)], 20: [(0, 20), (20, 40), (25, 45)]}
+    assert sorted(space.windows.size for space in spaces_of(archive)) == [10, 20]
+    with TrajectoryRetriever(archive) as retriever:
+        for size, parts in spans.items():
+            for start, stop in parts:
+                moment = state(episode(2, 0, 45))[start:stop]
+                hit = retriever.search_similar_timesteps(moment, 1, window_size=size)[0]
+                assert (hit.episode_id, hit.span, hit.score) == ("task-2-0", (start, stop), EXACT)
+                assert np.array_equal(state(hit.load())[slice(*hit.span)], moment)
+            every = retriever.search_similar_timesteps(moment, 1000, "task-1", window_size=size)
+            assert sorted(hit.span for hit in every) == parts
+        with pytest.raises(QueryError, match=r"windows of 10 every 7(.|\n)*windows of 20 every 20"):
+            retriever.search_similar_timesteps(moment)
+        with pytest.raises(QueryError, match="nothing is embedded"):
+            retriever.search_similar_episodes(moment)
+
+
+class _Overtaken:
+    """An index after whose answer something happens."""
+
+    def __init__(self, index, action) -> None:
+        self.index, self.action = index, action
+
+    def search(self, space, query, request):
+        answer = self.index.search(space, query, request)
+        self.action()
+        return answer
+
+
+def test_an_episode_that_changes_while_it_is_searched_for_is_no_false_hit(tmp_path):
+    kept, shorter, gone = save(tmp_path / "data", *(episode(task, 0, 45) for task in range(3)))
+    archive, plan = tmp_path / "archive", WindowPlan(10, 7)
+    ingest(archive, tmp_path / "data", windows=plan)
+
+    def overtake():
+        save(tmp_path / "data", episode(1, 0, 8))
+        gone.unlink(missing_ok=True)
+        ingest(archive, tmp_path / "data", windows=plan, prune=True)
+
+    with TrajectoryRetriever(archive) as retriever:
+        index = retriever._archive.index
+        retriever._archive = replace(retriever._archive, index=_Overtaken(index, overtake))
+        hits = retriever.search_similar_timesteps(state(episode(1, 0, 45))[-10:], 18)
+    assert {hit.file_path for hit in hits} == {str(kept), str(shorter)}
+    assert {hit.span for hit in hits if hit.file_path == str(shorter)} == {(0, 8)}
+
+
+# ---- other processes, other names -----------------------------------------------------------------------------------
+
+
+def test_an_open_retriever_sees_what_others_ingest_change_and_forget(own):
+    archive, paths = own
+    data = archive.parent / "data"
+    with TrajectoryRetriever(archive) as retriever:
+        assert len(retriever.search_similar_episodes(episode(0, 0), 100)) == 12
+        new = save(data, episode(8, 8, spread=9.0))  # the statistics move, so that another Space takes over
+        ingest(archive, data)
+        hit = retriever.search_similar_episodes(episode(8, 8, spread=9.0), 100)[0]
+        assert (hit.episode_id, hit.score) == ("task-8-8", EXACT)
+        for path in (*new, paths[0]):
+            path.unlink()
+        ingest(archive, data, prune=True)
+        assert len(retriever.search_similar_episodes(episode(0, 0), 100)) == 11
+
+
+def test_the_names_that_the_format_documents_are_there():
+    assert deepdata_bridge.TrajectoryIngestor is TrajectoryIngestor
+    assert deepdata_bridge.TrajectoryRetriever is TrajectoryRetriever
+    assert deepdata_bridge.EpisodeRef is bridge.EpisodeRef
+    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
+        deepdata_bridge.Nonsense  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
+        bridge.Nonsense  # noqa: B018
+    assert all(getattr(bridge, name) is not None for name in bridge.__all__)
+
+
+def test_importing_the_packages_loads_nothing_heavy():
+    code = "import sys, bridge, wshard.deepdata_bridge; print(*sorted(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "bridge" in loaded
+    assert {"sqlalchemy", "httpx", "torch", "threadpoolctl", "typer", "rich"}.isdisjoint(loaded)
+
+
+def test_text_that_is_no_query_is_refused(retriever):
+    with pytest.raises(QueryError, match="fits none"):
+        retriever.search_similar_episodes("task-0-1")
+    with pytest.raises(QueryError, match="rows that differ"):
+        retriever.search_similar_episodes({"state": Channel.of("state", np.zeros((3, 4))), "odd": [[1], [1, 2]]})

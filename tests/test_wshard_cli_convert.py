@@ -1,0 +1,127 @@
+"""The verbs convert, export and doctor: texts and exit codes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from wshard.cli_convert import OPTIONAL, REQUIRED, convert, doctor, export
+from wshard.convert import load
+from wshard.episode_file import load_wshard, save_wshard
+from wshard.testing import assert_same_episode, make_episode
+
+app = typer.Typer()
+for verb in (convert, export, doctor):
+    app.command()(verb)
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def episode(tmp_path):
+    save_wshard(make_episode(T=400), tmp_path / "ep.wshard")
+    return tmp_path / "ep.wshard"
+
+
+def test_convert_tells_what_it_did(episode, tmp_path):
+    out = tmp_path / "out.npz"
+    assert run("convert", episode, out) == (
+        0,
+        f"converted  {episode}  ->  {out}\n           wshard  ->  dreamerv3  (400 timesteps)\n",
+        "",
+    )
+    assert np.array_equal(load(out).rewards, make_episode(T=400).rewards)
+    plain, again = tmp_path / "plain.wshard", tmp_path / "again"
+    assert run("convert", out, plain)[0] == 0
+    assert run("convert", out, again, "--output-format", "shard", "--compression", "zstd")[0] == 0
+    assert load_wshard(again).length == 400
+    assert again.stat().st_size < plain.stat().st_size
+    assert run("convert", again, tmp_path / "third.bin", "--input-format", "wshard", "--output-format", "NPZ")[0] == 0
+
+
+def test_export_chooses_the_name(episode, tmp_path):
+    expected = tmp_path / "ep.npz"
+    assert run("export", episode, "-f", "dreamer") == (0, f"exported  {episode}  ->  {expected}  (dreamerv3)\n", "")
+    assert load(expected).length == 400
+    other = tmp_path / "other.npz"
+    assert run("export", episode, "--format", "npz", "-o", other)[0] == 0
+    assert other.exists()
+
+
+def test_export_never_overwrites_its_input(episode, tmp_path):
+    link = tmp_path / "link.wshard"
+    link.symlink_to(episode)
+    before = episode.read_bytes()
+    for arguments in (("-f", "wshard"), ("-f", "wshard", "-o", link), ("-f", "npz", "-o", episode)):
+        code, out, err = run("export", episode, *arguments)
+        assert (code, out) == (1, "")
+        assert "overwritten" in err
+    assert episode.read_bytes() == before
+    assert run("export", episode, "-f", "wshard", "--compression", "zstd", "-o", tmp_path / "c.wshard")[0] == 0
+    assert_same_episode(load_wshard(tmp_path / "c.wshard"), make_episode(T=400))
+
+
+@pytest.mark.parametrize("name", ["tdmpc2", "tdmpc", "minari", "d4rl"])
+def test_formats_that_are_not_there_are_a_wrong_usage(episode, tmp_path, name):
+    for arguments in (
+        ("convert", episode, tmp_path / "x.npz", "--input-format", name),
+        ("convert", episode, tmp_path / "x", "--output-format", name),
+        ("export", episode, "-f", name),
+    ):
+        code, out, err = run(*arguments)
+        assert (code, out) == (2, "")
+        assert "not implemented" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["ep.wshard"]
+
+
+def test_unknown_formats_are_a_wrong_usage(episode, tmp_path):
+    for arguments in (
+        ("convert", episode, tmp_path / "x", "--output-format", "zarr"),
+        ("export", episode, "-f", "zarr"),
+    ):
+        code, out, err = run(*arguments)
+        assert (code, out) == (2, "")
+        assert "unknown format 'zarr'" in err
+    assert run("export", episode)[0] == 2
+    assert run("convert", episode)[0] == 2
+
+
+def test_errors_are_one_line(episode, tmp_path):
+    damaged = tmp_path / "damaged.wshard"
+    damaged.write_bytes(episode.read_bytes()[:-1])
+    for arguments in (
+        ("convert", tmp_path / "nothing.npz", tmp_path / "x.wshard"),
+        ("convert", damaged, tmp_path / "x.npz"),
+        ("convert", episode, tmp_path / "unknown"),
+        ("convert", episode, tmp_path / "no folder" / "x.npz"),
+        ("convert", episode, tmp_path / "x.npz", "--compression", "zstd"),
+        ("convert", episode, tmp_path / "x.wshard", "--compression", "fast"),
+        ("export", tmp_path / "nothing.wshard", "-f", "npz"),
+    ):
+        code, out, err = run(*arguments)
+        assert (code, out) == (1, ""), arguments
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1
+    assert not (tmp_path / "x.npz").exists()
+
+
+def test_doctor_lists_everything():
+    code, out, err = run("doctor")
+    assert (code, err) == (0, "")
+    named = [line.split()[0] for line in out.splitlines()]
+    assert named == ["wshard", "python", *REQUIRED, *OPTIONAL]
+    assert f"numpy            {np.__version__}" in out
+
+
+def test_doctor_fails_where_something_required_is_missing(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name in ("lz4", "torch") else object())
+    code, out, err = run("doctor")
+    assert code == 1
+    assert "lz4              MISSING (required)" in out
+    assert "torch            not installed (optional)" in out
+    assert err == "error: missing: lz4: pip install lz4\n"

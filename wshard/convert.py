@@ -1,0 +1,112 @@
+"""Load, save and convert single episodes of any known format.
+
+Knows: how a format is told from a name or the first bytes. Does not know: any format (formats/base.py finds them).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+from wshard.errors import FormatError
+from wshard.formats.base import open_sink, open_source
+from wshard.layout import MAGIC
+from wshard.types import Episode, Format
+
+if TYPE_CHECKING:
+    from wshard.compress import Compression
+    from wshard.formats.base import Location
+
+_SUFFIXES: Final = {
+    ".wshard": Format.WSHARD,
+    ".shard": Format.WSHARD,
+    ".npz": Format.DREAMER_V3,
+    ".pt": Format.TDMPC2,
+    ".pth": Format.TDMPC2,
+    ".hdf5": Format.MINARI,
+    ".h5": Format.MINARI,
+}
+_MAGICS: Final = {MAGIC: Format.WSHARD, b"PK\x03\x04": Format.DREAMER_V3, b"\x89HDF": Format.MINARI}
+_MAGIC_SIZE: Final = 4
+
+
+def detect_format(path: str | os.PathLike[str]) -> Format:
+    """Return the format that a path's suffix tells, else its first bytes; UNKNOWN where neither does."""
+    known = _SUFFIXES.get(Path(path).suffix.lower())
+    if known is not None:
+        return known
+    try:
+        with Path(path).open("rb") as file:
+            return detect_format_bytes(file.read(_MAGIC_SIZE))
+    except OSError:
+        return Format.UNKNOWN
+
+
+def detect_format_bytes(data: bytes) -> Format:
+    """Return the format that the first four bytes of a file tell, UNKNOWN for others."""
+    return _MAGICS.get(bytes(data[:_MAGIC_SIZE]), Format.UNKNOWN)
+
+
+def load(path_or_file: Location, format: Format | str | None = None) -> Episode:  # noqa: A002  (the reference's name)
+    """Load the one episode of a path or binary file object; without `format` its name or first bytes tell it.
+
+    format: one of types.Format, an entry point's name, or "package.module:attribute". Raises FormatError for an
+    unknown format or several episodes, UnsupportedFormatError (a NotImplementedError), and what the format raises.
+    """
+    name = _name(format, _format_of(path_or_file), path_or_file)
+    with open_source(path_or_file, name) as source:
+        keys = source.keys()
+        if len(keys) != 1:
+            raise FormatError(f"{path_or_file}: expected one episode, found {len(keys)}: read them with open_source")
+        return source.load(keys[0])
+
+
+def save(
+    ep: Episode,
+    path_or_file: Location,
+    format: Format | str | None = None,  # noqa: A002  (the reference's name)
+    *,
+    compression: Compression = "none",
+) -> None:
+    """Save an episode to a path or binary file object; without `format` the suffix tells it, a file is WSHARD.
+
+    compression: as in save_wshard. Raises what load raises, EpisodeError for what the format cannot hold.
+    """
+    guess = detect_format(path_or_file) if isinstance(path_or_file, (str, os.PathLike)) else Format.WSHARD
+    with open_sink(path_or_file, _name(format, guess, path_or_file), compression=compression) as sink:
+        sink.write(ep)
+
+
+def convert(
+    input_path: str | os.PathLike[str],
+    output_path: str | os.PathLike[str],
+    input_format: Format | str | None = None,
+    output_format: Format | str | None = None,
+    *,
+    compression: Compression = "none",
+) -> Episode:
+    """Load one episode and save it in another format; returns it. Raises what load and save raise."""
+    ep = load(input_path, input_format)
+    save(ep, output_path, output_format, compression=compression)
+    return ep
+
+
+def _format_of(location: Location) -> Format:
+    if isinstance(location, (str, os.PathLike)):
+        return detect_format(location)
+    return detect_format_bytes(_peek(location))
+
+
+def _peek(file: IO[bytes]) -> bytes:
+    position = file.tell()
+    magic = file.read(_MAGIC_SIZE)
+    file.seek(position)
+    return magic
+
+
+def _name(given: Format | str | None, guess: Format, where: Location) -> str:
+    name = str(guess if given is None else given)
+    if not name:
+        raise FormatError(f"{where}: Unknown format: expected a known suffix or first bytes; give format=...")
+    return name

@@ -1,0 +1,183 @@
+"""Archives of numpy arrays (.npz), read without trust and written atomically.
+
+Knows: zip members, npy headers, and their limits: sizes are compared with what the file says and can hold before
+anything is allocated. Pickled objects are never loaded. Does not know: what the arrays mean.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import math
+import os
+import re
+import reprlib
+import struct
+import zipfile
+import zlib
+from typing import IO, TYPE_CHECKING, Any, Final, cast
+
+import numpy as np
+
+from wshard.errors import EpisodeError, FormatError, LimitError
+from wshard.writer import publish
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from wshard.formats.base import Location
+    from wshard.types import Array
+
+MAX_MEMBERS: Final = 10_000
+MAX_MEMBER_SIZE: Final = 1 << 30
+MAX_TOTAL_SIZE: Final = 1 << 32
+MAX_HEADER_SIZE: Final = 10_000  # numpy's own limit for headers of unknown origin
+_DEFLATE_MAX_EXPANSION: Final = 1032
+_ENCRYPTED: Final = 0x1
+_SUFFIX: Final = ".npy"
+_MAGIC: Final = np.lib.format.MAGIC_PREFIX
+_LENGTHS: Final = {(1, 0): struct.Struct("<H"), (2, 0): struct.Struct("<I")}  # of the header, by version
+_PLAIN: Final = re.compile(r"[<>|=][biufcSUmMV]\d+(\[\w+\])?")
+# What zipfile, zlib and numpy raise for damaged input; NotImplementedError: zip features that nobody needs here.
+_FOREIGN: Final = (
+    zipfile.BadZipFile, zlib.error, EOFError, ValueError, struct.error, NotImplementedError, RuntimeError, TypeError
+)  # fmt: skip
+
+
+def read_npz(source: Location, names: tuple[str, ...] | None = None) -> dict[str, Array]:
+    """Return the arrays of an .npz file by name, or those of `names` that are there.
+
+    Raises LimitError for sizes above the limits or beyond what the file can hold, FormatError for everything else that
+    is wrong with it, FileNotFoundError.
+    """
+    where = str(source) if isinstance(source, (str, os.PathLike)) else str(getattr(source, "name", "<file object>"))
+    with _translated(where), zipfile.ZipFile(cast("Any", source)) as archive:
+        members = _checked_members(archive, where)
+        chosen = {name: info for name, info in members.items() if names is None or name in names}
+        return {name: _read(archive, info, f"{where}: {name!r}") for name, info in chosen.items()}
+
+
+@contextlib.contextmanager
+def _translated(where: str) -> Iterator[None]:
+    try:
+        yield
+    except FormatError:
+        raise
+    except _FOREIGN as error:
+        raise FormatError(f"{where}: expected numpy arrays: {error}") from error
+
+
+def npy_bytes(array: Array) -> bytes:
+    """Return an array as the contents of an .npy file."""
+    file = io.BytesIO()
+    np.lib.format.write_array(file, array, allow_pickle=False)
+    return file.getvalue()
+
+
+def parse_npy(data: bytes, where: str) -> Array:
+    """Return the array of an .npy file's contents; raises FormatError."""
+    with _translated(where):
+        return _array(io.BytesIO(data), len(data), where)
+
+
+def _checked_members(archive: zipfile.ZipFile, where: str) -> dict[str, zipfile.ZipInfo]:
+    infos = archive.infolist()
+    if len(infos) > MAX_MEMBERS:
+        raise LimitError(f"{where}: expected at most {MAX_MEMBERS} arrays, found {len(infos)}")
+    total, held = sum(info.file_size for info in infos), _size(archive)
+    if total > MAX_TOTAL_SIZE:
+        raise LimitError(f"{where}: {total} decompressed bytes, limit {MAX_TOTAL_SIZE}")
+    members: dict[str, zipfile.ZipInfo] = {}
+    for info in infos:
+        at = f"{where}: {info.filename!r}"
+        if not info.filename.endswith(_SUFFIX):
+            raise FormatError(f"{at}: expected a member that ends in {_SUFFIX}")
+        name = info.filename.removesuffix(_SUFFIX)
+        if name in members:
+            raise FormatError(f"{at}: is there twice: which one is meant is unknown")
+        if info.flag_bits & _ENCRYPTED or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise FormatError(f"{at}: expected a plain or deflated member, found type {info.compress_type}")
+        expansion = 1 if info.compress_type == zipfile.ZIP_STORED else _DEFLATE_MAX_EXPANSION
+        stored = min(info.compress_size, held)
+        if info.file_size > min(MAX_MEMBER_SIZE, (stored + 1) * expansion):
+            raise LimitError(f"{at}: {info.file_size} bytes: out of bounds for {stored} stored ones")
+        members[name] = info
+    return members
+
+
+def _size(archive: zipfile.ZipFile) -> int:
+    if archive.fp is None:
+        return 0
+    return archive.fp.seek(0, io.SEEK_END)
+
+
+def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, where: str) -> Array:
+    with archive.open(info) as member:
+        # A buffered reader fills what it is given, and at the end zipfile compares the member's checksum.
+        return _array(io.BufferedReader(cast("io.RawIOBase", member)), info.file_size, where)
+
+
+def _array(file: io.BufferedReader | io.BytesIO, file_size: int, where: str) -> Array:
+    shape, fortran, dtype, header_size = _header(file, where)
+    size = math.prod(shape) * dtype.itemsize
+    if size != file_size - header_size:
+        raise FormatError(f"{where}: {dtype} {list(shape)} needs {size} bytes, the file has {file_size - header_size}")
+    data = bytearray(size)
+    found = file.readinto(data)
+    rest = file.read()
+    if found != size or rest:
+        raise FormatError(f"{where}: expected {size} bytes of data, found {found + len(rest)}")
+    array: Array = np.ndarray(shape, dtype, data, order="F" if fortran else "C")
+    return array
+
+
+def _header(member: io.BufferedReader | io.BytesIO, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Return shape, Fortran order, dtype and size of an npy header, read no further than the limit."""
+    prefix = member.read(len(_MAGIC) + 2)
+    version = tuple(prefix[len(_MAGIC) :])
+    if not prefix.startswith(_MAGIC) or version not in _LENGTHS:
+        raise FormatError(f"{where}: expected an npy header of version 1.0 or 2.0, found {prefix!r}")
+    width = _LENGTHS[version]
+    (length,) = width.unpack(member.read(width.size))
+    if length > MAX_HEADER_SIZE:
+        raise LimitError(f"{where}: npy header of {length} bytes, limit {MAX_HEADER_SIZE}")
+    try:
+        fields = ast.literal_eval(member.read(length).decode("latin1"))
+        descr, fortran, shape = (fields[name] for name in ("descr", "fortran_order", "shape"))
+    except (ValueError, SyntaxError, TypeError, LookupError, MemoryError, RecursionError) as error:
+        raise FormatError(f"{where}: npy header: expected descr, fortran_order and shape: {error}") from None
+    if not isinstance(shape, tuple) or not all(type(axis) is int and axis >= 0 for axis in shape):
+        raise FormatError(f"{where}: npy header: expected a shape of sizes >= 0, found {reprlib.repr(shape)}")
+    return shape, bool(fortran), _plain_dtype(descr, where), len(prefix) + width.size + length
+
+
+def _plain_dtype(descr: object, where: str) -> np.dtype[Any]:
+    if descr == "|O":
+        raise FormatError(f"{where}: expected plain numbers, found pickled objects, which are never loaded")
+    if not isinstance(descr, str) or not _PLAIN.fullmatch(descr):
+        raise FormatError(f"{where}: expected the dtype of a plain array, found {reprlib.repr(descr)}")
+    return np.dtype(descr)
+
+
+def write_npz(arrays: Mapping[str, Array], target: Location) -> None:
+    """Write arrays as an uncompressed .npz; a path gets the suffix where it lacks it, and appears whole or not at all.
+
+    Equal arrays give equal bytes. Raises EpisodeError for what an npz cannot hold, OSError for the disk.
+    """
+    if isinstance(target, (str, os.PathLike)):
+        path = os.fspath(target)
+        with publish(path if path.endswith(".npz") else f"{path}.npz") as file:
+            _write(arrays, file)
+    else:
+        _write(arrays, target)
+
+
+def _write(arrays: Mapping[str, Array], file: IO[bytes]) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            if array.dtype.hasobject or array.dtype.kind == "V":
+                raise EpisodeError(f"{name!r}: an .npz file cannot hold {array.dtype}")
+            # Members made from a ZipInfo carry its fixed date, so that equal arrays give equal bytes.
+            with archive.open(zipfile.ZipInfo(f"{name}{_SUFFIX}"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)

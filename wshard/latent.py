@@ -1,0 +1,45 @@
+"""Latent actions: embeddings that a model inferred between observations, and their codebook indices.
+
+Knows: under which predictions (omens) they lie. Does not know: files; they are saved and loaded as all predictions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from wshard.errors import EpisodeError
+
+if TYPE_CHECKING:
+    from wshard.types import Channel, Episode
+
+LATENT_ACTION_CHANNEL: Final = "latent_action"
+LATENT_CODEBOOK_CHANNEL: Final = "latent_action_codebook"
+
+
+def set_latent_actions(
+    ep: Episode, model_id: str, embeddings: Channel, codebook_indices: Channel | None = None
+) -> None:
+    """Set a model's latent actions: embeddings [T, D] and, of a discrete codebook, indices [T].
+
+    Replaces what the model had; indices that belong to replaced embeddings go too. Raises EpisodeError for a model_id
+    that is empty or has a "/".
+    """
+    if not model_id or "/" in model_id:
+        raise EpisodeError(f"model_id: expected a name without '/', found {model_id!r}")
+    given = {LATENT_ACTION_CHANNEL: embeddings, LATENT_CODEBOOK_CHANNEL: codebook_indices}
+    for owner, channel in given.items():
+        if channel is not None:
+            ep.omens.setdefault(owner, {})[model_id] = replace(channel, name=f"{owner}/{model_id}")
+        elif owner in ep.omens:
+            ep.omens[owner].pop(model_id, None)
+
+
+def get_latent_actions(ep: Episode, model_id: str) -> Channel | None:
+    """Return a model's embeddings [T, D], None if it has none."""
+    return ep.omens.get(LATENT_ACTION_CHANNEL, {}).get(model_id)
+
+
+def get_latent_codebook(ep: Episode, model_id: str) -> Channel | None:
+    """Return a model's codebook indices [T], None if it has none."""
+    return ep.omens.get(LATENT_CODEBOOK_CHANNEL, {}).get(model_id)

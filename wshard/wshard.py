@@ -1,0 +1,69 @@
+"""Episode files under the import path that the format's documents name.
+
+Knows: the names that programs written for the format's reference package import from here. All do their work elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from wshard.episode_file import load_wshard, save_wshard
+from wshard.lanes import lane_array
+from wshard.latent import (
+    LATENT_ACTION_CHANNEL,
+    LATENT_CODEBOOK_CHANNEL,
+    get_latent_actions,
+    get_latent_codebook,
+    set_latent_actions,
+)
+from wshard.layout import HEADER_SIZE, INDEX_ENTRY_SIZE, MAGIC, ROLE_WSHARD, VERSION, checksum
+from wshard.meta import Declaration
+from wshard.multimodal import add_multimodal_observation, get_multimodal_observations
+from wshard.residual import decode_residuals
+from wshard.types import Channel, DType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wshard.layout import Buffer
+
+__all__ = [
+    "DEFAULT_ALIGNMENT",
+    "HEADER_SIZE",
+    "INDEX_ENTRY_SIZE",
+    "LATENT_ACTION_CHANNEL",
+    "LATENT_CODEBOOK_CHANNEL",
+    "MAGIC",
+    "RESIDUAL_ENCODING_COWRIE_BITMASK",
+    "RESIDUAL_ENCODING_RAW",
+    "ROLE_WSHARD",
+    "VERSION",
+    "add_multimodal_observation",
+    "compute_crc32",
+    "decode_residuals",
+    "get_latent_actions",
+    "get_latent_codebook",
+    "get_multimodal_observations",
+    "load_wshard",
+    "save_wshard",
+    "set_latent_actions",
+]
+
+DEFAULT_ALIGNMENT: Final = 32
+"""The alignment that the reference package writes; files of any alignment can be read."""
+
+RESIDUAL_ENCODING_RAW: Final = "raw"
+RESIDUAL_ENCODING_COWRIE_BITMASK: Final = "cowrie_bitmask"
+"""Two names in files for the same bits."""
+
+
+def compute_crc32(data: Buffer) -> int:
+    """Return the CRC32C (Castagnoli) of data."""
+    return checksum(data)
+
+
+def _parse_tensor_block(data: Buffer, ch_def: Mapping[str, Any]) -> Channel:
+    """Return the channel [T, *shape] of a block's bytes and its row in meta/channels; raises LaneError."""
+    name = str(ch_def.get("id", "unknown"))
+    lane = Declaration(name, DType.parse(ch_def.get("dtype", "f32"), name), tuple(ch_def.get("shape", ())))
+    return Channel(name, lane.dtype, list(lane.shape), lane_array(lane, data, None, "<bytes>"))
