@@ -105,12 +105,12 @@ class Copies:
                 return found
             values = {"place": place, "space_id": space_id, "generation": str(uuid.uuid4())}
             connection.execute(insert(index_copy).values(version=0, condemned=False, removed=0, **values))
-            return _load(connection, index_copy.c.place == place, index_copy.c.space_id == space_id)[0]
+            return CopyRow(*connection.execute(_FIND, {"at": place, "of": space_id}).one())
 
     def of_place(self, place: str) -> list[CopyRow]:
         """Return all copies at a place."""
         with self._read() as connection:
-            return _load(connection, index_copy.c.place == place)
+            return [CopyRow(*row) for row in connection.execute(_COPIES.where(index_copy.c.place == place))]
 
     def renew(self, copy_id: int) -> None:
         """Forget what the copy held, and begin a new generation."""
@@ -288,13 +288,8 @@ class Copies:
 
 
 def _find(connection: Connection, place: str, space_id: int) -> CopyRow | None:
-    found = _load(connection, index_copy.c.place == place, index_copy.c.space_id == space_id)
-    return found[0] if found else None
-
-
-def _load(connection: Connection, *conditions: ColumnElement[bool]) -> list[CopyRow]:
-    columns: list[Any] = [*index_copy.c, select(archive.c.clock).scalar_subquery()]
-    return [CopyRow(*row) for row in connection.execute(select(*columns).where(*conditions))]
+    found = connection.execute(_FIND, {"at": place, "of": space_id}).one_or_none()
+    return None if found is None else CopyRow(*found)
 
 
 def _change(copy_id: int) -> Any:
@@ -322,7 +317,10 @@ def _select_held(size: int | ColumnElement[int]) -> Select[Any]:
     return select(*columns).select_from(synced.join(embedding, _living()))
 
 
-# Built once: every search runs it, and building it takes longer than running it.
+_COPIES: Select[Any] = select(*[*index_copy.c, select(archive.c.clock).scalar_subquery()])
+
+# Built once: every search runs these two, and building them takes longer than running them.
+_FIND = _COPIES.where(index_copy.c.place == bindparam("at"), index_copy.c.space_id == bindparam("of"))
 _LOOKUP = _select_held(bindparam("size", type_=BIG)).where(
     synced.c.copy_id == bindparam("copy"), synced.c.document.in_(bindparam("documents", expanding=True))
 )

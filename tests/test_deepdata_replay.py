@@ -208,13 +208,14 @@ def test_searches_that_could_kill_the_server_are_not_sent(open_server, ask):
 
 
 FILTERS = [
-    (81, Compare("env_id", "eq", "walker"), ["ep-1", "ep-2"]),
+    (80, Compare("env_id", "eq", "walker"), ["ep-1", "ep-2"]),
     (82, build_where(min_length=150, max_length=350), ["ep-2", "ep-4", "ep-3"]),
+    (83, Compare("env_id", "eq", "hopper") | Compare("env_id", "eq", "ant"), ["ep-3", "ep-4"]),
     (85, Compare("env_id", "in", ["walker", "ant"]), ["ep-1", "ep-2", "ep-4"]),
 ]
 
 
-@pytest.mark.parametrize(("line", "where", "refs"), FILTERS, ids=["eq", "gte-lte", "in"])
+@pytest.mark.parametrize(("line", "where", "refs"), FILTERS, ids=["eq", "gte-lte", "or", "in"])
 def test_every_operator_that_is_sent_was_seen_to_work(open_server, line, where, refs):
     replay, client = open_server
     compiled = compile_where(where)

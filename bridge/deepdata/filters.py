@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _TEXTS: Final = ("uid", "episode_id", "env_id")
 _NUMBERS: Final[Mapping[str, str]] = {"length": "length_T", "total_reward": "total_reward", "success": "success"}
 _OPERATORS: Final[Mapping[str, str]] = {
-    "eq": "$eq",
     "in": "$in",
     "lt": "$lte",  # a value just below may have been moved onto the bound
     "le": "$lte",
@@ -35,7 +34,7 @@ _OPERATORS: Final[Mapping[str, str]] = {
 _EXACT: Final = 2**53
 _LARGEST: Final = sys.float_info.max
 
-LIVE: Final[Mapping[str, Any]] = {"live": {"$eq": 1}}
+LIVE: Final[Mapping[str, Any]] = {"live": 1}
 """What every document meets: with a filter the server finds as many as asked; without, deleted ones take places."""
 
 
@@ -70,7 +69,7 @@ def _compare(clause: Compare) -> dict[str, Any] | None:
     if clause.field in _NUMBERS and clause.op == "between":
         low, high = clause.values
         return compile_where(Compare(clause.field, "ge", low) & Compare(clause.field, "le", high))
-    if clause.field in _NUMBERS and clause.op in _OPERATORS:
+    if clause.field in _NUMBERS and (clause.op == "eq" or clause.op in _OPERATORS):
         values: list[Scalar] = [_number(value) for value in clause.values if not isinstance(value, str)]
     elif clause.field in _TEXTS and clause.op in ("eq", "in"):
         values = [value for value in clause.values if value]
@@ -81,6 +80,8 @@ def _compare(clause: Compare) -> dict[str, Any] | None:
     if not values:
         return None  # an `in` without values: the server would answer it, but not by a rule that is known
     key = _NUMBERS.get(clause.field, clause.field)
+    if clause.op == "eq":
+        return {key: values[0]}
     return {key: {_OPERATORS[clause.op]: values if clause.op == "in" else values[0]}}
 
 
