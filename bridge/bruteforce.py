@@ -58,8 +58,8 @@ class Shelf:
 
     catalog: Catalog
     index: VectorIndex
-    exact: bool = True
     held: dict[str, dict[int, Vectors]] = field(default_factory=dict)
+    exact: bool = True
 
     def register(
         self, count: int, *, change: Callable[[EpisodeRecord], EpisodeRecord] = lambda record: record

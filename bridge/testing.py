@@ -69,7 +69,7 @@ class IndexContract:
     def shelf(self, folder: Path) -> Iterator[Shelf]:
         """Open the archive in this folder, made when missing."""
         with Catalog.open(folder / "catalog.db", create=True) as catalog:
-            yield Shelf(catalog, self.open_index(catalog, folder / "index"), self.exact)
+            yield Shelf(catalog, self.open_index(catalog, folder / "index"), exact=self.exact)
 
     @contextmanager
     def filled(self, folder: Path, episodes: int = 40) -> Iterator[tuple[Shelf, Space, list[int]]]:
