@@ -47,6 +47,11 @@ class Archive:
         self.catalog.close()
 
 
+def is_url(text: str) -> bool:
+    """Say whether the text is the URL of a vector index rather than a folder."""
+    return _URL.match(text) is not None
+
+
 def open_archive(
     target: str | os.PathLike[str] | None = None,
     *,
@@ -58,7 +63,7 @@ def open_archive(
     With a URL the catalog is that of `archive`, of the variable WSHARD_ARCHIVE, or of ./.wshard. create: make a new,
     empty archive where there is none. Raises CatalogNotFoundError, UnknownIndexError and the catalog's errors.
     """
-    url = isinstance(target, str) and _URL.match(target) is not None
+    url = isinstance(target, str) and is_url(target)
     folder = archive_folder(archive if url or target is None else target)
     index_url = str(target) if url else EMBEDDED
     database = folder / DATABASE

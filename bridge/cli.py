@@ -5,7 +5,9 @@ Knows: how verbs are named and errors are told. Imports what it needs inside the
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,7 +34,7 @@ from catalog.cli import (
     print_table,
     shorten,
 )
-from wshard.cli import EXIT_FAILED, EXIT_INTERRUPTED, JsonOption, printable, reported
+from wshard.cli import EXIT_FAILED, EXIT_INTERRUPTED, JsonOption, parse_span, printable, reported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,11 +80,14 @@ def ingest(
     from bridge.progress import watched
     from catalog.location import archive_folder
     from embedders.registry import DEFAULT_EMBEDDER
+    from wshard.errors import SourceNotFoundError
 
     folder = archive_folder(archive)
     plans = [_windows(text) for text in windows or ["whole"]]
+    if missing := [path for path in paths if not path.exists()]:
+        raise SourceNotFoundError(f"no such file or folder: {missing[0]}")  # before an archive is made for nothing
     with TrajectoryIngestor(
-        index or folder, embedder or DEFAULT_EMBEDDER, lanes=_lanes(lanes), archive=folder
+        _target(index, folder), embedder or DEFAULT_EMBEDDER, lanes=_lanes(lanes), archive=folder
     ) as ingestor:
         try:
             with watched() as progress:
@@ -137,12 +142,12 @@ def search(
     from catalog.location import archive_folder
 
     folder = archive_folder(archive)
-    with TrajectoryRetriever(index or folder, embedder, lanes=_lanes(lanes), archive=folder) as retriever:
+    with TrajectoryRetriever(_target(index, folder), embedder, lanes=_lanes(lanes), archive=folder) as retriever:
         find = retriever.search_similar_episodes
         if moments or windows is not None:
             plan = None if windows is None else _windows(windows)
             find = partial(retriever.search_similar_timesteps, windows=plan)
-        window = _query(query, folder, _span(span))
+        window = _query(query, folder, None if span is None else parse_span(span))
         hits = find(window, top, env or None, min_length, parse_range(reward), where=where)
     if as_json:
         found = [_as_json(rank, ref) for rank, ref in enumerate(hits, 1)]
@@ -165,6 +170,8 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
     print_table(columns, rows)
     how = "exact" if hits.exact else "approximate"
     typer.echo(f"{len(hits)} hits, {how}, {hits.milliseconds:.1f} ms")
+    if hits.missing:
+        typer.echo(f"{hits.missing} left out: their files are gone; ingest the place where they are now", err=True)
 
 
 def show(
@@ -206,7 +213,10 @@ def _query(text: str, folder: Path, span: tuple[int | None, int | None] | None) 
             array: Array = np.load(path, allow_pickle=False)
         except (ValueError, EOFError, OSError) as error:
             raise QueryError(f"{path}: expected an array of numbers [T, D] or [D]: {error}") from error
-        return array if span is None else array[slice(*span)]
+        rows = array[slice(*span)] if span is not None and array.ndim else array
+        if not rows.size:
+            raise QueryError(f"{path}: expected timesteps, found none in span {span} of shape {list(array.shape)}")
+        return rows
     if not path.exists():
         with open_catalog(folder) as opened:
             path = Path(find_episode(opened, text).path)
@@ -227,15 +237,13 @@ def _lanes(text: str | None) -> list[str] | dict[str, float] | None:
         raise typer.BadParameter(f"expected a weight for each lane, LANE=WEIGHT, found {text!r}") from None
 
 
-def _span(text: str | None) -> tuple[int | None, int | None] | None:
-    bounds = parse_range(text)
-    return None if bounds is None else (_whole(bounds[0]), _whole(bounds[1]))
+def _target(index: str | None, folder: Path) -> str | Path:
+    from bridge.archive import is_url
+    from wshard.errors import UnknownIndexError
 
-
-def _whole(value: float | None) -> int | None:
-    if value is not None and (value < 0 or value != int(value)):
-        raise typer.BadParameter(f"expected a timestep, found {value}")
-    return None if value is None else int(value)
+    if index is not None and not is_url(index):
+        raise UnknownIndexError(f"--index: expected a URL such as http://host:8080, found {index!r}")
+    return folder if index is None else index
 
 
 def _windows(text: str) -> WindowPlan:
@@ -292,4 +300,7 @@ app.add_typer(bridge.index.cli.app, name="index")
 
 def main() -> None:
     """Run the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show must not end a list
     app(prog_name="wshard")

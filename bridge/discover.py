@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bridge.reading import locate
+from bridge.reading import Failure, locate
 from wshard.errors import SourceNotFoundError
 from wshard.manifest import MANIFEST_SUFFIX
 
@@ -22,10 +22,11 @@ SUFFIX: Final = ".wshard"
 
 @dataclass(frozen=True)
 class Sources:
-    """What was asked for: all files in order, and the folders among the arguments."""
+    """What was asked for: all files in order, the folders among the arguments, and folders that cannot be read."""
 
     files: tuple[str, ...]
     folders: tuple[str, ...]
+    unreadable: tuple[Failure, ...] = ()
 
 
 def discover(paths: Sequence[str | os.PathLike[str]], *, allow_empty: bool = False) -> Sources:
@@ -36,10 +37,11 @@ def discover(paths: Sequence[str | os.PathLike[str]], *, allow_empty: bool = Fal
     """
     files: dict[str, None] = {}
     folders: list[str] = []
+    unreadable: list[Failure] = []
     for path in map(Path, paths):
         if path.is_dir():
-            found = _below(path)
-            if not found and not allow_empty:
+            found = _below(path, unreadable)
+            if not found and not unreadable and not allow_empty:
                 raise SourceNotFoundError(f"no episodes in {path}: expected files that end in {SUFFIX}")
             folders.append(locate(path))
             files |= dict.fromkeys(found)
@@ -47,12 +49,15 @@ def discover(paths: Sequence[str | os.PathLike[str]], *, allow_empty: bool = Fal
             files[locate(path)] = None
         else:
             raise SourceNotFoundError(f"no such file or folder: {path}")
-    return Sources(tuple(files), tuple(folders))
+    return Sources(tuple(files), tuple(folders), tuple(unreadable))
 
 
-def _below(folder: Path) -> list[str]:
+def _below(folder: Path, unreadable: list[Failure]) -> list[str]:
+    def note(error: OSError) -> None:
+        unreadable.append(Failure(str(error.filename), error.strerror or str(error)))
+
     found: list[str] = []
-    for place, names, files in os.walk(folder):
+    for place, names, files in os.walk(folder, onerror=note):
         names[:] = sorted(name for name in names if not name.startswith("."))
         real = locate(place)
         named = [f"{real}/{name}" for name in sorted(files) if _is_episode(name)]

@@ -144,6 +144,7 @@ class TrajectoryIngestor:
         listed = [paths] if isinstance(paths, (str, Path)) or hasattr(paths, "__fspath__") else list(paths)
         sources = discover(listed, allow_empty=prune)
         report = IngestReport()
+        report.leave_out(sources.unreadable)
         with workers(workers_count) as crew:
             run = Run(self._archive, crew, progress or Silent(), report, Follower(self._archive))
             for folder in sources.folders:

@@ -37,12 +37,18 @@ if TYPE_CHECKING:
 
 
 class Hits(list[EpisodeRef]):
-    """Hits, best first. exact: proven to be the best there are. milliseconds: embedding, search and catalog look-up."""
+    """Hits, best first. exact: proven to be the best there are. milliseconds: embedding, search and catalog look-up.
 
-    def __init__(self, refs: Iterable[EpisodeRef] = (), *, exact: bool = True, milliseconds: float = 0.0) -> None:
+    missing: matches that were passed over because their files are gone.
+    """
+
+    def __init__(
+        self, refs: Iterable[EpisodeRef] = (), *, exact: bool = True, milliseconds: float = 0.0, missing: int = 0
+    ) -> None:
         super().__init__(refs)
         self.exact = exact
         self.milliseconds = milliseconds
+        self.missing = missing
 
 
 class TrajectoryRetriever:
@@ -132,21 +138,22 @@ class TrajectoryRetriever:
             embedder = self._embedder or embedder_of(fitting.space)
             vector = embedder.embed([fitting.window], fitting.space.scaling)[0]
             try:
-                refs, exact = self._ask(fitting.space, vector, request)
+                refs, exact, missing = self._ask(fitting.space, vector, request)
             except SpaceMismatchError:
                 if fitting.space in self._active():
                     raise
                 continue  # an ingest replaced the Space a moment ago: its successor answers
-            return Hits(refs, exact=exact, milliseconds=(time.perf_counter() - begun) * 1e3)
+            spent = (time.perf_counter() - begun) * 1e3
+            return Hits(refs, exact=exact, milliseconds=spent, missing=missing)
 
-    def _ask(self, space: Space, vector: Vectors, request: Request) -> tuple[list[EpisodeRef], bool]:
-        """Return the best hits whose files are there, and whether they are exact."""
+    def _ask(self, space: Space, vector: Vectors, request: Request) -> tuple[list[EpisodeRef], bool, int]:
+        """Return the best hits whose files are there, whether they are exact, and how many had to be passed over."""
         asked = request.top_k
         while True:
             answer = self._archive.index.search(space, vector, Request(asked, request.where, request.distinct))
             refs = self._refs(answer.matches, space)
             if len(refs) >= request.top_k or len(answer.matches) < asked:
-                return refs[: request.top_k], answer.exact
+                return refs[: request.top_k], answer.exact, len(answer.matches) - len(refs)
             asked *= 2  # some hits are files that are gone: their places go to the next best
 
     def _refs(self, matches: Sequence[Match], space: Space) -> list[EpisodeRef]:

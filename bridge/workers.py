@@ -45,7 +45,8 @@ class Workers:
         try:
             for batch in batches:
                 _check_sendable(function, batch)
-                waiting.append(self._pool.submit(function, batch))
+                with interrupts_held():
+                    waiting.append(self._pool.submit(function, batch))
                 if len(waiting) > self._ahead:
                     yield waiting.popleft().result()
             while waiting:
@@ -76,16 +77,28 @@ def workers(count: int) -> Iterator[Workers]:
         yield Workers(None, 1)
         return
     # spawn: a forked child would share database connections and BLAS threads with its parent
-    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_begin)
+    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=end_with_parent)
     try:
         yield Workers(pool, count)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begin() -> None:
-    """Leave interrupts to the parent, and end with it: the pool's own workers would wait for ever after a kill -9."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Start processes that never see Ctrl-C, which a terminal sends to all of them: they inherit the blocked signal."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def end_with_parent() -> None:
+    """Make this worker end when its parent does: the pool's own workers would wait for ever after a kill -9."""
     parent = parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent.join,), daemon=True).start()

@@ -242,6 +242,8 @@ def _kind(value: Value) -> str:
 
 def _normal(about: Field, op: str, value: object) -> Scalar:
     """Return the value as the field's own type; integers beyond 64 bits become the nearest one, which no length has."""
+    plain = getattr(value, "item", None)  # what numpy's scalars have; the catalog itself knows no numpy
+    value = plain() if callable(plain) else value
     if about.root == "text" and isinstance(value, str) and not words(value):
         raise FilterError(f"expected a word to search for in {about.name}, found {value!r}")
     wanted = _wanted(about, op, value)

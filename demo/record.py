@@ -9,22 +9,21 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import os
-import signal
-import threading
 from collections import deque
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from bridge.workers import end_with_parent, interrupts_held
 from demo.tasks import CLASSIC, METAWORLD, Job
 from wshard.errors import MissingExtraError
 from wshard.streaming import WShardStreamWriter
 from wshard.types import TimebaseSpec, TimebaseType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
 
     from demo.simulator import Simulator, Step
@@ -97,12 +96,12 @@ def _in_processes(folder: Path, jobs: Sequence[Job], workers: int) -> Generator[
         return
     context = multiprocessing.get_context("spawn")
     workers = min(workers, len(tasks))
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent) as pool:
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=end_with_parent) as pool:
         running: set[Future[list[int]]] = set()
         while tasks or running:
             # No more than the processes can start at once: what waits in the pool's pipe cannot be taken back.
             while tasks and len(running) < workers:
-                with _interrupts_held():
+                with interrupts_held():
                     running.add(pool.submit(_record_task, folder, tasks.popleft()))
             finished, running = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
@@ -153,25 +152,3 @@ def _open_simulator(job: Job) -> Simulator:
             f"recording {job.file} expects the extra 'demo' (pip install 'wshard[demo]'), found: {error}"
         ) from error
     return simulator
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Start processes that never see Ctrl-C, which a terminal sends to all of them: they inherit the blocked signal."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _end_with_parent() -> None:
-    """Make this worker process end when its parent is killed; a pool would let it wait for ever."""
-
-    def watch() -> None:
-        parent = multiprocessing.parent_process()
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

@@ -115,10 +115,10 @@ def _search(folder: Path, episodes: Path, jobs: Sequence[Job]) -> EpisodeRef:
         say(f"\n== Search: episodes like {chosen.episode_id}, anywhere")
         hits = retriever.search_similar_episodes(query, top_k=8)
         print_hits(hits)
-        say(f"\n== The same among successful-looking ones only: env {chosen.task}, length >= 50, reward >= 0.8")
+        say(f"\n== The same under filters: env {chosen.task}, length >= 50, total reward >= 425")
         print_hits(
             retriever.search_similar_episodes(
-                query, top_k=5, env_id=chosen.task, min_length=50, reward_range=(0.8, 1e9)
+                query, top_k=5, env_id=chosen.task, min_length=50, reward_range=(425, None)
             )
         )
         say(f"\n== Search with an array [T, D] from another environment: {camera.episode_id}")

@@ -48,6 +48,18 @@ class Mean:
         return project(self, windows, statistics, _means)
 
 
+def _place(fn: PooledFunction) -> str:
+    """Return "module:qualified name"; raises EmbedderError for a lambda, which that would not tell from another."""
+    named: Any = fn if hasattr(fn, "__qualname__") else type(fn)
+    place = f"{named.__module__}:{named.__qualname__}"
+    if place.endswith("<lambda>"):
+        raise EmbedderError(
+            f"embedder: expected a function with a name, found {place}: its vectors could be mixed with those of "
+            f"another lambda; give it a name: PooledCallable(function, name='...', version=1)"
+        )
+    return place
+
+
 class PooledCallable:
     """Any function of the raw mean over time, its result scaled to unit length.
 
@@ -60,8 +72,7 @@ class PooledCallable:
 
     def __init__(self, fn: PooledFunction, name: str | None = None, version: int = 1) -> None:
         self._fn = fn
-        named: Any = fn if hasattr(fn, "__qualname__") else type(fn)
-        self.name = f"{named.__module__}:{named.__qualname__}" if name is None else name
+        self.name = _place(fn) if name is None else name
         self.version = version
 
     def parameters(self) -> Mapping[str, JSON]:

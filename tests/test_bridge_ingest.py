@@ -238,7 +238,7 @@ def shifted(mean):
         ("mean", "mean"),
         ("test_bridge_ingest:shifted", "test_bridge_ingest:shifted"),
         (PooledCallable(shifted, "mine", 3), "mine"),
-        (lambda mean: mean[:2] + 1, "test_bridge_ingest:<lambda>"),
+        (PooledCallable(lambda mean: mean[:2] + 1, name="shifted"), "shifted"),
     ],
 )
 def test_embedders_are_given_by_name_in_person_or_as_a_function(archive, folder, embedder, name):
@@ -264,7 +264,7 @@ def test_two_workers_make_the_vectors_that_one_makes(tmp_path, folder):
     assert found.keys() == other.keys()
     assert all(np.array_equal(found[key], other[key]) for key in found)
     with pytest.raises(EmbedderError, match="can be sent to another process"):
-        ingest(two, folder, embedder=lambda mean: mean, workers_count=2)
+        ingest(two, folder, embedder=PooledCallable(lambda mean: mean, name="same"), workers_count=2)
 
 
 # ---- windows --------------------------------------------------------------------------------------------------------
@@ -303,3 +303,27 @@ def test_chunks_are_taken_in_and_the_list_of_them_is_not(archive, tmp_path):
     with TrajectoryIngestor(archive) as ingestor:
         report = ingestor.ingest(tmp_path / "long")
     assert (report.new, report.failed) == (3, [])
+
+
+def test_a_lambda_without_a_name_is_refused(archive):
+    with pytest.raises(EmbedderError, match="give it a name"):
+        TrajectoryIngestor(archive, lambda mean: mean)
+    assert not archive.exists()
+
+
+def test_a_folder_that_cannot_be_read_is_told(archive, folder, monkeypatch):
+    real = os.scandir
+
+    def scandir(place):
+        if str(place).endswith("locked"):
+            raise PermissionError(13, "Permission denied", str(place))
+        return real(place)
+
+    (folder / "locked").mkdir()
+    monkeypatch.setattr(os, "scandir", scandir)
+    with TrajectoryIngestor(archive) as ingestor:
+        report = ingestor.ingest(folder)
+    assert report.new == 12
+    assert [(failure.path.rpartition("/")[2], failure.error) for failure in report.failed] == [
+        ("locked", "Permission denied")
+    ]

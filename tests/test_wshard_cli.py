@@ -228,7 +228,7 @@ def test_missing_files_are_one_line(verb, tmp_path):
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (MissingExtraError("needs\nmore"), 1, "error: needs\\nmore\n"),
+        (MissingExtraError("needs\nmore"), 1, "error: needs\nmore\n"),
         (PermissionError(13, "Permission denied", "x"), 1, "error: [Errno 13] Permission denied: 'x'\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
     ],

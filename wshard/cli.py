@@ -48,7 +48,8 @@ def reported() -> Iterator[None]:
     except BrokenPipeError:
         raise  # the reader of our output has seen enough: Typer ends quietly
     except (WShardError, OSError) as error:
-        typer.echo(f"error: {printable(str(error))}", err=True)
+        told = "\n".join(printable(line) for line in str(error).split("\n"))
+        typer.echo(f"error: {told}", err=True)
         raise typer.Exit(EXIT_FAILED) from None
 
 
@@ -254,7 +255,7 @@ def cat(
     from wshard.lane_output import as_csv, as_json, as_npy
     from wshard.writer import publish
 
-    start, stop = _span(span)
+    start, stop = parse_span(span)
     with open_wshard(path) as file:
         array = file.lane_view(lane, verify=True)[start:stop]
         if form is LaneFormat.NPY:
@@ -271,7 +272,8 @@ def cat(
             target.write(data)
 
 
-def _span(text: str | None) -> tuple[int, int | None]:
+def parse_span(text: str | None) -> tuple[int, int | None]:
+    """Read "START:STOP" in timesteps, either side may be left out; raises typer.BadParameter."""
     start, colon, stop = (text or ":").partition(":")
     if not colon or not all(part.isdecimal() or not part for part in (start, stop)):
         raise typer.BadParameter(f"--span: expected START:STOP in timesteps, found {text!r}")
