@@ -7,6 +7,7 @@ Does not know: episodes (they lie anywhere), tables, vectors.
 from __future__ import annotations
 
 import re
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
@@ -40,8 +41,12 @@ class Archive:
         self.close()
 
     def close(self) -> None:
-        """Close the catalog."""
-        self.catalog.close()
+        """Close the index, which may still be writing its copy, and the catalog."""
+        try:
+            if isinstance(self.index, AbstractContextManager):
+                self.index.__exit__(None, None, None)
+        finally:
+            self.catalog.close()
 
 
 def open_archive(

@@ -6,6 +6,7 @@ Knows: how verbs are named and errors are told. Imports what it needs inside the
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -113,6 +114,7 @@ def search(
     min_length: MinLengthOption = None,
     embedder: EmbedderOption = None,
     lanes: LanesOption = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say how the index found the hits.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find the episodes or moments most like a query."""
@@ -123,10 +125,12 @@ def search(
     with TrajectoryRetriever(index or folder, embedder, lanes=_names(lanes), archive=folder) as retriever:
         find = retriever.search_similar_timesteps if moments else retriever.search_similar_episodes
         window = _query(query, folder, _span(span))
-        hits = find(window, top, env or None, min_length, parse_range(reward))
+        hits = find(window, top, env or None, min_length, parse_range(reward), explain=explain)
     if as_json:
         found = [_as_json(rank, ref) for rank, ref in enumerate(hits, 1)]
         told = {"exact": hits.exact, "milliseconds": round(hits.milliseconds, 3), "hits": found}
+        if hits.explained is not None:
+            told["explained"] = asdict(hits.explained)
         typer.echo(json.dumps(told, indent=2))
         return
     print_hits(hits, with_span=moments)
@@ -145,6 +149,10 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
     print_table(columns, rows)
     how = "exact" if hits.exact else "approximate"
     typer.echo(f"{len(hits)} hits, {how}, {hits.milliseconds:.1f} ms")
+    if (told := hits.explained) is not None:
+        steps = ", ".join(f"{name} {spent:.2f} ms" for name, spent in told.milliseconds.items())
+        typer.echo(f"index: {told.route}; {told.scored} of {told.passing} vectors that pass were scored", nl=False)
+        typer.echo(f", {told.lists} of {told.all_lists} lists visited, {told.tail} in the tail; {steps}")
 
 
 def show(
@@ -153,8 +161,6 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show what the archive knows of an episode."""
-    from dataclasses import asdict
-
     with open_catalog(archive) as opened:
         row = _find(opened, episode)
         lanes = next(layout.lanes for layout in opened.layouts() if layout.id == row.layout_id)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from bridge.archive import Archive, open_archive
@@ -22,7 +23,7 @@ from wshard.errors import QueryError, SpaceMismatchError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from bridge.index.base import Match, Vectors
+    from bridge.index.base import Answer, Explained, Match, Vectors
     from catalog.records import SpaceRow
     from embedders.base import Embedder
     from embedders.pooled import PooledFunction
@@ -32,12 +33,23 @@ if TYPE_CHECKING:
 
 
 class Hits(list[EpisodeRef]):
-    """Hits, best first. exact: proven to be the best there are. milliseconds: embedding, search and catalog look-up."""
+    """Hits, best first. exact: proven to be the best there are. milliseconds: embedding, search and catalog look-up.
 
-    def __init__(self, refs: Iterable[EpisodeRef] = (), *, exact: bool = True, milliseconds: float = 0.0) -> None:
+    explained: how the index found them, where that was asked for.
+    """
+
+    def __init__(
+        self,
+        refs: Iterable[EpisodeRef] = (),
+        *,
+        exact: bool = True,
+        milliseconds: float = 0.0,
+        explained: Explained | None = None,
+    ) -> None:
         super().__init__(refs)
         self.exact = exact
         self.milliseconds = milliseconds
+        self.explained = explained
 
 
 class TrajectoryRetriever:
@@ -73,7 +85,7 @@ class TrajectoryRetriever:
         """Close the archive."""
         self._archive.close()
 
-    def search_similar_episodes(
+    def search_similar_episodes(  # noqa: PLR0913  (as the format's documents name it)
         self,
         query: Query,
         top_k: int = 10,
@@ -82,16 +94,17 @@ class TrajectoryRetriever:
         reward_range: RewardRange | None = None,
         *,
         where: Where | None = None,
+        explain: bool = False,
     ) -> Hits:
         """Return the top_k episodes most like the query, best first; all of them if fewer pass the filters.
 
         query: an observation [D], a window [T, D], {lane: array} or an Episode. env_id: one or several. min_length: in
         timesteps, inclusive. reward_range: bounds of the summed reward, inclusive, None = open; an episode without
-        rewards is in no range. where: any further filter. Raises QueryError where the query fits no Space or several,
+        rewards is in no range. where: any further filter. explain: let the hits say how they were found. Raises QueryError where the query fits no Space or several,
         EmbedderError for NaN, FilterError, SpaceMismatchError.
         """
         wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & (where or Where())
-        return self._search(query, Request(top_k, wanted), None)
+        return self._search(query, Request(top_k, wanted, explain=explain), None)
 
     def search_similar_timesteps(  # noqa: PLR0913  (as above)
         self,
@@ -103,13 +116,14 @@ class TrajectoryRetriever:
         *,
         where: Where | None = None,
         window_size: int | None = None,
+        explain: bool = False,
     ) -> Hits:
         """Return the top_k windows most like the query; each hit's span tells its timesteps.
 
         Searches what ingest_timesteps took in; window_size chooses among several. Otherwise as search_similar_episodes.
         """
         wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & (where or Where())
-        return self._search(query, Request(top_k, wanted, distinct=False), window_size or 0)
+        return self._search(query, Request(top_k, wanted, distinct=False, explain=explain), window_size or 0)
 
     def _search(self, query: Query, request: Request, window_size: int | None) -> Hits:
         begun = time.perf_counter()
@@ -120,21 +134,22 @@ class TrajectoryRetriever:
             embedder = self._embedder or embedder_of(fitting.space)
             vector = embedder.embed([fitting.window], fitting.space.statistics)[0]
             try:
-                refs, exact = self._ask(fitting.space, vector, request)
+                refs, answer = self._ask(fitting.space, vector, request)
             except SpaceMismatchError:
                 if fitting.space in self._active():
                     raise
                 continue  # an ingest replaced the Space a moment ago: its successor answers
-            return Hits(refs, exact=exact, milliseconds=(time.perf_counter() - begun) * 1e3)
+            spent = (time.perf_counter() - begun) * 1e3
+            return Hits(refs, exact=answer.exact, milliseconds=spent, explained=answer.explained)
 
-    def _ask(self, space: Space, vector: Vectors, request: Request) -> tuple[list[EpisodeRef], bool]:
-        """Return the best hits whose files are there, and whether they are exact."""
+    def _ask(self, space: Space, vector: Vectors, request: Request) -> tuple[list[EpisodeRef], Answer]:
+        """Return the best hits whose files are there, and the answer that they are from."""
         asked = request.top_k
         while True:
-            answer = self._archive.index.search(space, vector, Request(asked, request.where, request.distinct))
+            answer = self._archive.index.search(space, vector, replace(request, top_k=asked))
             refs = self._refs(answer.matches, space)
             if len(refs) >= request.top_k or len(answer.matches) < asked:
-                return refs[: request.top_k], answer.exact
+                return refs[: request.top_k], answer
             asked *= 2  # some hits are files that are gone: their places go to the next best
 
     def _refs(self, matches: Sequence[Match], space: Space) -> list[EpisodeRef]:
