@@ -5,12 +5,15 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q install -c constraints.txt
 SOURCES := wshard embedders catalog bridge demo tests benchmarks golden
 
-.PHONY: help install demo test bench clean
+.PHONY: help install demo test bench rb_a fuzz torture clean
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 2 minutes the first time)"
 	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (about 6 minutes the first time)"
 	@echo "make install  only create .venv with everything in it                 (about 1 minute)"
-	@echo "make bench    measure speed on this machine                           (about 2 minutes)"
+	@echo "make bench    measure speed on this machine                           (about 3 minutes)"
+	@echo "make fuzz     200,000 damaged files, none of which may give a wrong value  (about 2 minutes)"
+	@echo "make torture  kill recordings at 2 x 200 random moments               (about 3 minutes)"
+	@echo "make rb_a     measure how well episodes of the same task are found    (about 5 minutes the first time)"
 	@echo "make clean    remove .venv, caches and the demo archive"
 
 $(VENV)/.created:
@@ -43,11 +46,26 @@ test: $(VENV)/.dev
 	@echo "== tests, docs and README (about 5 minutes on 2 cores)"
 	@$(BIN)/pytest -W error -n 2 --dist worksteal
 
-bench: $(VENV)/.dev
-	@echo "== benchmarks (about 2 minutes)"
+$(VENV)/.bench: $(VENV)/.dev
+	@echo "== installing the formats to compare with (about 20 seconds)"
+	@$(PIP) -e '.[demo,dev,bench]'
+	@touch $@
+
+bench: $(VENV)/.bench
+	@echo "== benchmarks (about 3 minutes)"
 	@for script in benchmarks/*.py; do echo "-- $$script"; $(BIN)/python $$script || exit 1; done
 
+fuzz: $(VENV)/.dev
+	@WSHARD_MUTATIONS=200000 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/test_wshard_mutations.py
+
+torture: $(VENV)/.dev
+	@WSHARD_TORTURE=200 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/test_wshard_recovery.py
+
+rb_a: $(VENV)/.demo
+	@echo "== benchmark RB-A (about 3 minutes to record, once, and 2 to measure)"
+	@$(BIN)/python benchmarks/retrieval/rb_a.py --channels prop state --json .bench/rb_a.json
+
 clean:
-	@echo "== removing $(VENV), caches and demo-archive"
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache demo-archive
+	@echo "== removing $(VENV), caches, demo-archive and .bench"
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache demo-archive .bench
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

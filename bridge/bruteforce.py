@@ -1,6 +1,6 @@
 """The right answer, slowly: what an index is compared with, and a shelf that keeps archive, index and answer in step.
 
-Knows: Python's exact sums over the vectors that were committed, and `catalog.filters.matches`.
+Knows: Python's exact sums over the vectors that were committed, and `catalog.matching.matches`.
 Does not know: any backend.
 """
 
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.index.base import Match, Point, Request, VectorIndex, Vectors
-from catalog.filters import matches
+from catalog.matching import matches
 from catalog.records import EmbeddingRow, EpisodeRecord
 from catalog.testing import make_record
-from embedders.space import LaneSpec, Space, WindowPlan
+from embedders.space import LaneSpec, Space
+from embedders.windows import WindowPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -87,12 +88,12 @@ class Shelf:
     def brute_force(self, space: Space, query: Vectors, request: Request) -> list[Match]:
         """Return the right answer."""
         held = self.held.get(space.fingerprint, {})
-        rows = self.catalog.rows(held)
+        rows, facts = self.catalog.rows(held), self.catalog.facts(held)
         asked = query.tobytes()
         found = [
             Match(episode, window, cosine(vector.tobytes(), asked))
             for episode, vectors in held.items()
-            if matches(request.where, rows[episode])
+            if matches(request.where, rows[episode], facts[episode])
             for window, vector in enumerate(vectors)
         ]
         found.sort(key=lambda match: (-match.score, match.episode, match.window))

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import catalog.cli
+import catalog.cli_collect
+import catalog.cli_curate
+import catalog.cli_explore
 import wshard.cli
 import wshard.cli_convert
 from catalog.cli import (
@@ -20,6 +23,8 @@ from catalog.cli import (
     EnvOption,
     MinLengthOption,
     RewardOption,
+    WhereOption,
+    find_episode,
     number,
     open_catalog,
     parse_range,
@@ -35,13 +40,13 @@ if TYPE_CHECKING:
     from bridge.query import Query
     from bridge.refs import EpisodeRef
     from bridge.retrieve import Hits
-    from catalog.catalog import Catalog
-    from catalog.records import EpisodeRow
+    from embedders.windows import WindowPlan
 
 IndexOption = Annotated[str | None, typer.Option("--index", help="URL of a vector index (default: embedded).")]
-EmbedderOption = Annotated[str | None, typer.Option("--embedder", help="arcdct, dct, stats, mean or module:attribute.")]
+EmbedderOption = Annotated[str | None, typer.Option("--embedder", help="arcdct, combo, dct, ... or module:attribute.")]
 LanesOption = Annotated[
-    str | None, typer.Option("--lanes", help="Lanes to embed, e.g. state,action/ctrl (default: all small vectors).")
+    str | None,
+    typer.Option("--lanes", help="Lanes to embed, e.g. state,reward or state=2,reward=1 (default: all small vectors)."),
 ]
 
 app = typer.Typer(
@@ -58,7 +63,10 @@ def ingest(
     index: IndexOption = None,
     embedder: EmbedderOption = None,
     lanes: LanesOption = None,
-    windows: Annotated[str | None, typer.Option(help="Embed windows instead: SIZE:STRIDE in timesteps.")] = None,
+    windows: Annotated[
+        list[str] | None,
+        typer.Option(help="What to embed: whole episodes, windows SIZE:STRIDE, or multi; give it again for more."),
+    ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that read and embed.")] = 1,
     prune: Annotated[
         bool, typer.Option("--prune", help="Forget episodes below the given folders whose files are gone.")
@@ -72,14 +80,14 @@ def ingest(
     from embedders.registry import DEFAULT_EMBEDDER
 
     folder = archive_folder(archive)
-    plan = _windows(windows)
+    plans = [_windows(text) for text in windows or ["whole"]]
     with TrajectoryIngestor(
-        index or folder, embedder or DEFAULT_EMBEDDER, lanes=_names(lanes), archive=folder
+        index or folder, embedder or DEFAULT_EMBEDDER, lanes=_lanes(lanes), archive=folder
     ) as ingestor:
         try:
             with watched() as progress:
                 report = ingestor.ingest(
-                    list(paths), windows=plan, workers_count=workers, prune=prune, progress=progress
+                    list(paths), windows=plans, workers_count=workers, prune=prune, progress=progress
                 )
         except KeyboardInterrupt:
             typer.echo("interrupted: what was committed stays; run the same command again to go on", err=True)
@@ -109,23 +117,30 @@ def search(
     top: Annotated[int, typer.Option("--top", "-k", min=1, help="How many hits.")] = 10,
     span: Annotated[str | None, typer.Option(help="Use timesteps START:STOP of the query only.")] = None,
     moments: Annotated[bool, typer.Option("--moments", help="Search windows (see ingest --windows).")] = False,
+    windows: Annotated[str | None, typer.Option(help="Which windows, where several kinds were ingested.")] = None,
     env: EnvOption = None,
     reward: RewardOption = None,
     min_length: MinLengthOption = None,
+    where: WhereOption = None,
     embedder: EmbedderOption = None,
     lanes: LanesOption = None,
     explain: Annotated[bool, typer.Option("--explain", help="Say how the index found the hits.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find the episodes or moments most like a query."""
+    from functools import partial
+
     from bridge.retrieve import TrajectoryRetriever
     from catalog.location import archive_folder
 
     folder = archive_folder(archive)
-    with TrajectoryRetriever(index or folder, embedder, lanes=_names(lanes), archive=folder) as retriever:
-        find = retriever.search_similar_timesteps if moments else retriever.search_similar_episodes
+    with TrajectoryRetriever(index or folder, embedder, lanes=_lanes(lanes), archive=folder) as retriever:
+        find = retriever.search_similar_episodes
+        if moments or windows is not None:
+            plan = None if windows is None else _windows(windows)
+            find = partial(retriever.search_similar_timesteps, windows=plan)
         window = _query(query, folder, _span(span))
-        hits = find(window, top, env or None, min_length, parse_range(reward), explain=explain)
+        hits = find(window, top, env or None, min_length, parse_range(reward), where=where, explain=explain)
     if as_json:
         found = [_as_json(rank, ref) for rank, ref in enumerate(hits, 1)]
         told = {"exact": hits.exact, "milliseconds": round(hits.milliseconds, 3), "hits": found}
@@ -133,7 +148,7 @@ def search(
             told["explained"] = asdict(hits.explained)
         typer.echo(json.dumps(told, indent=2))
         return
-    print_hits(hits, with_span=moments)
+    print_hits(hits, with_span=moments or windows is not None)
 
 
 def print_hits(hits: Hits, *, with_span: bool = False) -> None:
@@ -162,37 +177,20 @@ def show(
 ) -> None:
     """Show what the archive knows of an episode."""
     with open_catalog(archive) as opened:
-        row = _find(opened, episode)
+        row = find_episode(opened, episode)
         lanes = next(layout.lanes for layout in opened.layouts() if layout.id == row.layout_id)
+        facts = opened.facts([row.id])[row.id]
     about: dict[str, Any] = {**asdict(row), "file_is_there": Path(row.path).exists()}
+    said = {name: part for name, part in asdict(facts).items() if part and name not in ("lanes", "spaces")}
     about["lanes"] = {lane.name: f"{lane.dtype}{list(lane.shape)}" for lane in lanes}
     if as_json:
-        typer.echo(json.dumps(about, indent=2))
+        typer.echo(json.dumps(about | said, indent=2))
         return
     pairs = [(key, value) for key, value in about.items() if key not in ("metadata", "lanes", "layout_id", "id")]
     pairs += [(f"metadata.{key}", value) for key, value in about["metadata"].items()]
     pairs += [(f"lane {key}", value) for key, value in about["lanes"].items()]
+    pairs += said.items()
     print_table(("", ""), [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in pairs])
-
-
-def _find(opened: Catalog, name: str) -> EpisodeRow:
-    from bridge.reading import locate
-    from catalog.filters import Compare, Where
-    from wshard.errors import EntryNotFoundError, QueryError
-
-    known = opened.known([locate(name)])
-    if known:
-        return opened.get(next(iter(known.values()))[0].id)
-    try:
-        return opened.get(name)
-    except EntryNotFoundError:
-        page = opened.select(Where((Compare("episode_id", "eq", name),)), limit=10)
-    if len(page.rows) == 1:
-        return page.rows[0]
-    if not page.rows:
-        raise EntryNotFoundError(f"{name!r} is neither a file nor an episode of this archive")
-    places = "\n".join(f"  {row.uid}  {shorten(row.path)}" for row in page.rows)
-    raise QueryError(f"several episodes have the id {name!r}; give the uid or the file:\n{places}")
 
 
 def _query(text: str, folder: Path, span: tuple[int | None, int | None] | None) -> Query:
@@ -212,13 +210,22 @@ def _query(text: str, folder: Path, span: tuple[int | None, int | None] | None) 
         return array if span is None else array[slice(*span)]
     if not path.exists():
         with open_catalog(folder) as opened:
-            path = Path(_find(opened, text).path)
+            path = Path(find_episode(opened, text).path)
     episode = load_wshard(path)
     return episode if span is None else cut(episode, *span)
 
 
-def _names(text: str | None) -> list[str] | None:
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+def _lanes(text: str | None) -> list[str] | dict[str, float] | None:
+    if text is None:
+        return None
+    named = [name.strip() for name in text.split(",") if name.strip()]
+    if not any("=" in name for name in named):
+        return named
+    pairs = [name.rpartition("=") for name in named]
+    try:
+        return {name: float(weight) for name, _, weight in pairs}
+    except ValueError:
+        raise typer.BadParameter(f"expected a weight for each lane, LANE=WEIGHT, found {text!r}") from None
 
 
 def _span(text: str | None) -> tuple[int | None, int | None] | None:
@@ -232,15 +239,14 @@ def _whole(value: float | None) -> int | None:
     return None if value is None else int(value)
 
 
-def _windows(text: str | None) -> Any:
-    from embedders.space import WindowPlan
+def _windows(text: str) -> WindowPlan:
+    from embedders.windows import WindowPlan
+    from wshard.errors import EmbedderError
 
-    if text is None:
-        return WindowPlan()
-    size, _, stride = text.partition(":")
-    if not (size.isdigit() and stride.isdigit()):
-        raise typer.BadParameter(f"expected SIZE:STRIDE in timesteps, found {text!r}")
-    return WindowPlan(int(size), int(stride))
+    try:
+        return WindowPlan.read(text)
+    except EmbedderError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _as_json(rank: int, ref: EpisodeRef) -> dict[str, Any]:
@@ -274,11 +280,14 @@ def options(
 
 _VERBS: tuple[Callable[..., None], ...] = (
     *(reported()(verb) for verb in (ingest, search, show, catalog.cli.ls)),
-    *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.recover),
+    *(catalog.cli_explore.facets, catalog.cli_explore.stats, catalog.cli_explore.sql),
+    *(catalog.cli_curate.tag, catalog.cli_curate.note, catalog.cli_curate.review, catalog.cli_collect.export_list),
+    *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.repair, wshard.cli.recover, wshard.cli.cat),
     *(wshard.cli_convert.convert, wshard.cli_convert.export, wshard.cli_convert.doctor),
 )
 for _verb in _VERBS:
     app.command()(_verb)
+app.add_typer(catalog.cli_collect.app, name="collection")
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from bridge.reading import locate
 from wshard.errors import SourceNotFoundError
+from wshard.manifest import MANIFEST_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +55,11 @@ def _below(folder: Path) -> list[str]:
     for place, names, files in os.walk(folder):
         names[:] = sorted(name for name in names if not name.startswith("."))
         real = locate(place)
-        named = [f"{real}/{name}" for name in sorted(files) if name.endswith(SUFFIX) and not name.startswith(".")]
+        named = [f"{real}/{name}" for name in sorted(files) if _is_episode(name)]
         found += [locate(path) if os.path.islink(path) else path for path in named]  # noqa: PTH114  (a million times)
     return found
+
+
+def _is_episode(name: str) -> bool:
+    # The list of a chunked episode's files is no episode; the chunks themselves are taken in one by one.
+    return name.endswith(SUFFIX) and not name.startswith(".") and not name.endswith(MANIFEST_SUFFIX)

@@ -14,6 +14,7 @@ finished by the next one.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -25,11 +26,13 @@ from bridge.reading import locate, read_record
 from bridge.register import prune as prune_below
 from bridge.register import register
 from bridge.run import IngestReport, Run
+from bridge.selection import LaneChoice
 from bridge.spaces import Choice
 from bridge.workers import workers
+from embedders.base import takes_frames
 from embedders.registry import DEFAULT_EMBEDDER, as_embedder
-from embedders.space import WindowPlan
-from wshard.errors import IngestError
+from embedders.windows import WindowPlan
+from wshard.errors import EmbedderError, IngestError
 
 if TYPE_CHECKING:
     import os
@@ -51,9 +54,11 @@ class TrajectoryIngestor:
 
     target: an archive folder, made when missing ("demo-archive": catalog.db and index/; the episodes may lie
     anywhere), or the URL of a vector index; `archive` then names the catalog's folder (see open_archive).
-    embedder: a name ("arcdct", "dct", "stats", "mean"), an Embedder, or a callable [D] -> [E] that gets the mean over
-    time. lanes: what to embed, e.g. ["state"]; None = every observation lane that is a number or a vector of at most
-    256 numbers per timestep.
+    embedder: a name ("arcdct", "combo", "dct", ...), an Embedder, or a callable [D] -> [E] that gets the mean over
+    time. lanes: what to embed, e.g. ["state", "reward"], the lane with positions first; None = every observation lane
+    that is a number or a vector of at most 256 numbers per timestep. A mapping gives the lanes weights: {"state": 2,
+    "action/ctrl": 1} lets the state decide two thirds of the similarity (see docs/search.md). An embedder of
+    frames takes one lane of images.
 
     Use as a context manager, or close() it. Several ingestors may work on one archive at once.
     """
@@ -63,11 +68,18 @@ class TrajectoryIngestor:
         target: PathLike,
         embedder: str | Embedder | PooledFunction = DEFAULT_EMBEDDER,
         *,
-        lanes: Sequence[str] | None = None,
+        lanes: Sequence[str] | Mapping[str, float] | None = None,
         archive: PathLike | None = None,
     ) -> None:
         self._embedder = as_embedder(embedder)
-        self._lanes = tuple(lanes) if lanes is not None else None
+        self._lanes = LaneChoice(
+            None if lanes is None else tuple(lanes),
+            dict(lanes) if isinstance(lanes, Mapping) else None,
+            takes_frames(self._embedder),
+        )
+        if self._lanes.weights is not None and not self._embedder.uses_statistics:
+            name = self._embedder.name
+            raise EmbedderError(f"weights of lanes: expected an embedder that standardises channels, found {name!r}")
         self._archive: Archive = open_archive(target, archive=archive, create=True)
 
     def __enter__(self) -> Self:
@@ -111,16 +123,17 @@ class TrajectoryIngestor:
         self,
         paths: PathLike | Sequence[PathLike],
         *,
-        windows: WindowPlan = _WHOLE,
+        windows: WindowPlan | Sequence[WindowPlan] = _WHOLE,
         workers_count: int = 1,
         prune: bool = False,
         progress: Progress | None = None,
     ) -> IngestReport:
         """Ingest files and folders (searched recursively); unchanged episodes are skipped.
 
-        windows: one vector per episode, or per window. workers_count: processes that read and embed. prune: forget
-        catalogued episodes below the given folders whose files are gone. Episodes that cannot be ingested are reported,
-        the others are not held up. Raises SourceNotFoundError before anything is written, CatalogError, OSError.
+        windows: one vector per episode, or per window; several plans are filled one after the other. workers_count:
+        processes that read and embed. prune: forget catalogued episodes below the given folders whose files are gone.
+        Episodes that cannot be ingested are reported, the others are not held up. Raises SourceNotFoundError before
+        anything is written, CatalogError, OSError.
         """
         begun = time.perf_counter()
         listed = [paths] if isinstance(paths, (str, Path)) or hasattr(paths, "__fspath__") else list(paths)
@@ -133,6 +146,7 @@ class TrajectoryIngestor:
             register(run, sources.files, self._lanes)
             if prune:
                 prune_below(run, sources.folders)
-            fill(run, Choice(self._embedder, self._lanes, windows), sources.files)
+            for plan in [windows] if isinstance(windows, WindowPlan) else dict.fromkeys(windows):
+                fill(run, Choice(self._embedder, self._lanes, plan), sources.files)
         report.seconds = time.perf_counter() - begun
         return report

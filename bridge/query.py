@@ -12,21 +12,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bridge.selection import block_name
 from wshard.errors import QueryError
+from wshard.lanes import REWARD
 from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:
     from embedders.space import LaneSpec, Space
 
 Query = NDArray[Any] | Sequence[Any] | Mapping[str, Any] | Episode
-"""An observation [D], a window [T, D], a mapping {lane: array}, or an Episode."""
+"""An observation [D], a window [T, D], images [T, H, W, C], a mapping {lane: array}, or an Episode."""
 
 _Plain = NDArray[Any] | Mapping[str, NDArray[Any]] | Episode
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A query as one Space takes it: window [T, D]."""
+    """A query as one Space takes it: window [T, *window_shape]."""
 
     space: Space
     window: NDArray[Any]
@@ -35,9 +37,9 @@ class Fit:
 def fit(query: Query, spaces: Sequence[Space]) -> Fit:
     """Return the one Space that the query fits, and the query as its window.
 
-    An array fits a Space by its number of channels; a mapping by lane names and shapes; an Episode by the lanes that it
-    has, and of Spaces that differ in lanes only the one that takes in more of it counts. Raises QueryError, listing the
-    Spaces, where none or several fit.
+    An array fits a Space by its number of channels, or the shape of its images; a mapping by lane names and shapes; an
+    Episode by the lanes that it has, and of Spaces that differ in lanes only the one that takes in more of it counts.
+    Raises QueryError, listing the Spaces, where none or several fit.
     """
     asked = _plain(query)
     fits = [Fit(space, window) for space in spaces if (window := _window(asked, space)) is not None]
@@ -54,29 +56,47 @@ def fit(query: Query, spaces: Sequence[Space]) -> Fit:
         raise QueryError(f"the query {_told(asked)} fits none of the Spaces that can be searched:\n{listed}")
     raise QueryError(
         f"the query {_told(asked)} fits several Spaces; choose with lanes=[...], embedder=..., env_id=... or, for "
-        f"windows, window_size=...:\n{listed}"
+        f"windows, window_size=... or windows=...:\n{listed}"
     )
 
 
 def cut(episode: Episode, start: int | None, stop: int | None) -> Episode:
-    """Return timesteps [start, stop) of an episode's observations and actions; raises QueryError if there are none."""
+    """Return timesteps [start, stop) of whatever may be embedded of an episode; raises QueryError if there are none."""
     span = slice(start, stop)
     length = len(range(*span.indices(episode.length)))
     if not length:
         raise QueryError(f"span {start}:{stop} holds no timestep of episode {episode.id!r}, which has {episode.length}")
-    lanes = (
-        {name: replace(channel, data=channel.data[span]) for name, channel in group.items()}
-        for group in (episode.observations, episode.actions)
+    return Episode(
+        episode.id,
+        episode.env_id,
+        length,
+        observations=_cut(episode.observations, span),
+        actions=_cut(episode.actions, span),
+        rewards=None if episode.rewards is None else episode.rewards[span],
+        omens={owner: _cut(models, span) for owner, models in episode.omens.items()},
+        uncerts=_cut(episode.uncerts, span),
     )
-    observations, actions = lanes
-    return Episode(episode.id, episode.env_id, length, observations=observations, actions=actions)
+
+
+def _cut(group: Mapping[str, Channel], span: slice) -> dict[str, Channel]:
+    return {name: replace(channel, data=channel.data[span]) for name, channel in group.items()}
+
+
+def _lanes(episode: Episode) -> dict[str, NDArray[Any]]:
+    """Return whatever of an episode may be embedded, by block name."""
+    rewards = {} if episode.rewards is None else {REWARD: np.asarray(episode.rewards, np.float32)}  # as in its file
+    channels = {**episode.lanes(), **episode.predictions()}
+    return {**{name: channel.data for name, channel in channels.items()}, **rewards}
 
 
 def describe(space: Space) -> str:
     """Return one line that tells a Space from others."""
-    lanes = ", ".join(f"{lane.name}{list(lane.shape)}" for lane in space.lanes)
-    cut = "whole episodes" if space.windows.whole else f"windows of {space.windows.size} every {space.windows.stride}"
-    return f"{space.embedder} over {lanes} ({space.channels} channels), {cut}, Space {space.fingerprint[:12]}"
+    weights = [""] * len(space.lanes) if space.weights is None else [f"={weight:.3g}" for weight in space.weights]
+    lanes = ", ".join(
+        f"{lane.name}{list(lane.shape)}{weight}" for lane, weight in zip(space.lanes, weights, strict=True)
+    )
+    told = f"{space.embedder} over {lanes} ({space.channels} channels), {space.windows}"
+    return f"{told}, Space {space.fingerprint[:12]}"
 
 
 def _takes_more(other: Space, space: Space) -> bool:
@@ -103,19 +123,23 @@ def _array(value: Any) -> NDArray[Any]:
 
 def _window(query: _Plain, space: Space) -> NDArray[Any] | None:
     if isinstance(query, Episode):
-        lanes = query.lanes()
+        lanes = _lanes(query)
         if any(lane.name not in lanes for lane in space.lanes):
             return None
-        return _side_by_side({lane.name: lanes[lane.name].data for lane in space.lanes}, space)
+        return _side_by_side({lane.name: lanes[lane.name] for lane in space.lanes}, space)
     if isinstance(query, Mapping):
-        named = {name if "/" in name else f"signal/{name}": value for name, value in query.items()}
-        if set(named) != {lane.name for lane in space.lanes}:
+        held = {lane.name for lane in space.lanes}
+        named = {block_name(name, held): value for name, value in query.items()}
+        if set(named) != held:
             return None
         return _side_by_side(named, space)
-    return _rows(query, space.channels)
+    return _rows(query, space.window_shape)
 
 
 def _side_by_side(values: Mapping[str, NDArray[Any]], space: Space) -> NDArray[Any] | None:
+    if len(space.window_shape) > 1:
+        (images,) = values.values()
+        return _rows(images, space.window_shape)
     columns = [_lane_rows(values[lane.name], lane) for lane in space.lanes]
     known = [column for column in columns if column is not None]
     if len(known) < len(columns) or len({len(column) for column in known}) != 1:
@@ -129,18 +153,18 @@ def _lane_rows(array: NDArray[Any], lane: LaneSpec) -> NDArray[Any] | None:
     return array.reshape(len(array), lane.channels) if array.shape[1:] == lane.shape else None
 
 
-def _rows(array: NDArray[Any], channels: int) -> NDArray[Any] | None:
-    """Return an array as [T, channels]: [channels] is one observation, [T] a series of a one-channel lane."""
-    if array.ndim == 1 and channels == 1:
+def _rows(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any] | None:
+    """Return an array as [T, *shape]: [*shape] is one observation, [T] a series of a one-channel lane."""
+    if array.ndim == 1 and shape == (1,):
         return array.reshape(-1, 1)
-    if array.ndim == 1 and len(array) == channels:
-        return array.reshape(1, -1)
-    return array if array.ndim == 2 and array.shape[1] == channels else None
+    if array.shape == shape:
+        return array[None]
+    return array if array.shape[1:] == shape else None
 
 
 def _told(query: _Plain) -> str:
     if isinstance(query, Episode):
-        return f"episode {query.id!r} with lanes {', '.join(query.lanes())}"
+        return f"episode {query.id!r} with lanes {', '.join(_lanes(query))}"
     if isinstance(query, Mapping):
         return "with lanes " + ", ".join(f"{name}{list(array.shape)}" for name, array in query.items())
     return f"of shape {list(query.shape)}"

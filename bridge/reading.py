@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass, replace
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bridge.selection import choose_lanes, is_vector
-from catalog.records import EmbeddingRow, EpisodeRecord, LaneDefinition, LaneRecord
+from bridge.selection import LaneChoice, choose_lanes, is_summarised, is_vector
+from catalog.records import EmbeddingRow, EpisodeRecord, LaneDefinition, LaneRecord, Spread
 from embedders.statistics import Moments
 from wshard.episode_file import EpisodeFile, open_wshard
 from wshard.errors import EmbedderError, IngestError, SourceNotFoundError, WShardError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from catalog.records import EpisodeRow
     from embedders.base import Embedder
-    from embedders.space import LaneSpec, Space
+    from embedders.space import Space
 
     _Ready = tuple[EpisodeRow, list[NDArray[Any]]]
 
@@ -47,17 +48,18 @@ def locate(path: str | os.PathLike[str]) -> str:
     return Path(os.path.realpath(path)).as_posix()
 
 
-def read_record(path: str, wanted: Sequence[str] | None) -> EpisodeRecord:
+def read_record(path: str, wanted: LaneChoice) -> EpisodeRecord:
     """Read what the catalog stores of the episode at `path`: metadata, lanes, moments, reward, digest.
 
-    wanted: the lanes that will be embedded (see choose_lanes); they must exist and hold finite numbers only.
+    wanted: the lanes that will be embedded (see choose_lanes); they must exist; vectors must hold finite numbers only.
     Raises IngestError (a ValueError) or FormatError, each naming the file, SourceNotFoundError, OSError.
     """
     status = _status(path)
     with open_wshard(path) as file:
         if file.length < 1:
             raise IngestError(f"{path}: expected at least one timestep, found an empty episode")
-        definitions = tuple(LaneDefinition(name, d.dtype.value, d.shape) for name, d in file.lanes().items())
+        recorded = {name: lane for name, lane in file.lanes().items() if file.has(name)}
+        definitions = tuple(LaneDefinition(name, lane.dtype.value, lane.shape) for name, lane in recorded.items())
         chosen = {lane.name for lane in choose_lanes(definitions, wanted, path)}
         lanes = tuple(_lane_record(file, definition, definition.name in chosen) for definition in definitions)
         success = file.metadata.get("success")
@@ -89,18 +91,31 @@ def _status(path: str) -> os.stat_result:
 
 def _lane_record(file: EpisodeFile, lane: LaneDefinition, chosen: bool) -> LaneRecord:  # noqa: FBT001  (internal)
     record = LaneRecord(lane.name, lane.dtype, tuple(lane.shape), file.length, None)
-    if not chosen and not (is_vector(lane) and lane.name.startswith(("signal/", "action/"))):
+    if not (is_vector(lane) and (chosen or is_summarised(lane))):
         return record
     try:
-        return replace(record, moments=Moments.of(file.lane(lane.name)).to_bytes())
+        moments = Moments.of(file.lane(lane.name))
     except EmbedderError as error:
         if not chosen:
             return record
         raise IngestError(f"{file.where}: lane {lane.name!r} cannot be embedded: {error}") from error
+    return replace(record, moments=moments.to_bytes(), channels=_spreads(moments))
 
 
-def read_lanes(file: EpisodeFile, lanes: Sequence[LaneSpec]) -> NDArray[Any]:
-    """Return the lanes side by side: [T, D], in the Space's order. Raises IngestError for NaN and infinities."""
+def _spreads(moments: Moments) -> tuple[Spread, ...]:
+    std = np.sqrt(moments.m2 / moments.count)
+    columns = (moments.low, moments.high, moments.mean, std)
+    return tuple(starmap(Spread, zip(*(column.tolist() for column in columns), strict=True)))
+
+
+def read_lanes(file: EpisodeFile, space: Space) -> NDArray[Any]:
+    """Return [T, *window_shape]: the lanes side by side in the Space's order, or the one lane of images as it lies.
+
+    Raises IngestError for NaN and infinities in lanes side by side.
+    """
+    lanes = space.lanes
+    if len(space.window_shape) > 1:
+        return file.lane(lanes[0].name)
     columns = [file.lane(lane.name).reshape(file.length, lane.channels) for lane in lanes]
     for lane, values in zip(lanes, columns, strict=True):
         finite = np.isfinite(values)
@@ -123,9 +138,10 @@ def embed_episodes(job: Embedding, rows: Sequence[EpisodeRow]) -> tuple[list[Emb
     """Embed the windows of catalogued episodes; returns ledger rows, and (episode id, failure) of those left out."""
     done: list[EmbeddingRow] = []
     failed: list[tuple[int, Failure]] = []
-    for start in range(0, len(rows), _AT_ONCE):
+    at_once = _AT_ONCE if len(job.space.window_shape) == 1 else 1  # images of many episodes would fill the memory
+    for start in range(0, len(rows), at_once):
         ready: list[_Ready] = []
-        for row in rows[start : start + _AT_ONCE]:
+        for row in rows[start : start + at_once]:
             try:
                 ready.append((row, _windows(job.space, row)))
             except (WShardError, OSError) as error:
@@ -142,7 +158,7 @@ def embed_episodes(job: Embedding, rows: Sequence[EpisodeRow]) -> tuple[list[Emb
 
 
 def _embed(job: Embedding, ready: Sequence[_Ready]) -> list[EmbeddingRow]:
-    vectors = job.embedder.embed([window for _, windows in ready for window in windows], job.space.statistics)
+    vectors = job.embedder.embed([window for _, windows in ready for window in windows], job.space.scaling)
     stops = np.cumsum([len(windows) for _, windows in ready]).tolist()
     return [
         EmbeddingRow(row.id, row.digest, len(windows), vectors[stop - len(windows) : stop].astype("<f4").tobytes())
@@ -155,7 +171,7 @@ def _windows(space: Space, row: EpisodeRow) -> list[NDArray[Any]]:
     with open_wshard(row.path) as file:
         if file.digest() != row.digest:
             raise IngestError(f"{row.path}: changed while it was being ingested: run the command again")
-        values = read_lanes(file, space.lanes)
+        values = read_lanes(file, space)
     return [values[start:stop] for start, stop in space.windows.spans(len(values)).tolist()]
 
 

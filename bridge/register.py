@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bridge.run import Run
+    from bridge.selection import LaneChoice
     from catalog.catalog import Catalog
     from catalog.records import Known
 
 
-def register(run: Run, files: Sequence[str], wanted: Sequence[str] | None) -> None:
+def register(run: Run, files: Sequence[str], wanted: LaneChoice) -> None:
     """Bring the catalog up to date with the files; wanted: the lanes that must be there and hold finite numbers."""
     catalog, report = run.archive.catalog, run.report
     due = [path for batch in batches(files) for path in _unseen(catalog, batch)]
@@ -65,11 +66,11 @@ def _same_file(path: str, known: Known) -> bool:
     return (status.st_size, status.st_mtime_ns) == (known.size, known.mtime_ns)
 
 
-def _read(paths: Sequence[str], wanted: Sequence[str] | None) -> list[EpisodeRecord | Failure]:
+def _read(paths: Sequence[str], wanted: LaneChoice) -> list[EpisodeRecord | Failure]:
     return [_read_one(path, wanted) for path in paths]
 
 
-def _read_one(path: str, wanted: Sequence[str] | None) -> EpisodeRecord | Failure:
+def _read_one(path: str, wanted: LaneChoice) -> EpisodeRecord | Failure:
     try:
         return read_record(path, wanted)
     except (WShardError, OSError) as error:

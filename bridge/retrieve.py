@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
@@ -15,18 +16,22 @@ from bridge.archive import Archive, open_archive
 from bridge.index.base import Request
 from bridge.query import Query, describe, fit
 from bridge.refs import EpisodeRef, make_ref
-from catalog.filters import Where, build_where
+from bridge.selection import block_name
+from bridge.spaces import weights_in
+from catalog.filters import EVERYTHING, Where, all_of, build_where, comparisons, parts_of
+from catalog.form_text import as_where
 from embedders.registry import as_embedder, embedder_of
 from embedders.space import LaneSpec, Space
 from wshard.errors import QueryError, SpaceMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from bridge.index.base import Answer, Explained, Match, Vectors
     from catalog.records import SpaceRow
     from embedders.base import Embedder
     from embedders.pooled import PooledFunction
+    from embedders.windows import WindowPlan
 
     PathLike = str | os.PathLike[str]
     RewardRange = tuple[float | None, float | None]
@@ -57,7 +62,7 @@ class TrajectoryRetriever:
 
     target, archive: as for TrajectoryIngestor; the archive must exist. embedder: needed only where the archive was
     embedded in several ways, or by a callable; it must be the one that the archive was ingested with. lanes: search
-    only what was embedded from exactly these lanes.
+    only what was embedded from exactly these lanes, without weights if it was; a mapping asks for just these weights.
 
     Other processes may ingest meanwhile: each search sees all that was committed before it.
     """
@@ -67,11 +72,11 @@ class TrajectoryRetriever:
         target: PathLike,
         embedder: str | Embedder | PooledFunction | None = None,
         *,
-        lanes: Sequence[str] | None = None,
+        lanes: Sequence[str] | Mapping[str, float] | None = None,
         archive: PathLike | None = None,
     ) -> None:
         self._embedder = None if embedder is None else as_embedder(embedder)
-        self._lanes = None if lanes is None else {name if "/" in name else f"signal/{name}" for name in lanes}
+        self._lanes = lanes
         self._archive: Archive = open_archive(target, archive=archive)
         self._read: dict[str, Space] = {}  # Spaces by fingerprint: they never change, and reading one takes time
 
@@ -93,18 +98,19 @@ class TrajectoryRetriever:
         min_length: int | None = None,
         reward_range: RewardRange | None = None,
         *,
-        where: Where | None = None,
+        where: Where | str | None = None,
         explain: bool = False,
     ) -> Hits:
         """Return the top_k episodes most like the query, best first; all of them if fewer pass the filters.
 
         query: an observation [D], a window [T, D], {lane: array} or an Episode. env_id: one or several. min_length: in
         timesteps, inclusive. reward_range: bounds of the summed reward, inclusive, None = open; an episode without
-        rewards is in no range. where: any further filter. explain: let the hits say how they were found. Raises QueryError where the query fits no Space or several,
-        EmbedderError for NaN, FilterError, SpaceMismatchError.
+        rewards is in no range. where: any further filter, as a value or as text. explain: let the hits say how they
+        were found. Raises QueryError where the query fits no Space or several, EmbedderError for NaN, FilterError,
+        SpaceMismatchError.
         """
-        wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & (where or Where())
-        return self._search(query, Request(top_k, wanted, explain=explain), None)
+        wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(where)
+        return self._search(query, Request(top_k, wanted, explain=explain), lambda plan: plan.whole)
 
     def search_similar_timesteps(  # noqa: PLR0913  (as above)
         self,
@@ -114,25 +120,31 @@ class TrajectoryRetriever:
         min_length: int | None = None,
         reward_range: RewardRange | None = None,
         *,
-        where: Where | None = None,
+        where: Where | str | None = None,
         window_size: int | None = None,
+        windows: WindowPlan | None = None,
         explain: bool = False,
     ) -> Hits:
         """Return the top_k windows most like the query; each hit's span tells its timesteps.
 
-        Searches what ingest_timesteps took in; window_size chooses among several. Otherwise as search_similar_episodes.
+        Searches what was ingested as windows; window_size, or the plan that they were cut by, chooses among several.
+        Otherwise as search_similar_episodes.
         """
-        wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & (where or Where())
-        return self._search(query, Request(top_k, wanted, distinct=False, explain=explain), window_size or 0)
 
-    def _search(self, query: Query, request: Request, window_size: int | None) -> Hits:
+        def cut(plan: WindowPlan) -> bool:
+            return not plan.whole and window_size in (None, plan.size) and windows in (None, plan)
+
+        wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(where)
+        return self._search(query, Request(top_k, wanted, distinct=False, explain=explain), cut)
+
+    def _search(self, query: Query, request: Request, cut: Callable[[WindowPlan], bool]) -> Hits:
         begun = time.perf_counter()
         if request.top_k < 1:
             raise QueryError(f"top_k: expected at least 1, found {request.top_k}")
         while True:
-            fitting = fit(query, self._spaces(request.where, window_size))
+            fitting = fit(query, self._spaces(request.where, cut))
             embedder = self._embedder or embedder_of(fitting.space)
-            vector = embedder.embed([fitting.window], fitting.space.statistics)[0]
+            vector = embedder.embed([fitting.window], fitting.space.scaling)[0]
             try:
                 refs, answer = self._ask(fitting.space, vector, request)
             except SpaceMismatchError:
@@ -165,14 +177,14 @@ class TrajectoryRetriever:
                 refs.append(make_ref(row, match.score, (start, stop)))
         return refs
 
-    def _spaces(self, where: Where, window_size: int | None) -> list[Space]:
-        """Return the Spaces that can answer: window_size None = whole episodes, 0 = any windows."""
-        cut = [space for space in self._active() if _is_cut(space, window_size)]
+    def _spaces(self, where: Where, cut: Callable[[WindowPlan], bool]) -> list[Space]:
+        """Return the Spaces of a wanted window plan that can answer."""
+        spaces = [space for space in self._active() if cut(space.windows)]
         if self._lanes is not None:
-            cut = [space for space in cut if {lane.name for lane in space.lanes} == self._lanes]
+            spaces = _of_lanes(self._lanes, spaces)
         if self._embedder is not None:
-            cut = self._of_embedder(self._embedder, cut)
-        return (self._holding(cut, where) or cut) if len(cut) > 1 else cut
+            spaces = self._of_embedder(self._embedder, spaces)
+        return (self._holding(spaces, where) or spaces) if len(spaces) > 1 else spaces
 
     def _active(self) -> list[Space]:
         return [self._space(row) for row in self._archive.catalog.spaces("active")]
@@ -195,8 +207,9 @@ class TrajectoryRetriever:
 
     def _holding(self, spaces: list[Space], where: Where) -> list[Space]:
         """Keep the Spaces that hold episodes of the environments asked for, so that env_id tells like lanes apart."""
-        asked = Where(tuple(clause for clause in where.clauses if clause.field == "env_id"))
-        if asked == Where():
+        about = [part for part in parts_of(where) if {clause.field for clause in comparisons(part)} == {"env_id"}]
+        asked = all_of(*about)
+        if asked == EVERYTHING:
             return spaces
         layouts = [
             {LaneSpec(lane.name, tuple(lane.shape)) for lane in layout.lanes}
@@ -205,7 +218,12 @@ class TrajectoryRetriever:
         return [space for space in spaces if any(set(space.lanes) <= held for held in layouts)]
 
 
-def _is_cut(space: Space, window_size: int | None) -> bool:
-    if window_size is None:
-        return space.windows.whole
-    return not space.windows.whole and window_size in (0, space.windows.size)
+def _of_lanes(lanes: Sequence[str] | Mapping[str, float], spaces: Sequence[Space]) -> list[Space]:
+    found = []
+    for space in spaces:
+        held = {lane.name for lane in space.lanes}
+        if {block_name(name, held) for name in lanes} == held:
+            found.append(space)
+    if isinstance(lanes, Mapping):
+        return [space for space in found if space.weights == weights_in(lanes, space.lanes)]
+    return [space for space in found if space.weights is None] or found

@@ -2,24 +2,35 @@
 
 Knows: lane names, dtypes and shapes. Does not know: values, files, embedders.
 
-The rule: every observation lane (signal/...) that is a number or a vector of at most 256 numbers per timestep, by name.
-Images and other tensors are left out; episodes whose chosen lanes differ in name or shape live in different Spaces.
+The rule, where no lanes are named: every observation lane (signal/...) that is a number or a vector of at most 256
+numbers per timestep, by name. Named lanes may be any such: actions, "reward", predictions ("omen/state/dreamer") and
+uncertainties ("uncert/state") too. Images and other tensors are left out; episodes whose chosen lanes differ in name or
+shape live in different Spaces.
+
+An embedder of frames gets one lane of images, [height, width] or [height, width, 1, 3 or 4] with sides of at least 16
+pixels: the named one, or the only observation lane that holds such.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from embedders.frames import is_image
 from embedders.space import LaneSpec
 from wshard.errors import NoLaneError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Mapping
 
     from catalog.records import LaneDefinition
 
 MAX_CHANNELS: Final = 256
+MIN_SIDE: Final = 16
+_VECTOR: Final = "a number or a vector of at most 256 numbers per timestep (images: embedder 'frames')"
+_PICTURE: Final = "one lane of images of at least 16 x 16 pixels (where there are several, name one)"
+_SUMMARISED: Final = ("signal/", "action/", "omen/", "uncert/")
 _NO_NUMBERS: Final = frozenset({"bf16"})  # numpy has no arithmetic for it without another package
 
 
@@ -29,22 +40,50 @@ def is_vector(lane: LaneDefinition) -> bool:
     return len(lane.shape) <= 1 and 1 <= size <= MAX_CHANNELS and lane.dtype not in _NO_NUMBERS
 
 
-def choose_lanes(
-    lanes: Iterable[LaneDefinition], wanted: Sequence[str] | None, where: str = "episode"
-) -> tuple[LaneSpec, ...]:
-    """Return the lanes to embed, sorted by name.
+def is_picture(lane: LaneDefinition) -> bool:
+    """Say whether a lane holds images that an embedder of frames can take."""
+    return is_image(lane.shape) and min(lane.shape[:2]) >= MIN_SIDE and lane.dtype not in _NO_NUMBERS
 
-    wanted: ids ("state") or block names ("action/ctrl"), all of which must be there; None = the rule of this module.
+
+@dataclass(frozen=True)
+class LaneChoice:
+    """Which lanes to embed: names None = the rule of this module. frames: the embedder takes images.
+
+    names: ids ("state") or block names ("action/ctrl"), all of which must be there. weights: those of the lanes by the
+    same names, None = every channel counts alike.
+    """
+
+    names: tuple[str, ...] | None = None
+    weights: Mapping[str, float] | None = None
+    frames: bool = False
+
+
+def choose_lanes(lanes: Iterable[LaneDefinition], choice: LaneChoice, where: str = "episode") -> tuple[LaneSpec, ...]:
+    """Return the lanes to embed, in the order in which they are named; those of the rule by name.
+
     Raises NoLaneError listing what the episode has.
     """
     known = {lane.name: lane for lane in lanes}
-    if wanted is None:
-        names = [name for name, lane in known.items() if name.startswith("signal/") and is_vector(lane)]
+    fits = is_picture if choice.frames else is_vector
+    if choice.names is None:
+        names = sorted(name for name, lane in known.items() if name.startswith("signal/") and fits(lane))
     else:
-        names = [name if name in known else f"signal/{name}" for name in wanted]
-    missing = [name for name in names if name not in known or not is_vector(known[name])]
-    if missing or not names:
+        names = [*dict.fromkeys(block_name(name, known) for name in choice.names)]
+    absent = [name for name in names if name not in known]
+    unfit = [name for name in names if name in known and not fits(known[name])]
+    if absent or unfit or not names or (choice.frames and len(names) > 1):
         told = ", ".join(f"{lane.name} {lane.dtype}{list(lane.shape)}" for lane in known.values()) or "none"
-        asked = "a number or a vector of at most 256 numbers per timestep" if wanted is None else ", ".join(missing)
+        what = _PICTURE if choice.frames else _VECTOR
+        asked = ", ".join(absent) or "".join(f"{name} as " for name in unfit[:1]) + what
         raise NoLaneError(f"{where}: no observation lane to embed: expected {asked}, found lanes: {told}")
-    return tuple(LaneSpec(name, tuple(known[name].shape)) for name in sorted(set(names)))
+    return tuple(LaneSpec(name, tuple(known[name].shape)) for name in names)
+
+
+def block_name(name: str, known: Container[str]) -> str:
+    """Return the block that a lane's name means: one that is `known` itself, else the observation of that id."""
+    return name if name in known else f"signal/{name}"
+
+
+def is_summarised(lane: LaneDefinition) -> bool:
+    """Say whether the catalog keeps the moments of a lane, so that it may be embedded at any time later."""
+    return is_vector(lane) and (lane.name == "reward" or lane.name.startswith(_SUMMARISED))

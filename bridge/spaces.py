@@ -11,21 +11,26 @@ same family is filled with all episodes, while the old one goes on answering. Th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.selection import choose_lanes
-from embedders.space import LaneSpec, Space, Statistics, WindowPlan
+from bridge.selection import LaneChoice, block_name, choose_lanes
+from embedders.finite import check_number
+from embedders.space import LaneSpec, Space, Statistics
 from embedders.statistics import Moments, drift, merge, statistics
-from wshard.errors import NoLaneError
+from wshard.errors import EmbedderError, NoLaneError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from catalog.catalog import Catalog
     from catalog.records import SpaceRow
     from embedders.base import Embedder
+    from embedders.windows import WindowPlan
 
 CHANGED_SHARE: Final = 0.05
 DRIFT_LIMIT: Final = 0.05
@@ -33,11 +38,27 @@ DRIFT_LIMIT: Final = 0.05
 
 @dataclass(frozen=True)
 class Choice:
-    """How to embed: by what, which lanes (None: the rule of selection.py), and cut into which windows."""
+    """How to embed: by what, which lanes, cut into which windows."""
 
     embedder: Embedder
-    lanes: tuple[str, ...] | None
+    lanes: LaneChoice
     windows: WindowPlan
+
+
+def weights_in(weights: Mapping[str, float] | None, lanes: Sequence[LaneSpec]) -> tuple[float, ...] | None:
+    """Return the weights of the lanes, in their order, scaled to the sum 1: equal ratios make equal Spaces.
+
+    `weights` names every one of the lanes. Raises EmbedderError for a weight that is not a number > 0.
+    """
+    if weights is None:
+        return None
+    names = {lane.name for lane in lanes}
+    by_block = {block_name(name, names): check_number(weight, "weights of lanes") for name, weight in weights.items()}
+    ordered = [by_block[lane.name] for lane in lanes]
+    if min(ordered) <= 0:
+        raise EmbedderError(f"weights of lanes: expected numbers > 0, found {by_block}")
+    whole = math.fsum(ordered)
+    return tuple(weight / whole for weight in ordered)
 
 
 @dataclass(frozen=True)
@@ -48,6 +69,7 @@ class Family:
     lanes: tuple[LaneSpec, ...]
     windows: WindowPlan
     layout_ids: tuple[int, ...]
+    weights: tuple[float, ...] | None = None
 
     def space(self, frozen: Statistics | None) -> Space:
         """Return the family's Space with these statistics; without any it serves to name the family only."""
@@ -60,6 +82,7 @@ class Family:
             dim=self.embedder.dim(sum(lane.channels for lane in self.lanes)),
             metric=self.embedder.metric,
             statistics=frozen,
+            weights=self.weights,
         )
 
 
@@ -72,7 +95,11 @@ def families(catalog: Catalog, choice: Choice) -> tuple[list[Family], dict[int, 
             groups.setdefault(choose_lanes(layout.lanes, choice.lanes), []).append(layout.id)
         except NoLaneError as error:
             unfit[layout.id] = error
-    return [Family(choice.embedder, lanes, choice.windows, tuple(ids)) for lanes, ids in groups.items()], unfit
+    found = [
+        Family(choice.embedder, lanes, choice.windows, tuple(ids), weights_in(choice.lanes.weights, lanes))
+        for lanes, ids in groups.items()
+    ]
+    return found, unfit
 
 
 def current(catalog: Catalog, family: Family) -> SpaceRow | None:

@@ -194,7 +194,7 @@ class IndexContract:
             query = unit_vectors(1, 3)[0]
             for where, passing in (
                 (build_where(env_id="nowhere"), 0),
-                (Where((Compare("episode_id", "eq", "episode_000030"),)), 1),
+                (Compare("episode_id", "eq", "episode_000030"), 1),
                 (build_where(env_id="env-2"), 8),
                 (build_where(min_length=1), len(ids)),
             ):

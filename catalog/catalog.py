@@ -7,53 +7,47 @@ vectors mean. Iterators read one chunk per transaction: a row that changes meanw
 from __future__ import annotations
 
 import heapq
-from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, delete, insert, select
-
-from catalog import ledger, places, queries, register
-from catalog.engine import Database, absolute_path, file_of, found_file, one_of, open_file, open_server
-from catalog.filters import EVERYTHING, Where, build_where
+from catalog import curation, ledger, places, queries, register
+from catalog.collecting import Collecting
+from catalog.curating import Curating
+from catalog.engine import absolute_path, file_of, found_file, one_of, open_file, open_server
+from catalog.exploring import Exploring
+from catalog.facts import load_facts
+from catalog.filters import EVERYTHING, Where
 from catalog.location import base_folder
 from catalog.migrations import prepare
-from catalog.records import (
-    Among,
-    EmbeddingRow,
-    EpisodeRecord,
-    EpisodeRow,
-    Known,
-    Layout,
-    LedgerEntry,
-    Page,
-    Registered,
-    Scalar,
-    SpaceRow,
-    storable,
-)
-from catalog.schema import archive, episode, space, tag
+from catalog.schema import episode, space
+from catalog.values import storable
 from catalog.walks import walk_ledger, walk_moments, walk_places
 from wshard.errors import EntryNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
-    from types import TracebackType
+
+    from catalog.records import (
+        Among,
+        EmbeddingRow,
+        EpisodeRecord,
+        EpisodeRow,
+        Facts,
+        Known,
+        Layout,
+        LedgerEntry,
+        Registered,
+        SpaceRow,
+    )
 
 
-class Catalog:
+class Catalog(Exploring, Curating, Collecting):
     """An open catalog; close it, or use it as a context manager.
 
     Any number of threads and processes may use one catalog. A forked process must open its own. Every method raises
     CatalogBusyError, CatalogWriteError or CatalogError when the database cannot do its part.
     """
-
-    def __init__(self, database: Database, *, base: str | None) -> None:
-        self._database = database
-        self._base = base
-        with self._read() as connection:
-            self.archive_id = str(connection.execute(select(archive.c.archive_id)).scalar_one())
 
     @staticmethod
     def open(location: str | Path, *, create: bool = False) -> Catalog:
@@ -71,18 +65,6 @@ class Catalog:
         except BaseException:
             database.close()
             raise
-
-    def close(self) -> None:
-        """Close the database; the catalog cannot be used any more."""
-        self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def add_root(self, path: str) -> int:
         """Return the id of the root at this folder, made when missing; paths below are stored relative to it."""
@@ -111,30 +93,6 @@ class Catalog:
         with self._write() as connection:
             ledger.bury(connection, ids)
 
-    def tag(self, ids: Sequence[int], name: str) -> int:
-        """Tag the episodes and return how many did not have the tag; FilterError for a name that no filter can hold."""
-        build_where(tag=name)
-        with self._write() as connection:
-            living = set(
-                connection.execute(select(episode.c.id).where(one_of(connection, episode.c.id, ids))).scalars()
-            )
-            tagged = set(connection.execute(select(tag.c.episode_row).where(tag.c.name == name)).scalars())
-            rows = [{"name": name, "episode_row": number} for number in sorted(living - tagged)]
-            if rows:
-                connection.execute(insert(tag), rows)
-                ledger.advance(connection)
-            return len(rows)
-
-    def untag(self, ids: Sequence[int], name: str) -> int:
-        """Take the tag off the episodes and return how many had it."""
-        build_where(tag=name)
-        with self._write() as connection:
-            wanted = one_of(connection, tag.c.episode_row, ids)
-            count = connection.execute(delete(tag).where(tag.c.name == name, wanted)).rowcount
-            if count:
-                ledger.advance(connection)
-            return count
-
     def known(self, paths: Sequence[str]) -> dict[str, tuple[Known, ...]]:
         """Return what is catalogued at these absolute paths, by key; unknown paths are left out."""
         with self._read() as connection:
@@ -151,32 +109,6 @@ class Catalog:
         """Yield (id, absolute path) of every episode, or of those in the file or folder at the absolute path prefix."""
         return walk_places(self._read, prefix, base=self._base)
 
-    def select(
-        self, where: Where = EVERYTHING, *, order: str = "episode_id", after: str | None = None, limit: int = 50
-    ) -> Page:
-        """Return the first rows, or those after the cursor of an earlier page in the same order.
-
-        order is one of ORDERS, reversed by a leading "-"; ties go by id, missing values come last. FilterError for an
-        unknown order, a foreign cursor or a limit below 1.
-        """
-        with self._read() as connection:
-            return queries.load_page(connection, where, order=order, after=after, limit=limit, base=self._base)
-
-    def count(self, where: Where = EVERYTHING) -> int:
-        """Return how many episodes match."""
-        with self._read() as connection:
-            return queries.count_rows(connection, where)
-
-    def facets(self, fields: Sequence[str], where: Where = EVERYTHING) -> dict[str, list[tuple[Scalar | None, int]]]:
-        """Return (value, episodes) per field among the matching episodes, the most frequent first; None = missing."""
-        with self._read() as connection:
-            return {field: queries.load_facet(connection, field, where=where) for field in fields}
-
-    def ids(self, where: Where = EVERYTHING) -> list[int]:
-        """Return the ids of all matching episodes, ascending."""
-        with self._read() as connection:
-            return queries.load_matching_ids(connection, where)
-
     def get(self, ref: int | str) -> EpisodeRow:
         """Return the episode of that id or uid; EntryNotFoundError when there is none."""
         with self._read() as connection:
@@ -191,10 +123,15 @@ class Catalog:
         with self._read() as connection:
             return {row.id: row for row in queries.load_ids(connection, list(ids), base=self._base)}
 
-    def layouts(self, where: Where = EVERYTHING) -> list[Layout]:
+    def facts(self, ids: Iterable[int]) -> dict[int, Facts]:
+        """Return what is known of these episodes beyond their rows."""
+        with self._read() as connection:
+            return load_facts(connection, curation.living(connection, list(ids)))
+
+    def layouts(self, where: Where | str = EVERYTHING) -> list[Layout]:
         """Return the layouts that at least one of the matching episodes has, by id, with the number of these."""
         with self._read() as connection:
-            return queries.load_layouts(connection, where)
+            return queries.load_layouts(connection, self._resolved(connection, where), base=self._base)
 
     def moments(self, layout_ids: Sequence[int], lane: str) -> Iterator[tuple[int, bytes]]:
         """Yield (timesteps, moments) of the lane in every episode of these layouts that has them, by episode id."""
@@ -266,12 +203,3 @@ class Catalog:
         """Return (episodes with vectors, vectors, last number) of the space."""
         with self._read() as connection:
             return ledger.ledger_state(connection, space_id)
-
-    def _read(self) -> AbstractContextManager[Connection]:
-        return self._database.transaction("read")
-
-    @contextmanager
-    def _write(self, *, durable: bool = False) -> Iterator[Connection]:
-        with self._database.transaction("durable" if durable else "write") as connection:
-            ledger.lock(connection)
-            yield connection

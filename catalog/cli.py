@@ -6,6 +6,7 @@ Knows: how rows are asked for and shown. Does not know: files, vectors. Imports 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +17,8 @@ import typer
 from wshard.cli import JsonOption, printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from catalog.catalog import Catalog
     from catalog.filters import Where
     from catalog.records import EpisodeRow
@@ -26,6 +29,9 @@ ArchiveOption = Annotated[
 EnvOption = Annotated[list[str] | None, typer.Option("--env", "-e", help="Environment; may be given several times.")]
 RewardOption = Annotated[str | None, typer.Option("--reward", help="Range of total reward, e.g. 0.8: or 0.8:2 or :2.")]
 MinLengthOption = Annotated[int | None, typer.Option("--min-length", help="Fewest timesteps.")]
+WhereOption = Annotated[
+    str | None, typer.Option("--where", "-w", help="Filter, e.g. 'env:reach-v3 reward:0.8.. -tag:bad \"pick up\"'.")
+]
 _SORTS = {"reward": "total_reward", "env": "env_id", "episode": "episode_id"}  # as the options are called
 
 
@@ -39,6 +45,34 @@ def open_catalog(archive: Path | None) -> Catalog:
     if not database.is_file():
         raise CatalogNotFoundError(f"no archive at {database.parent}: expected {database}; `wshard ingest` makes one")
     return Catalog.open(database)
+
+
+def find_episode(opened: Catalog, name: str) -> EpisodeRow:
+    """Return the episode of that file, uid or episode id; EntryNotFoundError for none, QueryError for several."""
+    from catalog.filters import Compare
+    from wshard.errors import EntryNotFoundError, QueryError
+
+    known = opened.known([Path(os.path.realpath(name)).as_posix()])
+    if known:
+        return opened.get(next(iter(known.values()))[0].id)
+    try:
+        return opened.get(name)
+    except EntryNotFoundError:
+        page = opened.select(Compare("episode_id", "eq", name), limit=10)
+    if len(page.rows) == 1:
+        return page.rows[0]
+    if not page.rows:
+        raise EntryNotFoundError(f"{name!r} is neither a file nor an episode of this archive")
+    places = "\n".join(f"  {row.uid}  {shorten(row.path)}" for row in page.rows)
+    raise QueryError(f"several episodes have the id {name!r}; give the uid or the file:\n{places}")
+
+
+def episode_ids(opened: Catalog, names: list[str], where: str | None) -> list[int]:
+    """Return the episodes of these names and those that pass the filter; typer.BadParameter when neither is given."""
+    if not names and where is None:
+        raise typer.BadParameter("name episodes (id, uid or file), or choose them by --where")
+    found = {find_episode(opened, name).id for name in names}
+    return sorted(found | set(opened.ids(where) if where is not None else ()))
 
 
 def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
@@ -63,6 +97,7 @@ def ls(
     max_length: Annotated[int | None, typer.Option("--max-length", help="Most timesteps.")] = None,
     success: Annotated[bool | None, typer.Option("--success/--failure", help="Only these.")] = None,
     tag: Annotated[list[str] | None, typer.Option("--tag", help="Any of these tags.")] = None,
+    where: WhereOption = None,
     sort: Annotated[str, typer.Option("--sort", help="Field to sort by; -field for falling order.")] = "episode_id",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Rows per page.")] = 50,
     after: Annotated[str | None, typer.Option("--after", help="Go on after this cursor.")] = None,
@@ -70,8 +105,9 @@ def ls(
 ) -> None:
     """List the episodes of an archive."""
     from catalog.filters import build_where
+    from catalog.form_text import as_where
 
-    where = build_where(
+    wanted = as_where(where) & build_where(
         env_id=env or None,
         min_length=min_length,
         max_length=max_length,
@@ -81,14 +117,14 @@ def ls(
     )
     order = f"-{_SORTS.get(sort[1:], sort[1:])}" if sort.startswith("-") else _SORTS.get(sort, sort)
     with open_catalog(archive) as catalog:
-        page = catalog.select(where, order=order, after=after, limit=limit)
-        total = catalog.count(where)
+        page = catalog.select(wanted, order=order, after=after, limit=limit)
+        total = catalog.count(wanted)
         if as_json:
             rows = [asdict(row) for row in page.rows]
             typer.echo(json.dumps({"total": total, "next": page.next, "episodes": rows}, indent=2))
             return
         _table(page.rows)
-        typer.echo(f"{len(page.rows)} of {total} episodes{_summary(catalog, where)}")
+        typer.echo(f"{len(page.rows)} of {total} episodes{_summary(catalog, wanted)}")
         if page.next is not None:
             typer.echo(f"next page: --after {page.next}")
 
@@ -116,7 +152,7 @@ def _table(rows: tuple[EpisodeRow, ...]) -> None:
     )
 
 
-def print_table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows under a heading; a column named ">x" is aligned right. On a pipe lines are as long as they must be."""
     from rich.console import Console
     from rich.markup import escape

@@ -33,7 +33,8 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import QueuePool
 
-from catalog.records import Scalar, storable
+from catalog.dialect import add_functions
+from catalog.values import Scalar, storable
 from wshard.errors import CatalogBusyError, CatalogError, CatalogNotFoundError, CatalogWriteError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ def _sqlite(path: Path, *, query: str) -> Database:
         connection = sqlite3.connect(
             f"{path.as_uri()}?{query}", uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
-        connection.create_function("float_from_hex", 1, float.fromhex, deterministic=True)
+        add_functions(connection)
         pragmas = ["foreign_keys=ON", f"cache_size=-{CACHE_KIBIBYTES}", f"mmap_size={MAPPED_BYTES}"]
         if query in ("mode=rw", "mode=rwc"):
             pragmas += ["journal_mode=WAL", f"wal_autocheckpoint={LOG_PAGES}"]

@@ -1,86 +1,152 @@
-"""The one typed filter value of the project, and its meaning in plain Python.
+"""The one filter value of the project: comparisons, and, or, not.
 
-Knows: the filterable fields, their types, the operators, and `matches`, with which every backend must agree. Does not
-know: SQL or any index. A Where is a conjunction; richer clauses can join Compare in the tuple later.
+Knows: which comparisons there are and the normal form that every filter is in. Does not know: what an episode is
+(matching.py), how a filter is written (form_*.py), SQL (conditions.py).
+
+A comparison with a missing value never holds, `ne` included; for metadata a value of another type counts as missing.
+Where a field holds many values (tags, say) one of them must meet the comparison. `not` is plain negation: it holds
+exactly where its part does not, so that `~(F.success == True)` holds for an episode of unknown success too.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from operator import eq, ge, gt, le, lt, ne
-from types import MappingProxyType
-from typing import Any
+from dataclasses import field as member
+from typing import Any, Final, NoReturn, TypeAlias
 
-from catalog.records import INTEGER_LIMIT, EpisodeRow, Scalar, storable
+from catalog.fields import Field, field_of
+from catalog.values import INTEGER_LIMIT, Scalar, comparable_number, storable
+from catalog.words import words
 from wshard.errors import FilterError
 
-FIELDS: Mapping[str, type] = MappingProxyType(
-    {
-        "uid": str,
-        "episode_id": str,
-        "env_id": str,
-        "key": str,
-        "length": int,
-        "total_reward": float,
-        "success": bool,
-        "tag": str,
-    }
-)
-"""Filterable field -> type of its values. `tag` holds when the episode carries that tag."""
+Value: TypeAlias = Scalar | tuple[Scalar, ...] | None
 
-OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = MappingProxyType(
-    {"eq": eq, "ne": ne, "lt": lt, "le": le, "gt": gt, "ge": ge}
-)
-"""Operators between the field and one value; `in` (any of several values) is the only other one."""
+MAX_COMPARISONS: Final = 500
+MAX_DEPTH: Final = 50
+"""What every database can take in one statement; long lists of values belong into one `in`, which has no limit."""
 
-UNORDERED = frozenset({"success", "tag"})
-"""Fields that know only eq, ne and in."""
+
+class Where:
+    """A filter: combine filters by & | ~."""
+
+    __slots__ = ()
+
+    def __and__(self, other: Where) -> Where:
+        return all_of(self, other)
+
+    def __or__(self, other: Where) -> Where:
+        return any_of(self, other)
+
+    def __invert__(self) -> Where:
+        return negation(self)
+
+    def __bool__(self) -> NoReturn:
+        # `a and b`, `not a` and `0 < a < 1` would silently lose a part.
+        raise FilterError(
+            "expected filters combined by & | ~, found one used as true or false (and, or, not, a < x < b)"
+        )
 
 
 @dataclass(frozen=True)
-class Compare:
-    """One comparison of a field with a value, or with several for `in` (an empty `in` matches nothing).
+class Compare(Where):
+    """One comparison of a field with a value.
 
-    Text compares by code point. A missing reward or success matches no comparison, `ne` included. Raises FilterError
-    for an unknown field or operator and for a value of the wrong type (a bool is no number, NaN is no value).
+    op: eq ne lt le gt ge; in (any of several values; none of them matches nothing); between (low, high), both
+    included; contains, startswith (text, by code point; for the field `text` words side by side, the last one open
+    where the value ends in "*"); exists (value None). Equal meanings are equal values: an `in` of one value is eq.
+
+    Raises FilterError for an unknown field or operator and for a value of the wrong type (a bool is no number, NaN is
+    no value).
     """
 
     field: str
     op: str
-    value: Scalar | Collection[Scalar]
+    value: Any = None
+    kind: str = member(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.field not in FIELDS:
-            raise FilterError(f"expected a field among {', '.join(FIELDS)}, found {self.field!r}")
-        known = ("eq", "ne", "in") if self.field in UNORDERED else (*OPERATORS, "in")
-        if self.op not in known:
-            raise FilterError(f"expected an operator among {', '.join(known)} for {self.field}, found {self.op!r}")
-        if self.op != "in":
-            object.__setattr__(self, "value", _normal(self.field, self.value))
-            return
-        if isinstance(self.value, str | bytes) or not isinstance(self.value, Collection):
-            raise FilterError(f"expected several values for {self.field} in, found {self.value!r}")
-        object.__setattr__(self, "value", tuple(_normal(self.field, value) for value in self.value))
+        about = field_of(self.field)
+        if self.op not in about.operators:
+            raise FilterError(
+                f"expected an operator among {', '.join(about.operators)} for {about.name}, found {self.op!r}"
+            )
+        op, value = self.op, _checked(about, self.op, self.value)
+        if op == "in" and isinstance(value, tuple) and len(value) == 1:
+            op, value = "eq", value[0]
+        kinds = {_kind(part) for part in (value if isinstance(value, tuple) else (value,))}
+        for name, found in (("field", about.name), ("op", op), ("value", value), ("kind", "".join(sorted(kinds)))):
+            object.__setattr__(self, name, found)
+
+    @property
+    def about(self) -> Field:
+        """The field, read."""
+        return field_of(self.field)
 
     @property
     def values(self) -> tuple[Scalar, ...]:
-        """The accepted values, of which eq and in must meet one."""
+        """The values compared with."""
+        if self.op == "exists":
+            return ()
         return self.value if isinstance(self.value, tuple) else (self.value,)
 
 
 @dataclass(frozen=True)
-class Where:
-    """All clauses must hold; `Where()` matches every episode."""
+class AllOf(Where):
+    """Every part must hold; without parts everything does. Made by & and all_of, which keep the normal form."""
 
-    clauses: tuple[Compare, ...] = ()
+    parts: tuple[Where, ...]
 
-    def __and__(self, other: Where) -> Where:
-        return Where(self.clauses + other.clauses)
+    def __post_init__(self) -> None:
+        _check_parts(self, self.parts)
 
 
-EVERYTHING = Where()
+@dataclass(frozen=True)
+class AnyOf(Where):
+    """One part must hold; without parts nothing does. Made by | and any_of, which keep the normal form."""
+
+    parts: tuple[Where, ...]
+
+    def __post_init__(self) -> None:
+        _check_parts(self, self.parts)
+
+
+@dataclass(frozen=True)
+class Not(Where):
+    """Holds exactly where its part does not. Made by ~, which keeps the normal form."""
+
+    part: Where
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.part, Where) or isinstance(self.part, Not) or self.part in (EVERYTHING, NOTHING):
+            raise FilterError(f"expected a filter that is not negated or constant, found {self.part!r}; use ~")
+        _check_size(self)
+
+
+def all_of(*parts: Where) -> Where:
+    """Return the filter that holds where every part does."""
+    kept = _flat(AllOf, parts)
+    if NOTHING in kept:
+        return NOTHING
+    return kept[0] if len(kept) == 1 else AllOf(kept)
+
+
+def any_of(*parts: Where) -> Where:
+    """Return the filter that holds where one part does."""
+    kept = _flat(AnyOf, parts)
+    if EVERYTHING in kept:
+        return EVERYTHING
+    return kept[0] if len(kept) == 1 else AnyOf(kept)
+
+
+def negation(part: Where) -> Where:
+    """Return the filter that holds exactly where the part does not."""
+    if isinstance(part, Not):
+        return part.part
+    if part in (EVERYTHING, NOTHING):
+        return NOTHING if part == EVERYTHING else EVERYTHING
+    return Not(part)
 
 
 def build_where(
@@ -103,29 +169,82 @@ def build_where(
         ("success", "eq", success),
         ("tag", "eq" if isinstance(tag, str) else "in", tag),
     )
-    return Where(tuple(Compare(field, op, value) for field, op, value in wanted if value is not None))
+    return all_of(*(Compare(name, op, value) for name, op, value in wanted if value is not None))
 
 
-def matches(where: Where, row: EpisodeRow) -> bool:
-    """Say whether the episode meets every clause."""
-    return all(_meets(clause, row) for clause in where.clauses)
+def parts_of(where: Where) -> tuple[Where, ...]:
+    """Return the filters that must all hold: those of an AllOf, else the filter itself."""
+    return where.parts if isinstance(where, AllOf) else (where,)
 
 
-def _meets(clause: Compare, row: EpisodeRow) -> bool:
-    if clause.field == "tag":
-        carries = any(value in row.tags for value in clause.values)
-        return carries != (clause.op == "ne")
-    found = getattr(row, clause.field)
-    if found is None:
-        return False
-    if clause.op == "in":
-        return found in clause.values
-    return OPERATORS[clause.op](found, clause.value)
+def comparisons(where: Where) -> Iterator[Compare]:
+    """Yield every comparison in the filter, from left to right."""
+    if isinstance(where, Compare):
+        yield where
+    elif isinstance(where, Not):
+        yield from comparisons(where.part)
+    elif isinstance(where, AllOf | AnyOf):
+        for part in where.parts:
+            yield from comparisons(part)
 
 
-def _normal(field: str, value: object) -> Scalar:
+def _flat(kind: type[AllOf | AnyOf], parts: Sequence[Where]) -> tuple[Where, ...]:
+    for part in parts:
+        if not isinstance(part, Where):
+            raise FilterError(f"expected a filter, found {part!r}")
+    return tuple(inner for part in parts for inner in (part.parts if isinstance(part, kind) else (part,)))
+
+
+def _check_parts(where: AllOf | AnyOf, parts: Sequence[Where]) -> None:
+    wrong = [part for part in parts if not isinstance(part, Where) or isinstance(part, type(where))]
+    if len(parts) == 1 or wrong or any(isinstance(part, AllOf | AnyOf) and not part.parts for part in parts):
+        raise FilterError(f"expected several filters of other kinds, found {parts!r}; use & and |")
+    _check_size(where)
+
+
+def _check_size(where: Where) -> None:
+    if (count := sum(1 for _ in comparisons(where))) > MAX_COMPARISONS:
+        raise FilterError(
+            f"expected at most {MAX_COMPARISONS} comparisons, found {count}: several values of a field fit in one `in`"
+        )
+    if (depth := _depth(where)) > MAX_DEPTH:
+        raise FilterError(f"expected a filter at most {MAX_DEPTH} levels deep, found {depth}")
+
+
+def _depth(where: Where) -> int:
+    if isinstance(where, Not):
+        return 1 + _depth(where.part)
+    return 1 + max(map(_depth, where.parts), default=0) if isinstance(where, AllOf | AnyOf) else 1
+
+
+def _checked(about: Field, op: str, value: object) -> Value:
+    if op == "exists":
+        if value is not None:
+            raise FilterError(f"expected no value for {about.name} exists, found {value!r}")
+        return None
+    if op not in ("in", "between"):
+        return _normal(about, op, value)
+    if isinstance(value, str | bytes) or not isinstance(value, Collection):
+        raise FilterError(f"expected several values for {about.name} {op}, found {value!r}")
+    values = tuple(_normal(about, op, part) for part in value)
+    if op == "between" and len(values) != 2:
+        raise FilterError(f"expected two values, low and high, for {about.name} between, found {value!r}")
+    if len({_kind(part) for part in values}) > 1:
+        raise FilterError(f"expected values of one type for {about.name} {op}, found {value!r}")
+    return tuple(dict.fromkeys(values)) if op == "in" else values
+
+
+def _kind(value: Value) -> str:
+    if value is None:
+        return ""
+    return "flag" if isinstance(value, bool) else "text" if isinstance(value, str) else "number"
+
+
+def _normal(about: Field, op: str, value: object) -> Scalar:
     """Return the value as the field's own type; integers beyond 64 bits become the nearest one, which no length has."""
-    wanted = FIELDS[field]
+    if about.root == "text" and isinstance(value, str) and not words(value):
+        raise FilterError(f"expected a word to search for in {about.name}, found {value!r}")
+    wanted = _wanted(about, op, value)
     if wanted is str and isinstance(value, str) and storable(value):
         return value
     if wanted is bool and isinstance(value, bool):
@@ -133,10 +252,19 @@ def _normal(field: str, value: object) -> Scalar:
     if wanted is int and isinstance(value, int) and not isinstance(value, bool):
         return max(-INTEGER_LIMIT, min(value, INTEGER_LIMIT))
     if wanted is float and isinstance(value, int | float) and not isinstance(value, bool):
-        number = _as_float(value)
-        if not math.isnan(number):
+        number = _as_float(value) if about.root != "meta" else comparable_number(value)
+        if number is not None and not math.isnan(number):
             return number
-    raise FilterError(f"expected a value of type {wanted.__name__} for {field}, found {value!r}")
+    expected = wanted.__name__ if about.root != "meta" else "text, number or flag (ordered: text or number)"
+    raise FilterError(f"expected a value of type {expected} for {about.name}, found {value!r}")
+
+
+def _wanted(about: Field, op: str, value: object) -> type:
+    if about.type is not None:
+        return about.type
+    if op in ("contains", "startswith") or isinstance(value, str):
+        return str
+    return bool if isinstance(value, bool) and op in ("eq", "ne", "in") else float
 
 
 def _as_float(value: float) -> float:
@@ -145,3 +273,7 @@ def _as_float(value: float) -> float:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
+
+
+EVERYTHING: Final = AllOf(())
+NOTHING: Final = AnyOf(())

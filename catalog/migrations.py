@@ -5,14 +5,17 @@ Knows: the ordered steps, each applied once, and the table that remembers them. 
 
 from __future__ import annotations
 
+import json
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, func, insert, inspect, select
+from sqlalchemy import Column, Connection, Table, bindparam, func, insert, inspect, select, update
 
-from catalog.schema import archive, metadata, migration, root
+from catalog import words
+from catalog.schema import archive, document, episode, lane, metadata, migration, root
+from catalog.values import encode_metadata
 from wshard.errors import CatalogError, CatalogNotFoundError, CatalogVersionError
 
 if TYPE_CHECKING:
@@ -34,7 +37,47 @@ def _begin_with_current_tables(connection: Connection) -> None:
     metadata.create_all(connection)
 
 
-STEPS: tuple[Step, ...] = (Step(1, "first tables", _begin_with_current_tables),)
+def _add_curation(connection: Connection) -> None:
+    """Add notes, reviews, scores, lineage, collections and full text; metadata becomes JSON that databases can read."""
+    _add_tables(connection, "document", "note", "review", "score", "lineage", "snapshot", "pick", "collection")
+    _add_column(connection, lane.c.spread)
+    _add_index(connection, "episode_success", episode)
+    stored = connection.execute(select(episode.c.id, episode.c.path, episode.c.metadata))
+    cleaned, searched = [], []
+    for number, path, text in stored:
+        readable = encode_metadata(json.loads(text), path=path)
+        if readable != text:
+            cleaned.append({"row": number, "readable": readable})
+        if found := words.indexed(json.loads(readable), ()):
+            searched.append({"episode_row": number, "words": found})
+    if cleaned:
+        wanted = update(episode).where(episode.c.id == bindparam("row"))
+        connection.execute(wanted.values(metadata=bindparam("readable")), cleaned)
+    if searched:
+        connection.execute(insert(document), searched)
+
+
+def _add_tables(connection: Connection, *names: str) -> None:
+    """Make tables with their present columns and indexes; what a later step adds to them is there already then."""
+    metadata.create_all(connection, tables=[metadata.tables[name] for name in names])
+
+
+def _add_column(connection: Connection, column: Column[Any]) -> None:
+    """Add a column that may be NULL, unless it is there."""
+    table = column.table
+    if column.name not in {found["name"] for found in inspect(connection).get_columns(table.name)}:
+        kind = column.type.compile(connection.dialect)
+        connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {column.name} {kind}")
+
+
+def _add_index(connection: Connection, name: str, table: Table) -> None:
+    next(index for index in table.indexes if index.name == name).create(connection, checkfirst=True)
+
+
+STEPS: tuple[Step, ...] = (
+    Step(1, "first tables", _begin_with_current_tables),
+    Step(2, "notes, reviews, scores, lineage, collections, full text", _add_curation),
+)
 
 
 def prepare(database: Database, *, create: bool, steps: Sequence[Step] = STEPS) -> None:

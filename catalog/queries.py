@@ -1,6 +1,6 @@
-"""Reading episodes: filters as SQL, rows, pages, counts and facets.
+"""Reading episodes: rows, pages, counts, layouts.
 
-Knows: how a Where becomes a condition, and how to page by key instead of by offset. Does not know: how rows come to be.
+Knows: how to page by key instead of by offset. Does not know: filters (conditions.py), how rows come to be.
 `base` is the catalog's folder, None for a server.
 """
 
@@ -10,49 +10,49 @@ import base64
 import binascii
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, literal, not_, select, true, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, func, literal, null, select, tuple_
 
+from catalog.conditions import condition
 from catalog.engine import one_of
-from catalog.filters import FIELDS, OPERATORS, Compare, Where
+from catalog.fields import FIELDS, Field, field_of
+from catalog.filters import Compare, Where
 from catalog.places import absolute
-from catalog.records import INTEGER_LIMIT, EpisodeRow, LaneDefinition, Layout, Page, Scalar
-from catalog.schema import episode, layout, root, tag
+from catalog.records import EpisodeRow, LaneDefinition, Layout, Page
+from catalog.schema import episode, layout, root, score, tag
+from catalog.values import INTEGER_LIMIT, Scalar
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-ORDERS = (*(field for field in FIELDS if field != "tag"), "ingested_at", "id")
-"""What `select` can order by; a leading "-" reverses it."""
+ORDERS = tuple(name for name in FIELDS if name in episode.c and name != "path")
+"""What `select` can order by besides `score.NAME`; a leading "-" reverses it."""
 
-# An inner join would let SQLite begin with the roots and sort every episode; each episode has a root either way.
-_ROWS = select(*episode.c, root.c.place, root.c.inside).select_from(episode.outerjoin(root))
+_COLUMNS = tuple(name for name in episode.c.keys() if name != "root_id")  # noqa: SIM118  (no mapping)
+_PLACE = (root.c.place, root.c.inside)
+_SCORED = (
+    select(*episode.c, *_PLACE, score.c.value.label("sorted_by"))
+    .select_from(score)
+    .join(episode, episode.c.id == score.c.episode_row)
+    .outerjoin(root, root.c.id == episode.c.root_id)
+)
 
 
-def condition(connection: Connection, where: Where) -> ColumnElement[bool]:
-    """Return the filter as a condition on the table episode."""
-    return and_(true(), *(_clause(connection, clause) for clause in where.clauses))
-
-
-def _clause(connection: Connection, clause: Compare) -> ColumnElement[bool]:
-    column = tag.c.name if clause.field == "tag" else episode.c[clause.field]
-    if clause.op == "in":
-        found = one_of(connection, column, clause.values)
-    elif clause.field == "tag":
-        found = column == literal(clause.value, column.type)
-    else:
-        found = cast("ColumnElement[bool]", OPERATORS[clause.op](column, literal(clause.value, column.type)))
-    if clause.field != "tag":
-        return found
-    carries = episode.c.id.in_(select(tag.c.episode_row).where(found))
-    return not_(carries) if clause.op == "ne" else carries
+@lru_cache(maxsize=32)
+def _rows(sorted_by: str | None = None) -> Select[Any]:
+    """Return the statement for rows with that column of episode beside them; made once, for that takes time."""
+    # An inner join would let SQLite begin with the roots and sort every episode; each episode has a root either way.
+    column = null() if sorted_by is None else episode.c[sorted_by]
+    return select(*episode.c, *_PLACE, column.label("sorted_by")).select_from(episode.outerjoin(root))
 
 
 def load_rows(connection: Connection, *conditions: ColumnElement[bool], base: str | None) -> list[EpisodeRow]:
     """Return the episodes that meet the conditions, by id."""
-    return _load(connection, _ROWS.where(*conditions).order_by(episode.c.id), base=base)
+    statement = _rows().where(*conditions).order_by(episode.c.id)
+    return [row for row, _ in _load(connection, statement, base=base)]
 
 
 def load_ids(connection: Connection, ids: Collection[int], *, base: str | None) -> list[EpisodeRow]:
@@ -60,14 +60,22 @@ def load_ids(connection: Connection, ids: Collection[int], *, base: str | None) 
     return load_rows(connection, one_of(connection, episode.c.id, ids), base=base) if ids else []
 
 
-def _load(connection: Connection, statement: Any, *, base: str | None) -> list[EpisodeRow]:
+def load_uids(connection: Connection, uids: Collection[str], *, base: str | None) -> dict[str, EpisodeRow]:
+    """Return the episodes of these uids, by uid; unknown uids are left out."""
+    return {row.uid: row for row in load_rows(connection, one_of(connection, episode.c.uid, uids), base=base)}
+
+
+def _load(
+    connection: Connection, statement: Select[Any], *, base: str | None
+) -> list[tuple[EpisodeRow, Scalar | None]]:
+    """Return the rows of a statement made by _rows or _SCORED, each with what it is sorted by."""
     found = connection.execute(statement).mappings().all()
     tags = _tags(connection, [row["id"] for row in found])
-    return [_row(row, tags=tags.get(row["id"], ()), base=base) for row in found]
+    return [(_row(row, tags=tags.get(row["id"], ()), base=base), row["sorted_by"]) for row in found]
 
 
 def _row(row: Any, *, tags: Iterable[str], base: str | None) -> EpisodeRow:
-    values = {column.name: row[column.name] for column in episode.c if column.name != "root_id"}
+    values = {name: row[name] for name in _COLUMNS}
     values["path"] = absolute(base, row["place"], inside=row["inside"], path=row["path"])
     values["metadata"] = json.loads(row["metadata"])
     return EpisodeRow(**values, tags=tuple(tags))
@@ -107,9 +115,8 @@ class Cursor:
         whole = isinstance(last, int) and not isinstance(last, bool) and 0 <= last <= INTEGER_LIMIT
         if found != order or not whole:
             raise FilterError(f"expected the cursor of a page ordered by {order}, found one of {found!r}")
-        name = order.removeprefix("-")
         if value is not None:
-            value = Compare(name if name in FIELDS else "key", "eq", value).value
+            value = Compare(order.removeprefix("-"), "eq", value).value
         return Cursor(order, value, last)
 
 
@@ -117,79 +124,80 @@ def load_page(
     connection: Connection, where: Where, *, order: str, after: str | None, limit: int, base: str | None
 ) -> Page:
     """Return up to limit rows after the cursor; ties by id, missing values last in both directions."""
-    name = order.removeprefix("-")
-    if name not in ORDERS:
-        raise FilterError(f"expected an order among {', '.join(ORDERS)} (with - reversed), found {order!r}")
     if limit < 1:
         raise FilterError(f"expected a limit of at least 1, found {limit}")
+    found: list[tuple[EpisodeRow, Scalar | None]] = []
+    for statement in page_statements(connection, where, order=order, after=after, base=base):
+        found += _load(connection, statement.limit(limit + 1 - len(found)), base=base)
+        if len(found) > limit:
+            last, value = found[limit - 1]
+            return Page(tuple(row for row, _ in found[:limit]), Cursor(order, value, last.id).encode())
+    return Page(tuple(row for row, _ in found), None)
+
+
+def page_statements(
+    connection: Connection, where: Where, *, order: str, after: str | None = None, base: str | None
+) -> list[Select[Any]]:
+    """Return the statements whose rows, one after another, are the episodes after the cursor in that order."""
+    field = _ordering(order)
     cursor = Cursor.decode(after, order=order) if after is not None else None
-    wanted = condition(connection, where)
-    rows: list[EpisodeRow] = []
-    for beyond, sorting in _phases(order, cursor):
-        statement = _ROWS.where(wanted, *beyond).order_by(*sorting).limit(limit + 1 - len(rows))
-        rows += _load(connection, statement, base=base)
-        if len(rows) > limit:
-            last = rows[limit - 1]
-            value = None if name == "id" else getattr(last, name)
-            return Page(tuple(rows[:limit]), Cursor(order, value, last.id).encode())
-    return Page(tuple(rows), None)
+    wanted = condition(connection, where, base=base)
+    return [statement.where(wanted) for statement in _phases(field, cursor, descending=order.startswith("-"))]
 
 
-def _phases(order: str, cursor: Cursor | None) -> Iterator[tuple[list[ColumnElement[bool]], list[ColumnElement[Any]]]]:
-    """Yield (conditions, ordering) of the rows with a value, then of those without.
+def _ordering(order: str) -> Field:
+    name = order.removeprefix("-")
+    field = field_of(name) if name in ORDERS or name.startswith("score.") else None
+    if field is None:
+        raise FilterError(f"expected an order among {', '.join(ORDERS)}, score.NAME (with - reversed), found {order!r}")
+    return field
+
+
+def _phases(field: Field, cursor: Cursor | None, *, descending: bool) -> Iterator[Select[Any]]:
+    """Yield the statement for the rows with a value, then that for those without.
 
     Two statements, because an index gives each in order, but not both mixed. Ordering by id has only the second.
     """
-    name, descending = order.removeprefix("-"), order.startswith("-")
-    by_id: ColumnElement[Any] = episode.c.id.desc() if descending else episode.c.id.asc()
-    column = None if name == "id" else episode.c[name]
+    scored = field.root == "score"
+    key: ColumnElement[Any] = score.c.episode_row if scored else episode.c.id
+    column = score.c.value if scored else None if field.root == "id" else episode.c[field.root]
     if column is not None and (cursor is None or cursor.value is not None):
-        conditions: list[ColumnElement[bool]] = [column.is_not(None)] if column.nullable else []
+        statement: Select[Any] = _SCORED.where(score.c.name == field.parts[0]) if scored else _rows(column.name)
+        if column.nullable:
+            statement = statement.where(column.is_not(None))
         if cursor is not None:
-            place, last = tuple_(column, episode.c.id), tuple_(literal(cursor.value, column.type), literal(cursor.id))
-            conditions.append(place < last if descending else place > last)
-        yield conditions, [column.desc() if descending else column.asc(), by_id]
-    if column is None or column.nullable:
-        conditions = [] if column is None else [column.is_(None)]
+            place, last = tuple_(column, key), tuple_(literal(cursor.value, column.type), literal(cursor.id))
+            statement = statement.where(place < last if descending else place > last)
+        yield statement.order_by(*(part.desc() if descending else part.asc() for part in (column, key)))
+    if column is None or column.nullable or scored:
+        statement = _rows()
+        if scored:
+            has = (score.c.episode_row == episode.c.id, score.c.name == field.parts[0])
+            statement = statement.where(~select(literal(1)).where(*has).correlate(episode).exists())
+        elif column is not None:
+            statement = statement.where(column.is_(None))
         if cursor is not None and cursor.value is None:
-            conditions.append(episode.c.id < cursor.id if descending else episode.c.id > cursor.id)
-        yield conditions, [by_id]
+            statement = statement.where(episode.c.id < cursor.id if descending else episode.c.id > cursor.id)
+        yield statement.order_by(episode.c.id.desc() if descending else episode.c.id.asc())
 
 
-def count_rows(connection: Connection, where: Where) -> int:
+def count_rows(connection: Connection, where: Where, *, base: str | None) -> int:
     """Return how many episodes match."""
-    return int(
-        connection.execute(select(func.count()).select_from(episode).where(condition(connection, where))).scalar_one()
-    )
+    wanted = condition(connection, where, base=base)
+    return int(connection.execute(select(func.count()).select_from(episode).where(wanted)).scalar_one())
 
 
-def load_matching_ids(connection: Connection, where: Where) -> list[int]:
+def load_matching_ids(connection: Connection, where: Where, *, base: str | None) -> list[int]:
     """Return the ids of all matching episodes, ascending."""
-    return sorted(connection.execute(select(episode.c.id).where(condition(connection, where))).scalars())
+    return sorted(connection.execute(select(episode.c.id).where(condition(connection, where, base=base))).scalars())
 
 
-def load_facet(connection: Connection, field: str, *, where: Where) -> list[tuple[Scalar | None, int]]:
-    """Return (value, episodes) of a field among the matching ones, the most frequent first; None counts the missing."""
-    if field not in FIELDS:
-        raise FilterError(f"expected a field among {', '.join(FIELDS)}, found {field!r}")
-    column = tag.c.name if field == "tag" else episode.c[field]
-    source = episode.join(tag) if field == "tag" else episode
-    statement = (
-        select(column, func.count())
-        .select_from(source)
-        .where(condition(connection, where))
-        .group_by(column)
-        .order_by(func.count().desc(), column)
-    )
-    return [(value, int(count)) for value, count in connection.execute(statement)]
-
-
-def load_layouts(connection: Connection, where: Where) -> list[Layout]:
+def load_layouts(connection: Connection, where: Where, *, base: str | None) -> list[Layout]:
     """Return the layouts that at least one of the matching episodes has, by id."""
     statement = (
         select(layout.c.id, layout.c.definition, func.count(episode.c.id))
         .select_from(layout.join(episode))
-        .where(condition(connection, where))
+        .where(condition(connection, where, base=base))
         .group_by(layout.c.id, layout.c.definition)
         .order_by(layout.c.id)
     )

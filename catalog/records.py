@@ -1,28 +1,26 @@
 """The plain values that go into and come out of the catalog.
 
-Knows: what an episode, a layout, a space and a ledger entry are made of, and which values no database can hold.
+Knows: what an episode, a layout, a space and a ledger entry are made of, and which of them are refused.
 Does not know: tables, SQL, files, or what the vectors and moments mean (opaque bytes).
 """
 
 from __future__ import annotations
 
-import json
 import math
 import posixpath
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from catalog.values import INTEGER_LIMIT, encode_metadata, storable
 from wshard.errors import IngestError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
-Scalar: TypeAlias = str | int | float | bool
+    from catalog.values import JSON
+
 Outcome: TypeAlias = Literal["new", "changed", "unchanged", "moved"]
 SpaceState: TypeAlias = Literal["building", "active", "retired"]
-
-INTEGER_LIMIT = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -35,14 +33,28 @@ class LaneDefinition:
 
 
 @dataclass(frozen=True)
+class Spread:
+    """What the numbers of one channel, or of a whole lane, are like in one episode; finite, std of the population."""
+
+    min: float
+    max: float
+    mean: float
+    std: float
+
+
+@dataclass(frozen=True)
 class LaneRecord:
-    """One lane of one episode; count in timesteps, moments None when the lane is not summarised (images, text)."""
+    """One lane of one episode; count in timesteps.
+
+    moments (opaque to the catalog) and channels are None when the lane is not summarised (images, text).
+    """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     count: int
     moments: bytes | None
+    channels: tuple[Spread, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -123,6 +135,62 @@ class EpisodeRow:
 
 
 @dataclass(frozen=True)
+class LaneFacts:
+    """What is known of one lane of an episode: over all its numbers and by channel, None when not summarised."""
+
+    count: int
+    whole: Spread | None
+    channels: tuple[Spread, ...]
+
+
+@dataclass(frozen=True)
+class Note:
+    """What somebody wrote about an episode, and when (UTC, ISO 8601); who "" is nobody in particular."""
+
+    id: int
+    episode_id: int
+    text: str
+    who: str
+    at: str
+
+
+@dataclass(frozen=True)
+class Review:
+    """One entry of the audit: the state that an episode came into, None for no review any more.
+
+    undoes is the id of the entry that this one takes back, None for a plain one.
+    """
+
+    id: int
+    episode_id: int
+    state: str | None
+    who: str
+    at: str
+    undoes: int | None = None
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """Where an episode comes from: relation says how (converted_from, trimmed_from, recorded_by), source from what."""
+
+    relation: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of an episode beyond its row. collections holds names and hashes of the snapshots it is in."""
+
+    lanes: Mapping[str, LaneFacts] = field(default_factory=dict)
+    scores: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
+    review: Review | None = None
+    lineage: tuple[Lineage, ...] = ()
+    collections: tuple[str, ...] = ()
+    spaces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Layout:
     """A set of lanes that `episodes` catalogued episodes share; lanes are sorted by name."""
 
@@ -179,24 +247,6 @@ class Page:
     next: str | None
 
 
-def storable(value: object) -> bool:
-    """Say whether every database can hold the value: text is UTF-8 without NUL, integers fit in 64 bits."""
-    if isinstance(value, str):
-        try:
-            return b"\0" not in value.encode()
-        except UnicodeEncodeError:
-            return False
-    return not isinstance(value, int) or -INTEGER_LIMIT <= value <= INTEGER_LIMIT
-
-
-def encode_metadata(metadata: Mapping[str, JSON], *, path: str) -> str:
-    """Return the metadata of the episode at path as ASCII JSON text; IngestError when it is not JSON."""
-    try:
-        return json.dumps(dict(metadata), separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise IngestError(f"metadata must be JSON values by name; {error}, in the episode at {path}") from error
-
-
 def _check_path(path: object) -> None:
     normal = isinstance(path, str) and path.startswith("/") and not path.startswith("//")
     if not (normal and isinstance(path, str) and posixpath.normpath(path) == path and storable(path)):
@@ -238,3 +288,8 @@ def _check_lanes(lanes: Sequence[LaneRecord], *, path: str) -> None:
         _check_text(lane.dtype, name="a lane's dtype", path=path)
         for number in (lane.count, *lane.shape):
             _check_integer(number, name=f"a count or axis of lane {lane.name}", path=path)
+        for spread in lane.channels or ():
+            if not math.isfinite(spread.min + spread.max + spread.mean + spread.std):
+                raise IngestError(
+                    f"statistics must be finite, found {spread} in lane {lane.name}, in the episode at {path}"
+                )

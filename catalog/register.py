@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING, Any
 import xxhash
 from sqlalchemy import ColumnElement, Connection, Executable, bindparam, delete, insert, select, update
 
+from catalog.curation import forget, index_words
 from catalog.engine import one_of
+from catalog.facts import pack_spread
 from catalog.ledger import advance, bury
 from catalog.places import Roots, Spot, add_root, load_roots
 from catalog.queries import encode_lanes
-from catalog.records import EpisodeRecord, Known, LaneDefinition, Outcome, Registered, encode_metadata
-from catalog.schema import archive, episode, lane, layout, tag
+from catalog.records import EpisodeRecord, Known, LaneDefinition, Outcome, Registered
+from catalog.schema import archive, document, episode, lane, layout, score, tag
+from catalog.values import encode_metadata
+from catalog.words import indexed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -62,6 +66,7 @@ def remove(connection: Connection, ids: Collection[int]) -> int:
     living = list(connection.execute(select(episode.c.id).where(one_of(connection, episode.c.id, ids))).scalars())
     if living:
         bury(connection, living)
+        forget(connection, living)
         for table, column in ((lane, lane.c.episode_row), (tag, tag.c.episode_row), (episode, episode.c.id)):
             connection.execute(delete(table).where(one_of(connection, column, living)))
         advance(connection)
@@ -188,7 +193,8 @@ def _apply(connection: Connection, steps: Sequence[Step], *, roots: Roots) -> No
     changed = [step.occupant.id for step in by["changed"]]
     if changed:
         bury(connection, changed)
-        connection.execute(delete(lane).where(one_of(connection, lane.c.episode_row, changed)))
+        for table in (lane, score):
+            connection.execute(delete(table).where(one_of(connection, table.c.episode_row, changed)))
     # A moved episode may free the place that a new one takes.
     _update(connection, [_fingerprint(step) | _place(connection, step, roots=roots) for step in by["moved"]])
     _update(connection, [_fingerprint(step) for step in by["unchanged"]])
@@ -199,6 +205,9 @@ def _apply(connection: Connection, steps: Sequence[Step], *, roots: Roots) -> No
         fresh = zip(by["new"], contents[len(changed) :], strict=True)
         _many(connection, insert(episode), [_identity(s) | _place(connection, s, roots=roots) | c for s, c in fresh])
         _many(connection, insert(lane), [row for step in written for row in _lanes(step)])
+        _many(connection, insert(document), [row for step in by["new"] for row in _document(step)])
+    if changed:
+        index_words(connection, changed)
     if written or by["moved"]:
         advance(connection)
 
@@ -248,9 +257,20 @@ def _identity(step: Step) -> dict[str, Any]:
 
 def _lanes(step: Step) -> list[dict[str, Any]]:
     return [
-        {"episode_row": step.occupant.id, "name": part.name, "count": part.count, "moments": part.moments}
+        {
+            "episode_row": step.occupant.id,
+            "name": part.name,
+            "count": part.count,
+            "moments": part.moments,
+            "spread": pack_spread(part.channels),
+        }
         for part in step.record.lanes
     ]
+
+
+def _document(step: Step) -> Iterator[dict[str, Any]]:
+    if words := indexed(step.record.metadata, ()):
+        yield {"episode_row": step.occupant.id, "words": words}
 
 
 def _update(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:

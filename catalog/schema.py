@@ -18,6 +18,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from catalog.dialect import NUMBERS, index_words
 from catalog.engine import BIG, TEXT
 
 metadata = MetaData()
@@ -79,6 +80,7 @@ Index("episode_env_reward_length", episode.c.env_id, episode.c.total_reward, epi
 Index("episode_env_length", episode.c.env_id, episode.c.length)
 Index("episode_reward_env", episode.c.total_reward, episode.c.env_id)
 Index("episode_length", episode.c.length)
+Index("episode_success", episode.c.success)
 Index("episode_episode_id", episode.c.episode_id)
 Index("episode_digest", episode.c.digest)
 Index("episode_layout", episode.c.layout_id, episode.c.id)
@@ -90,6 +92,7 @@ lane = Table(
     Column("name", TEXT, primary_key=True),
     Column("count", BIG, nullable=False),
     Column("moments", LargeBinary),
+    Column("spread", NUMBERS),
 )
 
 tag = Table(
@@ -126,3 +129,92 @@ embedding = Table(
     UniqueConstraint("episode_row", "space_id", "digest"),
 )
 Index("embedding_space_seq", embedding.c.space_id, embedding.c.seq, embedding.c.count, embedding.c.episode_row)
+
+document = Table(
+    "document",
+    metadata,
+    Column("episode_row", BIG, ForeignKey("episode.id"), primary_key=True, autoincrement=False),
+    Column("words", TEXT, nullable=False),
+)
+index_words(document.c.words, document.c.episode_row)
+
+note = Table(
+    "note",
+    metadata,
+    Column("id", BIG, primary_key=True),
+    Column("episode_row", BIG, ForeignKey("episode.id"), nullable=False),
+    Column("text", TEXT, nullable=False),
+    Column("who", TEXT, nullable=False),
+    Column("at", TEXT, nullable=False),
+    Column("removed_at", TEXT),
+)
+Index("note_episode", note.c.episode_row, note.c.removed_at)
+
+review = Table(
+    "review",
+    metadata,
+    Column("id", BIG, primary_key=True),
+    Column("episode_row", BIG, ForeignKey("episode.id"), nullable=False),
+    Column("state", TEXT),
+    Column("who", TEXT, nullable=False),
+    Column("at", TEXT, nullable=False),
+    Column("undoes", BIG, ForeignKey("review.id")),
+)
+Index("review_episode", review.c.episode_row, review.c.id)
+Index("review_state", review.c.state, review.c.episode_row, review.c.id)
+Index("review_undoes", review.c.undoes)
+
+score = Table(
+    "score",
+    metadata,
+    Column("episode_row", BIG, ForeignKey("episode.id"), primary_key=True),
+    Column("name", TEXT, primary_key=True),
+    Column("value", Double, nullable=False),
+)
+Index("score_name_value", score.c.name, score.c.value, score.c.episode_row)
+
+lineage = Table(
+    "lineage",
+    metadata,
+    Column("episode_row", BIG, ForeignKey("episode.id"), primary_key=True),
+    Column("relation", TEXT, primary_key=True),
+    Column("source", TEXT, primary_key=True),
+)
+Index("lineage_source", lineage.c.relation, lineage.c.source, lineage.c.episode_row)
+
+snapshot = Table(
+    "snapshot",
+    metadata,
+    Column("id", BIG, primary_key=True),
+    Column("hash", TEXT, nullable=False, unique=True),
+    Column("origin", TEXT, nullable=False),
+    Column("picks", BIG, nullable=False),
+    Column("made_at", TEXT, nullable=False),
+)
+
+# No foreign key to episode: a snapshot never changes, also when an episode it picked is gone.
+pick = Table(
+    "pick",
+    metadata,
+    Column("snapshot_id", BIG, ForeignKey("snapshot.id"), primary_key=True),
+    Column("position", BIG, primary_key=True, autoincrement=False),
+    Column("episode_row", BIG, nullable=False),
+    Column("uid", TEXT, nullable=False),
+    Column("digest", TEXT, nullable=False),
+    Column("start", BIG, nullable=False),
+    Column("stop", BIG, nullable=False),
+    Column("weight", Double, nullable=False),
+)
+Index("pick_episode", pick.c.episode_row, pick.c.snapshot_id)
+
+collection = Table(
+    "collection",
+    metadata,
+    Column("name", TEXT, primary_key=True),
+    Column("query", TEXT),
+    Column("snapshot_id", BIG, ForeignKey("snapshot.id")),
+    Column("who", TEXT, nullable=False),
+    Column("at", TEXT, nullable=False),
+    CheckConstraint("(query IS NULL) <> (snapshot_id IS NULL)", name="collection_kind"),
+)
+Index("collection_snapshot", collection.c.snapshot_id)

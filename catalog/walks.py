@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from sqlalchemy import Connection, literal, select, tuple_
 
 from catalog.ledger import read_ledger
 from catalog.places import Roots, join, load_roots, relative
-from catalog.records import LedgerEntry, storable
 from catalog.schema import episode, lane
+from catalog.values import storable
+
+if TYPE_CHECKING:
+    from catalog.records import LedgerEntry
 
 Read: TypeAlias = Callable[[], AbstractContextManager[Connection]]
 

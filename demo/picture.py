@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wshard.container import publish
 from wshard.errors import MissingExtraError
+from wshard.writer import publish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

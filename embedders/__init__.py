@@ -8,19 +8,25 @@ from __future__ import annotations
 
 from embedders.arc import ArcDct
 from embedders.base import Embedder, unit_rows, validate_windows
+from embedders.combine import Combo, Combo2
+from embedders.frames import Frames
 from embedders.pooled import Mean, PooledCallable
 from embedders.registry import DEFAULT_EMBEDDER, EMBEDDERS, as_embedder, embedder_of, make_embedder
-from embedders.space import LaneSpec, Space, Statistics, WindowPlan, check_same_space
+from embedders.space import LaneSpec, Space, Statistics, check_same_space
 from embedders.spectral import Dct
 from embedders.statistics import Moments, drift, merge
 from embedders.stats import Stats
+from embedders.windows import WindowPlan
 
 __all__ = [
     "DEFAULT_EMBEDDER",
     "EMBEDDERS",
     "ArcDct",
+    "Combo",
+    "Combo2",
     "Dct",
     "Embedder",
+    "Frames",
     "LaneSpec",
     "Mean",
     "Moments",

@@ -7,12 +7,12 @@ beyond the rule that they come first.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from embedders.base import Vectors, project
+from embedders.finite import check_number
 from embedders.resample import arc_resample
 from embedders.spectral import check_resolution, dct_matrix, spectra
 from wshard.errors import EmbedderError
@@ -47,8 +47,8 @@ class ArcDct:
 
     def __post_init__(self) -> None:
         check_resolution(self.length, self.coefficients)
-        object.__setattr__(self, "damping", _number(self.damping, "damping"))
-        object.__setattr__(self, "epsilon", _number(self.epsilon, "epsilon"))
+        object.__setattr__(self, "damping", check_number(self.damping, "damping"))
+        object.__setattr__(self, "epsilon", check_number(self.epsilon, "epsilon"))
         if self.damping < 0 or self.epsilon <= 0:
             found = f"{self.damping} and {self.epsilon}"
             raise EmbedderError(f"damping and epsilon: expected damping >= 0 and epsilon > 0, found {found}")
@@ -65,16 +65,11 @@ class ArcDct:
 
     def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
         """Return float32 [N, dim], one unit row per window [T_i, D]. Raises EmbedderError."""
-        return project(self, windows, statistics, self._describe)
+        return project(self, windows, statistics, self.describe)
 
-    def _describe(self, windows: list[Rows]) -> NDArray[np.float64]:
+    def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
+        """Return [N, dim]: the vectors of z-scored windows, not yet of unit length."""
         position = slice(self.position)
         even = [arc_resample(rows, self.length, position=position, epsilon=self.epsilon) for rows in windows]
         damped = np.exp(-self.damping * np.arange(self.coefficients))
         return spectra(even, damped[:, None] * dct_matrix(self.length, self.coefficients))
-
-
-def _number(value: Any, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        raise EmbedderError(f"{what}: expected a finite number, found {value!r}")
-    return float(value)

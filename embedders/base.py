@@ -1,4 +1,4 @@
-"""What an embedder is: windows [T, D] in, one unit vector per window out.
+"""What an embedder is: windows [T, D] or [T, *shape] in, one unit vector per window out.
 
 Knows the protocol, the check that every window passes before any arithmetic, and the way from windows to unit rows
 that all embedders share. Does not know any particular embedder.
@@ -31,7 +31,11 @@ _AT_ONCE: Final = 32  # windows checked and z-scored in one go: few calls, and a
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Turns windows into vectors, always the same vector for the same window, parameters and statistics."""
+    """Turns windows into vectors, always the same vector for the same window, parameters and statistics.
+
+    An embedder with an attribute `takes_frames` that is true gets the images of one lane as they are stored, windows
+    [T_i, height, width] or [T_i, height, width, channels], instead of lanes side by side.
+    """
 
     @property
     def name(self) -> str:
@@ -61,6 +65,11 @@ class Embedder(Protocol):
         Raises EmbedderError for windows or statistics that it cannot take. No windows give [0, dim], or [0, 0] where
         without statistics nothing tells the number of channels.
         """
+
+
+def takes_frames(embedder: Embedder) -> bool:
+    """Say whether an embedder takes the images of one lane, rather than lanes side by side (see Embedder)."""
+    return bool(getattr(embedder, "takes_frames", False))
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,10 +6,13 @@ Does not know windows, lanes or episodes: callers say in their own words where a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from wshard.errors import EmbedderError
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -32,3 +35,10 @@ def first_bad(rows: Rows) -> tuple[int, int] | None:
         return None  # a NaN anywhere makes both extremes NaN, and no comparison with NaN holds
     row, column = np.argwhere(~(np.abs(rows) <= LARGEST))[0]
     return int(row), int(column)
+
+
+def check_number(value: Any, what: str) -> float:
+    """Return a parameter as a float. Raises EmbedderError, naming `what`, unless it is a finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise EmbedderError(f"{what}: expected a finite number, found {value!r}")
+    return float(value)

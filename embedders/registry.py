@@ -25,11 +25,17 @@ if TYPE_CHECKING:
 
 EMBEDDERS: Final[Mapping[str, str]] = {
     "arcdct": "embedders.arc:ArcDct",
+    "combo": "embedders.combine:Combo",
+    "combo2": "embedders.combine:Combo2",
     "dct": "embedders.spectral:Dct",
+    "frames": "embedders.frames:Frames",
     "mean": "embedders.pooled:Mean",
     "stats": "embedders.stats:Stats",
+    "torchmodule": "embedders.torch_module:TorchModule",
 }
 """Name -> "module:attribute" of every embedder of this package."""
+
+_OF_FILES: Final = frozenset({"torchmodule"})  # a database must not decide which file gets loaded either
 
 ENTRY_POINT_GROUP: Final = "wshard.embedders"
 """Where other packages announce theirs; a name of the table cannot be taken over."""
@@ -54,12 +60,14 @@ def make_embedder(name: str, parameters: Mapping[str, JSON] | None = None) -> Em
 def embedder_of(space: Space) -> Embedder:
     """Return the embedder that made the vectors of a stored Space.
 
-    Raises UnknownEmbedderError for a name that is neither in the table nor an installed entry point, and
-    SpaceMismatchError when the embedder of that name is not the one that the Space was made with.
+    Raises UnknownEmbedderError for a name that is neither in the table nor an installed entry point, or that of an
+    embedder of files, and SpaceMismatchError when the embedder of that name is not the one that the Space was made
+    with.
     """
     advice = "pass embedder=... with the one that made it, or embed the archive again"
-    if _target(space.embedder) is None:
-        raise UnknownEmbedderError(f"expected a Space of a known embedder, found {space.embedder!r}: {advice}")
+    if space.embedder in _OF_FILES or _target(space.embedder) is None:
+        found = f"{space.embedder!r} {dict(space.parameters)}"
+        raise UnknownEmbedderError(f"expected a Space whose embedder can be made from it, found {found}: {advice}")
     try:
         embedder = make_embedder(space.embedder, space.parameters)
         check_same_space(space, _with_embedder(space, embedder))

@@ -6,23 +6,25 @@ canonical JSON text of all of it. Does not know embedders (only their name, vers
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from embedders.canonical import JSON, canonical, check_count, check_text, parse, sha256
+from embedders.finite import check_number
+from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, SpaceMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
-JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
+__all__ = ["JSON", "LaneSpec", "Space", "Statistics", "WindowPlan", "check_same_space"]
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,9 @@ class LaneSpec:
     shape: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        _check_text(self.name, "lane name")
+        check_text(self.name, "lane name")
         for size in self.shape:
-            _check_count(size, f"every size in the shape of lane {self.name!r}")
+            check_count(size, f"every size in the shape of lane {self.name!r}")
 
     @property
     def channels(self) -> int:
@@ -43,95 +45,51 @@ class LaneSpec:
         return math.prod(self.shape)
 
 
-@dataclass(frozen=True)
-class WindowPlan:
-    """How an episode is cut into windows of `size` timesteps, one every `stride`; both None: one window, the whole.
-
-    `stride` may not exceed `size`, so that every timestep lies in a window. Raises EmbedderError.
-    """
-
-    size: int | None = None
-    stride: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.size is None and self.stride is None:
-            return
-        size = _check_count(self.size, "window size (given with a stride)")
-        stride = _check_count(self.stride, "window stride (given with a size)")
-        if stride > size:
-            raise EmbedderError(f"window stride: expected at most the window size {size}, found {stride}")
-
-    @property
-    def whole(self) -> bool:
-        """True when the whole episode is the one window."""
-        return self.size is None
-
-    def spans(self, length: int) -> NDArray[np.int64]:
-        """Return the windows of an episode of `length` timesteps: int64 [n, 2], half-open [start, stop).
-
-        An episode not longer than `size` is one window; a tail that the stride misses gets one last window that ends
-        with the episode; an episode without timesteps has no window.
-        """
-        if length < 0:
-            raise EmbedderError(f"length of an episode: expected 0 or more timesteps, found {length}")
-        if length == 0:
-            return np.empty((0, 2), np.int64)
-        if self.size is None or self.stride is None or length <= self.size:
-            return np.array([[0, length]], np.int64)
-        starts = np.arange(0, length - self.size + 1, self.stride, dtype=np.int64)
-        if starts[-1] + self.size < length:
-            starts = np.append(starts, length - self.size)
-        return np.stack([starts, starts + self.size], axis=1)
-
-    def to_json(self) -> str:
-        """Return the canonical JSON text of the plan."""
-        return _canonical(asdict(self))
-
-    @staticmethod
-    def from_json(text: str) -> WindowPlan:
-        """Return the plan that `to_json` wrote. Raises EmbedderError for any other text."""
-        try:
-            return WindowPlan(**_parse(text))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise EmbedderError(f"expected the JSON of a WindowPlan, found {text[:80]!r}: {error}") from error
-
-
 @dataclass(frozen=True, eq=False)
 class Statistics:
     """Frozen archive statistics per channel: float64 [D] `mean` and population `std` of `count` timesteps.
 
     The standard deviation is stored as measured; what a constant channel is divided by is the reader's rule.
+    `factors` float64 [D] > 0 is what standardised channels are multiplied by, None for 1 (see `Space.weights`).
     """
 
     count: int
     mean: NDArray[np.float64]
     std: NDArray[np.float64]
+    factors: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        _check_count(self.count, "timesteps behind statistics")
+        check_count(self.count, "timesteps behind statistics")
         for name in ("mean", "std"):
             object.__setattr__(self, name, _channel_values(getattr(self, name), name))
         if self.mean.shape != self.std.shape or (self.std < 0).any():
             found = f"{self.mean.size} means, {self.std.size} standard deviations"
             raise EmbedderError(f"statistics: expected one mean and one standard deviation >= 0 each, found {found}")
+        if self.factors is not None:
+            object.__setattr__(self, "factors", _channel_values(self.factors, "factors"))
+            if self.factors.shape != self.mean.shape or (self.factors <= 0).any():
+                raise EmbedderError(f"factors: expected {self.mean.size} numbers > 0, found {self.factors.tolist()}")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Statistics) and _canonical(self.definition()) == _canonical(other.definition())
+        return isinstance(other, Statistics) and canonical(self.definition()) == canonical(other.definition())
 
     def __hash__(self) -> int:
-        return hash(_canonical(self.definition()))
+        return hash(canonical(self.definition()))
 
     def definition(self) -> dict[str, JSON]:
         """Return the JSON value of the statistics; JSON numbers carry every float64 exactly."""
-        return {"count": self.count, "mean": self.mean.tolist(), "std": self.std.tolist()}
+        factors = {} if self.factors is None else {"factors": self.factors.tolist()}
+        return {"count": self.count, "mean": self.mean.tolist(), "std": self.std.tolist(), **factors}
 
 
 @dataclass(frozen=True, eq=False)
 class Space:
     """What one vector collection holds; two vectors may be compared only when their Spaces are equal.
 
-    `parameters` is what rebuilds the embedder; `statistics` is None when the embedder uses none. Two Spaces are equal
-    when their fingerprints are. Raises EmbedderError for values that do not fit together.
+    `parameters` is what rebuilds the embedder; `statistics` is None when the embedder uses none. `weights` has one
+    number > 0 per lane: the share of the lane in the squared length of an average vector, relative to the others; None
+    lets every channel count alike. Two Spaces are equal when their fingerprints are. Raises EmbedderError for values
+    that do not fit together.
     """
 
     embedder: str
@@ -142,12 +100,13 @@ class Space:
     dim: int
     metric: str
     statistics: Statistics | None
+    weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        _check_text(self.embedder, "name of an embedder")
-        _check_count(self.version, "version of an embedder")
-        _check_count(self.dim, "dim of a Space")
-        _check_text(self.metric, "metric of a Space")
+        check_text(self.embedder, "name of an embedder")
+        check_count(self.version, "version of an embedder")
+        check_count(self.dim, "dim of a Space")
+        check_text(self.metric, "metric of a Space")
         if not self.lanes:
             raise EmbedderError("lanes of a Space: expected one or more, found none")
         if self.statistics is not None and self.statistics.mean.size != self.channels:
@@ -156,21 +115,45 @@ class Space:
                 f"statistics of a Space: expected the {self.channels} channels of its lanes, found {found}"
             )
         object.__setattr__(self, "parameters", _json_parameters(self.parameters))
+        object.__setattr__(self, "weights", _lane_weights(self.weights, self.lanes))
 
     @property
     def channels(self) -> int:
         """Numbers per timestep over all lanes."""
         return sum(lane.channels for lane in self.lanes)
 
+    @property
+    def window_shape(self) -> tuple[int, ...]:
+        """Shape of one timestep of a window: that of the one lane where it holds images, else (channels,)."""
+        alone = len(self.lanes) == 1 and len(self.lanes[0].shape) > 1
+        return self.lanes[0].shape if alone else (self.channels,)
+
+    @cached_property
+    def scaling(self) -> Statistics | None:
+        """What the embedder is given: `statistics`, with the factors that give every lane its weight.
+
+        A standardised channel has variance 1 in the archive, so that a lane of D channels, each times sqrt(weight / D),
+        has `weight`. Weights in the ratio of the numbers of channels give factors of 1.
+        """
+        if self.weights is None or self.statistics is None:
+            return self.statistics
+        unit = self.channels / math.fsum(self.weights)
+        factors = [
+            math.sqrt(weight / lane.channels * unit)
+            for lane, weight in zip(self.lanes, self.weights, strict=True)
+            for _ in range(lane.channels)
+        ]
+        return replace(self.statistics, factors=np.array(factors))
+
     @cached_property
     def family(self) -> str:
         """sha256 hex of all but the statistics: what stays equal when an archive's statistics are taken anew."""
-        return _sha256(_canonical({**self._definition(), "statistics": None}))
+        return sha256(canonical({**self._definition(), "statistics": None}))
 
     @cached_property
     def fingerprint(self) -> str:
         """sha256 hex of everything, statistics to the last bit: equal exactly when vectors may be compared."""
-        return _sha256(self.to_json())
+        return sha256(self.to_json())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Space) and self.fingerprint == other.fingerprint
@@ -180,21 +163,24 @@ class Space:
 
     def to_json(self) -> str:
         """Return the canonical JSON text: keys sorted, no spaces, ASCII only, every float exact."""
-        return _canonical(self._definition())
+        return canonical(self._definition())
 
     @staticmethod
     def from_json(text: str) -> Space:
         """Return the Space that `to_json` wrote. Raises EmbedderError for any other text."""
         try:
-            return _space_from(_parse(text))
+            return _space_from(parse(text))
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise EmbedderError(f"expected the JSON of a Space, found {text[:80]!r}: {error!r}") from error
 
     def _definition(self) -> dict[str, Any]:
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.weights is None:
+            del given["weights"]  # the text of Spaces that were stored before there were weights
         return {
-            **{field.name: getattr(self, field.name) for field in fields(self)},
+            **given,
             "lanes": [asdict(lane) for lane in self.lanes],
-            "windows": asdict(self.windows),
+            "windows": self.windows.definition(),
             "statistics": None if self.statistics is None else self.statistics.definition(),
         }
 
@@ -212,46 +198,33 @@ def check_same_space(expected: Space, found: Space) -> None:
 def _facts(space: Space) -> dict[str, str]:
     """Return the words for every part of a Space by name; equal words mean equal parts."""
     facts = {"embedder": space.embedder, "version": str(space.version)}
-    facts |= {f"parameter {name}": _canonical(value) for name, value in space.parameters.items()}
+    facts |= {f"parameter {name}": canonical(value) for name, value in space.parameters.items()}
     facts["lanes"] = ", ".join(f"{lane.name} {lane.shape}" for lane in space.lanes)
-    facts["windows"] = "whole episodes" if space.windows.whole else str(space.windows)
+    facts["weights"] = str(space.weights)
+    facts["windows"] = str(space.windows)
     facts |= {"dim": str(space.dim), "metric": space.metric, "statistics": "none"}
     if space.statistics is not None:
-        digest = _sha256(_canonical(space.statistics.definition()))
+        digest = sha256(canonical(space.statistics.definition()))
         facts["statistics"] = f"those of {space.statistics.count} timesteps with digest {digest}"
     return facts
 
 
 def _space_from(definition: Any) -> Space:
     statistics = definition["statistics"]
-    read = {
+    weights = definition.get("weights")
+    read: dict[str, Any] = {
         "lanes": tuple(LaneSpec(**{**lane, "shape": tuple(lane["shape"])}) for lane in definition["lanes"]),
         "windows": WindowPlan(**definition["windows"]),
         "statistics": None if statistics is None else Statistics(**statistics),
+        "weights": None if weights is None else tuple(weights),
     }
     return Space(**{**definition, **read})
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _parse(text: str) -> Any:
-    return json.loads(text, parse_constant=_refuse_constant)
-
-
-def _refuse_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON number")
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def _json_parameters(parameters: Mapping[str, JSON]) -> dict[str, JSON]:
     """Return a private copy of what JSON keeps of the parameters, so that a stored and re-read Space is the same."""
     try:
-        copied = {name: json.loads(_canonical(value)) for name, value in parameters.items() if isinstance(name, str)}
+        copied = {name: json.loads(canonical(value)) for name, value in parameters.items() if isinstance(name, str)}
         if len(copied) == len(parameters):
             return copied
     except (AttributeError, TypeError, ValueError, RecursionError) as error:
@@ -261,6 +234,15 @@ def _json_parameters(parameters: Mapping[str, JSON]) -> dict[str, JSON]:
     raise EmbedderError(f"parameters of an embedder: expected JSON values by name, found {parameters!r}")
 
 
+def _lane_weights(weights: tuple[float, ...] | None, lanes: tuple[LaneSpec, ...]) -> tuple[float, ...] | None:
+    if weights is None:
+        return None
+    checked = tuple(check_number(weight, "weight of a lane") for weight in weights)
+    if len(checked) != len(lanes) or min(checked) <= 0:
+        raise EmbedderError(f"weights of lanes: expected one number > 0 for each of {len(lanes)}, found {checked}")
+    return checked
+
+
 def _channel_values(values: ArrayLike, what: str) -> NDArray[np.float64]:
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
@@ -268,14 +250,3 @@ def _channel_values(values: ArrayLike, what: str) -> NDArray[np.float64]:
     copied = array.astype(np.float64)
     copied.flags.writeable = False
     return copied
-
-
-def _check_count(value: Any, what: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise EmbedderError(f"{what}: expected a whole number >= 1, found {value!r}")
-    return value
-
-
-def _check_text(value: Any, what: str) -> None:
-    if not isinstance(value, str) or not value:
-        raise EmbedderError(f"{what}: expected a text, found {value!r}")

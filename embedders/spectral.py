@@ -52,9 +52,10 @@ class Dct:
 
     def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
         """Return float32 [N, dim], one unit row per window [T_i, D]. Raises EmbedderError."""
-        return project(self, windows, statistics, self._describe)
+        return project(self, windows, statistics, self.describe)
 
-    def _describe(self, windows: list[Rows]) -> NDArray[np.float64]:
+    def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
+        """Return [N, dim]: the vectors of z-scored windows, not yet of unit length."""
         even = [resample(window, self.length) for window in windows]
         return spectra(even, dct_matrix(self.length, self.coefficients))
 

@@ -1,4 +1,4 @@
-"""Z-scores with the frozen statistics of an archive: (x - mean) / std, clipped.
+"""Z-scores with the frozen statistics of an archive: (x - mean) / std, clipped, times the factors of the lanes.
 
 Knows the floor for constant channels and the clip. Does not know where statistics come from.
 """
@@ -28,7 +28,10 @@ def scales(std: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def standardise(rows: Rows, statistics: Statistics) -> Rows:
-    """Return the z-scores of `rows` float64 [R, D] in standard deviations of the archive, clipped to +-CLIP."""
+    """Return the z-scores of `rows` float64 [R, D]: standard deviations of the archive, clipped to +-CLIP, weighted."""
     scored: Rows = rows - statistics.mean
     scored /= scales(statistics.std)
-    return np.clip(scored, -CLIP, CLIP, out=scored)
+    np.clip(scored, -CLIP, CLIP, out=scored)
+    if statistics.factors is not None:
+        scored *= statistics.factors
+    return scored

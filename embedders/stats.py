@@ -40,8 +40,8 @@ class Stats:
 
     def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
         """Return float32 [N, dim], one unit row per window [T_i, D]. Raises EmbedderError."""
-        return project(self, windows, statistics, _describe)
+        return project(self, windows, statistics, self.describe)
 
-
-def _describe(windows: list[Rows]) -> NDArray[np.float64]:
-    return np.stack([np.concatenate([rows.mean(axis=0), rows.std(axis=0), rows[0], rows[-1]]) for rows in windows])
+    def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
+        """Return [N, dim]: the vectors of z-scored windows, not yet of unit length."""
+        return np.stack([np.concatenate([rows.mean(axis=0), rows.std(axis=0), rows[0], rows[-1]]) for rows in windows])

@@ -7,6 +7,7 @@ are good ones. A subclass whose name begins with "Test" gives `make`; any runner
 from __future__ import annotations
 
 import json
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,29 +28,40 @@ TOLERANCE = 1e-5
 
 
 class EmbedderContract:
-    """Tests that hold for every embedder; `channels` may be set to what the embedder takes."""
+    """Tests that hold for every embedder; `channels`, or the `shape` of frames, may be set to what it takes."""
 
     channels = 5
+    shape: tuple[int, ...] = ()
 
     def make(self) -> Embedder:
         """Return a fresh embedder; called once or more per test."""
         raise NotImplementedError
 
     def windows(self, lengths: Sequence[int] = (40, 7, 133, 2, 64)) -> list[NDArray[np.float32]]:
-        """Return random walks float32 [T, channels], one per length, always the same ones."""
+        """Return random walks float32 [T, channels] or [T, *shape], one per length, always the same ones."""
         rng = np.random.default_rng(7)
-        return [rng.normal(1.0, 0.3, (length, self.channels)).cumsum(axis=0).astype(np.float32) for length in lengths]
+        step = self._step()
+        return [rng.normal(1.0, 0.3, (length, *step)).cumsum(axis=0).astype(np.float32) for length in lengths]
+
+    def _step(self, *, more: int = 0) -> tuple[int, ...]:
+        """Return the shape of a timestep, or one that is larger along its first axis."""
+        first, *rest = self.shape or (self.channels,)
+        return (first + more, *rest)
 
     def statistics(self) -> Statistics:
         """Return the archive statistics of `windows`."""
         return statistics([merge(Moments.of(window) for window in self.windows())])
+
+    @property
+    def _size(self) -> int:
+        return prod(self._step())
 
     def embed(self, windows: Sequence[NDArray[Any]], embedder: Embedder | None = None) -> Vectors:
         """Embed with the archive statistics of `windows`, and check what holds for every result."""
         embedder = embedder or self.make()
         vectors = embedder.embed(windows, self.statistics())
         assert vectors.dtype == np.float32, f"expected float32, found {vectors.dtype}"
-        assert vectors.shape == (len(windows), embedder.dim(self.channels)), f"found shape {vectors.shape}"
+        assert vectors.shape == (len(windows), embedder.dim(self._size)), f"found shape {vectors.shape}"
         assert np.isfinite(vectors).all(), "found NaN or infinity in a vector"
         norms = np.linalg.norm(vectors.astype(np.float64), axis=1)
         assert np.allclose(norms, 1.0, rtol=0, atol=TOLERANCE), f"expected unit rows, found lengths {norms}"
@@ -98,7 +110,8 @@ class EmbedderContract:
 
     def test_constant_windows_give_a_vector(self) -> None:
         mean = self.statistics().mean
-        self.embed([np.zeros((9, self.channels)), np.full((3, self.channels), 4.0), np.tile(mean, (6, 1))])
+        still = np.tile(mean, (6, 1)).reshape(6, *self._step())
+        self.embed([np.zeros((9, *self._step())), np.full((3, *self._step()), 4.0), still])
 
     def test_a_stall_gives_a_vector(self) -> None:
         (window,) = self.windows((40,))
@@ -114,16 +127,18 @@ class EmbedderContract:
     def test_values_that_are_not_finite_are_refused_with_their_place(self) -> None:
         for value in (np.nan, np.inf, -np.inf):
             windows = self.windows()
-            windows[2][11, 3 % self.channels] = value
-            self._assert_refused(windows, "window 2", "timestep 11", f"channel {3 % self.channels}")
+            windows[2].reshape(133, -1)[11, 3 % self._size] = value
+            self._assert_refused(windows, "window 2", "timestep 11", f"channel {3 % self._size}")
 
     def test_another_number_of_channels_is_refused_with_its_window(self) -> None:
         windows: list[NDArray[np.float32]] = self.windows()
-        self._assert_refused([*windows[:3], np.zeros((4, self.channels + 1), np.float32)], "window 3", "channels")
-        self._assert_refused([np.zeros((4, self.channels + 1), np.float32)], "window 0", "channels")
+        wider = np.zeros((4, *self._step(more=1)), np.float32)
+        self._assert_refused([*windows[:3], wider], "window 3", "channels")
+        self._assert_refused([wider], "window 0", "channels")
 
     def test_what_is_no_window_is_refused(self) -> None:
-        for wrong in (np.zeros(self.channels), np.zeros((0, self.channels)), np.full((2, self.channels), "1.5")):
+        step = self._step()
+        for wrong in (np.zeros(step[-1]), np.zeros((0, *step)), np.full((2, *step), "1.5"), np.zeros((2, 1, *step, 2))):
             self._assert_refused([wrong], "window 0")
 
     def test_statistics_are_demanded_exactly_when_they_are_used(self) -> None:

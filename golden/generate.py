@@ -157,6 +157,26 @@ def compressed() -> tuple[bytes, dict[str, Any]]:
     return pack(blocks, alignment=64, flags=0xA2, terminated=True), twin(about, lanes, tick_hz=0.5)
 
 
+def frames() -> tuple[bytes, dict[str, Any]]:
+    """Pack a lane of three zstd frames, each one run of a byte, with the seek table that finds them."""
+    stored, table, decoded = b"", b"", b""
+    for byte, size in ((7, 400), (9, 400), (11, 300)):
+        run = struct.pack("<I", 1 | 1 << 1 | size << 3)[:3] + bytes([byte])  # last block, run length, size; the byte
+        frame = bytes.fromhex("28b52ffd") + b"\x60" + struct.pack("<H", size - 256) + run
+        data = bytes([byte]) * size
+        table += struct.pack("<III", len(frame), size, xxhash.xxh64_intdigest(data) & 0xFFFFFFFF)
+        stored, decoded = stored + frame, decoded + data
+    stored += struct.pack("<II", 0x184D2A5E, len(table) + 9) + table + struct.pack("<IBI", 3, 0x80, 0x8F92EAB1)
+    about = {"episode_id": "golden-frames", "env_id": "", "length_T": 11}
+    channels = [{"id": "beat", "dtype": "u8", "shape": [100], "signal_block": "signal/beat", "frame_steps": 4}]
+    blocks = [
+        *meta(about | {"timebase": {"type": "ticks", "tick_hz": 10}}, {"channels": channels}, {}),
+        Block("signal/beat", decoded, flags=3, stored=stored),
+    ]
+    lanes = {"signal/beat": lane("u8", [11, 100], list(decoded))}
+    return pack(blocks, alignment=64, flags=0xA2, terminated=True), twin(about, lanes, tick_hz=10.0)
+
+
 def additions() -> tuple[bytes, dict[str, Any]]:
     """Pack what this project adds to the profile: "lanes", "synthesized", aux/reward, aux/truncations."""
     exact = [0.1, 1e300, -0.0]
@@ -231,6 +251,7 @@ GOLDEN = {
     "simple.wshard": simple,
     "every_dtype.wshard": every_dtype,
     "compressed.wshard": compressed,
+    "frames.wshard": frames,
     "additions.wshard": additions,
     "recording.journal": recording,
 }

@@ -13,6 +13,7 @@ import numpy as np
 
 from bridge.archive import open_archive
 from bridge.ingest import TrajectoryIngestor
+from bridge.selection import LaneChoice
 from bridge.spaces import Choice, families
 from embedders.arc import ArcDct
 from embedders.space import Space, WindowPlan
@@ -165,5 +166,5 @@ def assert_complete(archive, paths):
                 assert np.array_equal(points[id_].vectors, right), f"wrong vector of {found.path}"
             seen += embedded
         assert sorted(seen) == catalog.ids()
-        groups, _ = families(catalog, Choice(ArcDct(), None, WindowPlan()))
+        groups, _ = families(catalog, Choice(ArcDct(), LaneChoice(), WindowPlan()))
         assert {row.family for row in catalog.spaces("active")} == {group.space(None).family for group in groups}

@@ -10,7 +10,7 @@ import pytest
 from bridge.index.base import Answer, Match, Point
 from bridge.index.embedded import EmbeddedIndex
 from bridge.testing import IndexContract
-from catalog.filters import Where
+from catalog.filters import EVERYTHING, all_of, comparisons, parts_of
 from wshard.errors import SpaceMismatchError
 
 
@@ -108,7 +108,7 @@ class TestFlat(IndexContract):
 
 class _PostFiltering(_Flat):
     def search(self, space, query, request):
-        found = self.rank(super().found(space, query, type(request.where)()))[: request.top_k]
+        found = self.rank(super().found(space, query, EVERYTHING))[: request.top_k]
         passing = self.passing(request.where)
         return Answer(tuple(match for match in found if match.episode in passing), exact=True, scored=0)
 
@@ -237,7 +237,8 @@ class _RememberingFilters(_Flat):
 
 class _MissingIsAnyReward(_Flat):
     def passing(self, where):
-        others = Where(tuple(clause for clause in where.clauses if clause.field != "total_reward"))
+        about = "total_reward"
+        others = all_of(*(p for p in parts_of(where) if about not in {clause.field for clause in comparisons(p)}))
         lacking = {row.id for row in self.catalog.rows(self.catalog.ids(others)).values() if row.total_reward is None}
         return super().passing(where) | lacking
 

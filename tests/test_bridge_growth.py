@@ -9,6 +9,7 @@ import pytest
 from bridge_episodes import assert_complete, episode, ingest, looked_into, save, spaces_of
 
 from bridge.ingest import TrajectoryIngestor
+from bridge.selection import LaneChoice
 from bridge.spaces import DRIFT_LIMIT, Choice, archive_statistics, families
 from embedders.arc import ArcDct
 from embedders.space import Space, WindowPlan
@@ -43,7 +44,7 @@ def quality_of(archive):
 def drift_of(archive):
     with looked_into(archive) as opened:
         (row,) = opened.catalog.spaces("active")
-        (family,) = families(opened.catalog, Choice(ArcDct(), None, WindowPlan()))[0]
+        (family,) = families(opened.catalog, Choice(ArcDct(), LaneChoice(), WindowPlan()))[0]
         return drift(Space.from_json(row.definition).statistics, archive_statistics(opened.catalog, family))
 
 

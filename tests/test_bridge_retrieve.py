@@ -16,7 +16,7 @@ import bridge
 from bridge.ingest import TrajectoryIngestor
 from bridge.query import cut
 from bridge.retrieve import TrajectoryRetriever
-from catalog.filters import Compare, Where
+from catalog.filters import Compare
 from embedders.space import WindowPlan
 from wshard import deepdata_bridge
 from wshard.episode_file import load_wshard
@@ -111,7 +111,7 @@ def test_a_part_of_an_episode_is_a_query(retriever):
         ([[1, 2, 3, 4], [1, 2]], "found rows that differ"),
         ({"other": np.zeros((5, 4))}, r"with lanes other\[5, 4\] fits none"),
         ({"state": np.zeros((5, 3))}, r"with lanes state\[5, 3\] fits none"),
-        (make_episode(1), "episode 'reach-0001' with lanes signal/joint_pos, signal/gripper, action/ctrl fits none"),
+        (make_episode(1), "'reach-0001' with lanes signal/joint_pos, signal/gripper, action/ctrl, reward fits none"),
     ],
 )
 def test_a_query_that_fits_nothing_is_refused_with_what_there_is(retriever, query, told):
@@ -215,7 +215,7 @@ def test_filters_mean_what_they_say(retriever):
     assert passing(retriever, query, reward_range=(None, 25.0)) == named(p for p in rewarded if p[1] <= 1)
     assert passing(retriever, query, reward_range=(None, None)) == named(everything)
     assert passing(retriever, query, reward_range=(reward(4), None)) == named(p for p in rewarded if p[1] == 4)
-    odd = Where((Compare("success", "eq", value=False),))
+    odd = Compare("success", "eq", value=False)
     assert passing(retriever, query, where=odd) == named(p for p in everything if p[1] % 2)
     assert passing(retriever, query, env_id="task-1", min_length=25, where=odd) == named([(1, 1), (1, 3)])
     with pytest.raises(FilterError):

@@ -27,6 +27,8 @@ from wshard.errors import (
     MissingExtraError,
 )
 
+LAST = STEPS[-1].version
+
 
 def make(path: Path, *, episodes: int = 3) -> list[int]:
     with Catalog.open(path, create=True) as catalog:
@@ -144,14 +146,14 @@ def _prepare(path: Path, *steps: Step, create: bool = False) -> None:
 def test_an_older_catalog_is_upgraded_once(tmp_path: Path) -> None:
     path = tmp_path / "catalog.db"
     make(path)
-    colour, nothing = Step(2, "colour", _add_colour), Step(3, "nothing", lambda _: None)
+    colour, nothing = Step(LAST + 1, "colour", _add_colour), Step(LAST + 2, "nothing", lambda _: None)
     for steps in ((colour,), (colour,), (colour, nothing)):
         _prepare(path, *steps)
-    assert _tables(path)[1] == 3
+    assert _tables(path)[1] == LAST + 2
     raw = sqlite3.connect(path)
     assert raw.execute("SELECT count(*), max(colour) FROM episode").fetchone() == (3, None)
     assert [row[0] for row in raw.execute("SELECT name FROM migration ORDER BY version")] == [
-        STEPS[0].name,
+        *(step.name for step in STEPS),
         "colour",
         "nothing",
     ]
@@ -163,7 +165,7 @@ def test_a_failing_upgrade_leaves_the_catalog_as_it_was(tmp_path: Path) -> None:
     make(path)
     before = _tables(path)
     with pytest.raises(CatalogError, match="nowhere"):
-        _prepare(path, Step(2, "colour", _add_colour), Step(3, "halfway", _fail_halfway))
+        _prepare(path, Step(LAST + 1, "colour", _add_colour), Step(LAST + 2, "halfway", _fail_halfway))
     assert _tables(path) == before
     with Catalog.open(path) as catalog:
         assert catalog.count() == 3
@@ -172,8 +174,8 @@ def test_a_failing_upgrade_leaves_the_catalog_as_it_was(tmp_path: Path) -> None:
 def test_a_new_catalog_needs_no_later_step(tmp_path: Path) -> None:
     path = tmp_path / "catalog.db"
     path.touch()
-    _prepare(path, Step(2, "halfway", _fail_halfway), create=True)
-    assert _tables(path)[1] == 2
+    _prepare(path, Step(LAST + 1, "halfway", _fail_halfway), create=True)
+    assert _tables(path)[1] == LAST + 1
 
 
 def test_a_creation_that_fails_leaves_nothing(tmp_path: Path) -> None:

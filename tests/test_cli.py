@@ -102,6 +102,21 @@ def test_ls_filters_sorts_and_pages(home):
     assert "2 of 2 episodes" in some.stdout
 
 
+def test_filters_as_text(home):
+    some = wshard("ls", "--where", "env:Push-v1 -length:>33", folder=home)
+    assert "2 of 2 episodes" in some.stdout
+    both = wshard("ls", "--where", "env:Push-v1", "--max-length", 33, folder=home)
+    assert both.stdout == some.stdout
+    hits = json.loads(wshard("search", "reach-0003", "-w", "length:33..35 meta.task:*", "--json", folder=home).stdout)
+    assert sorted(hit["metadata"]["length_T"] for hit in hits["hits"]) == [33, 34, 35]
+    lanes = json.loads(wshard("ls", "-w", "lane.signal/joint_pos.max[6]:*", "--json", folder=home).stdout)
+    assert lanes["total"] == 8
+    wrong = wshard("ls", "-w", "env:Push-v1 lenght:5", folder=home)
+    assert wrong.returncode == 1
+    assert "found 'lenght', at character 13 of the filter" in wrong.stderr
+    assert len(wrong.stderr.strip().splitlines()) == 1
+
+
 def test_show_by_id_uid_and_file(home):
     by_id = json.loads(wshard("show", "reach-0002", "--json", folder=home).stdout)
     by_uid = json.loads(wshard("show", by_id["uid"], "--json", folder=home).stdout)

@@ -13,6 +13,8 @@ import pytest
 import yaml
 
 from bridge.cli import app
+from catalog import Catalog
+from catalog.testing import make_record
 from wshard import errors
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -52,6 +54,18 @@ def test_the_readme_tour_runs_in_order(tmp_path, monkeypatch, capsys):
     assert "line-v0" in printed[-2] or "circle-v0" in printed[-2]
 
 
+def test_the_examples_about_the_catalog_run_in_order(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with Catalog.open(tmp_path / "my-archive" / "catalog.db", create=True) as catalog:
+        catalog.register([make_record(number, env_id=("line-v0", "reach-v3")[number % 2]) for number in range(20)])
+    names: dict[str, object] = {}
+    examples = [text for kind, text in blocks("docs/catalog.md") if kind == "python"]
+    for text in examples:
+        exec(compile(text, "catalog.md", "exec"), names)  # noqa: S102  (it is our own page)
+    assert len(examples) >= 4
+    assert "['split', 'query']" in capsys.readouterr().out
+
+
 def test_every_make_target_in_the_docs_exists():
     made = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
@@ -71,7 +85,8 @@ def test_the_compose_file_is_valid_yaml_with_services():
 
 
 def verbs() -> list[str]:
-    return [command.callback.__name__ for command in app.registered_commands if command.callback is not None]
+    named = [command.callback.__name__ for command in app.registered_commands if command.callback is not None]
+    return [name.replace("_", "-") for name in named] + [str(group.name) for group in app.registered_groups]
 
 
 def test_every_verb_is_in_the_docs():
@@ -83,7 +98,7 @@ def test_every_verb_is_in_the_docs():
 
 def test_the_docs_name_only_verbs_that_exist():
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        for verb in re.findall(r"`wshard ([a-z]+)", page.read_text()):
+        for verb in re.findall(r"`wshard ([a-z-]+)", page.read_text()):
             assert verb in verbs(), f"{page.name}: wshard {verb}"
 
 

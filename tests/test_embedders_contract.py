@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from embedders.arc import ArcDct
+from embedders.combine import Combo, Combo2
+from embedders.frames import Frames
 from embedders.pooled import Mean, PooledCallable
 from embedders.spectral import Dct
 from embedders.stats import Stats
@@ -43,6 +45,33 @@ class TestDctOfTwoRows(EmbedderContract):
 
 class TestStats(EmbedderContract):
     make = Stats
+
+
+class TestCombo(EmbedderContract):
+    make = Combo
+
+
+class TestCombo2(EmbedderContract):
+    make = Combo2
+
+
+class TestSignature(EmbedderContract):
+    make = partial(Combo, arcdct=0, dct=0, stats=0)
+
+
+class TestComboOfOneChannel(EmbedderContract):
+    channels = 1
+    make = Combo
+
+
+class TestFrames(EmbedderContract):
+    shape = (20, 17)
+    make = Frames
+
+
+class TestFramesInColour(EmbedderContract):
+    shape = (24, 18, 3)
+    make = partial(Frames, colour=True, in_time=True, side=9, block=9)
 
 
 class TestMean(EmbedderContract):
@@ -236,7 +265,7 @@ def test_every_test_of_the_contract_catches_some_double():
     assert {caught_by for _, caught_by in DOUBLES} == CONTRACT_TESTS
 
 
-@pytest.mark.parametrize("make", [ArcDct, Dct, Stats, Mean, partial(PooledCallable, longer)])
+@pytest.mark.parametrize("make", [ArcDct, Dct, Stats, Combo, Mean, partial(PooledCallable, longer)])
 @pytest.mark.parametrize("channels", [1, 5, 39])
 def test_neither_neighbours_nor_memory_layout_change_a_bit(make, channels):
     contract = EmbedderContract()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from embedders.arc import ArcDct
+from embedders.combine import Combo, Combo2
 from embedders.pooled import Mean, PooledCallable
 from embedders.resample import arc_resample, resample
 from embedders.space import Statistics
@@ -111,6 +112,38 @@ def slow_stats(window, statistics):
     return slow_unit([*slow_mean(z), *slow_std(z), *z[0], *z[-1]])
 
 
+def slow_arc_block(z, damping):
+    return slow_dct(slow_arc_resample(z, 64, 3, 1e-4), 8, damping)
+
+
+def slow_stats_block(z):
+    return [*slow_mean(z), *slow_std(z), *z[0], *z[-1]]
+
+
+def slow_dct_block(z):
+    return slow_dct(slow_resample(z, 64), 8, 0.0)
+
+
+def slow_sig2(z):
+    path = [[0.0] * len(z[0]), *z]
+    areas = []
+    for i in range(len(z[0])):
+        for j in range(i + 1, len(z[0])):
+            leads = math.fsum(a[i] * (b[j] - a[j]) + 0.5 * (b[i] - a[i]) * (b[j] - a[j]) for a, b in pairwise(path))
+            lags = math.fsum(a[j] * (b[i] - a[i]) + 0.5 * (b[j] - a[j]) * (b[i] - a[i]) for a, b in pairwise(path))
+            area = (leads - lags) / 2
+            areas.append(0.5 * math.copysign(math.sqrt(abs(area)), area))
+    return [*z[-1], *slow_mean(z), *areas]
+
+
+def slow_combo(window, statistics, weights=(1.0, 1.0, 1.0, 1.0), damping=0.0):
+    z, channels = slow_z(window, statistics), len(window[0])
+    blocks = [slow_arc_block(z, damping), slow_stats_block(z), slow_dct_block(z), slow_sig2(z)]
+    sizes = [8 * channels, 4 * channels, 8 * channels, 2 * channels]
+    weighed = zip(weights, sizes, blocks, strict=True)
+    return slow_unit([w * x / math.sqrt(size) for w, size, block in weighed if w for x in block])
+
+
 def slow_mean_vector(window, statistics):
     return slow_unit(slow_mean(window))
 
@@ -134,10 +167,27 @@ def pooled(mean):
         (Dct(), slow_dct_vector),
         (Dct(16, 16), lambda w, s: slow_dct_vector(w, s, 16, 16)),
         (Stats(), slow_stats),
+        (Combo(), slow_combo),
+        (Combo(damping=0.15), lambda w, s: slow_combo(w, s, damping=0.15)),
+        (Combo2(), lambda w, s: slow_combo(w, s, (1.0, 0.5, 0.5, 0.0))),
+        (Combo(arcdct=0, dct=0, stats=0), lambda w, s: slow_combo(w, s, (0.0, 0.0, 0.0, 1.0))),
         (Mean(), slow_mean_vector),
         (PooledCallable(pooled, "pooled"), slow_pooled),
     ],
-    ids=["arcdct", "arcdct-all", "arcdct-one", "dct", "dct-16", "stats", "mean", "pooled"],
+    ids=[
+        "arcdct",
+        "arcdct-all",
+        "arcdct-one",
+        "dct",
+        "dct-16",
+        "stats",
+        "combo",
+        "combo-damped",
+        "combo2",
+        "sig2",
+        "mean",
+        "pooled",
+    ],
 )
 def test_vectors_are_those_of_the_slow_loops(embedder, oracle, channels):
     windows, statistics = make_windows(channels), make_statistics(channels)

@@ -10,12 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedders.space import LaneSpec, Space, Statistics, WindowPlan, check_same_space
+from embedders.space import LaneSpec, Space, Statistics, check_same_space
+from embedders.windows import SCALES, WindowPlan
 from wshard.errors import EmbedderError, SpaceMismatchError
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
-plans = st.just(WindowPlan()) | st.integers(1, 400).flatmap(
-    lambda size: st.builds(WindowPlan, size=st.just(size), stride=st.integers(1, size))
+plans = (
+    st.just(WindowPlan())
+    | st.integers(1, 400).flatmap(lambda size: st.builds(WindowPlan, size=st.just(size), stride=st.integers(1, size)))
+    | st.builds(WindowPlan, scales=st.lists(st.integers(1, 400), min_size=1, max_size=6))
 )
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | finite | st.text(),
@@ -74,13 +77,14 @@ def test_a_space_survives_its_json_to_the_last_bit(space):
 def test_windows_cover_every_timestep_and_stay_inside(plan, length):
     spans = plan.spans(length)
     assert spans.dtype == np.int64
-    covered = np.zeros(length, int)
+    sizes = {length} if plan.whole else {length, *plan.scales} if plan.scales else {min(plan.size, length)}
+    covered = {size: np.zeros(length, int) for size in sizes if 0 < size <= length}
     for start, stop in spans.tolist():
         assert 0 <= start < stop <= length
-        assert stop - start == (length if plan.whole else min(plan.size, length))
-        covered[start:stop] += 1
-    assert (covered >= 1).all()
-    assert (np.diff(spans[:, 0]) > 0).all()
+        covered[stop - start][start:stop] += 1
+    assert all((times >= 1).all() for times in covered.values())
+    order = [(stop - start, start) for start, stop in spans.tolist()]
+    assert order == sorted(set(order))
     assert WindowPlan.from_json(plan.to_json()) == plan
 
 
@@ -94,6 +98,11 @@ def test_windows_cover_every_timestep_and_stay_inside(plan, length):
         (WindowPlan(10, 5), 22, [[0, 10], [5, 15], [10, 20], [12, 22]]),
         (WindowPlan(1, 1), 3, [[0, 1], [1, 2], [2, 3]]),
         (WindowPlan(3, 3), 4, [[0, 3], [1, 4]]),
+        (WindowPlan(scales=(6, 4)), 11, [[0, 4], [4, 8], [7, 11], [0, 6], [4, 10], [5, 11], [0, 11]]),
+        (WindowPlan(scales=(4, 6)), 6, [[0, 4], [2, 6], [0, 6]]),
+        (WindowPlan(scales=(2,)), 4, [[0, 2], [2, 4], [0, 4]]),
+        (WindowPlan(scales=(30, 45)), 7, [[0, 7]]),
+        (WindowPlan(scales=(30,)), 0, []),
         (WindowPlan(), 0, []),
         (WindowPlan(3, 3), 0, []),
     ],
@@ -108,6 +117,54 @@ def test_spans(plan, length, expected):
 def test_impossible_window_plans_are_refused(size, stride):
     with pytest.raises(EmbedderError, match="window s"):
         WindowPlan(size, stride)
+
+
+def test_scales_follow_the_rule_literally():
+    for length in range(1, 400):
+        expected = []
+        for size in SCALES:
+            if size < length:
+                stride = max(4, size // 6)
+                starts = [*range(0, length - size + 1, stride)]
+                starts += [length - size] * (starts[-1] != length - size)
+                expected += [[start, start + size] for start in starts]
+        assert WindowPlan(scales=SCALES).spans(length).tolist() == [*expected, [0, length]]
+
+
+@pytest.mark.parametrize("scales", [(), [], 30, (0,), (30, -1), (2.5,), ("30",), (True,), "30"])
+def test_impossible_scales_are_refused(scales):
+    with pytest.raises(EmbedderError, match="window s"):
+        WindowPlan(scales=scales)
+    with pytest.raises(EmbedderError, match="expected none beside scales"):
+        WindowPlan(3, 1, scales=(30,))
+
+
+@pytest.mark.parametrize(
+    ("text", "plan"),
+    [
+        ("whole", WindowPlan()),
+        ("32:16", WindowPlan(32, 16)),
+        ("multi", WindowPlan(scales=(30, 45, 68, 102, 153))),
+        ("multi:54,24,36,24", WindowPlan(scales=(24, 36, 54))),
+    ],
+)
+def test_plans_have_a_short_notation(text, plan):
+    assert WindowPlan.read(text) == plan
+
+
+@pytest.mark.parametrize(
+    "text", ["", "wh", "32", "32:", ":16", "32:16:2", "16:32", "multi:a", "multi:0", "multi:30,", "-1:1"]
+)
+def test_other_notations_are_refused(text):
+    with pytest.raises(EmbedderError, match="expected 'whole', 'SIZE:STRIDE', 'multi'"):
+        WindowPlan.read(text)
+
+
+def test_a_plan_without_scales_is_stored_as_before_there_were_any():
+    assert WindowPlan(32, 16).to_json() == '{"size":32,"stride":16}'
+    assert WindowPlan().to_json() == '{"size":null,"stride":null}'
+    assert WindowPlan.from_json('{"size":32,"stride":16}') == WindowPlan(32, 16)
+    assert WindowPlan(scales=(9, 4)).to_json() == '{"scales":[4,9],"size":null,"stride":null}'
 
 
 def test_a_negative_length_is_refused():
@@ -128,7 +185,7 @@ CHANGES = {
     "parameter length": {"parameters": {"length": 64.0, "damping": 0.15}},
     "parameter position": {"parameters": {"length": 64, "damping": 0.15, "position": None}},
     "lanes": {"lanes": (LaneSpec("reward", ()), LaneSpec("signal/state", (3,)))},
-    "windows": {"windows": WindowPlan()},
+    "windows": {"windows": WindowPlan(scales=SCALES)},
     "dim": {"dim": 33},
     "metric": {"metric": "euclidean"},
     "statistics": {"statistics": None},

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from wshard import episode_file
 from wshard.chunked import ChunkedEpisodeReader, ChunkedEpisodeWriter, ChunkManifest, validate_chunk_continuity
-from wshard.container import ShardReader, ShardWriter
+from wshard.container import ShardReader
 from wshard.episode_file import load_wshard, save_wshard
 from wshard.errors import (
     ChecksumError,
@@ -31,6 +31,7 @@ from wshard.manifest import read_manifest, safe_name, write_manifest
 from wshard.splitting import cut, join
 from wshard.testing import assert_same_episode, episodes, make_episode
 from wshard.types import Channel, Episode, Residual
+from wshard.writer import ShardWriter
 
 
 def whole(ep: Episode) -> Episode:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -9,17 +10,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+import ml_dtypes
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
+import wshard.cli
 from wshard.cli import app, reported
-from wshard.container import ShardWriter
 from wshard.episode_file import load_wshard, open_wshard, save_wshard
 from wshard.errors import MissingExtraError
+from wshard.metadata import ShardMetadata
 from wshard.streaming import ChannelDef, WShardStreamWriter
 from wshard.testing import make_episode
-from wshard.types import DType
+from wshard.types import Channel, DType, Episode
+from wshard.writer import ShardWriter
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNNER = CliRunner()
@@ -59,12 +64,29 @@ def test_inspect_shows_the_episode_and_every_lane(episode):
         "filled in  : time/ticks (not recorded)",
     ):
         assert line in result.stdout
-    with open_wshard(episode) as file:
-        names = file.shard.names()
-    rows = {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines()[-len(names) :]}
-    assert list(rows) == names
-    assert rows["signal/camera/rgb"] == ["u8", "20x8x8x3", "none", "3840", "3840", "100%", "ok"]
-    assert rows["signal/gripper"][:3] == ["f32", "20", "none"]
+    lines = result.stdout.splitlines()
+    table = [line.rstrip() for line in lines[lines.index(next(line for line in lines if "dtype" in line)) + 1 :]]
+    assert [line[: len(line) - len(line.lstrip())] + line.split()[0] for line in table] == [
+        "action/",
+        "  ctrl",
+        "done",
+        "meta/",
+        "  channels",
+        "  episode",
+        "  wshard",
+        "reward",
+        "signal/",
+        "  camera/",
+        "    rgb",
+        "  gripper",
+        "  joint_pos",
+        "time/",
+        "  ticks",
+    ]
+    rows = {line.split()[0]: line.split()[1:] for line in table}
+    assert rows["rgb"] == ["u8", "20x8x8x3", "none", "3840", "3840", "100%", "ok"]
+    assert rows["gripper"][:3] == ["f32", "20", "none"]
+    assert rows["joint_pos"][2] == "none" or rows["joint_pos"][5] != "100%"
 
 
 def test_inspect_as_json_tells_the_same_and_more(episode):
@@ -124,7 +146,7 @@ def test_verify_accepts_own_and_golden_files(episode, golden):
     assert result.exit_code == 0
     assert f"OK    10 block(s) verified  {episode}" in result.stdout
     assert f"OK    5 block(s) verified  {golden / 'compressed.wshard'}" in result.stdout
-    assert result.stdout.endswith("5 of 5 file(s) are fine\n")
+    assert result.stdout.endswith("6 of 6 file(s) are fine\n")
 
 
 def test_verify_accepts_files_of_other_writers(wshard_fixtures):
@@ -244,7 +266,7 @@ def test_verbs_work_in_a_process_and_through_a_pipe(episode):
     program = "from wshard.cli import app; app()"
     result = child("-c", program, "inspect", episode)
     assert (result.returncode, result.stderr) == (0, "")
-    assert "signal/camera/rgb" in result.stdout
+    assert "    rgb " in result.stdout
     assert child("-c", program, "verify", episode).returncode == 0
 
 
@@ -295,3 +317,97 @@ def test_recording_and_inspecting_while_it_runs_do_not_meet(tmp_path):
         assert run("recover", recording.partial).exit_code == 1
         recording.write_timestep(0, {"s": 1}, {}, 0, done=True)
     assert run("verify", tmp_path).exit_code == 0
+
+
+# ---- cat -----------------------------------------------------------------------------------------------------------
+
+
+def with_lanes(tmp_path: Path, **lanes: np.ndarray) -> Path:
+    path = tmp_path / "lanes.wshard"
+    length = len(next(iter(lanes.values())))
+    channels = {name: Channel.of(name, array) for name, array in lanes.items()}
+    save_wshard(Episode("e", length=length, observations=channels), path)
+    return path
+
+
+def test_cat_gives_npy_that_numpy_loads(episode, tmp_path):
+    assert run("cat", episode, "action/ctrl", "--format", "npy", "-o", tmp_path / "a.npy").exit_code == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), make_episode(0, image_size=8).actions["ctrl"].data)
+    told = run("cat", episode, "camera/rgb", "-f", "npy", "--span", "3:5")
+    found = np.load(io.BytesIO(told.stdout_bytes))
+    np.testing.assert_array_equal(found, make_episode(0, image_size=8).observations["camera/rgb"].data[3:5])
+
+
+def test_cat_gives_csv_with_timesteps_and_places(tmp_path):
+    path = with_lanes(
+        tmp_path,
+        a=np.array([0.1, 1e-7, np.nan], "f4"),
+        b=np.arange(12, dtype="i2").reshape(3, 2, 2),
+        c=np.array([True, False, True]),
+        d=np.zeros((3, 0)),
+    )
+    assert run("cat", path, "a").stdout == "t,value\n0,0.1\n1,1e-07\n2,nan\n"
+    assert run("cat", path, "b", "--span", "1:").stdout == "t,0.0,0.1,1.0,1.1\n1,4,5,6,7\n2,8,9,10,11\n"
+    assert run("cat", path, "c", "--span", ":2").stdout == "t,value\n0,1\n1,0\n"
+    assert run("cat", path, "d").stdout == "t\n0\n1\n2\n"
+
+
+def test_cat_gives_json_that_loses_nothing(tmp_path):
+    values = np.array([[0.1, np.inf], [-np.inf, np.nan]], "f4")
+    path = with_lanes(tmp_path, a=values, b=np.array([2**63, 1], "u8"), c=np.array([True, False]))
+    found = json.loads(run("cat", path, "a", "-f", "json").stdout)
+    assert found == {
+        "lane": "a",
+        "dtype": "float32",
+        "span": [0, 2],
+        "shape": [2, 2],
+        "values": [[0.1, "Infinity"], ["-Infinity", "NaN"]],
+    }
+    assert json.loads(run("cat", path, "b", "-f", "json", "--span", "0:1").stdout)["values"] == [2**63]
+    assert json.loads(run("cat", path, "c", "-f", "json", "--span", "9:").stdout)["values"] == []
+
+
+def test_cat_writes_bfloat16_as_float32(tmp_path):
+    path = with_lanes(tmp_path, a=np.array([1.5, -2.0], ml_dtypes.bfloat16))
+    assert run("cat", path, "a").stdout == "t,value\n0,1.5\n1,-2.0\n"
+    run("cat", path, "a", "-f", "npy", "-o", tmp_path / "a.npy")
+    assert np.load(tmp_path / "a.npy").dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["never"], 1, "no lane 'never'; it has "),
+        (["reward", "--span", "1-2"], 2, "expected START:STOP"),
+        (["reward", "--span", "-1:2"], 2, "expected START:STOP"),
+        (["reward", "--format", "xml"], 2, "xml"),
+    ],
+)
+def test_cat_tells_what_is_wrong(arguments, code, said, episode):
+    result = run("cat", episode, *arguments)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert said in " ".join(result.stderr.split())
+
+
+# ---- progress, sections --------------------------------------------------------------------------------------------
+
+
+def test_verify_tells_how_far_it_is_on_stderr(episode, golden, monkeypatch):
+    monkeypatch.setattr(wshard.cli, "_TELL_SECONDS", 0.0)
+    result = run("verify", golden, "--json")
+    assert len(json.loads(result.stdout)) == 5
+    assert result.stderr.splitlines() == [f"checked {number} of 4 files" for number in range(1, 5)]
+
+
+def test_verify_reads_the_json_section_too(tmp_path):
+    with ShardWriter(tmp_path / "a.shard") as writer:
+        writer.set_metadata(ShardMetadata(producer="me"))
+    assert run("verify", tmp_path / "a.shard").exit_code == 0
+    (tmp_path / "a.shard").write_bytes((tmp_path / "a.shard").read_bytes().replace(b'"me"', b"1234"))
+    assert (
+        "producer: expected str"
+        in json.loads(run("inspect", tmp_path / "a.shard", "--json").stdout)["section"]["error"]
+    )
+    result = run("verify", tmp_path / "a.shard")
+    assert result.exit_code == 1
+    assert result.stdout.startswith(f"FAIL  meta: {tmp_path / 'a.shard'}: JSON section: producer: expected str")

@@ -155,7 +155,7 @@ def test_signatures_take_the_same_calls(row):
         p.name for p in expected.parameters.values() if p.kind is not p.VAR_KEYWORD
     ]
     for parameter in expected.parameters.values():
-        if parameter.kind is not parameter.VAR_KEYWORD:
+        if parameter.kind is not parameter.VAR_KEYWORD and parameter.default is not parameter.empty:
             assert signature.parameters[parameter.name].default == parameter.default, parameter.name
     added = [p for p in signature.parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY]
     assert all(p.default is not p.empty for p in added)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wshard.compress import Codec, CodecPlan, CompressionType, compress, decompress
-from wshard.container import ShardReader, ShardWriter, publish
+from wshard.container import ShardReader
 from wshard.errors import (
     ChecksumError,
     CodecError,
@@ -28,6 +28,7 @@ from wshard.errors import (
     RecordingStateError,
 )
 from wshard.layout import ENTRY_COMPRESSED, ENTRY_LZ4, ENTRY_ZSTD, Header, IndexEntry, checksum, pack_index
+from wshard.writer import ShardWriter, publish
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 repetitive = st.builds(lambda unit, count: unit * count, st.binary(min_size=1, max_size=4), st.integers(0, 400))

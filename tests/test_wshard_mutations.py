@@ -8,17 +8,22 @@ import json
 import os
 import random
 import warnings
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wshard.container import ShardReader, ShardWriter
+from wshard.container import ShardReader
 from wshard.episode_file import load_wshard, save_wshard
 from wshard.errors import EpisodeError, FormatError
-from wshard.layout import FLAG_HAS_CHECKSUMS, checksum
+from wshard.layout import ENTRY_ZSTD, FLAG_HAS_CHECKSUMS, checksum
+from wshard.seekable import read_frame, read_table
 from wshard.testing import make_episode
+from wshard.types import Channel
+from wshard.writer import ShardWriter
 
 COUNT = int(os.environ.get("WSHARD_MUTATIONS", "3000"))
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
@@ -30,7 +35,11 @@ def originals() -> list[bytes]:
         file = io.BytesIO()
         save_wshard(make_episode(7, 30, image_size=4), file, codec)
         files.append(file.getvalue())
-    return files
+    file = io.BytesIO()
+    ep = make_episode(8, 30)
+    ep.observations["steady"] = Channel.of("steady", np.repeat(np.arange(300, dtype=np.int32).reshape(30, 10), 9, 1))
+    save_wshard(ep, file, "zstd", frame_steps=7)
+    return [*files, file.getvalue()]
 
 
 def flip(data: bytearray, rng: random.Random) -> bytearray:
@@ -88,7 +97,25 @@ def check(data: bytes, truth: set[bytes]) -> str:
             continue
         if checked:
             assert block in truth, f"block {entry.name!r} was returned with values that nobody wrote"
+    for number in range(len(reader)):
+        check_frames(reader, number, truth)
     return outcome
+
+
+def check_frames(reader: ShardReader, block: int, truth: set[bytes]):
+    """Frames are read alone: each must be part of something that was written, or be refused."""
+    try:
+        entry, read = reader.entry(block), partial(reader.stored, block)
+        framed = reader.codec(block) == ENTRY_ZSTD
+        table = read_table(read, entry.disk_size, entry.orig_size) if framed else None
+    except FormatError:
+        return
+    for number in range(0 if table is None else len(table.checks)):
+        try:
+            frame = bytes(read_frame(read, table, number, "file"))
+        except FormatError:
+            continue
+        assert any(frame in written for written in truth), f"frame {number} of {entry.name!r} holds what nobody wrote"
 
 
 @pytest.mark.parametrize("file", range(len(originals())))

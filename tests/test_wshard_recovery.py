@@ -150,6 +150,8 @@ def test_hand_made_journal_that_breaks_no_rule_is_recovered(tmp_path):
     assert [lane.block for lane in STEP_LANES] == ["reward", "done", "time/ticks", "aux/truncations"]
 
 
+KILLS = int(os.environ.get("WSHARD_TORTURE", "10"))
+
 VICTIM = """
 import sys, time
 import numpy as np
@@ -158,19 +160,20 @@ from wshard.types import DType
 
 recording = WShardStreamWriter(sys.argv[1], "e", [ChannelDef("s", DType.FLOAT64, [500])], flush_interval=3)
 recording.begin_episode()
-t = 0
-while True:
+t, last = 0, int(sys.argv[2])
+while t != last:
     recording.write_timestep(t, {"s": np.full(500, t * 1.5)}, {}, t, False)
     t += 1
     if t % 3 == 0:
         sys.stdout.write("%d\\n" % t)
         sys.stdout.flush()
+recording.end_episode()
 """
 
 
-def killed(path: Path, after: float) -> int:
+def killed(path: Path, after: float, last: int = -1) -> int:
     """Kill a recording process `after` seconds from its first flush; return how many steps it says it has flushed."""
-    with subprocess.Popen([sys.executable, "-c", VICTIM, path], stdout=subprocess.PIPE) as child:
+    with subprocess.Popen([sys.executable, "-c", VICTIM, path, str(last)], stdout=subprocess.PIPE) as child:
         said = os.read(child.stdout.fileno(), 100)
         deadline = time.monotonic() + after
         while (left := deadline - time.monotonic()) > 0:
@@ -182,9 +185,9 @@ def killed(path: Path, after: float) -> int:
 
 
 def test_kill_at_any_moment_costs_no_flushed_timestep(tmp_path):
-    """J-4, J-9: ten moments; what is recovered has exact values."""
+    """J-4, J-9: what is recovered has exact values."""
     rng = random.Random(9)
-    for number in range(10):
+    for number in range(KILLS):
         path = tmp_path / f"{number}.wshard"
         flushed = killed(path, rng.uniform(0, 0.03))
         assert not path.exists()
@@ -197,6 +200,26 @@ def test_kill_at_any_moment_costs_no_flushed_timestep(tmp_path):
         np.testing.assert_array_equal(ep.observations["s"].data, np.repeat(t[:, None] * 1.5, 500, 1))
         np.testing.assert_array_equal(ep.rewards, t)
         np.testing.assert_array_equal(ep.ticks, t)
+
+
+def test_kill_while_ending_leaves_the_episode_or_its_journal(tmp_path):
+    """J-1, J-9, C-27: at any moment there is a whole episode, or a journal that gives one."""
+    rng, ended = random.Random(5), 0
+    for number in range(KILLS):
+        path = tmp_path / f"{number}.wshard"
+        flushed = killed(path, rng.uniform(0, 0.04), last=300)
+        partial = path.with_name(path.name + ".partial")
+        if path.exists():
+            ended += 1
+        else:
+            recover(partial)
+        ep = load_wshard(path)
+        assert 300 >= ep.length >= flushed
+        assert ep.length == 300 or ep.metadata == {"recovered": True}
+        np.testing.assert_array_equal(ep.observations["s"].data, np.repeat(np.arange(ep.length)[:, None] * 1.5, 500, 1))
+        partial.unlink(missing_ok=True)  # killed between the two: the episode is whole already
+        path.unlink()
+    assert ended < KILLS
 
 
 # ---- full disk -----------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from wshard_recording import STATE, interrupted, record, write, writer
 
 from wshard.episode_file import load_wshard, save_wshard
-from wshard.errors import EpisodeError, RecordingExistsError, RecordingStateError
+from wshard.errors import CodecError, EpisodeError, RecordingExistsError, RecordingStateError
 from wshard.streaming import ChannelDef, WShardStreamWriter, discard, recover
 from wshard.testing import assert_same_episode
 from wshard.types import Channel, DType, Episode, Modality, TimebaseSpec
@@ -101,6 +101,131 @@ def test_modality_and_channels_that_never_came(tmp_path):
     ep = load_wshard(tmp_path / "a.wshard")
     assert list(ep.lanes()) == ["signal/cam/rgb"]
     assert ep.observations["cam/rgb"].modality is Modality.RGB
+
+
+# ---- the form of the format's documents ----------------------------------------------------------------------------
+
+
+def test_the_form_of_the_documents_works(tmp_path):
+    """Channels as dicts, one dict of values per timestep; equal to the other form, byte for byte."""
+    channels = [
+        {"id": "joint_pos", "dtype": "f32", "shape": [7]},
+        {"name": "action/ctrl", "dtype": "float32", "shape": [2]},
+    ]
+    rng = np.random.default_rng(0)
+    joints, ctrl = rng.normal(size=(70, 7)).astype(np.float32), rng.normal(size=(70, 2)).astype(np.float32)
+    with WShardStreamWriter(tmp_path / "a.wshard", "ep_001", channels) as w:
+        w.begin_episode()
+        for t in range(70):
+            w.write_timestep({"joint_pos": joints[t], "ctrl": ctrl[t]}, reward=t / 2, done=t == 69)
+        w.end_episode()
+    defs = [ChannelDef("joint_pos", DType.FLOAT32, [7])], [ChannelDef("ctrl", DType.FLOAT32, [2])]
+    with WShardStreamWriter(tmp_path / "b.wshard", "ep_001", defs[0], action_defs=defs[1]) as w:
+        w.begin_episode()
+        for t in range(70):
+            w.write_timestep(t, {"joint_pos": joints[t]}, {"ctrl": ctrl[t]}, t / 2, t == 69)
+    assert (tmp_path / "a.wshard").read_bytes() == (tmp_path / "b.wshard").read_bytes()
+    ep = load_wshard(tmp_path / "a.wshard")
+    np.testing.assert_array_equal(ep.observations["joint_pos"].data, joints)
+    np.testing.assert_array_equal(ep.actions["ctrl"].data, ctrl)
+    assert ep.terminations.tolist() == [False] * 69 + [True]
+
+
+def test_dict_channels_work_in_the_reference_form_too(tmp_path):
+    """A channel that does not say what it is may come as observation and as action."""
+    with WShardStreamWriter(tmp_path / "a.wshard", "e", [{"id": "s"}]) as w:
+        w.begin_episode()
+        w.write_timestep(0, {"s": np.float32(1)}, {"s": np.float32(2)}, 0, done=False)
+    with WShardStreamWriter(tmp_path / "b.wshard", "e", [{"id": "s"}]) as w:
+        w.begin_episode()
+        w.write_timestep({"s": np.float32(1), "action/s": np.float32(2)}, reward=0, done=False)
+    assert (tmp_path / "a.wshard").read_bytes() == (tmp_path / "b.wshard").read_bytes()
+    assert list(load_wshard(tmp_path / "a.wshard").lanes()) == ["signal/s", "action/s"]
+
+
+def test_dict_channels_carry_everything_that_a_channel_has(tmp_path):
+    described = {"modality": "rgb", "semantics": "front", "sampling_rate_hz": 30.0, "content_type": "image/raw"}
+    channel = {"id": "cam/rgb", "dtype": "u8", "shape": [2, 2, 3], **described}
+    with WShardStreamWriter(tmp_path / "a.wshard", "e", [channel]) as w:
+        w.begin_episode()
+        w.write_timestep({"signal/cam/rgb": np.ones((2, 2, 3), np.uint8)}, reward=0)
+    found = load_wshard(tmp_path / "a.wshard").observations["cam/rgb"]
+    assert {name: getattr(found, name) for name in described} == described
+
+
+@pytest.mark.parametrize(
+    "channel",
+    [
+        {},
+        {"dtype": "f32"},
+        {"id": "s", "dtype": "complex64"},
+        {"id": "s", "unit": "m"},
+        {"id": "s", "shape": 3},
+        {"id": "s", "shape": ["a"]},
+        {"id": "s", "shape": [-1]},
+        {"id": "s", "modality": "smell"},
+        {"id": "s", "compression": "gzip"},
+        {"id": "s", "compression": "lz4", "frame_steps": 4},
+        {"id": "s", "frame_steps": 4},
+        "s",
+        None,
+    ],
+)
+def test_impossible_dict_channels_are_refused(tmp_path, channel):
+    with pytest.raises((EpisodeError, CodecError)):
+        WShardStreamWriter(tmp_path / "a.wshard", "e", [channel])
+
+
+def test_wrong_timesteps_of_the_documents_form_leave_no_trace(tmp_path):
+    """J-5."""
+    with writer(tmp_path / "a.wshard") as recording:
+        recording.begin_episode()
+        recording.write_timestep({"state": [1, 2], "ctrl": 3}, reward=1)
+        for values, given in (
+            ({"state": [1, 2], "ctrl": 3, "x": 1}, {"reward": 1}),
+            ({"state": [1, 2], "signal/state": [1, 2]}, {"reward": 1}),
+            ({"state": [1, 2]}, {"reward": 1}),
+            ({"state": [1, 2], "ctrl": 3}, {}),
+            ({5: [1, 2], "ctrl": 3}, {"reward": 1}),
+            ({"state": [1, 2], "ctrl": 3}, {"reward": 1, "actions": {"ctrl": 3}}),
+        ):
+            with pytest.raises(EpisodeError):
+                recording.write_timestep(values, **given)
+    assert load_wshard(tmp_path / "a.wshard").length == 1
+
+
+@given(st.sampled_from(["none", "zstd:7", {"signal/*": "lz4"}]), st.integers(1, 20), st.integers(1, 30))
+def test_codecs_and_frames_of_single_channels_equal_a_batch_save(tmp_path_factory, compression, frame_steps, steps):
+    """J-7, E-30."""
+    path = tmp_path_factory.mktemp("stream") / "a.wshard"
+    rows = np.repeat(np.arange(steps, dtype=np.int64)[:, None], 40, axis=1)
+    channels = [
+        {"id": "a", "dtype": "i64", "shape": [40], "compression": "zstd:2", "frame_steps": frame_steps},
+        {"id": "b[0]", "dtype": "i64", "shape": [40], "compression": "lz4"},
+        {"id": "c", "dtype": "i64", "shape": [40]},
+    ]
+    with WShardStreamWriter(path, "e", channels, compression=compression, flush_interval=4) as w:
+        w.begin_episode()
+        for t in range(steps):
+            w.write_timestep(dict.fromkeys(("a", "b[0]", "c"), rows[t]), reward=0.0)
+    batch = Episode("e", length=steps, rewards=np.zeros(steps, "<f4"), terminations=np.zeros(steps, bool))
+    batch.observations = {name: Channel.of(name, rows) for name in ("a", "b[0]", "c")}
+    batch.ticks = np.arange(steps)
+    base = compression if isinstance(compression, dict) else {"*": compression}
+    expected = io.BytesIO()
+    codecs = base | {"signal/a": "zstd:2", "signal/b[0]": "lz4"}
+    save_wshard(batch, expected, codecs, frame_steps={"signal/a": frame_steps})
+    assert path.read_bytes() == expected.getvalue()
+
+
+def test_seconds_bring_a_flush_before_the_interval_does(tmp_path):
+    for seconds, flushed in ((0.0, True), (3600.0, False), (None, False)):
+        with writer(tmp_path / "a.wshard", flush_interval=1000, flush_seconds=seconds) as recording:
+            recording.begin_episode()
+            write(recording, 0)
+            before = recording.partial.stat().st_size
+            write(recording, 1)
+            assert (recording.partial.stat().st_size > before) is flushed
 
 
 # ---- wrong calls and values ----------------------------------------------------------------------------------------

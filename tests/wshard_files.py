@@ -6,8 +6,9 @@ import io
 import json
 from typing import TYPE_CHECKING
 
-from wshard.container import ShardReader, ShardWriter
+from wshard.container import ShardReader
 from wshard.episode_file import open_wshard, save_wshard
+from wshard.writer import ShardWriter
 
 if TYPE_CHECKING:
     from wshard.compress import Compression

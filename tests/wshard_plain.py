@@ -131,5 +131,22 @@ def read_strict(data: bytes, *, alignment: int = 64) -> tuple[int, dict[str, dic
 
 
 def _zstd(stored: bytes) -> bytes:
+    """Decode one frame, or several with the seek table that says where each is (C-51 to C-53)."""
     assert zstandard.frame_content_size(stored) >= 0, "the frame states its content size"
-    return zstandard.ZstdDecompressor().decompress(stored)
+    if stored[-4:] != struct.pack("<I", 0x8F92EAB1):
+        return zstandard.ZstdDecompressor().decompress(stored, allow_extra_data=False)
+    count, descriptor = struct.unpack("<IB", stored[-9:-4])
+    table = stored[-(count * 12 + 17) :]
+    assert (descriptor, count > 1) == (0x80, True)
+    assert struct.unpack_from("<II", table) == (0x184D2A5E, count * 12 + 9)
+    decoded, position = [], 0
+    for size, length, check in struct.iter_unpack("<III", table[8:-9]):
+        frame = stored[position : position + size]
+        assert zstandard.frame_content_size(frame) == length
+        decoded.append(zstandard.ZstdDecompressor().decompress(frame, allow_extra_data=False))
+        assert xxh64(decoded[-1]) & 0xFFFFFFFF == check
+        position += size
+    assert stored[position:] == table
+    assert len({len(frame) for frame in decoded[:-1]}) == 1
+    assert 0 < len(decoded[-1]) <= len(decoded[0])
+    return b"".join(decoded)

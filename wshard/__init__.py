@@ -2,11 +2,12 @@
 
 from wshard.chunked import ChunkedEpisodeReader, ChunkedEpisodeWriter, ChunkManifest, validate_chunk_continuity
 from wshard.compress import Codec, CompressionLevel, CompressionType
-from wshard.container import ShardReader, ShardWriter
+from wshard.container import ShardReader
 from wshard.convert import convert, detect_format, load, save
 from wshard.dreamer import load_dreamer, save_dreamer
 from wshard.episode_file import EpisodeFile, load_wshard, open_wshard, save_wshard
 from wshard.errors import FormatError, FormatWarning, WShardError
+from wshard.file_manifest import open_manifest
 from wshard.huggingface import HF_AVAILABLE, HuggingFaceAdapter, download_from_hub, upload_to_hub
 from wshard.latent import (
     LATENT_ACTION_CHANNEL,
@@ -34,6 +35,7 @@ from wshard.residual import (
     unpack_residual_bitmask,
     unpack_residual_bits,
 )
+from wshard.shard_stream import ShardStreamWriter
 from wshard.streaming import ChannelDef, WShardStreamWriter, discard, recover
 from wshard.types import (
     Channel,
@@ -45,6 +47,7 @@ from wshard.types import (
     TimebaseSpec,
     TimebaseType,
 )
+from wshard.writer import ShardWriter
 
 StreamChannelDef = ChannelDef
 
@@ -71,6 +74,7 @@ __all__ = [
     "Modality",
     "Residual",
     "ShardReader",
+    "ShardStreamWriter",
     "ShardWriter",
     "StreamChannelDef",
     "TimebaseSpec",
@@ -94,6 +98,7 @@ __all__ = [
     "load",
     "load_dreamer",
     "load_wshard",
+    "open_manifest",
     "open_wshard",
     "pack_multidim_residual_bitmask",
     "pack_multidim_residual_bits",

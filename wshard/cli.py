@@ -1,4 +1,4 @@
-"""The verbs about files: inspect, verify, recover; and how a command tells of errors.
+"""The verbs about files: inspect, verify, repair, cat, recover; and how a command tells of errors.
 
 Knows: what is printed, and the exit code: 0 fine, 1 an error or a failed check, 2 wrong usage, 130 interrupted.
 Does not know: other packages' verbs (bridge/cli.py assembles them). Imports what it needs inside the verbs, so that
@@ -9,25 +9,26 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
+from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wshard.errors import FormatError, WShardError
+from wshard.errors import WShardError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wshard.container import ShardReader
-    from wshard.episode_file import EpisodeFile
-    from wshard.layout import IndexEntry
+    from wshard.repair import RepairReport
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 SUFFIXES = (".wshard", ".shard")
-_PARTS = (_HEADER, _META) = ("header", "meta")  # where a problem lies that is no single block's
+_TELL_SECONDS = 2.0  # between lines of progress
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -65,72 +66,14 @@ def inspect(
     path: Annotated[Path, typer.Argument(help="An episode file, or any Shard container.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Show what a file holds: the episode, and every block with its dtype, shape, codec, size and checksum."""
-    from wshard.container import ShardReader
-    from wshard.episode_file import EpisodeFile
-    from wshard.layout import ROLE_WSHARD
+    """Show what a file holds: the episode, and the tree of lanes with dtype, shape, codec, size and checksum."""
+    from wshard.inspection import inspect_file
 
-    with contextlib.ExitStack() as stack:
-        reader = stack.enter_context(ShardReader(path))
-        episode = stack.enter_context(EpisodeFile(path)) if reader.header.role == ROLE_WSHARD else None
-        report = _report(path, reader, episode)
+    report = inspect_file(path)
     if as_json:
         typer.echo(json.dumps(report, indent=2))
     else:
         _print_report(report)
-
-
-def _report(path: Path, reader: ShardReader, episode: EpisodeFile | None) -> dict[str, Any]:
-    lanes = episode.lanes() if episode else {}
-    blocks = []
-    for number, entry in enumerate(reader.entries):
-        lane = lanes.get(entry.name)
-        shape = [episode.length, *lane.shape] if episode and lane else None
-        blocks.append(_block_report(reader, number, entry) | {"dtype": lane and lane.dtype.value, "shape": shape})
-    return {
-        "path": str(path),
-        "file_size": reader.header.total_file_size,
-        "role": reader.header.role,
-        "digest": reader.digest(),
-        "episode": _episode_report(episode) if episode else None,
-        "blocks": blocks,
-    }
-
-
-def _block_report(reader: ShardReader, number: int, entry: IndexEntry) -> dict[str, Any]:
-    from wshard.layout import CODEC_LZ4, CODEC_ZSTD, ENTRY_LZ4, ENTRY_ZSTD
-
-    default = {CODEC_ZSTD: "zstd", CODEC_LZ4: "lz4"}.get(reader.header.compression_default, "unknown")
-    named = "zstd" if entry.flags & ENTRY_ZSTD else "lz4" if entry.flags & ENTRY_LZ4 else default
-    try:
-        reader.block(number)
-        state = "ok" if entry.checksum or not entry.orig_size else "none"
-    except FormatError:
-        state = "BAD"
-    return {
-        "block": entry.name,
-        "codec": named if entry.compressed else "none",
-        "size": entry.orig_size,
-        "stored": entry.disk_size,
-        "crc": state,
-    }
-
-
-def _episode_report(episode: EpisodeFile) -> dict[str, Any]:
-    about = episode.description
-    return {
-        "episode_id": about.episode_id,
-        "env_id": about.env_id,
-        "length": episode.length,
-        "tick_hz": about.timebase.tick_hz,
-        "timebase": about.timebase.type.value,
-        "epoch_ns": about.timebase.epoch_ns,
-        "chunk_index": about.chunk_index,
-        "total_chunks": about.total_chunks,
-        "timestep_range": about.timestep_range,
-        "metadata": dict(about.metadata),
-        "not_recorded": sorted(about.synthesized),
-    }
 
 
 def _print_report(report: dict[str, Any]) -> None:
@@ -145,6 +88,8 @@ def _print_report(report: dict[str, Any]) -> None:
             lines["chunk"] = f"{episode['chunk_index']} of {episode['total_chunks']}"
         if episode["not_recorded"]:
             lines["filled in"] = f"{', '.join(episode['not_recorded'])} (not recorded)"
+    if report["section"]:
+        lines["section"] = json.dumps(report["section"], ensure_ascii=False)
     for name, value in lines.items():
         typer.echo(f"{name:<11}: {printable(str(value))}")
     _print_blocks(report["blocks"])
@@ -155,15 +100,22 @@ def _print_blocks(blocks: list[dict[str, Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from wshard.inspection import tree
+
     table = Table("block", "dtype", "shape", "codec", box=None, pad_edge=False)
     for heading in ("size", "stored", "ratio", "crc"):
         table.add_column(heading, justify="right")
-    for block in blocks:
+    for depth, label, number in tree(block["block"] for block in blocks):
+        name = Text("  " * depth + printable(label))
+        if number is None:
+            table.add_row(name)
+            continue
+        block = blocks[number]
         shape = "" if block["shape"] is None else "x".join(map(str, block["shape"]))
         ratio = f"{block['stored'] / block['size']:.0%}" if block["size"] else ""
         state = Text(block["crc"], style="bold red" if block["crc"] == "BAD" else "")
-        cells = (printable(block["block"]), block["dtype"] or "", shape, block["codec"])
-        table.add_row(*map(Text, cells), str(block["size"]), str(block["stored"]), ratio, state)
+        cells = (block["dtype"] or "", shape, block["codec"], str(block["size"]), str(block["stored"]), ratio)
+        table.add_row(name, *map(Text, cells), state)
     console = Console(highlight=False)
     # A pipe has no width; cutting names there would lose them.
     console.print(table, soft_wrap=True) if console.is_terminal else Console(width=1000).print(table)
@@ -183,12 +135,14 @@ def verify(
     if not files:
         typer.echo(f"error: nothing to check: no {' or '.join(SUFFIXES)} file there", err=True)
         raise typer.Exit(EXIT_USAGE)
-    results = []
-    for file in files:
-        blocks, problems = _check(file)
-        results.append({"path": str(file), "blocks": blocks, "problems": problems})
+    results, told = [], time.monotonic()
+    for number, file in enumerate(files, 1):
+        results.append(_check(file))
         if not as_json:
-            _print_result(file, blocks, problems)
+            _print_result(results[-1])
+        if time.monotonic() - told >= _TELL_SECONDS:
+            told = time.monotonic()
+            typer.echo(f"checked {number} of {len(files)} files", err=True)
     failed = sum(bool(result["problems"]) for result in results)
     if as_json:
         typer.echo(json.dumps(results, indent=2))
@@ -205,46 +159,123 @@ def _files(path: Path) -> Iterator[Path]:
         yield path
 
 
-def _check(path: Path) -> tuple[int, list[dict[str, str]]]:
-    """Return the number of blocks and what is wrong with which of them."""
-    from wshard.container import ShardReader
-    from wshard.layout import ROLE_WSHARD
+def _check(path: Path) -> dict[str, Any]:
+    import shlex
 
-    try:
-        with ShardReader(path) as reader:
-            count = len(reader)
-            found = {entry.name: str(error) for entry, error in reader.verify() if error}
-            if reader.header.role == ROLE_WSHARD:
-                found = _check_lanes(path) | found
-    except (FormatError, OSError) as error:
-        return 0, [{"block": _HEADER, "error": str(error)}]
-    return count, [{"block": block, "error": error} for block, error in sorted(found.items())]
+    from wshard.inspection import check_file, is_repairable
+
+    count, found = check_file(path)
+    problems = [{"block": block, "error": error} for block, error in found.items()]
+    help_ = f"wshard repair {shlex.quote(str(path))}" if found and is_repairable(path) else None
+    return {"path": str(path), "blocks": count, "problems": problems, "repair": help_}
 
 
-def _check_lanes(path: Path) -> dict[str, str]:
-    from wshard.episode_file import EpisodeFile
+def _print_result(result: dict[str, Any]) -> None:
+    from wshard.inspection import PARTS
 
-    found = {}
-    try:
-        with EpisodeFile(path) as episode:
-            for name in episode.lanes():
-                try:
-                    episode.lane(name)
-                except FormatError as error:
-                    found[name] = str(error)
-    except FormatError as error:
-        found[_META] = str(error)
-    return found
-
-
-def _print_result(path: Path, blocks: int, problems: list[dict[str, str]]) -> None:
+    path, blocks, problems = printable(result["path"]), result["blocks"], result["problems"]
     for problem in problems:
         name = problem["block"]
-        typer.echo(f"FAIL  {name if name in _PARTS else repr(name)}: {printable(problem['error'])}")
+        typer.echo(f"FAIL  {name if name in PARTS else repr(name)}: {printable(problem['error'])}")
     if problems:
-        typer.echo(f"FAIL  {len(problems)} problem(s) in {blocks} block(s)  {printable(str(path))}")
+        typer.echo(f"FAIL  {len(problems)} problem(s) in {blocks} block(s)  {path}")
     else:
-        typer.echo(f"OK    {blocks} block(s) verified  {printable(str(path))}")
+        typer.echo(f"OK    {blocks} block(s) verified  {path}")
+    if result["repair"]:
+        typer.echo(f"      try: {printable(result['repair'])}")
+
+
+# ---- repair --------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+@reported()
+def repair(
+    path: Annotated[Path, typer.Argument(help="A damaged file.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Default: NAME.repaired.SUFFIX.")] = None,
+    in_place: Annotated[bool, typer.Option("--in-place", help="Replace the file; it stays as FILE.bak.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Restore an interleaved stream exactly, or save every block of a damaged file that is proved whole."""
+    from wshard.repair import repair as repair_file
+
+    if output is not None and in_place:
+        raise typer.BadParameter("expected --output or --in-place, not both")
+    report = repair_file(path, output, in_place=in_place)
+    if as_json:
+        typer.echo(json.dumps(asdict(report), indent=2))
+    else:
+        _print_repair(report)
+    if not report.complete:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _print_repair(report: RepairReport) -> None:
+    if report.output is None:
+        typer.echo(f"intact     {printable(report.path)}: nothing to repair")
+        return
+    for name, reason in report.lost.items():
+        typer.echo(f"LOST       {name!r}: {printable(reason)}")
+    for note in report.notes:
+        typer.echo(f"note       {printable(note)}")
+    for name in report.unchecked:
+        typer.echo(f"unchecked  {name!r} has no checksum")
+    if report.damage == "interleaved":
+        how = "an interleaved stream, restored exactly"
+    else:
+        how = f"{len(report.kept)} block(s) kept, {len(report.lost)} lost"
+    typer.echo(f"repaired   {printable(report.output)}  ({how})")
+    if report.backup:
+        typer.echo(f"backup     {printable(report.backup)}")
+
+
+# ---- cat -----------------------------------------------------------------------------------------------------------
+
+
+class LaneFormat(StrEnum):
+    """How `wshard cat` writes a lane."""
+
+    NPY = "npy"
+    CSV = "csv"
+    JSON = "json"
+
+
+@app.command()
+@reported()
+def cat(
+    path: Annotated[Path, typer.Argument(help="An episode file.")],
+    lane: Annotated[str, typer.Argument(help="A lane: the block's name, or an observation's id.")],
+    span: Annotated[str | None, typer.Option(help="Only timesteps START:STOP.")] = None,
+    form: Annotated[LaneFormat, typer.Option("--format", "-f", help="npy, csv or json.")] = LaneFormat.CSV,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file instead of stdout.")] = None,
+) -> None:
+    """Write a lane, or some timesteps of it, as .npy, CSV or JSON."""
+    from wshard.episode_file import open_wshard
+    from wshard.lane_output import as_csv, as_json, as_npy
+    from wshard.writer import publish
+
+    start, stop = _span(span)
+    with open_wshard(path) as file:
+        array = file.lane(lane)[start:stop]
+        if form is LaneFormat.NPY:
+            data = as_npy(array)
+        elif form is LaneFormat.CSV:
+            data = as_csv(array, start).encode()
+        else:
+            about = {"lane": lane, "dtype": str(array.dtype), "span": [start, start + len(array)]}
+            data = as_json(array, about).encode()
+    if output is None:
+        typer.echo(data, nl=False)
+    else:
+        with publish(output) as target:
+            target.write(data)
+
+
+def _span(text: str | None) -> tuple[int, int | None]:
+    start, colon, stop = (text or ":").partition(":")
+    if not colon or not all(part.isdecimal() or not part for part in (start, stop)):
+        raise typer.BadParameter(f"--span: expected START:STOP in timesteps, found {text!r}")
+    return int(start or 0), int(stop) if stop else None
 
 
 # ---- recover -------------------------------------------------------------------------------------------------------

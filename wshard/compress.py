@@ -1,16 +1,16 @@
 """Block compression: the codec table, bounded decoding, and the rule that says when compressing pays.
 
 Knows: zstd frames and raw lz4 blocks as the Shard container stores them.
-Does not know: files, entries, checksums.
+Does not know: files, entries, checksums; how single frames of a block are found (seekable.py).
 """
 
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import lz4.block
 import zstandard
@@ -91,32 +91,68 @@ class Codec:
             CompressionType.LZ4: ENTRY_COMPRESSED | ENTRY_LZ4,
         }[self.type]
 
+    @property
+    def buffers(self) -> int:
+        """How many times its size compressing a block takes at most: liblz4's binding copies its result."""
+        return {CompressionType.NONE: 0, CompressionType.ZSTD: 1, CompressionType.LZ4: 2}[self.type]
+
 
 Compression = str | CompressionType | Codec | Mapping[str, "str | CompressionType | Codec"]
+FrameSteps = int | Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class CodecPlan:
-    """Which codec each block gets: patterns in order, first match wins; exact names beat patterns."""
+    """Which codec and which frames each block gets: patterns in order, first match wins; exact names beat patterns."""
 
     rules: tuple[tuple[str, Codec], ...]
+    frames: tuple[tuple[str, int], ...] = ()
 
     @staticmethod
-    def of(compression: Compression, level: int | None = None) -> CodecPlan:
-        """Read one codec for all blocks, or a mapping {"signal/rgb": "zstd:19", "*": "none"}."""
-        if isinstance(compression, Mapping):
-            rules = sorted(compression.items(), key=lambda rule: any(sign in rule[0] for sign in "*?["))
-            return CodecPlan(tuple((pattern, Codec.parse(codec, level)) for pattern, codec in rules))
-        return CodecPlan((("*", Codec.parse(compression, level)),))
+    def of(compression: Compression, level: int | None = None, frame_steps: FrameSteps | None = None) -> CodecPlan:
+        """Read one codec for all blocks, or a mapping {"signal/rgb": "zstd:19", "*": "none"}; frame_steps likewise.
+
+        Raises CodecError (a ValueError) for what is no codec or no positive number of timesteps, and for frames that
+        are asked of a block by name which zstd does not compress.
+        """
+        codecs = compression if isinstance(compression, Mapping) else {"*": compression}
+        frames = frame_steps if isinstance(frame_steps, Mapping) else {"*": frame_steps} if frame_steps else {}
+        plan = CodecPlan(
+            tuple((pattern, Codec.parse(codec, level)) for pattern, codec in codecs.items()), tuple(frames.items())
+        )
+        for pattern, steps in plan.frames:
+            if type(steps) is not int or steps < 1:
+                raise CodecError(f"frame_steps: {pattern!r}: expected at least 1 timestep, found {steps!r}")
+            if not _is_pattern(pattern) and plan.codec(pattern).type is not CompressionType.ZSTD:
+                raise CodecError(f"frame_steps: {pattern!r}: expected zstd for it, found {plan.codec(pattern).type}")
+        return plan
 
     def codec(self, block: str) -> Codec:
         """Return the codec for a block name; blocks that no rule names stay uncompressed."""
-        return next((codec for pattern, codec in self.rules if fnmatch.fnmatchcase(block, pattern)), Codec())
+        return _first_match(self.rules, block) or Codec()
+
+    def frame_steps(self, block: str) -> int:
+        """Return the timesteps per frame of a block, 0 for a block that is stored as one frame or without zstd."""
+        if self.codec(block).type is not CompressionType.ZSTD:
+            return 0
+        return _first_match(self.frames, block) or 0
 
     @property
     def default(self) -> Codec:
         """The codec to state in the file header: that of the rule for everything, else none."""
         return self.codec("")
+
+
+T = TypeVar("T")
+
+
+def _first_match(rules: Sequence[tuple[str, T]], block: str) -> T | None:
+    exact = (value for name, value in rules if name == block)
+    return next(exact, None) or next((value for name, value in rules if fnmatch.fnmatchcase(block, name)), None)
+
+
+def _is_pattern(name: str) -> bool:
+    return any(sign in name for sign in "*?[")
 
 
 def compress(data: Buffer, codec: Codec) -> bytes | None:
@@ -134,7 +170,7 @@ def compress(data: Buffer, codec: Codec) -> bytes | None:
     return packed if len(packed) < MAX_KEPT_RATIO * size else None
 
 
-def decompress(data: Buffer, orig_size: int, flags: int, where: str) -> bytes:
+def decompress(data: Buffer, orig_size: int, flags: int, where: str) -> Buffer:
     """Decode one block to exactly orig_size bytes, never producing more.
 
     flags: the entry's codec bits. Raises LimitError for sizes that the codec cannot honestly reach, CodecError for
@@ -157,14 +193,29 @@ def decompress(data: Buffer, orig_size: int, flags: int, where: str) -> bytes:
     return decoded
 
 
-def _decode_zstd(data: Buffer, orig_size: int, where: str) -> bytes:
+def _decode_zstd(data: Buffer, orig_size: int, where: str) -> Buffer:
     try:
         claimed = zstandard.get_frame_parameters(data).content_size
-        if claimed not in (orig_size, zstandard.CONTENTSIZE_UNKNOWN):
+        if claimed in (orig_size, zstandard.CONTENTSIZE_UNKNOWN):
+            decoded = zstandard.ZstdDecompressor().decompress(data, max_output_size=orig_size)
+            if len(decoded) == orig_size:
+                return decoded
+        elif claimed > orig_size:
             raise CodecError(f"{where}: zstd frame says {claimed} bytes, the index says {orig_size}")
-        return zstandard.ZstdDecompressor().decompress(data, max_output_size=orig_size)
+        return _decode_frames(data, orig_size, where)
     except zstandard.ZstdError as error:
         raise CodecError(f"{where}: zstd: {error}") from error
+
+
+def _decode_frames(data: Buffer, orig_size: int, where: str) -> Buffer:
+    """Decode concatenated frames, and pass over those that are meant to be skipped."""
+    decoded, filled = memoryview(bytearray(orig_size)), 0
+    with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as frames:
+        while filled < orig_size and (count := frames.readinto(decoded[filled:])):
+            filled += count
+        if filled == orig_size and frames.read(1):
+            raise CodecError(f"{where}: zstd frames hold more than the {orig_size} bytes that the index says")
+    return decoded[:filled].toreadonly()
 
 
 def _decode_lz4(data: Buffer, orig_size: int, where: str) -> bytes:

@@ -1,83 +1,94 @@
-"""The Shard container: read any, write strictly, publish atomically.
+"""Read any Shard container: header, index, blocks, codecs, checksums and JSON section of one file.
 
-Knows: header, index, blocks, codecs and checksums of one file. Input and output start here (`_buffer_of`, `publish`).
-Does not know: episodes, lanes, dtypes.
+Does not know: where bytes come from (source.py); how files are written (writer.py); episodes, lanes, dtypes.
 """
 
 from __future__ import annotations
 
-import contextlib
-import mmap
-import os
-import secrets
 import warnings
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
 
 import xxhash
 
-from wshard.compress import Codec, compress, decompress
+from wshard import names
+from wshard.compress import decompress
 from wshard.errors import (
     ChecksumError,
     CodecError,
     EntryNotFoundError,
     FormatError,
     FormatWarning,
-    LimitError,
-    RecordingStateError,
 )
 from wshard.layout import (
-    ALIGNMENTS,
     CODEC_LZ4,
     CODEC_ZSTD,
-    CONTENT_UNKNOWN,
-    DEFAULT_ALIGNMENT,
     ENTRY_KNOWN_FLAGS,
     ENTRY_LZ4,
     ENTRY_ZSTD,
     FLAG_HAS_CHECKSUMS,
-    FLAG_HAS_CONTENT_TYPES,
-    FLAG_LITTLE_ENDIAN,
     HEADER_SIZE,
-    MAX_NAME_SIZE,
-    ROLE_SAMPLE,
     Header,
     IndexEntry,
     checksum,
-    front_size,
-    pack_index,
-    round_up,
+    name_hash,
+    overlap,
+    scan_index,
     unpack_header,
     unpack_index,
 )
+from wshard.metadata import ShardMetadata, read_section
+from wshard.source import MemorySource, PathOrFile, Source, open_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import TracebackType
+    import mmap
+    from collections.abc import Iterator
 
     from wshard.layout import Buffer
 
-    Payload = Buffer | Sequence[Buffer]
-
-PathOrFile = str | os.PathLike[str] | IO[bytes]
-_READ_WHOLE_BELOW = 1 << 20  # small files are read: a mapping would pin a file descriptor for as long as its views live
+__all__ = ["PathOrFile", "ShardReader"]
 
 
 class ShardReader:
-    """Random access to the blocks of one Shard file.
+    """Random access to the blocks of one Shard file, of any role.
 
-    source: a path (memory-mapped when larger than 1 MiB), bytes-like, or a binary file object (read whole).
-    Opening reads and checks header and index only. Raises FormatError and its subclasses, FileNotFoundError, OSError.
+    source: a path (memory-mapped when larger than 1 MiB), bytes-like, a memory map, or a binary file object (read
+    range by range if it can seek; it stays the caller's to close). Opening reads and checks header and index only.
+    Raises FormatError and its subclasses, FileNotFoundError, OSError.
     Blocks are checked against their CRC32C at the first full read. Of duplicate names look-up gives the last.
+
+    damaged: also open a file that was cut, or whose blocks contradict each other; `problems` says what is wrong,
+    `entries` holds the blocks that have a name and lie inside the file, `outside` the others.
     """
 
-    def __init__(self, source: PathOrFile | Buffer) -> None:
-        self._buffer, self.where = _buffer_of(source)
-        size = len(self._buffer)
-        self.header: Header = unpack_header(self._buffer[:HEADER_SIZE], size, self.where)
-        self.entries: list[IndexEntry] = unpack_index(self._buffer, self.header, self.where)
-        self._numbers = {entry.name: number for number, entry in enumerate(self.entries)}
+    def __init__(self, source: PathOrFile | Buffer | mmap.mmap, *, damaged: bool = False) -> None:
+        self._source: Source = open_source(source)
+        self.where = self._source.where
+        self.problems: list[FormatError] = []
+        self.outside: list[IndexEntry] = []
+        size = self._source.size
+        start = self._source.read(0, min(HEADER_SIZE, size))
+        self.header: Header = unpack_header(start, size, self.where, whole=not damaged)
+        front = self._source.read(0, self.header.data_section_offset)
+        self.entries: list[IndexEntry]
+        if damaged:
+            self.entries = self._scan(front)
+        else:
+            self.entries = unpack_index(front, self.header, self.where)
         self._verified: set[int] = set()
+
+    def _scan(self, front: memoryview) -> list[IndexEntry]:
+        entries = []
+        for entry, wrong in scan_index(front, self.header, self._source.size, self.where):
+            if wrong is None:
+                entries.append(entry)
+            else:
+                self.outside.append(entry)
+                self.problems.append(wrong)
+        shared = overlap(entries, self.where)
+        if shared:
+            self.problems.append(shared)
+        return entries
 
     def __enter__(self) -> Self:
         return self
@@ -87,30 +98,105 @@ class ShardReader:
 
     def close(self) -> None:
         """Let go of the file. Views already handed out stay valid; the mapping ends with the last of them."""
-        self._buffer = memoryview(b"")
+        self._source = MemorySource(memoryview(b""), self.where)
         self.entries = []
-        self._numbers = {}
+        self.__dict__.pop("_by_hash", None)
+        self.__dict__.pop("_by_name", None)
+
+    @property
+    def size(self) -> int:
+        """The real size of the file in bytes."""
+        return self._source.size
+
+    # ---- looking up --------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self.entries)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._numbers
+        return isinstance(name, str) and self.lookup(name) >= 0
+
+    def entry_count(self) -> int:
+        """Return the number of blocks."""
+        return len(self.entries)
 
     def names(self) -> list[str]:
         """Return the names of all blocks in index order."""
         return [entry.name for entry in self.entries]
 
+    def entry_names(self) -> list[str]:
+        """Return the names of all blocks in index order."""
+        return self.names()
+
+    def entry_name(self, number: int) -> str:
+        """Return the name of a block; raises EntryNotFoundError (a KeyError)."""
+        return self.entry(number).name
+
     def entry(self, key: str | int) -> IndexEntry:
         """Return the index entry of a name or number; raises EntryNotFoundError (a KeyError)."""
         return self.entries[self._number(key)]
 
+    def get_entry_info(self, key: str | int) -> IndexEntry:
+        """Return the index entry of a name or number; raises EntryNotFoundError (a KeyError)."""
+        return self.entry(key)
+
+    def has_entry(self, name: str) -> bool:
+        """Return True if there is a block of that name."""
+        return name in self
+
+    def lookup(self, name: str) -> int:
+        """Return the number of a block, -1 if there is none: one look into a table of the stored hashes."""
+        number = self._by_hash.get(name_hash(name), -1)
+        if number >= 0 and self.entries[number].name == name:
+            return number
+        return self._by_name.get(name, -1)  # one writer stores other hashes
+
+    @cached_property
+    def _by_hash(self) -> dict[int | None, int]:
+        return {entry.name_hash: number for number, entry in enumerate(self.entries)}
+
+    @cached_property
+    def _by_name(self) -> dict[str, int]:
+        return {entry.name: number for number, entry in enumerate(self.entries)}
+
     def _number(self, key: str | int) -> int:
-        if isinstance(key, str) and key in self._numbers:
-            return self._numbers[key]
-        if isinstance(key, int) and -len(self.entries) <= key < len(self.entries):
+        if isinstance(key, str):
+            number = self.lookup(key)
+            if number >= 0:
+                return number
+        elif -len(self.entries) <= key < len(self.entries):
             return key % len(self.entries)
         raise EntryNotFoundError(f"{self.where}: no block {key!r}; it has {', '.join(self.names()[:20]) or 'none'}")
+
+    def list_prefix(self, prefix: str) -> list[str]:
+        """Return the names at or below a path, in index order (names.below)."""
+        return names.below(self.names(), prefix)
+
+    def list_children(self, prefix: str) -> list[str]:
+        """Return the parts of names that follow a path, each once, in index order (names.children)."""
+        return names.children(self.names(), prefix)
+
+    def list_with_tag(self, tag: str) -> list[str]:
+        """Return the names of the blocks that carry a tag, in their index entry or in the JSON section."""
+        about = self.read_metadata()
+        if about is None:
+            return []
+        marked = {name for name, entry in about.entry_metadata.items() if tag in entry.tags}
+        marked.update(self.list_with_tag_fast(tag))
+        return [name for name in self.names() if name in marked]
+
+    def list_with_tag_fast(self, tag: str) -> list[str]:
+        """Return the names of the blocks whose index entry carries a tag."""
+        about = self.read_metadata()
+        if about is None or tag not in about.tag_dictionary:
+            return []
+        return self.list_with_tag_bit(about.tag_dictionary.index(tag))
+
+    def list_with_tag_bit(self, bit: int) -> list[str]:
+        """Return the names of the blocks whose index entry has the tag bit 0-15."""
+        return [entry.name for entry in self.entries if entry.has_tag_bit(bit)]
+
+    # ---- reading -----------------------------------------------------------------------------------------------
 
     def block(self, key: str | int, *, verify: bool = True) -> Buffer:
         """Return the decoded bytes of a block: a read-only view of the file where it is stored uncompressed.
@@ -119,17 +205,50 @@ class ShardReader:
         """
         number = self._number(key)
         entry = self.entries[number]
-        where = f"{self.where}: block {entry.name!r}"
-        stored = self._buffer[entry.data_offset : entry.data_offset + entry.disk_size]
-        data = self._decode(entry, stored, where)
+        stored = self._source.read(entry.data_offset, entry.data_offset + entry.disk_size)
+        plain = not entry.flags and entry.disk_size == entry.orig_size
+        data = stored if plain else self._decode(entry, stored, f"{self.where}: block {entry.name!r}")
         if verify and number not in self._verified:
-            self._check(entry, data, stored, where)
+            if not entry.checksum or checksum(data) != entry.checksum:
+                self._check(entry, data, stored, f"{self.where}: block {entry.name!r}")
             self._verified.add(number)
         return data
 
-    def read_entry(self, key: str | int) -> bytes:
+    def stored(self, key: str | int, start: int = 0, stop: int | None = None) -> memoryview:
+        """Return the bytes [start, stop) of a block as they stand in the file: not decoded, not checked."""
+        entry = self.entry(key)
+        stop = entry.disk_size if stop is None else min(stop, entry.disk_size)
+        return self.read_range(entry.data_offset + start, entry.data_offset + max(start, stop))
+
+    def codec(self, key: str | int) -> int:
+        """Return the codec bit that decodes a block's stored bytes, 0 if they are raw; raises CodecError."""
+        entry = self.entry(key)
+        return self._codec_flags(entry, f"{self.where}: block {entry.name!r}")
+
+    def read_range(self, start: int, stop: int) -> memoryview:
+        """Return the bytes [start, stop) of the file as they stand."""
+        return self._source.read(start, stop)
+
+    def read_entry(self, key: str | int, verify: bool = True) -> bytes:  # noqa: FBT001, FBT002  (the reference's form)
         """Return a copy of the decoded, verified bytes of a block."""
-        return bytes(self.block(key))
+        return bytes(self.block(key, verify=verify))
+
+    def read_entry_by_name(self, name: str, verify: bool = True) -> bytes:  # noqa: FBT001, FBT002  (as read_entry)
+        """Return a copy of the decoded, verified bytes of a block."""
+        return self.read_entry(name, verify)
+
+    def read_entry_prefix(self, key: str | int, size: int) -> bytes:
+        """Return the first bytes of a block, unverified; of an uncompressed one nothing else is read."""
+        entry = self.entry(key)
+        if entry.compressed:
+            return bytes(self.block(key, verify=False)[: max(size, 0)])
+        return bytes(self._source.read(entry.data_offset, entry.data_offset + min(max(size, 0), entry.disk_size)))
+
+    def read_metadata(self) -> ShardMetadata | None:
+        """Return the JSON section, None if there is none; raises MetadataError, LimitError."""
+        if not self.header.schema_offset:
+            return None
+        return read_section(self._source, self.header, self.where)
 
     def _decode(self, entry: IndexEntry, stored: memoryview, where: str) -> Buffer:
         codec = self._codec_flags(entry, where)
@@ -175,12 +294,16 @@ class ShardReader:
 
         Hashes everything before the data, which holds the CRC32C of every block; what no CRC32C covers is hashed too.
         """
-        state = xxhash.xxh3_128(self._buffer[: self.header.data_section_offset])
-        for entry in self.entries:
-            if entry.disk_size and not entry.checksum:
-                state.update(self._buffer[entry.data_offset : entry.data_offset + entry.disk_size])
+        ranges = [(0, self.header.data_section_offset)]
+        ranges += [
+            (entry.data_offset, entry.data_offset + entry.disk_size) for entry in self.entries if not entry.checksum
+        ]
         if self.header.schema_offset:
-            state.update(self._buffer[self.header.schema_offset :])
+            ranges.append((self.header.schema_offset, self._source.size))
+        state = xxhash.xxh3_128()
+        for start, stop in ranges:
+            for chunk in self._source.chunks(start, stop):
+                state.update(chunk)
         return state.hexdigest()
 
     def verify(self) -> Iterator[tuple[IndexEntry, FormatError | None]]:
@@ -192,181 +315,3 @@ class ShardReader:
                 yield entry, error
             else:
                 yield entry, None
-
-
-def _buffer_of(source: PathOrFile | Buffer) -> tuple[memoryview, str]:
-    """Return a read-only view of the source's bytes and its name for messages: input starts at this line."""
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        return memoryview(source).toreadonly().cast("B"), "<bytes>"
-    if isinstance(source, (str, os.PathLike)):
-        path = os.fspath(source)
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        try:
-            size = os.fstat(descriptor).st_size
-            if size <= _READ_WHOLE_BELOW:
-                return memoryview(_read_whole(descriptor, size)), path
-            return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)), path
-        finally:
-            os.close(descriptor)
-    return memoryview(source.read()), str(getattr(source, "name", "<file object>"))
-
-
-def _read_whole(descriptor: int, size: int) -> bytes:
-    data = os.read(descriptor, size)
-    while len(data) < size and (more := os.read(descriptor, size - len(data))):
-        data += more
-    return data
-
-
-@contextlib.contextmanager
-def publish(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Yield a file to write; it appears at `path` whole, or not at all.
-
-    Written under a temporary name in the same folder, flushed to disk, then renamed; on any error the temporary file
-    is removed and an earlier file at `path` stays as it was. Output starts at this line.
-    """
-    final = Path(os.path.realpath(path))  # a link keeps pointing at the file that it names
-    temporary = final.with_name(f".{final.name[:40]}.{secrets.token_hex(4)}.tmp")
-    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
-    try:
-        with os.fdopen(descriptor, "w+b", buffering=1 << 18) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(final)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None:
-            error.filename = str(final)  # a full disk names no file by itself
-        raise
-    sync_folder(final.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a rename in this folder durable, where the platform can."""
-    with contextlib.suppress(OSError):  # Windows cannot open folders; the rename itself has already happened
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-class ShardWriter:
-    """Write one Shard file: entries are collected, sorted by name and published at close().
-
-    target: a path (published atomically) or a binary file object. alignment: 0, 16, 32 or 64 bytes. role: 0-255.
-    Payloads are referenced, not copied: they must not change before close(). An exception inside `with` writes nothing.
-    """
-
-    def __init__(
-        self,
-        target: PathOrFile,
-        *,
-        role: int = ROLE_SAMPLE,
-        alignment: int = DEFAULT_ALIGNMENT,
-        compression: str | Codec = "none",
-    ) -> None:
-        if alignment not in ALIGNMENTS:
-            raise FormatError(f"alignment: expected one of {ALIGNMENTS}, found {alignment}")
-        self._target = target
-        self.where = os.fspath(target) if isinstance(target, (str, os.PathLike)) else "<file object>"
-        self._role = role
-        self._alignment = alignment
-        self._default = Codec.parse(compression)
-        self._pending: dict[str, tuple[Sequence[Buffer], Codec, int]] = {}
-        self._closed = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
-        self._closed = True
-
-    def write_entry(
-        self,
-        name: str,
-        data: Payload,
-        *,
-        compression: str | Codec | None = None,
-        content_type: int = CONTENT_UNKNOWN,
-    ) -> None:
-        """Add a block: bytes-like, or a sequence of bytes-like pieces that are stored one after the other.
-
-        Raises FormatError (a ValueError) for a name that is there already, too long or no Unicode text,
-        RecordingStateError after close().
-        """
-        if self._closed:
-            raise RecordingStateError(f"write_entry({name!r}): the writer is closed")
-        if name in self._pending:
-            raise FormatError(f"{self.where}: block {name!r} is there already: names must be unique")
-        try:
-            size = len(name.encode())
-        except UnicodeEncodeError as error:
-            raise FormatError(f"{self.where}: block name {name!r}: expected Unicode text: {error}") from None
-        if size > MAX_NAME_SIZE:
-            raise LimitError(f"{self.where}: block name of {size} bytes: expected at most {MAX_NAME_SIZE}")
-        pieces = (data,) if isinstance(data, (bytes, bytearray, memoryview)) else data
-        codec = self._default if compression is None else Codec.parse(compression)
-        self._pending[name] = ([memoryview(piece).cast("B") for piece in pieces if len(piece)], codec, content_type)
-
-    def close(self) -> int:
-        """Write the file and return its size in bytes; calling it again does nothing."""
-        if self._closed:
-            return 0
-        self._closed = True
-        if isinstance(self._target, (str, os.PathLike)):
-            with publish(self._target) as file:
-                return self._write(file)
-        return self._write(self._target)
-
-    def _write(self, file: IO[bytes]) -> int:
-        names = sorted(self._pending)
-        section = front_size(names, self._alignment, self.where)
-        base = file.tell()
-        file.write(bytes(section))
-        position = section
-        entries: list[IndexEntry] = []
-        for name in names:
-            pieces, codec, content_type = self._pending[name]
-            start = round_up(position, self._alignment)
-            file.write(bytes(start - position))
-            entry = _write_block(file, name, pieces, codec)
-            entries.append(entry._replace(data_offset=start, content_type=content_type))
-            position = start + entry.disk_size
-        typed = any(entry.content_type for entry in entries)
-        flags = FLAG_LITTLE_ENDIAN | FLAG_HAS_CHECKSUMS | (FLAG_HAS_CONTENT_TYPES if typed else 0)
-        index, strings = pack_index(entries)
-        header = Header(
-            self._role,
-            flags,
-            self._alignment,
-            self._default.number,
-            len(entries),
-            HEADER_SIZE + len(index),
-            section,
-            0,
-            position,
-        )
-        file.seek(base)
-        file.write(header.pack() + index + strings)
-        file.seek(base + position)
-        return position
-
-
-def _write_block(file: IO[bytes], name: str, pieces: Sequence[Buffer], codec: Codec) -> IndexEntry:
-    size, crc = 0, 0
-    for piece in pieces:
-        size, crc = size + len(piece), checksum(piece, crc)
-    whole = pieces[0] if len(pieces) == 1 else b"".join(pieces) if codec.entry_flags else b""
-    packed = compress(whole, codec)
-    if packed is not None:
-        file.write(packed)
-        return IndexEntry(name, codec.entry_flags, 0, len(packed), size, crc)
-    for piece in pieces:
-        file.write(piece)
-    return IndexEntry(name, 0, 0, size, size, crc)

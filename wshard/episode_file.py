@@ -12,39 +12,29 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from wshard.compress import Codec, CodecPlan, Compression, CompressionLevel, CompressionType
-from wshard.container import PathOrFile, ShardReader, ShardWriter
+from wshard.container import PathOrFile, ShardReader
+from wshard.decoding import decode_episode
 from wshard.encoding import describe
-from wshard.errors import EntryNotFoundError, HeaderError, IndexCorruptError, LaneError
+from wshard.errors import EntryNotFoundError, HeaderError, IndexCorruptError, LaneError, StepError
+from wshard.lane_view import LaneView
 from wshard.lanes import (
-    DONE,
     EXACT_REWARD,
     REWARD,
-    TICKS,
-    TIMESTAMPS,
-    TRUNCATIONS,
     declaration_of,
-    is_omen,
-    is_residual,
     lane_array,
 )
 from wshard.layout import CONTENT_JSON, DEFAULT_ALIGNMENT, ROLE_WSHARD
 from wshard.meta import META_BLOCKS, Declaration, Description, read_description, write_description
-from wshard.types import Array, Channel, Episode, Format, Residual, TimebaseSpec
+from wshard.writer import ShardWriter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from wshard.compress import FrameSteps
     from wshard.layout import Buffer
+    from wshard.types import Array, Episode, TimebaseSpec
 
 _STEPS_PER_BYTE = 8  # no lane is thinner than one bit per timestep
-_CHANNEL_PREFIXES = ("signal/", "action/", "omen/", "uncert/", "residual/")
-_STEP_FIELDS = {
-    REWARD: "rewards",
-    DONE: "terminations",
-    TRUNCATIONS: "truncations",
-    TICKS: "ticks",
-    TIMESTAMPS: "timestamps_ns",
-}
 
 
 class EpisodeFile:
@@ -60,19 +50,24 @@ class EpisodeFile:
         role = self._shard.header.role
         if role != ROLE_WSHARD:
             raise HeaderError(f"{self.where}: Invalid W-SHARD role: expected {ROLE_WSHARD} at offset 5, found {role}")
-        names = self._shard.names()
-        if len(set(names)) != len(names):
+        self._numbers = {entry.name: number for number, entry in enumerate(self._shard.entries)}
+        if len(self._numbers) != len(self._shard.entries):
+            names = self._shard.names()
             twice = next(name for name in names if names.count(name) > 1)
             raise IndexCorruptError(f"{self.where}: block {twice!r} is there twice: which one is meant is unknown")
-        meta = {name: self._shard.block(name) for name in META_BLOCKS if name in self._shard}
+        meta: dict[str, Buffer] = {
+            name: self._shard.block(self._numbers[name]) for name in META_BLOCKS if name in self._numbers
+        }
         self.description: Description = read_description(meta, self.where)
         self._check_length()
+        self._views: dict[tuple[str, bool], LaneView] = {}
 
     def _check_length(self) -> None:
-        longest = max(entry.orig_size for entry in self._shard.entries)
-        if (self.description.length or 0) > longest * _STEPS_PER_BYTE:
+        length = self.description.length or 0
+        if not any(entry.orig_size * _STEPS_PER_BYTE >= length for entry in self._shard.entries):
+            longest = max(entry.orig_size for entry in self._shard.entries)
             raise LaneError(
-                f"{self.where}: meta/episode: length_T says {self.description.length} timesteps, "
+                f"{self.where}: meta/episode: length_T says {length} timesteps, "
                 f"but no block has more than {longest} bytes"
             )
 
@@ -84,6 +79,8 @@ class EpisodeFile:
 
     def close(self) -> None:
         """Let go of the file."""
+        self._views = {}
+        self._numbers = {}
         self._shard.close()
 
     @property
@@ -134,30 +131,61 @@ class EpisodeFile:
 
     def has(self, block: str) -> bool:
         """Return True if the lane was recorded (a filled-in reward or done does not count)."""
-        return block in self._shard and block not in self.description.synthesized
+        return block in self._numbers and block not in self.description.synthesized
 
     def lane(self, name: str) -> Array:
         """Return a lane as a read-only array [T, *shape]; name is a block name or an observation's id.
 
         Raises EntryNotFoundError (a KeyError), LaneError, ChecksumError, CodecError.
         """
-        block = name if name in self._shard else f"signal/{name}"
-        if block not in self._shard:
+        declaration = self._declaration(name)
+        data = self._shard.block(self._numbers[declaration.block])
+        return lane_array(declaration, data, self.description.length, self.where)
+
+    def lane_view(self, name: str, *, verify: bool = False) -> LaneView:
+        """Return a lane that reads only the timesteps that are asked for: `file.lane_view("state")[100:116]`.
+
+        verify: compare an uncompressed lane with its checksum before its first slice is given out, which reads all of
+        it. Raises EntryNotFoundError (a KeyError), LaneError.
+        """
+        if (name, verify) not in self._views:
+            view = LaneView(self._shard, self._declaration(name), self.description.length, verify=verify)
+            self._views[name, verify] = view
+        return self._views[name, verify]
+
+    def __getitem__(self, name: str) -> LaneView:
+        """Return lane_view(name)."""
+        return self.lane_view(name)
+
+    def _declaration(self, name: str) -> Declaration:
+        block = name if name in self._numbers else f"signal/{name}"
+        number = self._numbers.get(block)
+        if number is None:
             raise EntryNotFoundError(f"{self.where}: no lane {name!r}; it has {', '.join(self.lanes()) or 'none'}")
-        data = self._shard.block(block)
-        declaration = declaration_of(block, len(data), self.description)
+        declaration = declaration_of(block, self._shard.entries[number].orig_size, self.description)
         if declaration is None:
             raise LaneError(f"{self.where}: block {block!r} is no lane: nothing tells its dtype and shape")
-        return lane_array(declaration, data, self.description.length, self.where)
+        return declaration
 
     def total_reward(self) -> float | None:
         """Return the sum of rewards in float64, None if none were recorded."""
-        exact = EXACT_REWARD if EXACT_REWARD in self._shard else REWARD
+        exact = EXACT_REWARD if EXACT_REWARD in self._numbers else REWARD
         return float(self.lane(exact).sum(dtype=np.float64)) if self.has(REWARD) else None
 
     def load(self, channels: Sequence[str] | None = None) -> Episode:
         """Return the Episode with all lanes, or with the named channels (see load_wshard)."""
-        return _assemble(self, channels)
+        return decode_episode(self, channels)
+
+    def slice(self, start: int, stop: int, channels: Sequence[str] | None = None) -> Episode:
+        """Return the timesteps [start, stop) as an Episode: all lanes, or the named channels (see load_wshard).
+
+        Its timestep_range says where in the whole episode they lie, first and last. Residuals, other programs' blocks
+        and the chunk fields belong to the whole episode and are left out. Reads what lane_view would.
+        Raises StepError (an IndexError) unless 0 <= start < stop <= T, and what load raises.
+        """
+        if not 0 <= start < stop <= self.length:
+            raise StepError(f"{self.where}: expected 0 <= start < stop <= {self.length}, found {start}, {stop}")
+        return decode_episode(self, channels, range(start, stop))
 
 
 def open_wshard(source: PathOrFile | Buffer) -> EpisodeFile:
@@ -185,103 +213,32 @@ def save_wshard(
     target: PathOrFile,
     compression: Compression = CompressionType.NONE,
     compression_level: int = CompressionLevel.DEFAULT,
+    *,
+    frame_steps: FrameSteps | None = None,
 ) -> None:
     """Save an episode: the file appears whole or not at all, equal episodes give equal bytes.
 
     compression: "none", "zstd", "lz4", "zstd:19", or per block: {"signal/rgb": "zstd:19", "*": "none"}.
+    frame_steps: timesteps per zstd frame, so that slices decode only the frames that they touch; for all channels that
+    zstd compresses, or per block: {"signal/rgb": 16}. Some other readers cannot read such lanes (FORMAT.md, 1.5).
     Raises EpisodeError (a ValueError) for an inconsistent episode, OSError for the disk; an earlier file stays intact.
     """
     ep.validate()
     about, payloads = describe(ep)
-    store(target, about, payloads, CodecPlan.of(compression, compression_level))
+    store(target, about, payloads, CodecPlan.of(compression, compression_level, frame_steps))
 
 
 def store(target: PathOrFile, about: Description, payloads: Mapping[str, Sequence[Buffer]], plan: CodecPlan) -> int:
     """Write description and lanes as one episode file; the only place that does. Returns the size in bytes."""
+    framed = {name: replace(lane, frame_steps=plan.frame_steps(name)) for name, lane in about.declared.items()}
+    about = replace(about, declared=framed)
     writer = ShardWriter(target, role=ROLE_WSHARD, alignment=DEFAULT_ALIGNMENT, compression=plan.default)
     with writer:
         # Meta blocks stay uncompressed: catalog scans read them from every file.
         for name, data in write_description(about).items():
             writer.write_entry(name, data, compression=Codec(), content_type=CONTENT_JSON)
         for name, pieces in payloads.items():
-            writer.write_entry(name, pieces, compression=plan.codec(name))
+            lane = framed.get(name)
+            frame_size = lane.frame_steps * lane.step_size if lane else 0
+            writer.write_entry(name, pieces, compression=plan.codec(name), frame_size=frame_size)
         return writer.close()
-
-
-# ---- blocks -> Episode ---------------------------------------------------------------------------------------------
-
-
-def _assemble(file: EpisodeFile, channels: Sequence[str] | None) -> Episode:
-    about, lanes = file.description, file.lanes()
-    selected = _selected(file, channels)
-    ep = Episode(
-        id=about.episode_id,
-        env_id=about.env_id,
-        length=file.length,
-        timebase=about.timebase,
-        metadata=dict(about.metadata),
-        source_format=Format.WSHARD,
-        chunk_index=about.chunk_index,
-        total_chunks=about.total_chunks,
-        timestep_range=about.timestep_range,
-    )
-    for name in selected:
-        if name not in about.synthesized:
-            _place(ep, name, file, lanes.get(name))
-    if EXACT_REWARD in lanes:
-        ep.rewards = file.lane(EXACT_REWARD)
-    return ep
-
-
-def _selected(file: EpisodeFile, channels: Sequence[str] | None) -> list[str]:
-    """Return the blocks that a channel filter keeps, lanes first; None keeps all."""
-    blocks = [name for name in dict.fromkeys((*file.lanes(), *file.shard.names())) if name not in META_BLOCKS]
-    if channels is None:
-        return blocks
-    asked = {channels} if isinstance(channels, str) else set(channels)
-    ids = {block: block.partition("/")[2] for block in blocks if block.startswith(("signal/", "action/"))}
-    unknown = sorted(asked - set(blocks) - set(ids.values()))
-    if unknown:
-        known = ", ".join(sorted(set(ids.values()))) or "none"
-        raise EntryNotFoundError(f"{file.where}: no channel {unknown[0]!r}; it has {known}")
-    kept = {block for block, id_ in ids.items() if asked & {block, id_}}
-    about = tuple(f"{ids[block]}/" for block in kept)
-    return [
-        block
-        for block in blocks
-        if not block.startswith(_CHANNEL_PREFIXES)
-        or block in kept | asked
-        or (block not in ids and block.partition("/")[2].startswith(about))
-    ]
-
-
-def _place(ep: Episode, block: str, file: EpisodeFile, lane: Declaration | None) -> None:
-    prefix, _, name = block.partition("/")
-    if block in _STEP_FIELDS and lane is not None:
-        setattr(ep, _STEP_FIELDS[block], file.lane(block))
-    elif block == EXACT_REWARD and lane is not None:
-        return
-    elif is_residual(block):
-        channel, _, kind = name.rpartition("/")
-        ep.residuals[channel] = Residual(channel, kind, np.frombuffer(file.shard.read_entry(block), np.uint8))
-    elif lane is not None and is_omen(block):
-        owner, _, model = name.rpartition("/")
-        ep.omens.setdefault(owner, {})[model] = _channel(name, lane, file.lane(block))
-    elif lane is not None and prefix in ("signal", "action", "uncert"):
-        channels = {"signal": ep.observations, "action": ep.actions, "uncert": ep.uncerts}[prefix]
-        channels[name] = _channel(name, lane, file.lane(block))
-    else:
-        ep.blocks[block] = file.shard.read_entry(block)
-
-
-def _channel(name: str, lane: Declaration, data: Array) -> Channel:
-    return Channel(
-        name=name,
-        dtype=lane.dtype,
-        shape=list(lane.shape),
-        data=data,
-        semantics=lane.semantics,
-        modality=lane.modality,
-        sampling_rate_hz=lane.sampling_rate_hz,
-        content_type=lane.content_type,
-    )

@@ -12,8 +12,11 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   ├── ChecksumError                       CRC32C of a block, or SHA-256 of a chunk, differs from the stored one
     │   ├── CodecError                          a block cannot be decompressed to its stated size
     │   ├── LaneError                           meta JSON, dtype or shape of a lane is wrong
-    │   └── ManifestError                       the chunks of a chunked episode are not what its manifest says
+    │   ├── MetadataError                       the JSON section of a container is wrong
+    │   ├── RepairError                         a damaged file of which nothing can be restored, and why
+    │   └── ManifestError                       files that a manifest names are not what it says
     ├── EntryNotFoundError (KeyError)           no block of that name
+    ├── StepError (IndexError)                  a timestep that a lane or an episode does not have
     ├── EpisodeError (ValueError)               an Episode value that cannot be saved
     ├── UnsupportedFormatError (NotImplementedError)  a known file format that this version cannot read or write
     ├── MissingExtraError (ImportError)         an optional dependency is not installed
@@ -28,7 +31,10 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   ├── CatalogVersionError (RuntimeError)  the catalog was written by a newer version
     │   ├── CatalogBusyError (TimeoutError)     another process held the write lock for too long
     │   ├── CatalogWriteError (OSError)         the database could not be written: disk full, read-only, ...
-    │   └── FilterError (ValueError)            a filter names an unknown field, or compares the wrong type
+    │   ├── FilterError (ValueError)            a filter names an unknown field, or compares the wrong type
+    │   │   └── FilterSyntaxError               a filter written as text or URL has a mistake, at a position
+    │   ├── CollectionError (ValueError)        picks, fractions or names of which no collection can be made
+    │   └── StatementError (ValueError)         SQL text that is wrong, would write, or takes too long
     ├── IngestError (ValueError)                an episode that cannot be ingested
     │   ├── SourceNotFoundError (FileNotFoundError)
     │   └── NoLaneError                         no lane of the episode fits the embedder
@@ -87,12 +93,24 @@ class LaneError(FormatError):
     """Meta JSON, dtype or shape of a lane is wrong."""
 
 
+class MetadataError(FormatError):
+    """The JSON section of a container is wrong."""
+
+
+class RepairError(FormatError):
+    """A damaged file of which nothing can be restored; the message says why."""
+
+
 class ManifestError(FormatError):
-    """The chunks of a chunked episode are not what its manifest says: missing, doubled, out of order or elsewhere."""
+    """Files that a manifest names are not what it says: missing, doubled, out of order, changed or elsewhere."""
 
 
 class EntryNotFoundError(WShardError, KeyError):
     """No block of that name."""
+
+
+class StepError(WShardError, IndexError):
+    """A timestep that a lane or an episode does not have."""
 
 
 class EpisodeError(WShardError, ValueError):
@@ -153,6 +171,22 @@ class CatalogWriteError(CatalogError, OSError):
 
 class FilterError(CatalogError, ValueError):
     """A filter names an unknown field or compares the wrong type."""
+
+
+class FilterSyntaxError(FilterError):
+    """A filter written as text or URL has a mistake; position counts the characters before it."""
+
+    def __init__(self, message: str, position: int = 0) -> None:
+        super().__init__(message)
+        self.position = position
+
+
+class CollectionError(CatalogError, ValueError):
+    """Picks, fractions or names of which no collection can be made."""
+
+
+class StatementError(CatalogError, ValueError):
+    """SQL text that is wrong, would write, or takes too long."""
 
 
 class IngestError(WShardError, ValueError):

@@ -11,8 +11,11 @@ import json
 import mmap
 import os
 import sys
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import IO, TYPE_CHECKING, Final
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from wshard.errors import FormatError, RecordingExistsError
 from wshard.lanes import DONE, REWARD, TICKS, TRUNCATIONS
@@ -32,7 +35,7 @@ if sys.platform != "win32":
     import fcntl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from wshard.layout import Buffer
@@ -121,6 +124,33 @@ def append_lanes(file: IO[bytes], blocks: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True)
+class _Flushes:
+    """Where the payload of each flush starts in the file, and how many timesteps it holds."""
+
+    starts: array[int]
+    steps: array[int]
+
+
+class Rows(Sequence["Buffer"]):
+    """The rows of one lane, flush by flush; views of the file are made when asked for: hours have many flushes."""
+
+    def __init__(self, data: memoryview, flushes: _Flushes, before: int, step_size: int) -> None:
+        self._data = data
+        self._flushes = flushes
+        self._before = before
+        self._step_size = step_size
+
+    def __len__(self) -> int:
+        return len(self._flushes.starts)
+
+    def __getitem__(self, number: Any) -> Any:
+        """Return the bytes that this flush holds of the lane."""
+        start, steps = self._flushes.starts[number], self._flushes.steps[number]
+        first = start + self._before * steps
+        return self._data[first : first + self._step_size * steps]
+
+
+@dataclass(frozen=True)
 class Journal:
     """The trustworthy part of a journal; rows of each lane come flush by flush, as views of the file."""
 
@@ -137,31 +167,30 @@ def read(file: IO[bytes], where: str) -> Journal:
     magic = bytes(data[: len(JOURNAL_MAGIC)])
     if magic != JOURNAL_MAGIC:
         raise FormatError(f"{where}: expected a recording journal ({JOURNAL_MAGIC!r}), found {magic!r}")
-    records = _records(data)
-    described = (payload for kind, _, payload in records if kind == JOURNAL_DESCRIPTION)
-    meta = dict(zip(META_BLOCKS, described, strict=False))
-    if len(meta) < len(META_BLOCKS):
+    records = _whole_records(data)
+    described = [record.payload for record in islice(records, len(META_BLOCKS)) if record.kind == JOURNAL_DESCRIPTION]
+    if len(described) < len(META_BLOCKS):
         raise FormatError(f"{where}: the recording ended inside its description: nothing to recover")
-    about = read_description(meta, where)
-    rest = records[len(META_BLOCKS) :]
-    if not rest:
+    about = read_description(dict(zip(META_BLOCKS, described, strict=True)), where)
+    lane_record = next(records, None)
+    if lane_record is None:
         return Journal(replace(about, length=0), {})
-    lanes = _lanes(rest[0], about, where)
-    rows = [record for record in rest[1:] if _is_rows(record, lanes, where)]
+    lanes = _lanes(lane_record, about, where)
+    flushes = _flushes(records, sum(lane.step_size for lane in lanes), where)
     declared = {lane.block: lane for lane in lanes if lane.block in about.declared}
-    about = replace(about, declared=declared, length=sum(steps for _, steps, _ in rows))
-    return Journal(about, _split(rows, lanes))
+    about = replace(about, declared=declared, length=sum(flushes.steps))
+    return Journal(about, _split(data, flushes, lanes))
 
 
-Record = tuple[bytes, int, memoryview]
+class _Record(NamedTuple):
+    kind: bytes
+    steps: int
+    start: int
+    payload: memoryview
 
 
-def _records(data: memoryview) -> list[Record]:
-    """Return all whole records; a torn or damaged one ends the journal, since nothing after it can be trusted."""
-    return list(_whole_records(data))
-
-
-def _whole_records(data: memoryview) -> Iterator[Record]:
+def _whole_records(data: memoryview) -> Iterator[_Record]:
+    """Yield all whole records; a torn or damaged one ends the journal, since nothing after it can be trusted."""
     position = len(JOURNAL_MAGIC)
     front = JOURNAL_HEAD.size + JOURNAL_CHECKSUM.size
     while position + front <= len(data):
@@ -171,42 +200,41 @@ def _whole_records(data: memoryview) -> Iterator[Record]:
         payload = data[position + front : position + front + size]
         if len(payload) < size or checksum(payload, checksum(head)) != crc:
             return
-        yield kind, steps, payload
+        yield _Record(kind, steps, position + front, payload)
         position += front + size
 
 
-def _lanes(record: Record, about: Description, where: str) -> list[Declaration]:
-    kind, _, payload = record
+def _lanes(record: _Record, about: Description, where: str) -> list[Declaration]:
     known = {**about.declared, **{lane.block: lane for lane in STEP_LANES}}
     try:
-        names = json.loads(bytes(payload)) if kind == JOURNAL_LANES else None
+        names = json.loads(bytes(record.payload)) if record.kind == JOURNAL_LANES else None
     except (ValueError, RecursionError):
         names = None
     fixed = [lane.block for lane in STEP_LANES]
     if not isinstance(names, list) or names[-len(fixed) :] != fixed or len(set(map(repr, names))) != len(names):
-        raise FormatError(f"{where}: expected the list of recorded lanes after the description, found {kind!r}")
+        raise FormatError(f"{where}: expected the list of recorded lanes after the description, found {record.kind!r}")
     unknown = [name for name in names if not isinstance(name, str) or name not in known]
     if unknown:
         raise FormatError(f"{where}: expected declared lanes, found {unknown[0]!r}")
     return [known[name] for name in names]
 
 
-def _is_rows(record: Record, lanes: Sequence[Declaration], where: str) -> bool:
-    kind, steps, payload = record
-    expected = steps * sum(lane.step_size for lane in lanes)
-    if kind != JOURNAL_ROWS or len(payload) != expected:
-        raise FormatError(
-            f"{where}: expected {JOURNAL_ROWS!r} of {expected} bytes for {steps} timesteps, "
-            f"found {kind!r} of {len(payload)}"
-        )
-    return True
+def _flushes(records: Iterator[_Record], step_size: int, where: str) -> _Flushes:
+    flushes = _Flushes(array("Q"), array("L"))
+    for kind, steps, start, payload in records:
+        if kind != JOURNAL_ROWS or len(payload) != steps * step_size:
+            raise FormatError(
+                f"{where}: expected {JOURNAL_ROWS!r} of {steps * step_size} bytes for {steps} timesteps, "
+                f"found {kind!r} of {len(payload)}"
+            )
+        flushes.starts.append(start)
+        flushes.steps.append(steps)
+    return flushes
 
 
-def _split(rows: Sequence[Record], lanes: Sequence[Declaration]) -> dict[str, list[Buffer]]:
-    pieces: dict[str, list[Buffer]] = {lane.block: [] for lane in lanes}
-    for _, steps, payload in rows:
-        position = 0
-        for lane in lanes:
-            pieces[lane.block].append(payload[position : position + steps * lane.step_size])
-            position += steps * lane.step_size
+def _split(data: memoryview, flushes: _Flushes, lanes: Sequence[Declaration]) -> dict[str, Rows]:
+    pieces, before = {}, 0
+    for lane in lanes:
+        pieces[lane.block] = Rows(data, flushes, before, lane.step_size)
+        before += lane.step_size
     return pieces

@@ -81,11 +81,16 @@ def _parent(name: str, about: Description) -> Declaration | None:
 
 
 def lane_array(declaration: Declaration, data: Buffer, length: int | None, where: str) -> Array:
-    """Return the block's bytes as a read-only array [T, *shape], without copying.
+    """Return the block's bytes as a read-only array [T, *shape], without copying; raises LaneError as lane_shape."""
+    return typed(data, declaration.dtype, lane_shape(declaration, len(data), length, where))
+
+
+def lane_shape(declaration: Declaration, size: int, length: int | None, where: str) -> tuple[int, ...]:
+    """Return [T, *shape] of a block of `size` bytes.
 
     Raises LaneError where the bytes do not divide into timesteps, or T differs from the episode's length.
     """
-    block, size, step = declaration.block, len(data), declaration.step_size
+    block, step = declaration.block, declaration.step_size
     if math.prod(max(axis, 1) for axis in (length or 1, *declaration.shape)) >= _MAX_ELEMENTS:
         raise LaneError(f"{where}: block {block!r}: {length} timesteps of {list(declaration.shape)} are no real array")
     if step == 0:
@@ -104,7 +109,7 @@ def lane_array(declaration: Declaration, data: Buffer, length: int | None, where
             f"{where}: block {block!r}: length mismatch: meta/episode says {length} timesteps, "
             f"{declaration.dtype.value} {list(declaration.shape)} gives {steps}{_other_reading(size, length)}"
         )
-    return _typed(data, declaration.dtype, (steps, *declaration.shape))
+    return (steps, *declaration.shape)
 
 
 def _other_reading(size: int, length: int) -> str:
@@ -113,7 +118,8 @@ def _other_reading(size: int, length: int) -> str:
     return f" (the bytes would fit {fitting[0]})" if fitting else ""
 
 
-def _typed(data: Buffer, dtype: DType, shape: tuple[int, ...]) -> Array:
+def typed(data: Buffer, dtype: DType, shape: tuple[int, ...]) -> Array:
+    """Return bytes as a read-only array of that dtype and shape, without copying where they say what they should."""
     if not len(data):
         array: Array = np.zeros(shape, dtype.numpy_dtype)  # frombuffer takes no empty buffers
     elif dtype is DType.BOOL:

@@ -16,7 +16,7 @@ import xxhash
 from wshard.errors import HeaderError, IndexCorruptError, LimitError, OverlapError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     Buffer = bytes | bytearray | memoryview
 
@@ -27,9 +27,14 @@ INDEX_ENTRY_SIZE: Final = 48
 ALIGNMENTS: Final = (0, 16, 32, 64)
 DEFAULT_ALIGNMENT: Final = 64
 
+ROLE_UNKNOWN: Final = 0
+ROLE_MOSH: Final = 1
 ROLE_SAMPLE: Final = 2
+ROLE_GEMMPANEL: Final = 3
 ROLE_MANIFEST: Final = 4
 ROLE_WSHARD: Final = 5
+ROLE_UMSH: Final = 6
+ROLE_COLUMN: Final = 8
 
 FLAG_LITTLE_ENDIAN: Final = 0x0002
 FLAG_HAS_SCHEMA: Final = 0x0010
@@ -49,16 +54,25 @@ CODEC_LZ4: Final = 2
 
 CONTENT_UNKNOWN: Final = 0
 CONTENT_JSON: Final = 2
+CONTENT_TYPES: Final = (  # a word's place is its number
+    *("unknown", "tensor", "json", "cowrie", "glyph", "text", "image", "audio", "video", "proto", "blob", "qmln"),
+    *("tensor_v3", "anchor_shared", "delta_expert", "codebook_shared", "expert_indices", "column"),
+)
+
+MAX_TAGS: Final = 16  # of a tag dictionary: bit i of an entry's tags stands for its i-th word
 
 MAX_ENTRY_COUNT: Final = 10_000_000
+MAX_INDEX_SIZE: Final = 1 << 30
 MAX_STRING_TABLE_SIZE: Final = 100 * 1024 * 1024
 MAX_DECOMPRESS_SIZE: Final = 1 << 30
 MAX_LZ4_WRITE_SIZE: Final = 1 << 28  # the episode packages refuse larger lz4 blocks
 MAX_NAME_SIZE: Final = 0xFFFF
 MAX_META_SIZE: Final = 1 << 24  # of one JSON block of an episode
+MAX_SECTION_SIZE: Final = 1 << 26  # of the JSON section of a container
 
 _HEADER: Final = struct.Struct("<4sBBHBBHIQQQQ16s")
 _ENTRY: Final = struct.Struct("<QIHHQQQIHH")
+_DATA_OFFSET: Final = 4  # the place of data_offset among the fields of an index entry
 
 # A recording in progress (.partial) is a journal of framed records: kind, timesteps, payload size, and the CRC32C of
 # those three fields and the payload.
@@ -68,6 +82,14 @@ JOURNAL_CHECKSUM: Final = struct.Struct("<I")
 JOURNAL_DESCRIPTION: Final = b"DESC"
 JOURNAL_LANES: Final = b"LANE"
 JOURNAL_ROWS: Final = b"ROWS"
+
+# A block of several zstd frames ends with the seek table of the zstd seekable format, in a frame that decoders skip.
+SEEK_HEAD: Final = struct.Struct("<II")  # magic of the skippable frame, size of what follows
+SEEK_ENTRY: Final = struct.Struct("<III")  # stored size, decoded size, low half of the XXH64 of the decoded bytes
+SEEK_FOOT: Final = struct.Struct("<IBI")  # number of frames, descriptor, magic
+SEEK_SKIPPABLE_MAGIC: Final = 0x184D2A5E
+SEEK_MAGIC: Final = 0x8F92EAB1
+SEEK_CHECKSUMS: Final = 0x80  # the descriptor of a table with checksums
 
 
 class Header(NamedTuple):
@@ -82,6 +104,10 @@ class Header(NamedTuple):
     data_section_offset: int
     schema_offset: int
     total_file_size: int
+
+    def __call__(self) -> Header:
+        """Return itself: `reader.header` and the reference package's `reader.header()` are the same."""
+        return self
 
     def pack(self) -> bytes:
         """Return the 64 bytes."""
@@ -120,6 +146,10 @@ class IndexEntry(NamedTuple):
         """True if the stored bytes are compressed."""
         return bool(self.flags & ENTRY_COMPRESSED)
 
+    def has_tag_bit(self, bit: int) -> bool:
+        """Return True if the entry has the tag at this place (0-15) of the tag dictionary."""
+        return 0 <= bit < MAX_TAGS and bool(self.tag_bits >> bit & 1)
+
 
 def checksum(data: Buffer, start: int = 0) -> int:
     """Return the CRC32C (Castagnoli) of data, continuing from start."""
@@ -128,7 +158,7 @@ def checksum(data: Buffer, start: int = 0) -> int:
 
 def name_hash(name: str) -> int:
     """Return the xxHash64 (seed 0) of the UTF-8 name."""
-    return xxhash.xxh64_intdigest(name.encode())
+    return xxhash.xxh64_intdigest(name.encode(errors="surrogatepass"))
 
 
 def round_up(value: int, alignment: int) -> int:
@@ -136,11 +166,11 @@ def round_up(value: int, alignment: int) -> int:
     return value if alignment == 0 else -(-value // alignment) * alignment
 
 
-def unpack_header(data: Buffer, size: int, where: str) -> Header:
+def unpack_header(data: Buffer, size: int, where: str, *, whole: bool = True) -> Header:
     """Read and check the header of a file of `size` bytes.
 
-    Every count and offset is compared with the real size before anything is allocated for it.
-    Raises HeaderError or LimitError; `where` names the file in messages.
+    Every count and offset is compared with the real size before anything is allocated for it. whole: the file must
+    have the size that its header says. Raises HeaderError or LimitError; `where` names the file in messages.
     """
     if size < HEADER_SIZE or len(data) < HEADER_SIZE:
         raise HeaderError(f"{where}: Data too short: expected at least {HEADER_SIZE} bytes, found {size}")
@@ -154,8 +184,11 @@ def unpack_header(data: Buffer, size: int, where: str) -> Header:
         raise HeaderError(f"{where}: index entry size: expected {INDEX_ENTRY_SIZE} at offset 10, found {entry_size}")
     if count > MAX_ENTRY_COUNT:
         raise LimitError(f"{where}: entry count at offset 12: expected at most {MAX_ENTRY_COUNT}, found {count}")
-    if total != size:
-        raise HeaderError(f"{where}: total file size at offset 40 says {total} bytes, the file has {size}")
+    if whole and total != size:
+        raise HeaderError(
+            f"{where}: total file size at offset 40 says {total} bytes, the file has {size}: "
+            f"`wshard repair` keeps the blocks that are whole"
+        )
     index_end = HEADER_SIZE + count * INDEX_ENTRY_SIZE
     if not index_end <= strings <= section <= size:
         raise HeaderError(
@@ -172,59 +205,74 @@ def unpack_index(data: Buffer, header: Header, where: str) -> list[IndexEntry]:
 
     Raises IndexCorruptError for ranges outside the file or unreadable names, OverlapError for shared bytes.
     """
-    strings, section, size = header.string_table_offset, header.data_section_offset, header.total_file_size
-    region = bytes(data[strings:section])
     entries: list[IndexEntry] = []
-    index = memoryview(data)[HEADER_SIZE : HEADER_SIZE + header.entry_count * INDEX_ENTRY_SIZE]
-    reached, ordered, named = section, True, 0
-    for number, fields in enumerate(_ENTRY.iter_unpack(index)):
-        hash_, name_offset, name_len, flags, offset, disk, orig, crc, content, tags = fields
-        if name_offset + name_len > len(region):
-            raise IndexCorruptError(
-                f"{where}: entry {number}: name at {name_offset}+{name_len} lies outside the "
-                f"string table of {len(region)} bytes"
-            )
-        named += name_len
-        if named > len(region):  # each name has bytes of its own: shared ones could claim gigabytes of names
-            raise IndexCorruptError(
-                f"{where}: entry {number}: the names share bytes of the {len(region)} byte string table"
-            )
-        try:
-            name = region[name_offset : name_offset + name_len].decode()
-        except UnicodeDecodeError as error:
-            raise IndexCorruptError(f"{where}: entry {number}: name is not UTF-8: {error}") from error
-        if offset < section or offset + disk > size:
-            raise IndexCorruptError(
-                f"{where}: block {name!r}: expected its bytes inside [{section}, {size}), "
-                f"found [{offset}, {offset + disk})"
-            )
-        if disk:
-            ordered = ordered and offset >= reached
-            reached = offset + disk
-        entries.append(IndexEntry(name, flags, offset, disk, orig, crc, content, tags, hash_))
-    if not ordered:
-        _refuse_overlap(entries, where)
+    reached, ordered = header.data_section_offset, True
+    for entry, wrong in scan_index(data, header, header.total_file_size, where):
+        if wrong is not None:
+            raise wrong
+        if entry.disk_size:
+            ordered = ordered and entry.data_offset >= reached
+            reached = entry.data_offset + entry.disk_size
+        entries.append(entry)
+    if not ordered and (shared := overlap(entries, where)):
+        raise shared
     return entries
 
 
-def _refuse_overlap(entries: Sequence[IndexEntry], where: str) -> None:
+def scan_index(
+    data: Buffer, header: Header, size: int, where: str
+) -> Iterator[tuple[IndexEntry, IndexCorruptError | None]]:
+    """Yield each index entry of a file of `size` bytes and what is wrong with it; one without a name is "entry 7"."""
+    strings, section = header.string_table_offset, header.data_section_offset
+    region = bytes(data[strings:section])
+    index = memoryview(data)[HEADER_SIZE : HEADER_SIZE + header.entry_count * INDEX_ENTRY_SIZE]
+    named = 0
+    for number, fields in enumerate(_ENTRY.iter_unpack(index)):
+        hash_, name_offset, name_len, flags, offset, disk, orig, crc, content, tags = fields
+        named += name_len
+        name, problem = f"entry {number}", None
+        if name_offset + name_len > len(region):
+            problem = f"name at {name_offset}+{name_len} lies outside the string table of {len(region)} bytes"
+        elif named > len(region):  # each name has bytes of its own: shared ones could claim gigabytes of names
+            problem = f"the names share bytes of the {len(region)} byte string table"
+        else:
+            try:
+                name = region[name_offset : name_offset + name_len].decode()
+            except UnicodeDecodeError as error:
+                problem = f"name is not UTF-8: {error}"
+        entry = IndexEntry(name, flags, offset, disk, orig, crc, content, tags, hash_)
+        if problem:
+            yield entry, IndexCorruptError(f"{where}: {name}: {problem}")
+        elif section <= offset and offset + disk <= size:
+            yield entry, None
+        else:
+            message = f"{where}: block {name!r}: expected its bytes inside [{section}, {size}), "
+            yield entry, IndexCorruptError(message + f"found [{offset}, {offset + disk})")
+
+
+def overlap(entries: Sequence[IndexEntry], where: str) -> OverlapError | None:
+    """Return what is wrong if two blocks share bytes, else None."""
     blocks = sorted((entry for entry in entries if entry.disk_size), key=lambda entry: entry.data_offset)
     for left, right in pairwise(blocks):
         if left.data_offset + left.disk_size > right.data_offset:
-            raise OverlapError(
+            return OverlapError(
                 f"{where}: blocks {left.name!r} and {right.name!r} overlap at offset {right.data_offset}: the file is "
-                f"damaged, or a stream writer interleaved its flushes; its values cannot be trusted as they are"
+                f"damaged, or a stream writer interleaved its flushes: `wshard repair` restores the latter exactly"
             )
+    return None
 
 
-def pack_index(entries: Sequence[IndexEntry]) -> tuple[bytes, bytes]:
-    """Return (index bytes, string table bytes); every name ends with one NUL as the container cores write it."""
+def pack_index(entries: Sequence[IndexEntry], named: int = 0) -> tuple[bytes, bytes]:
+    """Return (index bytes, string table bytes); every name ends with one NUL as the container cores write it.
+
+    named: bytes of the string table in front of these.
+    """
     index, strings = bytearray(), bytearray()
     for entry in entries:
         raw = entry.name.encode()
         index += _ENTRY.pack(
             xxhash.xxh64_intdigest(raw),
-            len(strings),
+            named + len(strings),
             len(raw),
             entry.flags,
             entry.data_offset,
@@ -236,6 +284,14 @@ def pack_index(entries: Sequence[IndexEntry]) -> tuple[bytes, bytes]:
         )
         strings += raw + b"\0"
     return bytes(index), bytes(strings)
+
+
+def moved_index(index: bytes, shift: int) -> bytes:
+    """Return index bytes whose blocks lie `shift` bytes further back."""
+    rows = [list(fields) for fields in _ENTRY.iter_unpack(index)]
+    for fields in rows:
+        fields[_DATA_OFFSET] += shift
+    return b"".join(_ENTRY.pack(*fields) for fields in rows)
 
 
 def front_size(names: Sequence[str], alignment: int, where: str) -> int:

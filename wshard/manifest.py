@@ -15,9 +15,10 @@ from hashlib import blake2b
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from wshard.container import ShardReader, ShardWriter
+from wshard.container import ShardReader
 from wshard.errors import EpisodeError, HeaderError, LimitError, ManifestError
 from wshard.layout import CONTENT_JSON, MAX_META_SIZE, ROLE_MANIFEST
+from wshard.writer import ShardWriter
 
 if TYPE_CHECKING:
     import os

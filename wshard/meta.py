@@ -10,7 +10,7 @@ import json
 import math
 import reprlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -39,7 +39,7 @@ _RATE_DIGITS: Final = range(-3, 4)
 
 @dataclass(frozen=True)
 class Declaration:
-    """What meta/channels says of one lane; shape is per timestep."""
+    """What meta/channels says of one lane; shape is per timestep; frame_steps: timesteps per zstd frame, 0 = all."""
 
     block: str
     dtype: DType
@@ -48,6 +48,7 @@ class Declaration:
     sampling_rate_hz: float | None = None
     content_type: str | None = None
     semantics: str = ""
+    frame_steps: int = 0
 
     @property
     def id(self) -> str:
@@ -86,7 +87,7 @@ def read_description(meta: Mapping[str, Buffer], where: str) -> Description:
         raise LaneError(f"{where}: not an episode: expected at least one of {', '.join(META_BLOCKS)}")
     file_json, episode, channels = (_json_object(meta.get(name), f"{where}: {name}") for name in META_BLOCKS)
     at = f"{where}: {META_EPISODE}"
-    length = _integer(episode.get("length_T", episode.get("length_t")), f"{at}: length_T")
+    length = _integer(episode.get("length_T", episode.get("length_t")), at, "length_T")
     if length is not None and not 0 <= length <= _MAX_TIMESTEPS:
         raise LaneError(f"{at}: length_T: expected 0 to {_MAX_TIMESTEPS}, found {reprlib.repr(length)}")
     metadata = episode.get("metadata") or {}
@@ -94,16 +95,16 @@ def read_description(meta: Mapping[str, Buffer], where: str) -> Description:
         raise LaneError(f"{at}: metadata: expected an object, found {type(metadata).__name__}")
     synthesized = _list(episode.get("synthesized"), f"{at}: synthesized")
     return Description(
-        episode_id=_text(episode.get("episode_id", episode.get("id", "unknown")), f"{at}: episode_id"),
-        env_id=_text(episode.get("env_id") or "", f"{at}: env_id"),
+        episode_id=_text(episode.get("episode_id", episode.get("id", "unknown")), at, ": episode_id"),
+        env_id=_text(episode.get("env_id") or "", at, ": env_id"),
         length=length,
         timebase=_timebase(episode.get("timebase"), file_json.get("timebase"), at),
         metadata=metadata,
-        chunk_index=_integer(episode.get("chunk_index"), f"{at}: chunk_index"),
-        total_chunks=_integer(episode.get("total_chunks"), f"{at}: total_chunks"),
+        chunk_index=_integer(episode.get("chunk_index"), at, "chunk_index"),
+        total_chunks=_integer(episode.get("total_chunks"), at, "total_chunks"),
         timestep_range=_range(episode.get("timestep_range"), length, at),
         declared=_declarations(channels, episode, where),
-        synthesized=frozenset(_text(name, f"{at}: synthesized") for name in synthesized),
+        synthesized=frozenset(_text(name, at, ": synthesized") for name in synthesized),
         streaming=bool(file_json.get("streaming", False)),
     )
 
@@ -114,7 +115,7 @@ def _json_object(data: Buffer | None, where: str) -> dict[str, Any]:
     if len(data) > MAX_META_SIZE:
         raise LimitError(f"{where}: expected at most {MAX_META_SIZE} bytes of JSON, found {len(data)}")
     try:
-        value = json.loads(bytes(data).decode())
+        value = json.loads(str(data, "utf-8"))
     except (ValueError, RecursionError) as error:
         raise LaneError(f"{where}: expected UTF-8 JSON: {error}") from error
     if not isinstance(value, dict):
@@ -122,11 +123,11 @@ def _json_object(data: Buffer | None, where: str) -> dict[str, Any]:
     return value
 
 
-def _integer(value: object, where: str) -> int | None:
+def _integer(value: object, where: str, key: str) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1:
-        raise LaneError(f"{where}: expected an integer, found {reprlib.repr(value)}")
+        raise LaneError(f"{where}: {key}: expected an integer, found {reprlib.repr(value)}")
     return int(value)
 
 
@@ -145,13 +146,14 @@ def _list(value: object, where: str) -> list[Any]:
     return value
 
 
-def _text(value: object, where: str) -> str:
+def _text(value: object, where: str, key: str = "") -> str:
     if not isinstance(value, str):
-        raise LaneError(f"{where}: expected a string, found {reprlib.repr(value)}")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise LaneError(f"{where}: expected Unicode text: {error}") from error
+        raise LaneError(f"{where}{key}: expected a string, found {reprlib.repr(value)}")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise LaneError(f"{where}{key}: expected Unicode text: {error}") from error
     return value
 
 
@@ -160,17 +162,31 @@ def _range(value: object, length: int | None, where: str) -> tuple[int, int] | N
         return None
     if not isinstance(value, list) or len(value) != 2:
         raise LaneError(f"{where}: timestep_range: expected [first, last], found {reprlib.repr(value)}")
-    first, last = (_integer(bound, f"{where}: timestep_range") or 0 for bound in value)
+    first, last = (_integer(bound, where, "timestep_range") or 0 for bound in value)
     # The Go writer always writes the key: [0, 0] on a longer episode means "not a chunk".
     return None if (first, last) == (0, 0) and (length or 0) > 1 else (first, last)
 
 
+Named = TypeVar("Named", Modality, TimebaseType)
+
+
+def _named(kinds: type[Named], value: Any) -> Named | None:
+    """Return the member that has this value, None for anything else."""
+    try:
+        return None if value is None else kinds(value)
+    except ValueError:
+        return None
+
+
 def _timebase(own: object, fallback: object, where: str) -> TimebaseSpec:
-    places = [place for place in (own, fallback) if isinstance(place, dict)]
-    hz = next((rate for place in places if (rate := _rate(place)) is not None), _DEFAULT_HZ)
-    kinds = [kind for place in places for kind in TimebaseType if kind == place.get("type")]
-    epoch = next((place["epoch_ns"] for place in places if "epoch_ns" in place), 0)
-    return TimebaseSpec(kinds[0] if kinds else TimebaseType.TICKS, hz, _integer(epoch, f"{where}: epoch_ns") or 0)
+    kind, hz, epoch = None, None, None
+    for place in (own, fallback):
+        if isinstance(place, dict):
+            kind = kind or _named(TimebaseType, place.get("type"))
+            hz = hz or _rate(place)
+            epoch = place.get("epoch_ns") if epoch is None else epoch
+    epoch_ns = _integer(epoch, where, "epoch_ns") or 0
+    return TimebaseSpec(kind or TimebaseType.TICKS, hz or _DEFAULT_HZ, epoch_ns)
 
 
 def _rate(place: Mapping[str, Any]) -> float | None:
@@ -200,22 +216,24 @@ def _declarations(channels: Mapping[str, Any], episode: Mapping[str, Any], where
 def _declaration(kind: str, row: object, where: str) -> Declaration:
     if not isinstance(row, dict):
         raise LaneError(f"{where}: expected an object for each channel, found {reprlib.repr(row)}")
-    name = _text(row.get("id", row.get("name", "")), f"{where}: id")
-    block = _text(
-        row.get("signal_block") or row.get("block") or (name if kind == "action" else f"signal/{name}"), where
-    )
-    shape = _list(row.get("shape"), f"{where}: {block}: shape")
-    if len(shape) > _MAX_AXES or not all(type(size) is int and 0 <= size < _MAX_SIZE for size in shape):
-        raise LaneError(f"{where}: {block}: shape: expected at most {_MAX_AXES} sizes, found {reprlib.repr(shape)}")
+    name = _text(row.get("id", row.get("name", "")), where, ": id")
+    block = row.get("signal_block") or row.get("block") or (name if kind == "action" else f"signal/{name}")
+    block = _text(block, where)
+    shape = row.get("shape")
+    if shape:
+        shape = _list(shape, f"{where}: {block}: shape")
+        if len(shape) > _MAX_AXES or not all(type(size) is int and 0 <= size < _MAX_SIZE for size in shape):
+            raise LaneError(f"{where}: {block}: shape: expected at most {_MAX_AXES} sizes, found {reprlib.repr(shape)}")
     content = row.get("content_type")
     return Declaration(
         block=block,
-        dtype=DType.parse(row.get("dtype", "f32"), f"{where}: {block}: dtype"),
-        shape=tuple(shape),
-        modality=next((known for known in Modality if known == row.get("modality")), None),
+        dtype=DType.parse(row.get("dtype", "f32"), where, block),
+        shape=tuple(shape or ()),
+        modality=_named(Modality, row.get("modality")),
         sampling_rate_hz=_positive(row.get("sampling_rate_hz")),
         content_type=content if isinstance(content, str) else None,
         semantics=str(row.get("semantics") or row.get("description") or ""),
+        frame_steps=max(row["frame_steps"], 0) if type(row.get("frame_steps")) is int else 0,
     )
 
 
@@ -278,8 +296,8 @@ def _channels_json(about: Description) -> dict[str, Any]:
         row: dict[str, Any] = {"dtype": declaration.dtype.value, "shape": list(declaration.shape)}
         if declaration.modality is not None:
             row |= {"modality": declaration.modality.value, "content_type_code": declaration.modality.content_type}
-        optional = ("sampling_rate_hz", "content_type", "semantics")
-        row |= {name: value for name in optional if (value := getattr(declaration, name)) not in (None, "")}
+        optional = ("sampling_rate_hz", "content_type", "semantics", "frame_steps")
+        row |= {name: value for name in optional if (value := getattr(declaration, name)) not in (None, "", 0)}
         if declaration.block.startswith(("signal/", "action/")):
             channels.append({"id": declaration.id, **row, "signal_block": declaration.block})
         else:

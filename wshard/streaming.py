@@ -8,78 +8,65 @@ from __future__ import annotations
 
 import contextlib
 import math
-import operator
 import os
-from dataclasses import dataclass, field, replace
+import time
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
 from wshard import journal
+from wshard.channels import ChannelDef, checked_step, checked_value, declare, plan_of
 from wshard.compress import CodecPlan, Compression, CompressionLevel, CompressionType
-from wshard.container import sync_folder
 from wshard.encoding import as_bytes
 from wshard.episode_file import store
 from wshard.errors import EpisodeError, FormatError, LaneError, RecordingExistsError, RecordingStateError
 from wshard.journal import STEP_LANES
-from wshard.lanes import DONE, REWARD, TICKS, TRUNCATIONS
+from wshard.lanes import TRUNCATIONS
 from wshard.layout import JOURNAL_ROWS
 from wshard.meta import Declaration, Description
-from wshard.types import Array, DType, Modality, TimebaseSpec
+from wshard.types import Array, TimebaseSpec
+from wshard.writer import sync_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
+
+    from wshard.compress import FrameSteps
+
+__all__ = ["DEFAULT_FLUSH_INTERVAL", "ChannelDef", "WShardStreamWriter", "discard", "recover"]
 
 DEFAULT_FLUSH_INTERVAL: Final = 64
-_MAX_TICK: Final = 2**31 - 1
-_MAX_REWARD: Final = float(np.finfo(np.float32).max)
-
-
-@dataclass(frozen=True)
-class ChannelDef:
-    """A channel to record: dtype and per-timestep shape ([] for a scalar)."""
-
-    name: str
-    dtype: DType
-    shape: Sequence[int] = field(default_factory=tuple)
-    modality: Modality | None = None
-
-    @property
-    def element_size(self) -> int:
-        """Bytes per timestep."""
-        return DType.parse(self.dtype).size * math.prod(self.shape)
-
-    def declare(self, prefix: str) -> Declaration:
-        """Return the lane's declaration under "signal" or "action"; raises EpisodeError for an impossible shape."""
-        shape = tuple(int(size) for size in self.shape)
-        if any(size < 0 for size in shape):
-            raise EpisodeError(f"channel {self.name!r}: expected a shape of sizes >= 0, found {list(shape)}")
-        return Declaration(f"{prefix}/{self.name}", DType.parse(self.dtype), shape, self.modality)
 
 
 class WShardStreamWriter:
     """Write an episode while it happens.
 
     path: the final file. `<path>.partial` exists from begin_episode until end_episode renames the finished episode
-    into place; after a crash it holds every flushed timestep (see recover). channel_defs: the observations and, unless
-    action_defs is given, the actions too. flush_interval: timesteps between flushes. fsync: make each flush durable.
+    into place; after a crash it holds every flushed timestep (see recover). channel_defs: ChannelDefs, or dicts such as
+    {"id": "state", "dtype": "f32", "shape": [3], "compression": "zstd"} (see ChannelDef.of); each may come as
+    observation or as action, unless it says which, or action_defs is given. flush_interval: timesteps between flushes;
+    flush_seconds: the timestep that comes this long after the last flush brings one too. fsync: make each flush
+    durable. compression, frame_steps: as in save_wshard; a channel's own come first.
 
     Raises RecordingExistsError where another writer is at work or an interrupted recording lies in the way
     (overwrite=True discards the latter), RecordingStateError for calls out of order, EpisodeError for wrong values.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917  (the signature of the format's reference package, plus three by keyword)
+    def __init__(  # noqa: PLR0913, PLR0917  (the signature of the format's reference package, and more by keyword)
         self,
         path: str | os.PathLike[str],
         episode_id: str,
-        channel_defs: Sequence[ChannelDef],
+        channel_defs: Sequence[ChannelDef | Mapping[str, Any]],
         max_timesteps: int | None = None,
         compression: Compression = CompressionType.NONE,
         compression_level: int = CompressionLevel.DEFAULT,
         flush_interval: int = DEFAULT_FLUSH_INTERVAL,
         *,
-        action_defs: Sequence[ChannelDef] | None = None,
+        action_defs: Sequence[ChannelDef | Mapping[str, Any]] | None = None,
+        flush_seconds: float | None = None,
+        frame_steps: FrameSteps | None = None,
         fsync: bool = False,
         overwrite: bool = False,
     ) -> None:
@@ -88,11 +75,20 @@ class WShardStreamWriter:
         self.path = Path(path)
         self.partial = self.path.with_name(self.path.name + ".partial")
         self._episode_id = episode_id
-        self._observations = _declare(channel_defs, "signal")
-        self._actions = _declare(channel_defs if action_defs is None else action_defs, "action")
+        channels = [ChannelDef.of(channel) for channel in channel_defs]
+        actions = channels
+        if action_defs is not None:
+            actions = [replace(ChannelDef.of(channel), prefix="action") for channel in action_defs]
+            channels = [replace(channel, prefix=channel.prefix or "signal") for channel in channels]
+        self._observations = declare(channels, "signal")
+        self._actions = declare(actions, "action")
+        lanes = (*self._actions.values(), *self._observations.values())
+        self._names = {lane.block: lane for lane in lanes} | {lane.id: lane for lane in lanes}
+        self._plan = plan_of([*channels, *actions], compression, compression_level, frame_steps)
         self._max_timesteps = max_timesteps
-        self._plan = CodecPlan.of(compression, compression_level)
         self._capacity = flush_interval
+        self._flush_seconds = math.inf if flush_seconds is None else flush_seconds
+        self._flushed_at = time.monotonic()
         self._fsync = fsync
         self._overwrite = overwrite
         self._file: IO[bytes] | None = None
@@ -137,43 +133,58 @@ class WShardStreamWriter:
             declared={lane.block: lane for lane in (*self._observations.values(), *self._actions.values())},
         )
         self._file = journal.create(self.partial, self._about, overwrite=self._overwrite)
+        self._flushed_at = time.monotonic()
 
     def write_timestep(
         self,
-        t: int,
-        observations: Mapping[str, Any],
-        actions: Mapping[str, Any],
-        reward: float,
-        done: bool,  # noqa: FBT001  (the signature of the format's reference package, plus truncated)
+        t: int | Mapping[str, Any],
+        observations: Mapping[str, Any] | None = None,
+        actions: Mapping[str, Any] | None = None,
+        reward: float | None = None,
+        done: bool = False,  # noqa: FBT001, FBT002  (as the signature)
         *,
         truncated: bool = False,
     ) -> None:
         """Append one timestep; every timestep must bring the same channels as the first.
 
-        Values are arrays of the declared shape. Raises EpisodeError for an unknown or missing channel, a wrong shape
-        or a value that the dtype cannot hold; a refused timestep leaves no trace.
+        Either `write_timestep(t, observations, actions, reward, done)`, or `write_timestep({"state": ..., "ctrl": ...},
+        reward=..., done=...)` with all channels by name, or by block name ("action/ctrl"): a name that both an
+        observation and an action may have is the observation, and timesteps are counted from 0. Values are arrays of
+        the declared shape. Raises EpisodeError for an unknown or missing channel, a wrong shape or a value that the
+        dtype cannot hold; a refused timestep leaves no trace.
         """
         if self._file is None:
             raise RecordingStateError("write_timestep: no recording is open: call begin_episode first")
         if self._max_timesteps is not None and self._steps >= self._max_timesteps:
             raise RecordingStateError(f"write_timestep: max_timesteps of {self._max_timesteps} is reached")
-        rows = self._checked(observations, self._observations, "observation")
-        rows += self._checked(actions, self._actions, "action")
-        step = _checked_step(t, reward, done, truncated)
+        if observations is None and actions is None and isinstance(t, Mapping):
+            rows = self._checked(t, self._names, "")
+            if len({lane.block for lane, _ in rows}) != len(rows):
+                raise EpisodeError(f"timestep {self._steps}: expected each channel once, found {', '.join(t)}")
+            t = self._steps
+        else:
+            rows = self._checked(observations or {}, self._observations, "observation ")
+            rows += self._checked(actions or {}, self._actions, "action ")
+        self._append(rows, checked_step(t, reward, done, truncated))
+
+    def _append(self, rows: Sequence[tuple[Declaration, Array]], step: Sequence[tuple[str, float]]) -> None:
         if not self._buffers:
             self._start_lanes([lane for lane, _ in rows])
         elif len(rows) + len(STEP_LANES) != len(self._buffers):
-            raise EpisodeError(f"timestep {t}: expected the channels of the first timestep: {', '.join(self._buffers)}")
+            raise EpisodeError(
+                f"timestep {self._steps}: expected the channels of the first timestep: {', '.join(self._buffers)}"
+            )
+        for lane, _ in rows:
+            if lane.block not in self._buffers:
+                raise EpisodeError(f"timestep {self._steps}: channel {lane.block!r} was absent in the first timestep")
         row = self._waiting
         for lane, value in rows:
-            if lane.block not in self._buffers:
-                raise EpisodeError(f"timestep {t}: channel {lane.block!r} was absent in the first timestep")
             self._buffers[lane.block][row] = value
         for block, number in step:
             self._buffers[block][row] = number
         self._waiting += 1
         self._steps += 1
-        if self._waiting == self._capacity:
+        if self._waiting == self._capacity or time.monotonic() - self._flushed_at >= self._flush_seconds:
             self.flush()
 
     def _checked(
@@ -183,8 +194,8 @@ class WShardStreamWriter:
         for name, value in given.items():
             lane = known.get(name)
             if lane is None:
-                raise EpisodeError(f"unknown {kind} channel {name!r}; expected one of {', '.join(known) or 'none'}")
-            rows.append((lane, _checked_value(value, lane)))
+                raise EpisodeError(f"unknown {kind}channel {name!r}; expected one of {', '.join(known) or 'none'}")
+            rows.append((lane, checked_value(value, lane)))
         return rows
 
     def _start_lanes(self, lanes: Sequence[Declaration]) -> None:
@@ -209,6 +220,7 @@ class WShardStreamWriter:
 
     def flush(self) -> None:
         """Append the waiting timesteps to the .partial file; raises OSError and ends the recording if that fails."""
+        self._flushed_at = time.monotonic()
         if not self._waiting:
             return
         rows = [piece for buffer in self._buffers.values() for piece in as_bytes(buffer[: self._waiting])]
@@ -247,55 +259,6 @@ class WShardStreamWriter:
             self._file = None
 
 
-def _declare(channels: Sequence[ChannelDef], prefix: str) -> dict[str, Declaration]:
-    declared = {channel.name: channel.declare(prefix) for channel in channels}
-    if len(declared) != len(channels):
-        raise EpisodeError(f"channel_defs: expected unique names, found {[channel.name for channel in channels]}")
-    return declared
-
-
-def _checked_step(t: int, reward: float, done: object, truncated: object) -> tuple[tuple[str, float], ...]:
-    try:
-        tick, value = operator.index(t), float(reward)
-        step = ((REWARD, value), (DONE, bool(done)), (TICKS, tick), (TRUNCATIONS, bool(truncated)))
-    except (TypeError, ValueError) as error:
-        raise EpisodeError(f"timestep {t!r}: expected an integer t, a number as reward, booleans: {error}") from None
-    if not -_MAX_TICK <= tick <= _MAX_TICK:
-        raise EpisodeError(f"timestep {tick}: t: expected at most {_MAX_TICK}")
-    if abs(value) > _MAX_REWARD and math.isfinite(value):
-        raise EpisodeError(f"timestep {tick}: reward: f32 cannot hold {value}")
-    return step
-
-
-def _checked_value(value: Any, lane: Declaration) -> Array:
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise EpisodeError(f"{lane.block}: expected an array of shape {list(lane.shape)}: {error}") from None
-    if array.shape != lane.shape:
-        raise EpisodeError(f"{lane.block}: Shape mismatch: expected {list(lane.shape)}, found {list(array.shape)}")
-    target = lane.dtype.numpy_dtype
-    converted = array if array.dtype == target else _converted(array, target)
-    if converted is None:
-        raise EpisodeError(f"{lane.block}: {lane.dtype.value} cannot hold {array.dtype} {array.ravel()[:4]}")
-    return converted
-
-
-def _converted(array: Array, target: np.dtype[Any]) -> Array | None:
-    """Return the array as `target`, None where that changes values: only floats may be rounded, and stay finite."""
-    if array.dtype.kind in "iub" and target.kind in "iu":
-        limits = np.iinfo(target)
-        held = array.size == 0 or (int(array.min()) >= limits.min and int(array.max()) <= limits.max)
-        return array.astype(target) if held else None
-    if array.dtype.kind not in "fiub" or not (target.kind == "f" or target.name == "bfloat16"):
-        return None
-    try:
-        with np.errstate(over="raise"):
-            return array.astype(target)
-    except FloatingPointError:
-        return None
-
-
 def _finalise(file: IO[bytes], target: Path, about: Description, plan: CodecPlan) -> int:
     """Write the journal's lanes as an episode described by `about`; its rows are read through a memory map."""
     file.flush()
@@ -310,7 +273,12 @@ def _finalise(file: IO[bytes], target: Path, about: Description, plan: CodecPlan
     return store(target, about, pieces, plan)
 
 
-def recover(partial: str | os.PathLike[str], *, compression: Compression = CompressionType.NONE) -> Path:
+def recover(
+    partial: str | os.PathLike[str],
+    *,
+    compression: Compression = CompressionType.NONE,
+    frame_steps: FrameSteps | None = None,
+) -> Path:
     """Turn the .partial of a killed recording into an episode of all flushed timesteps; returns the episode's path.
 
     The episode's metadata say {"recovered": true}; the .partial is removed once the episode is in place.
@@ -326,7 +294,7 @@ def recover(partial: str | os.PathLike[str], *, compression: Compression = Compr
             raise RecordingExistsError(f"{target} exists already: move it away to recover {source.name}")
         about = journal.read(file, str(source)).about
         marked = replace(about, metadata={**about.metadata, "recovered": True})
-        _finalise(file, target, marked, CodecPlan.of(compression))
+        _finalise(file, target, marked, CodecPlan.of(compression, None, frame_steps))
         source.unlink()
     return target
 

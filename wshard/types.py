@@ -51,14 +51,12 @@ class DType(StrEnum):
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
         """The little-endian numpy dtype; bf16 is ml_dtypes.bfloat16 if that package is there, else uint16."""
-        if self is DType.BFLOAT16:
-            return _bfloat16()
-        return np.dtype(_NUMPY_CODES[self])
+        return _bfloat16() if self is DType.BFLOAT16 else _NUMPY_DTYPES[self]
 
     @property
     def size(self) -> int:
         """Bytes per element."""
-        return 2 if self is DType.BFLOAT16 else int(np.dtype(_NUMPY_CODES[self]).itemsize)
+        return _SIZES[self]
 
     @staticmethod
     def from_numpy(dtype: Any) -> DType:
@@ -72,14 +70,14 @@ class DType(StrEnum):
             raise EpisodeError(f"dtype: expected one of {', '.join(_SHORT_NAMES)}, found {plain.name}") from None
 
     @staticmethod
-    def parse(name: object, where: str = "dtype") -> DType:
-        """Read a short ("f32") or long ("float32") name; raises LaneError, naming `where`."""
-        text = _SHORT_NAMES.get(str(name), str(name))
-        try:
-            return DType(text)
-        except ValueError:
+    def parse(name: object, where: str = "dtype", block: str = "") -> DType:
+        """Read a short ("f32") or long ("float32") name; raises LaneError, naming `where` and block."""
+        kind = _NAMED.get(str(name))
+        if kind is None:
             known = ", ".join(kind.value for kind in DType)
-            raise LaneError(f"{where}: expected one of {known}, found {reprlib.repr(name)}") from None
+            where = f"{where}: {block}: dtype" if block else where
+            raise LaneError(f"{where}: expected one of {known}, found {reprlib.repr(name)}")
+        return kind
 
 
 _NUMPY_CODES = {
@@ -96,7 +94,10 @@ _NUMPY_CODES = {
     DType.UINT8: "u1",
     DType.BOOL: "?",
 }
-_SHORT_NAMES = {np.dtype(code).name: kind.value for kind, code in _NUMPY_CODES.items()} | {"bfloat16": "bf16"}
+_NUMPY_DTYPES = {kind: np.dtype(code) for kind, code in _NUMPY_CODES.items()}
+_SIZES = {kind: int(dtype.itemsize) for kind, dtype in _NUMPY_DTYPES.items()} | {DType.BFLOAT16: 2}
+_SHORT_NAMES = {dtype.name: kind.value for kind, dtype in _NUMPY_DTYPES.items()} | {"bfloat16": "bf16"}
+_NAMED = {kind.value: kind for kind in DType} | {long: DType(short) for long, short in _SHORT_NAMES.items()}
 
 
 def _bfloat16() -> np.dtype[Any]:

@@ -25,8 +25,8 @@ import numpy as np
 
 from bridge.index import lists_file
 from bridge.index.segment import Segment
-from wshard.container import publish, sync_folder
 from wshard.layout import checksum
+from wshard.writer import publish, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -22,7 +22,7 @@ import numpy as np
 from bridge.index.grouping import Grouping
 from bridge.index.lists import Lists
 from bridge.index.seals import Seals
-from wshard.container import publish
+from wshard.writer import publish
 from wshard.layout import checksum
 
 if TYPE_CHECKING:

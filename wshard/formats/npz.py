@@ -20,8 +20,8 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from wshard.container import publish
 from wshard.errors import EpisodeError, FormatError, LimitError
+from wshard.writer import publish
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -1,0 +1,157 @@
+"""How fast the catalog answers: python benchmarks/catalog_speed.py [--episodes 100000].
+
+Registers episodes as ingest does (metadata, two lanes with moments and statistics), tags and scores some, and prints
+the median of many runs of each question as a Markdown table. (A script named catalog.py would hide the package.)
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from machine import facts
+
+from catalog import Catalog, EpisodeRecord, LaneRecord, Spread, parse_where
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+BATCH = 10_000
+ENVS, ROBOTS = 50, 12
+VERBS = ("pick", "place", "push", "open", "close", "stack", "turn", "press", "slide", "lift")
+THINGS = ("cube", "drawer", "button", "door", "peg", "mug", "lid", "handle", "lever", "block", "plate", "window")
+FACETS = ("env_id", "success", "review", "tag", "meta.robot")
+FILTER = "env:env-07 reward:20..80 length:>=150"
+SPREADS = tuple(Spread(-1.0 - n, 1.0 + n, 0.1 * n, 0.5) for n in range(8))
+LANES = (
+    LaneRecord("action/ctrl", "f32", (4,), 200, bytes(4 * 4 * 8), SPREADS[:4]),
+    LaneRecord("signal/state", "f32", (8,), 200, bytes(4 * 8 * 8), SPREADS),
+)
+
+
+def make_records(count: int) -> Iterator[list[EpisodeRecord]]:
+    """Yield batches of episodes, equal in every run."""
+    dice = random.Random(0)
+    for start in range(0, count, BATCH):
+        yield [make_record(number, dice) for number in range(start, min(start + BATCH, count))]
+
+
+def make_record(number: int, dice: random.Random) -> EpisodeRecord:
+    """Return one episode."""
+    colour = dice.choice(("red", "green", "blue", "small", "large"))
+    task = f"{dice.choice(VERBS)} the {colour} {dice.choice(THINGS)} {number % 997}"
+    return EpisodeRecord(
+        path=f"/data/set-{number % 100:02d}/episode_{number:07d}.wshard",
+        key="",
+        episode_id=f"episode_{number:07d}",
+        env_id=f"env-{dice.randrange(ENVS):02d}",
+        length=dice.randrange(20, 500),
+        total_reward=None if number % 50 == 0 else dice.gauss(50, 25),
+        success=dice.random() < 0.6,
+        digest=f"{number:032x}",
+        size=100_000 + number,
+        mtime_ns=1_700_000_000_000_000_000 + number,
+        metadata={"task": task, "robot": f"robot-{dice.randrange(ROBOTS)}", "seed": number},
+        lanes=LANES,
+    )
+
+
+def fill(catalog: Catalog, count: int) -> tuple[float, float]:
+    """Register, tag, score and review; return the seconds of registering, and of registering all again unchanged."""
+    seconds = [0.0, 0.0]
+    for batch in make_records(count):
+        for turn in range(2):
+            begun = time.perf_counter()
+            catalog.register(batch)
+            seconds[turn] += time.perf_counter() - begun
+    ids = catalog.ids()
+    catalog.tag(ids[::10], "good")
+    catalog.tag(ids[::35], "bad")
+    catalog.set_scores("quality", {number: number * 7919 % 10_007 / 10_007 for number in ids})
+    catalog.review(ids[:: max(1, count // 1000)], "accepted", who="ann")
+    return seconds[0], seconds[1]
+
+
+def deep_cursor(catalog: Catalog, order: str, pages: int = 20) -> str | None:
+    """Return the cursor after some pages of the filter."""
+    after = None
+    for _ in range(pages):
+        after = catalog.select(FILTER, order=order, limit=50, after=after).next
+    return after
+
+
+def questions(catalog: Catalog) -> dict[str, Callable[[], object]]:
+    """Return what is measured."""
+    where, far = parse_where(FILTER), deep_cursor(catalog, "total_reward", 5)
+    some = parse_where("env:env-07")
+    return {
+        "env AND reward AND length ORDER BY reward LIMIT 50": lambda: catalog.select(
+            where, order="total_reward", limit=50
+        ),
+        "the same, sixth page": lambda: catalog.select(where, order="total_reward", limit=50, after=far),
+        "env ORDER BY score LIMIT 50": lambda: catalog.select(some, order="-score.quality", limit=50),
+        "everything ORDER BY score LIMIT 50": lambda: catalog.select(order="-score.quality", limit=50),
+        "count of the filter": lambda: catalog.count(where),
+        "all ids of the filter": lambda: catalog.ids(where),
+        "all ids of one environment": lambda: catalog.ids(some),
+        f"{len(FACETS)} facets and 2 histograms of one environment": lambda: (
+            catalog.facets(FACETS, some),
+            catalog.histogram("length", some),
+            catalog.histogram("total_reward", some),
+        ),
+        "facet of the environments, everything": lambda: catalog.facets(["env_id"]),
+        "facets of success and tag, everything": lambda: catalog.facets(["success", "tag"]),
+        "statistics of reward and length by environment, everything": lambda: catalog.statistics(
+            ["total_reward", "length"], by=["env_id"]
+        ),
+        'words "pick the red cube" LIMIT 50': lambda: catalog.select('"pick the red cube"', limit=50, order="id"),
+        "words red cube ORDER BY reward LIMIT 50": lambda: catalog.select("red cube", limit=50, order="-total_reward"),
+        "a common word (all episodes), LIMIT 50": lambda: catalog.select("the", limit=50, order="id"),
+        "by id": lambda: catalog.get(1),
+    }
+
+
+def milliseconds(ask: Callable[[], object], seconds: float = 2.0) -> tuple[float, int]:
+    """Return the median time of a question, and of how many runs."""
+    ask()
+    spent: list[float] = []
+    while len(spent) < 5 or (sum(spent) < seconds and len(spent) < 200):
+        begun = time.perf_counter()
+        ask()
+        spent.append(time.perf_counter() - begun)
+    return statistics.median(spent) * 1000, len(spent)
+
+
+def open_and_close(path: Path) -> None:
+    """Open an archive, and ask how much it holds of nothing."""
+    with Catalog.open(path) as catalog:
+        catalog.clock()
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--episodes", type=int, default=100_000)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "catalog.db"
+        with Catalog.open(path, create=True) as catalog:
+            fresh, again = fill(catalog, asked.episodes)
+            print(f"Catalog of {asked.episodes:,} episodes in SQLite, {path.stat().st_size / 1e6:,.0f} MB. {facts()}\n")
+            print("| what | median | runs |\n|---|---:|---:|")
+            print(f"| bulk upsert of new episodes, episodes/s | {asked.episodes / fresh:,.0f} | 1 |")
+            print(f"| the same again, nothing changed, episodes/s | {asked.episodes / again:,.0f} | 1 |")
+            for what, ask in questions(catalog).items():
+                spent, runs = milliseconds(ask)
+                print(f"| {what} | {spent:.2f} ms | {runs} |", flush=True)
+        spent, runs = milliseconds(lambda: open_and_close(path))
+        print(f"| open an archive | {spent:.2f} ms | {runs} |")
+
+
+if __name__ == "__main__":
+    main()

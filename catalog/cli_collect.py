@@ -1,0 +1,186 @@
+"""The verbs about collections: `wshard collection ...`, and export-list.
+
+Knows: how collections are named, made and shown. Does not know: how they are kept. Imports what it needs inside.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catalog.cli import ArchiveOption, WhereOption, open_catalog, print_table
+from wshard.cli import JsonOption, printable, reported
+
+if TYPE_CHECKING:
+    from catalog.collections import Named
+
+NameArgument = Annotated[str, typer.Argument(help="Name of the collection.")]
+RefArgument = Annotated[str, typer.Argument(help="Name of a collection, or hash of a snapshot.")]
+
+app = typer.Typer(
+    help="Virtual datasets: saved queries and snapshots of (episode, span, weight) picks; no data is copied.",
+    no_args_is_help=True,
+)
+
+
+@app.command("ls")
+@reported()
+def list_(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
+    """List the collections."""
+    with open_catalog(archive) as catalog:
+        named = catalog.collections()
+    if as_json:
+        typer.echo(json.dumps([asdict(found) for found in named], indent=2))
+        return
+    rows = [
+        (found.name, "snapshot", str(found.snapshot.picks), found.snapshot.hash, found.who, found.at)
+        if found.snapshot is not None
+        else (found.name, "query", "", found.query or "", found.who, found.at)
+        for found in named
+    ]
+    print_table(("name", "kind", ">picks", "query or hash", "who", "when"), rows)
+
+
+@app.command()
+@reported()
+def save(
+    name: NameArgument,
+    where: WhereOption = None,
+    live: Annotated[bool, typer.Option("--live", help="Keep the query instead: asked anew each time.")] = False,
+    archive: ArchiveOption = None,
+) -> None:
+    """Keep what passes a filter, as a snapshot that never changes, or as a saved query (--live)."""
+    from catalog.cli_curate import account
+
+    if where is None:
+        raise typer.BadParameter("choose the episodes by --where ('' for all)")
+    with open_catalog(archive) as catalog:
+        make = catalog.save_query if live else catalog.save_snapshot
+        _tell(make(name, where, who=account()))
+
+
+@app.command()
+@reported()
+def show(ref: RefArgument, archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
+    """Show a collection, and what it was made from."""
+    with open_catalog(archive) as catalog:
+        picks = catalog.picks(ref)
+        ancestors = catalog.ancestors(ref)
+        query = next((found.query for found in catalog.collections() if found.name == ref), None)
+    if as_json:
+        about = {"query": query, "lineage": list(map(asdict, ancestors)), "picks": list(map(asdict, picks))}
+        typer.echo(json.dumps(about, indent=2))
+        return
+    typer.echo(f"{len(picks)} picks, {sum(pick.stop - pick.start for pick in picks)} timesteps")
+    if query is not None:
+        typer.echo(f"query: {printable(query)}")
+    print_table(
+        ("snapshot", ">picks", "made", "when"),
+        [(a.hash, str(a.picks), json.dumps(a.origin, ensure_ascii=False), a.made_at) for a in ancestors],
+    )
+
+
+@app.command()
+@reported()
+def union(name: NameArgument, left: RefArgument, right: RefArgument, archive: ArchiveOption = None) -> None:
+    """Keep the picks of either collection under a new name."""
+    _combine(name, "union", left, right, archive)
+
+
+@app.command()
+@reported()
+def intersection(name: NameArgument, left: RefArgument, right: RefArgument, archive: ArchiveOption = None) -> None:
+    """Keep the picks of both collections under a new name."""
+    _combine(name, "intersection", left, right, archive)
+
+
+@app.command()
+@reported()
+def without(name: NameArgument, left: RefArgument, right: RefArgument, archive: ArchiveOption = None) -> None:
+    """Keep the picks of the left that the right does not have under a new name."""
+    _combine(name, "without", left, right, archive)
+
+
+@app.command()
+@reported()
+def split(
+    ref: RefArgument,
+    fractions: Annotated[str, typer.Option(help="Parts and their shares.")] = "train=0.8,val=0.1,test=0.1",
+    by: Annotated[list[str] | None, typer.Option("--by", help="Field whose values stay together; repeatable.")] = None,
+    seed: Annotated[int, typer.Option(help="Another seed, another split.")] = 0,
+    archive: ArchiveOption = None,
+) -> None:
+    """Divide a collection into snapshots NAME/train, NAME/val, ... that share no episode, no copy, no group."""
+    from catalog.cli_curate import account
+
+    with open_catalog(archive) as catalog:
+        for named in catalog.split(ref, _fractions(fractions), by=by or [], seed=seed, who=account()):
+            _tell(named)
+
+
+@app.command()
+@reported()
+def diff(before: RefArgument, after: RefArgument, archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
+    """Show what leads from one collection to another."""
+    with open_catalog(archive) as catalog:
+        found = asdict(catalog.compare(before, after))
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    for sign, name in (("+", "added"), ("-", "removed"), ("*", "reweighted")):
+        for pick in found[name]:
+            typer.echo(f"{sign} {pick['uid']} {pick['start']}:{pick['stop']} weight {pick['weight']:g}")
+    typer.echo(", ".join(f"{len(picks)} {name}" for name, picks in found.items()))
+
+
+@app.command()
+@reported()
+def drop(name: NameArgument, archive: ArchiveOption = None) -> None:
+    """Take a name away; a snapshot can still be found by its hash."""
+    with open_catalog(archive) as catalog:
+        catalog.drop_collection(name)
+    typer.echo(f"{printable(name)} is no name of a collection any more")
+
+
+@reported()
+def export_list(
+    ref: RefArgument,
+    to: Annotated[
+        Path | None, typer.Option("--to", help="File .json, .csv or .parquet (default: JSON, shown).")
+    ] = None,
+    archive: ArchiveOption = None,
+) -> None:
+    """Write a collection as a list of files, spans and weights, for other programs."""
+    from catalog.export import encode_list
+
+    with open_catalog(archive) as catalog:
+        data = encode_list(catalog.picked(ref), "json" if to is None else to.suffix.removeprefix("."))
+    if to is None:
+        sys.stdout.buffer.write(data)
+    else:
+        to.write_bytes(data)
+
+
+def _combine(name: str, operation: Any, left: str, right: str, archive: Path | None) -> None:
+    from catalog.cli_curate import account
+
+    with open_catalog(archive) as catalog:
+        _tell(catalog.combine(name, operation, left, right, who=account()))
+
+
+def _tell(named: Named) -> None:
+    about = "a saved query" if named.snapshot is None else f"{named.snapshot.picks} picks, {named.snapshot.hash}"
+    typer.echo(f"{printable(named.name)}: {about}")
+
+
+def _fractions(text: str) -> dict[str, float]:
+    try:
+        pairs = [part.split("=") for part in text.split(",")]
+        return {name.strip(): float(share) for name, share in pairs}
+    except ValueError as error:
+        raise typer.BadParameter(f"expected NAME=SHARE,NAME=SHARE, found {text!r}") from error

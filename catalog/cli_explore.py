@@ -1,0 +1,100 @@
+"""The verbs that sum an archive up: facets, stats, sql.
+
+Knows: how answers are shown. Does not know: how they are found. Imports what it needs inside.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from catalog.cli import ArchiveOption, WhereOption, number, open_catalog, print_table
+from wshard.cli import JsonOption, reported
+
+_FACETS = ("env_id", "success", "review", "tag")
+_BAR = 40
+
+
+@reported()
+def facets(
+    fields: Annotated[list[str] | None, typer.Argument(help="Fields (default: env success review tag).")] = None,
+    where: WhereOption = None,
+    histogram: Annotated[list[str] | None, typer.Option("--histogram", help="Numeric field; may be repeated.")] = None,
+    bins: Annotated[int, typer.Option("--bins", min=1, max=1000, help="Ranges of a histogram.")] = 10,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Values per field.")] = 20,
+    archive: ArchiveOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Count the values of fields among the episodes, and the distribution of numbers."""
+    asked = fields or ([] if histogram else list(_FACETS))
+    with open_catalog(archive) as catalog:
+        found = catalog.facets(asked, where or "", limit=limit)
+        drawn = {name: catalog.histogram(name, where or "", bins=bins) for name in histogram or ()}
+    if as_json:
+        counted = {name: [{"value": v, "episodes": count} for v, count in values] for name, values in found.items()}
+        typer.echo(json.dumps({"facets": counted, "histograms": {n: asdict(h) for n, h in drawn.items()}}, indent=2))
+        return
+    for name, values in found.items():
+        print_table((name, ">episodes"), [(_text(value), str(count)) for value, count in values])
+        typer.echo("")
+    for name, shape in drawn.items():
+        most = max(shape.counts, default=0)
+        rows = [
+            (f"{low:.4g}", f"{high:.4g}", str(count), "#" * round(_BAR * count / most) if most else "")
+            for low, high, count in zip(shape.edges, shape.edges[1:], shape.counts, strict=False)
+        ]
+        print_table((f">{name} from", ">to", ">episodes", ""), rows)
+        typer.echo(f"{shape.missing} without\n")
+
+
+@reported()
+def stats(
+    fields: Annotated[list[str] | None, typer.Argument(help="Numeric fields (default: reward length).")] = None,
+    by: Annotated[list[str] | None, typer.Option("--by", help="Group by this field; may be repeated.")] = None,
+    where: WhereOption = None,
+    archive: ArchiveOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show count, mean, standard deviation and range of numbers, by group."""
+    names, keys = fields or ["total_reward", "length"], by or []
+    with open_catalog(archive) as catalog:
+        groups = catalog.statistics(names, where or "", by=keys)
+    if as_json:
+        typer.echo(json.dumps([asdict(group) for group in groups], indent=2))
+        return
+    rows = [
+        (*map(_text, group.key), str(group.episodes), name, str(s.count), *map(number, (s.mean, s.std, s.min, s.max)))
+        for group in groups
+        for name, s in group.values.items()
+    ]
+    print_table((*keys, ">episodes", "field", ">values", ">mean", ">std", ">min", ">max"), rows)
+
+
+@reported()
+def sql(
+    statement: Annotated[str, typer.Argument(help="One SELECT; the tables are in catalog/SCHEMA.md.")],
+    seconds: Annotated[float, typer.Option(min=0.01, help="Time limit.")] = 5.0,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Rows.")] = 1000,
+    archive: ArchiveOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the database itself; reading only."""
+    with open_catalog(archive) as catalog:
+        answer = catalog.sql(statement, seconds=seconds, limit=limit)
+    rows = [[_cell(value) for value in row] for row in answer.rows]
+    if as_json:
+        typer.echo(json.dumps({"columns": answer.columns, "rows": rows, "more": answer.more}, indent=2))
+        return
+    print_table(answer.columns, [tuple(_text(value) for value in row) for row in rows])
+    typer.echo(f"{len(rows)} rows{', there are more' if answer.more else ''}")
+
+
+def _cell(value: Any) -> Any:
+    return f"<{len(value)} bytes>" if isinstance(value, bytes) else value
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

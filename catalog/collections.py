@@ -1,0 +1,226 @@
+"""Collections: virtual datasets, of which no data is copied.
+
+Knows: saved queries and how they are put into filters that name them, snapshots and their origins. Does not know:
+transactions, how picks are combined (picks.py). `base` is the catalog's folder, None for a server.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from catalog.conditions import condition
+from catalog.curation import check_text, now
+from catalog.engine import one_of
+from catalog.filters import AllOf, AnyOf, Compare, Not, Where, all_of, any_of, comparisons, negation
+from catalog.form_text import as_where, parse_where
+from catalog.ledger import advance
+from catalog.picks import Pick, hash_of, ordered
+from catalog.schema import collection, episode, pick, snapshot
+from catalog.writing import where_text
+from wshard.errors import CollectionError, EntryNotFoundError, FilterError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_MAX_QUERIES = 20
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """An immutable set of `picks` picks; origin says how it was made, with the hashes of what it was made from."""
+
+    hash: str
+    picks: int
+    made_at: str
+    origin: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A named collection: a saved query (a filter as text, asked anew each time), or a snapshot."""
+
+    name: str
+    query: str | None
+    snapshot: Snapshot | None
+    who: str
+    at: str
+
+
+def load_named(connection: Connection, name: str | None = None) -> list[Named]:
+    """Return the collections, or that of the name, by name."""
+    statement = select(*collection.c, *_SNAPSHOT).select_from(collection.outerjoin(snapshot))
+    if name is not None:
+        statement = statement.where(collection.c.name == name)
+    rows = connection.execute(statement.order_by(collection.c.name)).all()
+    return [Named(row.name, row.query, None if row.hash is None else _snapshot(row), row.who, row.at) for row in rows]
+
+
+def load_snapshot(connection: Connection, hash_: str) -> Snapshot | None:
+    """Return the snapshot of that hash."""
+    found = connection.execute(select(*_SNAPSHOT).where(snapshot.c.hash == hash_)).first()
+    return None if found is None else _snapshot(found)
+
+
+def load_picks(connection: Connection, hash_: str) -> tuple[Pick, ...]:
+    """Return the picks of a snapshot in their order."""
+    columns = (pick.c.uid, pick.c.digest, pick.c.start, pick.c.stop, pick.c.weight)
+    statement = select(*columns).select_from(pick.join(snapshot)).where(snapshot.c.hash == hash_)
+    return tuple(Pick(*row) for row in connection.execute(statement.order_by(pick.c.position)))
+
+
+def picks_of(connection: Connection, where: Where, *, base: str | None) -> tuple[Pick, ...]:
+    """Return all timesteps of every matching episode, with weight 1."""
+    statement = select(episode.c.uid, episode.c.digest, episode.c.length)
+    rows = connection.execute(statement.where(condition(connection, where, base=base)))
+    return ordered(Pick(uid, digest, 0, length) for uid, digest, length in rows)
+
+
+def keep(connection: Connection, picks: Sequence[Pick], *, origin: Mapping[str, Any]) -> Snapshot:
+    """Return the snapshot of these picks, made unless it is there; every pick is of a catalogued episode's span."""
+    listed = ordered(picks)
+    hash_ = hash_of(listed)
+    if found := load_snapshot(connection, hash_):
+        return found
+    ids = _rows_of(connection, listed)
+    values = {"hash": hash_, "origin": json.dumps(dict(origin)), "picks": len(listed), "made_at": now()}
+    key = connection.execute(insert(snapshot).values(values)).inserted_primary_key
+    rows = [
+        {
+            "snapshot_id": int(key[0]) if key else 0,
+            "position": place,
+            "episode_row": ids[part.uid],
+            **{name: getattr(part, name) for name in ("uid", "digest", "start", "stop", "weight")},
+        }
+        for place, part in enumerate(listed)
+    ]
+    if rows:
+        connection.execute(insert(pick), rows)
+    return Snapshot(hash_, len(listed), str(values["made_at"]), dict(origin))
+
+
+def _rows_of(connection: Connection, picks: Sequence[Pick]) -> dict[str, int]:
+    """Return the id of each pick's episode, 0 for gone ones; CollectionError for a span beyond an episode's end."""
+    uids = {part.uid for part in picks}
+    statement = select(episode.c.uid, episode.c.id, episode.c.digest, episode.c.length)
+    known = {row.uid: row for row in connection.execute(statement.where(one_of(connection, episode.c.uid, uids)))}
+    for part in picks:
+        found = known.get(part.uid)
+        if found is not None and found.digest == part.digest and part.stop > found.length:
+            raise CollectionError(
+                f"expected a span within the {found.length} timesteps of {part.uid}, found {part.start}:{part.stop}"
+            )
+    return {uid: known[uid].id if uid in known else 0 for uid in uids}
+
+
+def check_known(connection: Connection, picks: Sequence[Pick]) -> None:
+    """Raise CollectionError where a pick is of no catalogued episode, or of other data than it has now."""
+    uids = {part.uid for part in picks}
+    statement = select(episode.c.uid, episode.c.digest).where(one_of(connection, episode.c.uid, uids))
+    digests = dict(connection.execute(statement).all())
+    for part in picks:
+        if digests.get(part.uid) != part.digest:
+            raise CollectionError(
+                f"expected the uid and digest of a catalogued episode, found {part.uid} {part.digest}"
+            )
+
+
+def name_query(connection: Connection, name: str, *, where: Where | str, who: str) -> Named:
+    """Give a name to a query; FilterError for one that cannot be asked, or that asks for itself."""
+    query = where_text(as_where(where))
+    _name(connection, name, query=query, snapshot_id=None, who=who)
+    resolved(connection, Compare("collection", "eq", name))
+    return load_named(connection, name)[0]
+
+
+def name_snapshot(connection: Connection, name: str, *, hash_: str, who: str) -> Named:
+    """Give a name to a snapshot, taking it from what had it before."""
+    number = connection.execute(select(snapshot.c.id).where(snapshot.c.hash == hash_)).scalar_one()
+    _name(connection, name, query=None, snapshot_id=number, who=who)
+    return load_named(connection, name)[0]
+
+
+def _name(connection: Connection, name: str, *, query: str | None, snapshot_id: int | None, who: str) -> None:
+    check_text(name, "a collection's name")
+    if load_snapshot(connection, name):
+        raise CollectionError(f"expected a name that is no snapshot's hash, found {name!r}")
+    values = {"query": query, "snapshot_id": snapshot_id, "who": who, "at": now()}
+    if connection.execute(update(collection).where(collection.c.name == name).values(values)).rowcount == 0:
+        connection.execute(insert(collection).values(name=name, **values))
+    advance(connection)
+
+
+def drop(connection: Connection, name: str) -> None:
+    """Take a name away; its snapshot stays, by its hash. EntryNotFoundError when there is none."""
+    if connection.execute(delete(collection).where(collection.c.name == name)).rowcount == 0:
+        raise EntryNotFoundError(f"expected a collection's name, found {name!r}")
+    advance(connection)
+
+
+def snapshot_of(connection: Connection, ref: str, *, base: str | None) -> Snapshot:
+    """Return the snapshot of that name or hash; a saved query is answered now, and the answer kept.
+
+    EntryNotFoundError when there is neither.
+    """
+    kept = load_kept(connection, ref)
+    if kept:
+        return kept[0]
+    where = resolved(connection, parse_where(load_named(connection, ref)[0].query or ""))
+    origin = {"made": "query", "where": where_text(where), "name": ref}
+    return keep(connection, picks_of(connection, where, base=base), origin=origin)
+
+
+def load_kept(connection: Connection, ref: str) -> list[Snapshot]:
+    """Return the snapshot of that name or hash, none for a saved query; EntryNotFoundError when there is neither."""
+    if named := load_named(connection, ref):
+        return [found.snapshot for found in named if found.snapshot is not None]
+    if kept := load_snapshot(connection, ref):
+        return [kept]
+    raise EntryNotFoundError(f"expected a collection's name or a snapshot's hash, found {ref!r}")
+
+
+def resolved(connection: Connection, where: Where) -> Where:
+    """Return the filter with every saved query that it names put in place of its name.
+
+    FilterError for a collection that is not there, and for queries that name one another in a circle.
+    """
+    for _ in range(_MAX_QUERIES):
+        names = {str(value) for clause in comparisons(where) if clause.field == "collection" for value in clause.values}
+        if not names:
+            return where
+        rows = select(collection.c.name, collection.c.query).where(one_of(connection, collection.c.name, names))
+        queries: dict[str, str | None] = dict(connection.execute(rows).all())
+        hashes = select(snapshot.c.hash).where(one_of(connection, snapshot.c.hash, names))
+        missing = names - queries.keys() - set(connection.execute(hashes).scalars())
+        if missing:
+            raise FilterError(f"expected a collection's name or a snapshot's hash, found {min(missing)!r}")
+        live = {name: parse_where(query) for name, query in queries.items() if query is not None}
+        if not live:
+            return where
+        where = _replaced(where, live)
+    raise FilterError(f"expected at most {_MAX_QUERIES} saved queries inside one another, found more: is it a circle?")
+
+
+def _replaced(where: Where, live: Mapping[str, Where]) -> Where:
+    match where:
+        case AllOf(parts):
+            return all_of(*(_replaced(part, live) for part in parts))
+        case AnyOf(parts):
+            return any_of(*(_replaced(part, live) for part in parts))
+        case Not(part):
+            return negation(_replaced(part, live))
+        case Compare() if where.field == "collection" and where.op != "exists":
+            rest = [value for value in where.values if value not in live]
+            kept = [Compare("collection", "in", rest)] if rest else []
+            return any_of(*kept, *(live[str(value)] for value in where.values if value in live))
+    return where
+
+
+_SNAPSHOT = (snapshot.c.hash, snapshot.c.picks, snapshot.c.made_at, snapshot.c.origin)
+
+
+def _snapshot(row: Any) -> Snapshot:
+    return Snapshot(row.hash, row.picks, row.made_at, json.loads(row.origin))

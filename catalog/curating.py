@@ -1,0 +1,91 @@
+"""The part of the catalog's interface with which people and checks say something about episodes.
+
+Knows: one transaction each. Does not know: how it is kept (curation.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import delete, insert, select
+
+from catalog import curation, ledger
+from catalog.engine import one_of
+from catalog.facts import load_reviews
+from catalog.filters import build_where
+from catalog.schema import tag
+from catalog.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog.records import Note, Review
+
+
+class Curating(Session):
+    """Tags, notes, reviews, scores and lineage; ids that are not catalogued are passed over."""
+
+    def tag(self, ids: Sequence[int], name: str) -> int:
+        """Tag the episodes and return how many did not have the tag; FilterError for a name that no filter can hold."""
+        build_where(tag=name)
+        with self._write() as connection:
+            living = set(curation.living(connection, ids))
+            tagged = set(connection.execute(select(tag.c.episode_row).where(tag.c.name == name)).scalars())
+            rows = [{"name": name, "episode_row": number} for number in sorted(living - tagged)]
+            if rows:
+                connection.execute(insert(tag), rows)
+                ledger.advance(connection)
+            return len(rows)
+
+    def untag(self, ids: Sequence[int], name: str) -> int:
+        """Take the tag off the episodes and return how many had it."""
+        build_where(tag=name)
+        with self._write() as connection:
+            wanted = one_of(connection, tag.c.episode_row, ids)
+            count = connection.execute(delete(tag).where(tag.c.name == name, wanted)).rowcount
+            if count:
+                ledger.advance(connection)
+            return count
+
+    def add_note(self, ids: Sequence[int], text: str, *, who: str = "") -> list[Note]:
+        """Write a note about each episode; its words are found by full text. FilterError for an empty one."""
+        with self._write() as connection:
+            return curation.add_notes(connection, ids, text=text, who=who)
+
+    def remove_note(self, note_id: int) -> None:
+        """Take a note away; EntryNotFoundError when there is none of that id."""
+        with self._write() as connection:
+            curation.remove_note(connection, note_id)
+
+    def review(self, ids: Sequence[int], state: str, *, who: str = "") -> list[Review]:
+        """Bring episodes into a review state ("accepted", "rejected", or what you like), kept in the audit for ever."""
+        with self._write() as connection:
+            return curation.add_reviews(connection, ids, state=state, who=who)
+
+    def undo_review(self, ids: Sequence[int], *, who: str = "") -> list[Review]:
+        """Take back the last review of each episode that stands; the audit keeps both entries. Return the new ones."""
+        with self._write() as connection:
+            return curation.undo_reviews(connection, ids, who=who)
+
+    def audit(self, ids: Sequence[int]) -> list[Review]:
+        """Return every review of these episodes and every undoing, the oldest first."""
+        with self._read() as connection:
+            return load_reviews(connection, ids)
+
+    def set_scores(self, name: str, values: Mapping[int, float]) -> int:
+        """Set a score of episodes, by id; return how many are catalogued. FilterError for NaN and infinities."""
+        with self._write() as connection:
+            return curation.set_scores(connection, name, values=values)
+
+    def drop_scores(self, name: str, ids: Sequence[int]) -> int:
+        """Take a score away from episodes and return how many had it."""
+        with self._write() as connection:
+            return curation.drop_scores(connection, name, ids=ids)
+
+    def add_lineage(self, ids: Sequence[int], relation: str, source: str) -> int:
+        """Say where episodes come from; return for how many that is new.
+
+        relation: "converted_from", "trimmed_from", "recorded_by", or what you like; source: a uid, a URI, a name.
+        """
+        with self._write() as connection:
+            return curation.add_lineage(connection, ids, relation=relation, source=source)

@@ -1,0 +1,161 @@
+"""What people and checks say about episodes: notes, reviews, scores, lineage, and the words that are searched.
+
+Knows: that the caller holds the write lock, that reviews are only ever added to, and what undoing one means. Does not
+know: transactions. What is said of an episode survives a change or a move of its file, except scores: they speak of the
+data, and go with it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from catalog.engine import one_of
+from catalog.facts import load_notes
+from catalog.ledger import advance
+from catalog.records import Note, Review
+from catalog.schema import document, episode, lineage, note, review, score
+from catalog.values import storable
+from catalog.words import indexed
+from wshard.errors import EntryNotFoundError, FilterError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from sqlalchemy import Table
+
+
+def now() -> str:
+    """Return the time, UTC in ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def check_text(text: str, what: str) -> str:
+    """Return the text; FilterError for an empty one, or one that no database or filter can hold."""
+    if not isinstance(text, str) or not text.strip() or not storable(text):
+        raise FilterError(f"expected {what} in UTF-8 without NUL, found {text!r}")
+    return text
+
+
+def living(connection: Connection, ids: Collection[int]) -> list[int]:
+    """Return those of the ids that are catalogued, ascending."""
+    return sorted(connection.execute(select(episode.c.id).where(one_of(connection, episode.c.id, ids))).scalars())
+
+
+def add_notes(connection: Connection, ids: Collection[int], *, text: str, who: str) -> list[Note]:
+    """Write the same note about each episode and return the notes."""
+    check_text(text, "a note")
+    at, done = now(), []
+    for number in living(connection, ids):
+        values = {"episode_row": number, "text": text, "who": who, "at": at}
+        done.append(Note(_insert(connection, note, values), number, text, who, at))
+    if done:
+        index_words(connection, [written.episode_id for written in done])
+        advance(connection)
+    return done
+
+
+def remove_note(connection: Connection, note_id: int) -> None:
+    """Take a note away; it stays in the table, marked. EntryNotFoundError when there is none."""
+    there = (note.c.id == note_id, note.c.removed_at.is_(None))
+    found = connection.execute(select(note.c.episode_row).where(*there)).scalar() if storable(note_id) else None
+    if found is None:
+        raise EntryNotFoundError(f"expected the id of a note, found {note_id!r}")
+    connection.execute(update(note).where(note.c.id == note_id).values(removed_at=now()))
+    index_words(connection, [found])
+    advance(connection)
+
+
+def index_words(connection: Connection, ids: Collection[int]) -> None:
+    """Bring the searched words of these episodes up to date."""
+    notes: dict[int, list[str]] = {}
+    for written in load_notes(connection, ids):
+        notes.setdefault(written.episode_id, []).append(written.text)
+    stored = select(episode.c.id, episode.c.metadata).where(one_of(connection, episode.c.id, ids))
+    found = [(row.id, indexed(json.loads(row.metadata), notes.get(row.id, ()))) for row in connection.execute(stored)]
+    connection.execute(delete(document).where(one_of(connection, document.c.episode_row, ids)))
+    if rows := [{"episode_row": number, "words": words} for number, words in found if words]:
+        connection.execute(insert(document), rows)
+
+
+def add_reviews(connection: Connection, ids: Collection[int], *, state: str, who: str) -> list[Review]:
+    """Bring each episode into the state and return the entries of the audit."""
+    check_text(state, "a review state")
+    at, done = now(), []
+    for number in living(connection, ids):
+        values = {"episode_row": number, "state": state, "who": who, "at": at}
+        done.append(Review(_insert(connection, review, values), number, state, who, at))
+    if done:
+        advance(connection)
+    return done
+
+
+def undo_reviews(connection: Connection, ids: Collection[int], *, who: str) -> list[Review]:
+    """Take back the last review of each episode that has one, by an entry with the state before; return these."""
+    standing: dict[int, list[Review]] = {}
+    audit = select(*review.c).where(one_of(connection, review.c.episode_row, ids)).order_by(review.c.id)
+    for entry in (Review(*row) for row in connection.execute(audit)):
+        stack = standing.setdefault(entry.episode_id, [])
+        stack.pop() if entry.undoes is not None else stack.append(entry)
+    at, done = now(), []
+    for number, stack in sorted(standing.items()):
+        if stack:
+            state = stack[-2].state if len(stack) > 1 else None
+            values = {"episode_row": number, "state": state, "who": who, "at": at, "undoes": stack[-1].id}
+            done.append(Review(_insert(connection, review, values), number, state, who, at, stack[-1].id))
+    if done:
+        advance(connection)
+    return done
+
+
+def set_scores(connection: Connection, name: str, *, values: Mapping[int, float]) -> int:
+    """Give catalogued episodes a score of that name, replacing an older one, and return how many there were."""
+    check_text(name, "a score's name")
+    for number, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise FilterError(f"expected a finite number as score {name!r} of episode {number}, found {value!r}")
+    ids = living(connection, list(values))
+    drop_scores(connection, name, ids=ids)
+    if ids:
+        rows = [{"episode_row": number, "name": name, "value": float(values[number])} for number in ids]
+        connection.execute(insert(score), rows)
+        advance(connection)
+    return len(ids)
+
+
+def drop_scores(connection: Connection, name: str, *, ids: Collection[int]) -> int:
+    """Take the score away from these episodes and return how many had it."""
+    there = (one_of(connection, score.c.episode_row, ids), score.c.name == name)
+    count = connection.execute(delete(score).where(*there)).rowcount
+    if count:
+        advance(connection)
+    return count
+
+
+def add_lineage(connection: Connection, ids: Collection[int], *, relation: str, source: str) -> int:
+    """Say that each episode comes from the source by that relation; return for how many that is new."""
+    check_text(relation, "a relation")
+    check_text(source, "a source")
+    known = select(lineage.c.episode_row).where(lineage.c.relation == relation, lineage.c.source == source)
+    fresh = sorted(set(living(connection, ids)) - set(connection.execute(known).scalars()))
+    if fresh:
+        rows = [{"episode_row": number, "relation": relation, "source": source} for number in fresh]
+        connection.execute(insert(lineage), rows)
+        advance(connection)
+    return len(fresh)
+
+
+def forget(connection: Connection, ids: Iterable[int]) -> None:
+    """Delete everything that was said of these episodes."""
+    listed = list(ids)
+    for table in (document, note, review, score, lineage):
+        connection.execute(delete(table).where(one_of(connection, table.c.episode_row, listed)))
+
+
+def _insert(connection: Connection, table: Table, values: Mapping[str, object]) -> int:
+    key = connection.execute(insert(table).values(dict(values))).inserted_primary_key
+    return int(key[0]) if key else 0

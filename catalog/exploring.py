@@ -1,0 +1,90 @@
+"""The part of the catalog's interface that answers questions about many episodes.
+
+Knows: one transaction each; a filter may be a value or its text. Does not know: how an answer is found (queries.py,
+summaries.py, plans.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog import plans, queries, statement, summaries
+from catalog.filters import EVERYTHING
+from catalog.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from catalog.filters import Where
+    from catalog.records import Page
+    from catalog.statement import Answer
+    from catalog.summaries import Facet, Group, Histogram
+
+
+class Exploring(Session):
+    """Pages, counts, facets, histograms, statistics. FilterError for a filter that cannot be."""
+
+    def select(
+        self, where: Where | str = EVERYTHING, *, order: str = "episode_id", after: str | None = None, limit: int = 50
+    ) -> Page:
+        """Return the first rows, or those after the cursor of an earlier page in the same order.
+
+        order is one of ORDERS or score.NAME, reversed by a leading "-"; ties go by id, missing values come last.
+        FilterError for an unknown order, a foreign cursor or a limit below 1.
+        """
+        with self._read() as connection:
+            wanted = self._resolved(connection, where)
+            return queries.load_page(connection, wanted, order=order, after=after, limit=limit, base=self._base)
+
+    def count(self, where: Where | str = EVERYTHING) -> int:
+        """Return how many episodes match."""
+        with self._read() as connection:
+            return queries.count_rows(connection, self._resolved(connection, where), base=self._base)
+
+    def ids(self, where: Where | str = EVERYTHING) -> list[int]:
+        """Return the ids of all matching episodes, ascending."""
+        with self._read() as connection:
+            return queries.load_matching_ids(connection, self._resolved(connection, where), base=self._base)
+
+    def facets(
+        self, fields: Sequence[str], where: Where | str = EVERYTHING, *, limit: int | None = None
+    ) -> dict[str, Facet]:
+        """Return (value, episodes) per field among the matching episodes, the most frequent first; None = missing.
+
+        limit: at most so many values per field.
+        """
+        with self._read() as connection:
+            wanted = self._resolved(connection, where)
+            return {
+                field: summaries.load_facet(connection, field, where=wanted, limit=limit, base=self._base)
+                for field in fields
+            }
+
+    def histogram(self, field: str, where: Where | str = EVERYTHING, *, bins: int = 20) -> Histogram:
+        """Return how a numeric field is distributed among the matching episodes, in ranges of equal width."""
+        with self._read() as connection:
+            wanted = self._resolved(connection, where)
+            return summaries.load_histogram(connection, field, where=wanted, bins=bins, base=self._base)
+
+    def statistics(
+        self, fields: Sequence[str], where: Where | str = EVERYTHING, *, by: Sequence[str] = ()
+    ) -> list[Group]:
+        """Return count, mean, std, min and max of numeric fields per combination of values of the fields `by`."""
+        with self._read() as connection:
+            wanted = self._resolved(connection, where)
+            return summaries.load_groups(connection, fields, by=by, where=wanted, base=self._base)
+
+    def sql(self, text: str, *, seconds: float = 5.0, limit: int = 1000) -> Answer:
+        """Return the first rows of a SQL statement that reads; the tables are those of SCHEMA.md.
+
+        StatementError for one that is wrong, would write, or takes longer than `seconds`.
+        """
+        with self._read() as connection:
+            return statement.ask(connection, text, seconds=seconds, limit=limit)
+
+    def explain(self, where: Where | str = EVERYTHING, *, order: str = "episode_id") -> list[plans.Explained]:
+        """Return the statements with which `select` would look for a page, and how the database would go about it."""
+        with self._read() as connection:
+            wanted = self._resolved(connection, where)
+            statements = queries.page_statements(connection, wanted, order=order, base=self._base)
+            return [plans.explain(connection, each) for each in statements]

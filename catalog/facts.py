@@ -1,0 +1,93 @@
+"""Everything about episodes that is not in their row: lanes, scores, notes, review, lineage, snapshots, spaces.
+
+Knows: how to read it for many episodes at once. Does not know: how it was written.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, select
+
+from catalog.dialect import pack, unpack
+from catalog.engine import one_of
+from catalog.records import Facts, LaneFacts, Lineage, Note, Review, Spread
+from catalog.schema import collection, embedding, lane, lineage, note, pick, review, score, snapshot, space
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+
+def load_facts(connection: Connection, ids: Collection[int]) -> dict[int, Facts]:
+    """Return the facts of each of these episodes."""
+    found: dict[int, dict[str, Any]] = {
+        number: {"lanes": {}, "scores": {}, "notes": [], "lineage": [], "collections": set(), "spaces": set()}
+        for number in ids
+    }
+    _load_lanes(connection, found)
+    for row, name, value in connection.execute(select(*score.c).where(one_of(connection, score.c.episode_row, ids))):
+        found[row]["scores"][name] = value
+    for kept in load_notes(connection, ids):
+        found[kept.episode_id]["notes"].append(kept)
+    for entry in load_reviews(connection, ids):
+        found[entry.episode_id]["review"] = entry if entry.state is not None else None
+    for row, relation, source in connection.execute(
+        select(*lineage.c).where(one_of(connection, lineage.c.episode_row, ids))
+    ):
+        found[row]["lineage"].append(Lineage(relation, source))
+    _load_memberships(connection, found)
+    return {number: Facts(**{name: _frozen(part) for name, part in parts.items()}) for number, parts in found.items()}
+
+
+def load_notes(connection: Connection, ids: Collection[int]) -> list[Note]:
+    """Return the notes of these episodes that were not removed, the oldest first."""
+    there = (one_of(connection, note.c.episode_row, ids), note.c.removed_at.is_(None))
+    columns = (note.c.id, note.c.episode_row, note.c.text, note.c.who, note.c.at)
+    return [Note(*row) for row in connection.execute(select(*columns).where(*there).order_by(note.c.id))]
+
+
+def load_reviews(connection: Connection, ids: Collection[int]) -> list[Review]:
+    """Return the whole audit of these episodes, the oldest entry first."""
+    statement = select(*review.c).where(one_of(connection, review.c.episode_row, ids)).order_by(review.c.id)
+    return [Review(*row) for row in connection.execute(statement)]
+
+
+def pack_spread(channels: Sequence[Spread] | None) -> bytes | None:
+    """Return the statistics of a lane as they are stored: of the whole lane, then of each channel."""
+    if not channels:
+        return None
+    rows = [(channel.min, channel.max, channel.mean, channel.std) for channel in channels]
+    low, high, means, stds = zip(*rows, strict=True)
+    mean = sum(means) / len(rows)
+    variance = sum(std * std + (each - mean) * (each - mean) for each, std in zip(means, stds, strict=True)) / len(rows)
+    return pack([min(low), max(high), mean, variance**0.5, *chain.from_iterable(rows)])
+
+
+def _load_lanes(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
+    statement = select(lane.c.episode_row, lane.c.name, lane.c.count, lane.c.spread)
+    for row, name, count, stored in connection.execute(statement.where(one_of(connection, lane.c.episode_row, found))):
+        numbers = unpack(stored) if stored is not None else ()
+        spreads = [Spread(*numbers[start : start + 4]) for start in range(0, len(numbers), 4)]
+        found[row]["lanes"][name] = LaneFacts(count, spreads[0] if spreads else None, tuple(spreads[1:]))
+
+
+def _load_memberships(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
+    picked = (
+        select(pick.c.episode_row, snapshot.c.hash, collection.c.name)
+        .select_from(pick.join(snapshot))
+        .outerjoin(collection, collection.c.snapshot_id == snapshot.c.id)
+    )
+    for row, digest, name in connection.execute(picked.where(one_of(connection, pick.c.episode_row, found))):
+        found[row]["collections"] |= {digest, name} - {None}
+    living = (
+        select(embedding.c.episode_row, space.c.fingerprint)
+        .select_from(embedding.join(space))
+        .where(embedding.c.count.is_not(None))
+    )
+    for row, fingerprint in connection.execute(living.where(one_of(connection, embedding.c.episode_row, found))):
+        found[row]["spaces"].add(fingerprint)
+
+
+def _frozen(part: Any) -> Any:
+    return tuple(sorted(part)) if isinstance(part, set) else tuple(part) if isinstance(part, list) else part

@@ -1,0 +1,166 @@
+"""What a filter can speak of: the fields of an episode, their types, and how their names are written.
+
+Knows: plain fields, families of fields with a name of their own inside (`meta.task`, `score.quality`,
+`lane.signal/state.mean[3]`, `lineage.trimmed_from`), which of them hold many values. Does not know: values, SQL.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from catalog.values import storable
+from wshard.errors import FilterError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FIELDS: Final[Mapping[str, type]] = MappingProxyType(
+    {
+        "id": int,
+        "uid": str,
+        "episode_id": str,
+        "env_id": str,
+        "path": str,
+        "key": str,
+        "length": int,
+        "total_reward": float,
+        "success": bool,
+        "digest": str,
+        "size": int,
+        "ingested_at": str,
+        "review": str,
+        "reviewer": str,
+        "reviewed_at": str,
+        "tag": str,
+        "note": str,
+        "collection": str,
+        "space": str,
+        "text": str,
+    }
+)
+"""Plain field -> type of its values. `text` is the full text of task and notes."""
+
+FAMILIES: Final[Mapping[str, type | None]] = MappingProxyType(
+    {"meta": None, "score": float, "lane": float, "lineage": str}
+)
+"""First part of a field of a family -> type of its values; None = text, number or flag, as the value compared with."""
+
+STATISTICS: Final = ("min", "max", "mean", "std", "count")
+"""What is known of a lane: over all its numbers or of one channel, except count, its timesteps."""
+
+ALIASES: Final[Mapping[str, str]] = MappingProxyType(
+    {"env": "env_id", "episode": "episode_id", "reward": "total_reward"}
+)
+"""Short names that the text and URL forms write, and every form understands."""
+
+_MANY: Final = frozenset({"tag", "note", "collection", "space", "lineage"})
+_SHORT: Final = {name: short for short, name in ALIASES.items()}
+_BARE: Final = r"[\w/+-]+"
+_QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
+NAME: Final = re.compile(rf"[A-Za-z_]\w*(?:\.(?:{_QUOTED}|{_BARE}))*(?:\[\d{{1,9}}\])?", re.DOTALL)
+"""How a field's name is written: parts after dots, quoted where they hold other signs than word / + -."""
+_PART: Final = re.compile(rf"\.({_QUOTED}|{_BARE})|\[(\d+)\]", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field: the plain name or that of the family, the parts after it, and for lanes the channel (None = all)."""
+
+    root: str
+    parts: tuple[str, ...] = ()
+    channel: int | None = None
+
+    @property
+    def type(self) -> type | None:
+        """The type of its values; None where metadata may hold any."""
+        if self.root == "lane" and self.parts[1] == "count":
+            return int
+        return FIELDS[self.root] if self.root in FIELDS else FAMILIES[self.root]
+
+    @property
+    def many(self) -> bool:
+        """Whether an episode may have several values, of which one must meet a comparison."""
+        return self.root in _MANY
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators that make sense for the field."""
+        if self.root == "text":
+            return ("contains",)
+        if self.root == "collection":
+            return ("eq", "in", "exists")
+        if self.many:
+            return ("eq", "in", "contains", "startswith", "exists")
+        if self.type is bool:
+            return ("eq", "ne", "in", "exists")
+        ordered = ("eq", "ne", "lt", "le", "gt", "ge", "in", "between", "exists")
+        return ordered if self.type in (int, float) else (*ordered, "contains", "startswith")
+
+    @property
+    def name(self) -> str:
+        """The one full way to write it."""
+        channel = "" if self.channel is None else f"[{self.channel}]"
+        return ".".join((self.root, *map(_written, self.parts))) + channel
+
+    @property
+    def short(self) -> str:
+        """The way that people write it: a plain field's alias where it has one."""
+        return _SHORT.get(self.root, self.name)
+
+
+@lru_cache(maxsize=1024)
+def field_of(name: str) -> Field:
+    """Read a field's name; FilterError when there is no such field."""
+    whole = NAME.fullmatch(name) if isinstance(name, str) else None
+    if whole is None or not storable(name):
+        raise FilterError(f"expected the name of a field ({_listed()}), found {name!r}")
+    root, parts, channel = re.split(r"[.\[]", name, maxsplit=1)[0], [], None
+    for part, number in _PART.findall(name[len(root) :]):
+        channel = int(number) if number else channel
+        parts += [_read(part)] if part else []
+    field = Field(ALIASES.get(root, root), tuple(parts), channel)
+    _check(field, name)
+    return field
+
+
+def _check(field: Field, name: str) -> None:
+    if field.root in FIELDS:
+        fine = not field.parts and field.channel is None
+        wanted = f"{field.root} without further parts"
+    elif field.root == "lane":
+        fine = len(field.parts) == 2 and field.parts[1] in STATISTICS
+        fine = fine and (field.channel is None or field.parts[1] != "count")
+        wanted = f"lane.NAME.STATISTIC or lane.NAME.STATISTIC[CHANNEL] with a statistic among {', '.join(STATISTICS)}"
+    elif field.root in FAMILIES:
+        fine = (len(field.parts) == 1 or (field.root == "meta" and field.parts != ())) and field.channel is None
+        wanted = "meta.KEY, further keys after dots" if field.root == "meta" else f"{field.root}.NAME"
+    else:
+        fine, wanted = False, f"a field among {_listed()}"
+    if not fine:
+        raise FilterError(f"expected {wanted}, found {name!r}")
+
+
+def _listed() -> str:
+    return ", ".join((*FIELDS, *(f"{family}.…" for family in FAMILIES)))
+
+
+def _written(part: str) -> str:
+    return part if re.fullmatch(_BARE, part) else quoted(part)
+
+
+def _read(part: str) -> str:
+    return unquoted(part) if part.startswith('"') else part
+
+
+def quoted(text: str) -> str:
+    r"""Return the text in double quotes, with \ before " and \ inside."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def unquoted(text: str) -> str:
+    """Return what stands between the quotes."""
+    return re.sub(r"\\(.)", r"\1", text[1:-1], flags=re.DOTALL)

@@ -1,0 +1,151 @@
+"""What a virtual dataset is made of: picks of episodes, and what sets of them can be combined to. Plain values.
+
+Knows: spans, weights, the one order and the hash of a set of picks, set algebra, splitting without leaks. Does not
+know: where episodes are, SQL.
+
+Two picks are the same when they take the same span of the same data of the same episode; the weight says how much it
+counts. Overlapping spans are different picks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import xxhash
+
+from catalog.values import INTEGER_LIMIT
+from wshard.errors import CollectionError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+Key = tuple[str, str, int, int]
+
+
+@dataclass(frozen=True)
+class Pick:
+    """Timesteps start to stop (exclusive) of an episode whose data had that digest; weight finite, 0 or more."""
+
+    uid: str
+    digest: str
+    start: int
+    stop: int
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        whole = all(isinstance(end, int) and not isinstance(end, bool) for end in (self.start, self.stop))
+        if not whole or not 0 <= self.start <= self.stop <= INTEGER_LIMIT:
+            raise CollectionError(f"expected a span 0 <= start <= stop, found {self.start}:{self.stop} of {self.uid}")
+        number = isinstance(self.weight, int | float) and not isinstance(self.weight, bool)
+        if not number or not math.isfinite(self.weight) or self.weight < 0:
+            raise CollectionError(f"expected a finite weight of 0 or more, found {self.weight!r} for {self.uid}")
+        object.__setattr__(self, "weight", float(self.weight) + 0.0)  # no -0.0
+
+    @property
+    def key(self) -> Key:
+        """What makes it the same pick."""
+        return (self.uid, self.digest, self.start, self.stop)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What leads from one set of picks to another; reweighted holds the new picks."""
+
+    added: tuple[Pick, ...]
+    removed: tuple[Pick, ...]
+    reweighted: tuple[Pick, ...]
+
+
+def ordered(picks: Iterable[Pick]) -> tuple[Pick, ...]:
+    """Return the picks in their one order; CollectionError when one is there twice."""
+    listed = sorted(picks, key=lambda pick: pick.key)
+    for before, after in itertools.pairwise(listed):
+        if before.key == after.key:
+            raise CollectionError(f"expected each pick once, found {after.start}:{after.stop} of {after.uid} twice")
+    return tuple(listed)
+
+
+def hash_of(picks: Iterable[Pick]) -> str:
+    """Return the hash that names picks in their one order; equal in every archive."""
+    digest = xxhash.xxh3_128()
+    for pick in picks:
+        digest.update(json.dumps([*pick.key, pick.weight], separators=(",", ":")).encode() + b"\n")
+    return digest.hexdigest()
+
+
+def union(left: Sequence[Pick], right: Sequence[Pick]) -> tuple[Pick, ...]:
+    """Return the picks of either; one in both has its weight from the left."""
+    return ordered({**{pick.key: pick for pick in right}, **{pick.key: pick for pick in left}}.values())
+
+
+def intersection(left: Sequence[Pick], right: Sequence[Pick]) -> tuple[Pick, ...]:
+    """Return the picks of the left that the right has too."""
+    there = {pick.key for pick in right}
+    return ordered(pick for pick in left if pick.key in there)
+
+
+def without(left: Sequence[Pick], right: Sequence[Pick]) -> tuple[Pick, ...]:
+    """Return the picks of the left that the right does not have."""
+    there = {pick.key for pick in right}
+    return ordered(pick for pick in left if pick.key not in there)
+
+
+def difference(before: Sequence[Pick], after: Sequence[Pick]) -> Difference:
+    """Return what was added, removed and reweighted."""
+    known = {pick.key: pick.weight for pick in before}
+    kept = intersection(after, before)
+    changed = tuple(pick for pick in kept if known[pick.key] != pick.weight)
+    return Difference(without(after, before), without(before, after), changed)
+
+
+def split(
+    picks: Sequence[Pick], groups: Mapping[str, Iterable[Hashable]], *, fractions: Mapping[str, float], seed: int = 0
+) -> dict[str, tuple[Pick, ...]]:
+    """Divide the picks into named parts of about these fractions of their number, the same ones for the same seed.
+
+    groups: for each uid the groups that its episode is in. Episodes that share a group, or the same data, end up in one
+    part, also through others; so no part knows anything of another. Large bundles are placed first; no part stays empty
+    while there are bundles enough.
+    """
+    total = sum(fractions.values())
+    if not fractions or min(fractions.values()) < 0 or not math.isclose(total, 1.0, abs_tol=1e-9):
+        raise CollectionError(f"expected fractions of 0 or more that add up to 1, found {dict(fractions)}")
+    parts: dict[str, list[Pick]] = {name: [] for name in fractions}
+    bundles = _bundles(picks, groups, seed=seed)
+    for left, bundle in zip(range(len(bundles), 0, -1), bundles, strict=True):
+        # The part that lacks most, of those that want any; the last bundles go where there is nothing yet.
+        wanted = [name for name, share in fractions.items() if share > 0]
+        empty = [name for name in wanted if not parts[name]]
+        lacking = {name: fractions[name] * len(picks) - len(parts[name]) for name in wanted}
+        chosen = max(empty if left <= len(empty) else wanted, key=lambda name: lacking[name])
+        parts[chosen] += bundle
+    return {name: ordered(part) for name, part in parts.items()}
+
+
+def _bundles(picks: Sequence[Pick], groups: Mapping[str, Iterable[Hashable]], *, seed: int) -> list[list[Pick]]:
+    """Return the picks that must stay together, the largest bundles first, equal ones shuffled by the seed."""
+    leader: dict[Hashable, Hashable] = {}
+
+    def lead(item: Hashable) -> Hashable:
+        leader.setdefault(item, item)
+        while leader[item] != item:
+            leader[item] = leader[leader[item]]
+            item = leader[item]
+        return item
+
+    for pick in picks:
+        for group in (("digest", pick.digest), *(("group", found) for found in groups.get(pick.uid, ()))):
+            leader[lead(group)] = lead(("uid", pick.uid))
+    bundles: dict[Hashable, list[Pick]] = {}
+    for pick in picks:
+        bundles.setdefault(lead(("uid", pick.uid)), []).append(pick)
+
+    def shuffled(bundle: list[Pick]) -> tuple[int, str]:
+        name = min(pick.digest + pick.uid for pick in bundle)
+        return (-len(bundle), xxhash.xxh3_128_hexdigest(f"{seed}:{name}".encode()))
+
+    return sorted(bundles.values(), key=shuffled)

@@ -1,0 +1,30 @@
+"""How the database goes about a statement.
+
+Knows: how to ask for the plan. Does not know: which plans are good. SQLite: "SEARCH" uses an index, "SCAN" reads all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Select
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A statement, its parameters, and the lines of its plan."""
+
+    sql: str
+    parameters: dict[str, Any]
+    plan: tuple[str, ...]
+
+
+def explain(connection: Connection, statement: Select[Any]) -> Explained:
+    """Return the statement as it is sent, and its plan; nothing is run."""
+    compiled = statement.compile(dialect=connection.dialect, compile_kwargs={"render_postcompile": True})
+    prefix = "EXPLAIN QUERY PLAN " if connection.dialect.name == "sqlite" else "EXPLAIN "
+    values = tuple(compiled.params[name] for name in compiled.positiontup or ())
+    rows = connection.exec_driver_sql(prefix + str(compiled), values)
+    return Explained(str(compiled), dict(compiled.params), tuple(str(row[-1]) for row in rows))

@@ -1,0 +1,180 @@
+"""Episodes in numbers: facets, histograms, statistics by group.
+
+Knows: how values are counted and summed up in one statement each. Does not know: which fields are shown.
+`base` is the catalog's folder, None for a server.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import ColumnElement, Connection, FromClause, Integer, cast, func, literal, select, type_coerce
+
+from catalog.conditions import condition, value_of
+from catalog.dialect import json_element, json_scalar
+from catalog.fields import Field, field_of
+from catalog.schema import episode, tag
+from catalog.values import Scalar
+from wshard.errors import FilterError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from catalog.filters import Where
+
+MAX_BINS = 1000
+
+Facet = list[tuple[Scalar | None, int]]
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Episodes per range of a field: counts[i] of those from edges[i] to edges[i + 1], the last one included.
+
+    missing counts the episodes without a value, or with an infinite one.
+    """
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+    missing: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the values of a field are like in a group; all but count None when there are none. std: population."""
+
+    count: int
+    mean: float | None
+    std: float | None
+    min: float | None
+    max: float | None
+
+
+@dataclass(frozen=True)
+class Group:
+    """The episodes with equal values of the fields grouped by, and summaries of other fields among them."""
+
+    key: tuple[Scalar | None, ...]
+    episodes: int
+    values: dict[str, Summary]
+
+
+def load_facet(connection: Connection, name: str, *, where: Where, limit: int | None, base: str | None) -> Facet:
+    """Return (value, episodes) of a field among the matching ones, the most frequent first; None counts the missing."""
+    field = field_of(name)
+    column, source = _grouped(connection, field, base=base)
+    statement = select(column, func.count()).select_from(source).where(condition(connection, where, base=base))
+    statement = statement.group_by(column).order_by(func.count().desc(), column).limit(limit)
+    return [(_plain(field, value), int(count)) for value, count in connection.execute(statement)]
+
+
+def load_histogram(connection: Connection, name: str, *, where: Where, bins: int, base: str | None) -> Histogram:
+    """Return the distribution of a numeric field among the matching episodes, in ranges of equal width."""
+    if not 1 <= bins <= MAX_BINS:
+        raise FilterError(f"expected 1 to {MAX_BINS} bins, found {bins}")
+    value = _number(connection, name, base=base)
+    wanted = condition(connection, where, base=base)
+    finite = (value >= -MAX_FLOAT, value <= MAX_FLOAT)
+    total = connection.execute(select(func.count()).select_from(episode).where(wanted)).scalar_one()
+    ends = select(func.min(value), func.max(value)).select_from(episode).where(wanted, *finite)
+    low, high = connection.execute(ends).one()
+    if low is None:
+        return Histogram((), (), int(total))
+    width = high / bins - low / bins
+    place = cast((value - literal(low)) / literal(width), Integer) if width else literal(0)
+    statement = select(place, func.count()).select_from(episode).where(wanted, *finite).group_by(place)
+    counts = [0] * (bins if width else 1)
+    for number, count in connection.execute(statement):
+        counts[max(0, min(int(number), len(counts) - 1))] += int(count)
+    edges = (*(float(low + number * width) for number in range(len(counts))), float(high))
+    return Histogram(edges, tuple(counts), int(total) - sum(counts))
+
+
+MAX_FLOAT = math.nextafter(math.inf, 0)
+
+
+def load_groups(
+    connection: Connection, names: Sequence[str], *, by: Sequence[str], where: Where, base: str | None
+) -> list[Group]:
+    """Return a group per combination of values of the fields `by`, the largest first; infinities count as missing."""
+    keys, source = _keys(connection, by, base=base)
+    wanted = condition(connection, where, base=base)
+    values = [_finite(_number(connection, name, base=base)) for name in names]
+    centres = _centres(connection, values, wanted)
+    columns: list[ColumnElement[Any]] = [func.count()]
+    for value, centre in zip(values, centres, strict=True):
+        apart = value - literal(centre)  # sums of squares around some mean lose no digits
+        columns += [func.count(value), func.min(value), func.max(value), func.sum(apart), func.sum(apart * apart)]
+    statement = select(*keys, *columns).select_from(source).where(wanted).group_by(*keys)
+    statement = statement.order_by(func.count().desc(), *keys)
+    fields = [field_of(name) for name in by]
+    return [
+        Group(
+            tuple(_plain(field, value) for field, value in zip(fields, row[: len(by)], strict=True)),
+            int(row[len(by)]),
+            {
+                name: _summary(row[len(by) + 1 + 5 * place :][:5], centre)
+                for place, (name, centre) in enumerate(zip(names, centres, strict=True))
+            },
+        )
+        for row in connection.execute(statement)
+    ]
+
+
+def _keys(
+    connection: Connection, by: Sequence[str], *, base: str | None
+) -> tuple[list[ColumnElement[Any]], FromClause]:
+    keys: list[ColumnElement[Any]] = []
+    source: FromClause = episode
+    for name in by:
+        key, found = _grouped(connection, field_of(name), base=base)
+        keys.append(key)
+        source = found if found is not episode else source
+    return keys, source
+
+
+def _centres(connection: Connection, values: Sequence[ColumnElement[Any]], wanted: ColumnElement[bool]) -> list[float]:
+    if not values:
+        return []
+    found = connection.execute(select(*(func.avg(value) for value in values)).select_from(episode).where(wanted)).one()
+    return [float(centre) if centre is not None and math.isfinite(centre) else 0.0 for centre in found]
+
+
+def _summary(row: Sequence[Any], centre: float) -> Summary:
+    count, low, high, total, squares = row
+    if not count:
+        return Summary(0, None, None, None, None)
+    offset = total / count
+    variance = squares / count - offset * offset
+    return Summary(int(count), float(centre + offset), math.sqrt(max(0.0, variance)), float(low), float(high))
+
+
+def _grouped(connection: Connection, field: Field, *, base: str | None) -> tuple[ColumnElement[Any], FromClause]:
+    if field.root == "tag":
+        return tag.c.name, episode.join(tag)
+    if field.many or field.root == "text":
+        raise FilterError(f"expected a field of one value or tag to group by, found {field.name!r}")
+    if field.root == "meta":
+        return json_scalar(json_element(episode.c.metadata, field.parts)), episode
+    return value_of(connection, field, base=base), episode
+
+
+def _plain(field: Field, value: Any) -> Scalar | None:
+    """Return a group's value: JSON text of metadata is read, where it holds one value."""
+    if field.root == "meta" and value is not None:
+        return json.loads(value)  # type: ignore[no-any-return]  # text of one value
+    return bool(value) if field.type is bool and value is not None else value
+
+
+def _number(connection: Connection, name: str, *, base: str | None) -> ColumnElement[Any]:
+    field = field_of(name)
+    if field.many or field.type in (str, bool):
+        raise FilterError(f"expected a numeric field, found {field.name!r}")
+    return value_of(connection, field, kind="number", base=base)
+
+
+def _finite(value: ColumnElement[Any]) -> ColumnElement[Any]:
+    return func.nullif(func.nullif(type_coerce(value, value.type), math.inf), -math.inf)

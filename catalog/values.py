@@ -1,0 +1,70 @@
+"""Single values: which of them every database can hold, and how JSON is stored and compared.
+
+Knows: 64 bits, UTF-8 without NUL, strict JSON. Does not know: what values are for.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from wshard.errors import IngestError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
+Scalar: TypeAlias = str | int | float | bool
+
+INTEGER_LIMIT = 2**63 - 1
+
+# Cheap to find in JSON text: NaN and infinities, NUL, and surrogates, of which those in pairs are fine.
+_AWKWARD = re.compile(r"NaN|Infinity|\\u0000|\\ud[89a-f]")
+
+
+def storable(value: object) -> bool:
+    """Say whether every database can hold the value: text is UTF-8 without NUL, integers fit in 64 bits."""
+    if isinstance(value, str):
+        try:
+            return b"\0" not in value.encode()
+        except UnicodeEncodeError:
+            return False
+    return not isinstance(value, int) or -INTEGER_LIMIT <= value <= INTEGER_LIMIT
+
+
+def comparable_number(value: object) -> int | float | None:
+    """Return a JSON number as every database compares it, None for anything else: beyond 64 bits it is a float."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if isinstance(value, int) and storable(value):
+        return value
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+def encode_metadata(metadata: Mapping[str, JSON], *, path: str) -> str:
+    """Return the metadata of the episode at path as ASCII JSON text; IngestError when it is not JSON.
+
+    What no JSON can hold becomes what databases can: NaN and infinities null, NUL and broken Unicode U+FFFD.
+    """
+    try:
+        text = json.dumps(dict(metadata), separators=(",", ":"))
+        if _AWKWARD.search(text):
+            text = json.dumps(_plain(json.loads(text)), separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise IngestError(f"metadata must be JSON values by name; {error}, in the episode at {path}") from error
+    return text
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_plain(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return None if isinstance(value, float) and not math.isfinite(value) else value

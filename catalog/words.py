@@ -1,0 +1,62 @@
+"""Full text as words: what is searched, and what a search means, without any database.
+
+Knows: how text becomes words, and which text of an episode is searched: the task in its metadata, and its notes. A
+phrase holds where its words stand side by side in one of these texts. Does not know: how an index keeps words.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+TASKS: Final = ("task", "instruction", "language_instruction", "task_description")
+"""Keys of the metadata whose text, or list of texts, says what an episode is about."""
+
+_WORD: Final = re.compile(r"[^\W_]+")
+_PLAIN: Final = re.compile(r"[a-z0-9]+")
+
+BOUNDARY: Final = "¶"
+"""Stands between two texts where an index keeps them as one; no word is equal to it."""
+
+
+def words(text: str) -> list[str]:
+    """Return the words: letters and digits, small, without accents."""
+    if text.isascii():
+        return _PLAIN.findall(text.lower())
+    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    bare = "".join(sign for sign in plain if not unicodedata.combining(sign))
+    return _WORD.findall(bare)
+
+
+def texts(metadata: Mapping[str, Any], notes: Iterable[str]) -> Iterator[str]:
+    """Yield the texts of an episode that are searched."""
+    for name in TASKS:
+        found = metadata.get(name)
+        yield from (part for part in (found if isinstance(found, list | tuple) else [found]) if isinstance(part, str))
+    yield from notes
+
+
+def indexed(metadata: Mapping[str, Any], notes: Iterable[str]) -> str:
+    """Return all words of an episode, as an index keeps them; "" when there are none."""
+    kept = [" ".join(found) for text in texts(metadata, notes) if (found := words(text))]
+    return f" {BOUNDARY} ".join(kept)
+
+
+def phrase(text: str) -> tuple[list[str], bool]:
+    """Return the words to look for, and whether the last one is the beginning of a word ("pick u*")."""
+    return words(text), text.endswith("*")
+
+
+def holds(text: str, wanted: str) -> bool:
+    """Say whether the words of the phrase stand side by side in the text."""
+    there, (asked, prefix) = words(text), phrase(wanted)
+    size = len(asked)
+    for start in range(len(there) - size + 1):
+        part = there[start : start + size]
+        if part[:-1] == asked[:-1] and (part[-1].startswith(asked[-1]) if prefix else part[-1] == asked[-1]):
+            return True
+    return False

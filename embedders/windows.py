@@ -1,0 +1,127 @@
+"""How an episode is cut into windows, as a plain value.
+
+Knows timesteps. Does not know lanes, embedders or data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from embedders.canonical import canonical, check_count, parse
+from wshard.errors import EmbedderError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SCALES: Final = (30, 45, 68, 102, 153)
+"""Window sizes, each half as long again as the one before: no moment is far from the size of some window."""
+
+_LEAST_STRIDE: Final = 4
+_STRIDES_PER_WINDOW: Final = 6
+_NOTATION: Final = "'whole', 'SIZE:STRIDE', 'multi' or 'multi:SIZE,SIZE,...' in timesteps"
+
+
+@dataclass(frozen=True)
+class WindowPlan:
+    """How an episode is cut into windows: into one, into windows of one size, or into windows of several sizes.
+
+    Nothing given: one window, the whole. `size` and `stride`: windows of `size` timesteps, one every `stride`.
+    `scales`: of each of these sizes that is shorter than the episode one window every max(4, size // 6) timesteps, and
+    the whole episode. Strides do not exceed sizes, so that every timestep lies in a window. Raises EmbedderError.
+    """
+
+    size: int | None = None
+    stride: int | None = None
+    scales: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.scales is not None:
+            object.__setattr__(self, "scales", _checked_scales(self.scales))
+            if self.size is not None or self.stride is not None:
+                raise EmbedderError(f"window size: expected none beside scales, found {self.size} and {self.stride}")
+            return
+        if self.size is None and self.stride is None:
+            return
+        size = check_count(self.size, "window size (given with a stride)")
+        stride = check_count(self.stride, "window stride (given with a size)")
+        if stride > size:
+            raise EmbedderError(f"window stride: expected at most the window size {size}, found {stride}")
+
+    def __str__(self) -> str:
+        if self.scales is not None:
+            return f"windows of {', '.join(map(str, self.scales))} and whole episodes"
+        return "whole episodes" if self.whole else f"windows of {self.size} every {self.stride}"
+
+    @property
+    def whole(self) -> bool:
+        """True when the whole episode is the one window."""
+        return self.size is None and self.scales is None
+
+    def spans(self, length: int) -> NDArray[np.int64]:
+        """Return the windows of an episode of `length` timesteps: int64 [n, 2], half-open [start, stop), all different.
+
+        An episode not longer than `size` is one window; a tail that the stride misses gets one last window that ends
+        with the episode; an episode without timesteps has no window. Scales come by size, then by start.
+        """
+        if length < 0:
+            raise EmbedderError(f"length of an episode: expected 0 or more timesteps, found {length}")
+        if length == 0:
+            return np.empty((0, 2), np.int64)
+        if self.scales is not None:
+            cuts = [_slide(length, size, _stride_of(size)) for size in self.scales if size < length]
+            return np.concatenate([*cuts, _slide(length, length, length)])
+        if self.size is None or self.stride is None:
+            return _slide(length, length, length)
+        return _slide(length, min(self.size, length), self.stride)
+
+    def definition(self) -> dict[str, Any]:
+        """Return the JSON value of the plan; without scales it is what it was before there were any."""
+        given = asdict(self)
+        if self.scales is None:
+            del given["scales"]
+        return given
+
+    def to_json(self) -> str:
+        """Return the canonical JSON text of the plan."""
+        return canonical(self.definition())
+
+    @staticmethod
+    def from_json(text: str) -> WindowPlan:
+        """Return the plan that `to_json` wrote. Raises EmbedderError for any other text."""
+        try:
+            return WindowPlan(**parse(text))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise EmbedderError(f"expected the JSON of a WindowPlan, found {text[:80]!r}: {error}") from error
+
+    @staticmethod
+    def read(text: str) -> WindowPlan:
+        """Return the plan of a short notation: "whole", "32:16", "multi" or "multi:24,36,54". Raises EmbedderError."""
+        kind, _, rest = text.partition(":")
+        try:
+            if text == "whole":
+                return WindowPlan()
+            if kind == "multi":
+                return WindowPlan(scales=tuple(map(int, rest.split(","))) if rest else SCALES)
+            return WindowPlan(int(kind), int(rest))
+        except ValueError as error:
+            raise EmbedderError(f"expected {_NOTATION}, found {text!r}: {error}") from error
+
+
+def _slide(length: int, size: int, stride: int) -> NDArray[np.int64]:
+    starts = np.arange(0, length - size + 1, stride, dtype=np.int64)
+    if starts[-1] + size < length:
+        starts = np.append(starts, length - size)
+    return np.stack([starts, starts + size], axis=1)
+
+
+def _stride_of(size: int) -> int:
+    return min(size, max(_LEAST_STRIDE, size // _STRIDES_PER_WINDOW))
+
+
+def _checked_scales(scales: Any) -> tuple[int, ...]:
+    if not isinstance(scales, tuple | list) or not scales:
+        raise EmbedderError(f"window scales: expected one size or more, found {scales!r}")
+    return tuple(sorted({check_count(size, "every window size of the scales") for size in scales}))

@@ -1,0 +1,108 @@
+"""What benchmark RB-A counts with, against slow literal readings of the definitions. No simulator is needed."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from bridge.evaluate import leave_one_out
+from embedders.space import Statistics
+
+FOLDER = Path(__file__).resolve().parent.parent / "benchmarks" / "retrieval"
+
+
+@pytest.fixture
+def modules(monkeypatch):
+    """Provide the modules of the benchmark: scripts beside each other, no package."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import dtw  # noqa: PLC0415  (importable only now)
+    import rb_a  # noqa: PLC0415
+    import rb_a_disturb  # noqa: PLC0415
+
+    return SimpleNamespace(dtw=dtw, rb_a=rb_a, disturb=rb_a_disturb)
+
+
+def walks(*lengths: int):
+    return [np.random.default_rng(length).normal(size=(length, 3)).cumsum(axis=0) for length in lengths]
+
+
+def slow_full(query, rows):
+    best = {(0, 0): (math.dist(query[0], rows[0]) ** 2, 1)}
+    for i in range(len(query)):
+        for j in range(len(rows)):
+            if i or j:
+                ways = [best[way] for way in ((i - 1, j - 1), (i - 1, j), (i, j - 1)) if way in best]
+                cost, length = min(ways, key=lambda way: way[0])
+                best[i, j] = (cost + math.dist(query[i], rows[j]) ** 2, length + 1)
+    cost, length = best[len(query) - 1, len(rows) - 1]
+    return -cost / length
+
+
+def slow_piece(query, rows):
+    costs = [math.dist(query[0], row) for row in rows]
+    for step in query[1:]:
+        costs = [
+            min([costs[j - back] for back in (1, 2) if j >= back], default=math.inf) + math.dist(step, rows[j])
+            for j in range(len(rows))
+        ]
+    return -min(costs) / len(query)
+
+
+def test_alignments_equal_slow_loops(modules):
+    archive = walks(9, 30, 17, 1, 22)
+    padded = modules.dtw.pad(archive)
+    for query in [*walks(12, 5, 1, 40), archive[1], np.repeat(archive[2], 3, axis=0)]:
+        found = modules.dtw.full_dtw(query, padded)
+        np.testing.assert_allclose(found, [slow_full(query, rows) for rows in archive], rtol=1e-9, atol=1e-9)
+        found = modules.dtw.subsequence_dtw(query, padded)
+        np.testing.assert_allclose(found, [slow_piece(query, rows) for rows in archive], rtol=1e-7, atol=1e-6)
+
+
+def test_scores_equal_those_of_the_evaluation(modules):
+    rng = np.random.default_rng(0)
+    vectors, tasks = rng.normal(size=(40, 6)), np.arange(40) % 4
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    archive = modules.rb_a.Archive([], Statistics(1, np.zeros(1), np.ones(1)), tasks, np.arange(40))
+    average, first, _ = modules.rb_a.scored(unit @ unit.T, archive)
+    expected = leave_one_out(vectors, [str(task) for task in tasks])
+    assert (average, first) == pytest.approx((expected.mean_average_precision, expected.precision_at_1))
+
+
+def test_expansion_adds_the_nearest_others_by_the_cube_of_their_similarity(modules):
+    index = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [-1.0, 0.0]])
+    (found,) = modules.rb_a.expand(index[:1], index, np.array([0]), count=2)
+    expected = index[0] + 0.8**3 * index[1]
+    np.testing.assert_allclose(found, expected / np.linalg.norm(expected))
+
+
+def test_disturbances_are_those_of_the_definition(modules):
+    (rows,) = walks(100)
+    spread = np.array([1.0, 2.0, 0.5])
+    made = {n: change(rows, spread, np.random.default_rng(5)) for n, change in modules.disturb.DISTURBANCES.items()}
+    assert made["clean"] is rows
+    assert (made["prefix60"] == rows[:60]).all()
+    assert len(made["stall40"]) == 140
+    stalled = [
+        row for row, times in zip(*np.unique(made["stall40"], axis=0, return_counts=True), strict=True) if times > 1
+    ]
+    assert len(stalled) == 1
+    shift = made["offset"] - rows
+    np.testing.assert_allclose(shift, np.tile(shift[0], (100, 1)))
+    apart = (made["noise"] - rows) / spread
+    assert abs(apart.std() - 0.3) < 0.03
+    warped = made["warp"]
+    assert 50 <= len(warped) <= 200
+    np.testing.assert_allclose(warped[[0, -1]], rows[[0, -1]])
+
+
+def test_the_script_says_how_it_is_used():
+    command = [sys.executable, str(FOLDER / "rb_a.py"), "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0
+    assert "--cache" in done.stdout

@@ -1,0 +1,169 @@
+"""Lanes chosen by name, rewards and predictions among them, and their weights, from files to hits."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bridge.ingest import TrajectoryIngestor
+from bridge.query import cut
+from bridge.retrieve import TrajectoryRetriever
+from catalog.catalog import Catalog
+from embedders.space import Space
+from wshard import Channel, Episode, load_wshard, save_wshard
+from wshard.errors import EmbedderError, IngestError, NoLaneError, QueryError
+
+STEPS = 40
+
+
+def make(number, *, state, ctrl, reward):
+    """Make an episode of three lanes and two predictions; equal numbers make equal lanes."""
+
+    def lane(seed, width):
+        return np.random.default_rng(seed).normal(size=(STEPS, width)).cumsum(axis=0).astype(np.float32)
+
+    return Episode(
+        id=f"ep-{number}",
+        env_id="weights-v0",
+        length=STEPS,
+        observations={"state": Channel.of("state", lane(state, 4))},
+        actions={"ctrl": Channel.of("ctrl", lane(100 + ctrl, 2))},
+        rewards=lane(200 + reward, 1)[:, 0].astype(np.float64) if reward is not None else None,
+        omens={"state": {"dreamer": Channel.of("state/dreamer", lane(300 + state, 4))}},
+        uncerts={"state": Channel.of("state", np.abs(lane(400 + ctrl, 1)))},
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Provide five episodes: 1 has the state of 0, 2 its action, 3 its reward, 4 nothing of it."""
+    (tmp_path / "episodes").mkdir()
+    lanes = [(0, 0, 0), (0, 11, 21), (12, 0, 22), (13, 14, 0), (15, 16, 23)]
+    for number, (state, ctrl, reward) in enumerate(lanes):
+        episode = make(number, state=state, ctrl=ctrl, reward=reward)
+        save_wshard(episode, tmp_path / "episodes" / f"{episode.id}.wshard")
+    return tmp_path
+
+
+def ranking(folder, lanes, query=0):
+    with TrajectoryRetriever(folder / "archive", lanes=lanes) as retriever:
+        hits = retriever.search_similar_episodes(load_wshard(folder / "episodes" / f"ep-{query}.wshard"), 5)
+    assert hits[0].score == pytest.approx(1.0, abs=1e-6)
+    return [hit.episode_id for hit in hits]
+
+
+@pytest.mark.parametrize(("heavy", "second"), [("state", "ep-1"), ("action/ctrl", "ep-2"), ("reward", "ep-3")], ids=str)
+def test_the_lane_that_weighs_most_decides_who_comes_second(folder, heavy, second):
+    weights = {"state": 1.0, "action/ctrl": 1.0, "reward": 1.0} | {heavy: 100.0}
+    with TrajectoryIngestor(folder / "archive", "dct", lanes=weights) as ingestor:
+        assert ingestor.ingest(folder / "episodes").ok
+    assert ranking(folder, weights)[:2] == ["ep-0", second]
+
+
+def test_equal_ratios_are_one_space_and_other_ratios_another(folder):
+    with TrajectoryIngestor(folder / "archive", "dct", lanes={"state": 2, "reward": 1}) as ingestor:
+        ingestor.ingest(folder / "episodes")
+    with TrajectoryIngestor(folder / "archive", "dct", lanes={"signal/state": 4, "reward": 2}) as ingestor:
+        ingestor.ingest(folder / "episodes")
+    with TrajectoryIngestor(folder / "archive", "dct", lanes={"state": 1, "reward": 50}) as ingestor:
+        ingestor.ingest(folder / "episodes")
+    with TrajectoryIngestor(folder / "archive", "dct", lanes=["state", "reward"]) as ingestor:
+        ingestor.ingest(folder / "episodes")
+    with Catalog.open(folder / "archive" / "catalog.db") as catalog:
+        weights = [Space.from_json(row.definition).weights for row in catalog.spaces("active")]
+    assert sorted(weights, key=str) == [(1 / 51, 50 / 51), (2 / 3, 1 / 3), None]
+    assert ranking(folder, {"state": 1, "reward": 50})[1] == "ep-3"
+    assert ranking(folder, {"signal/state": 1, "reward": 0.5})[1] == "ep-1"
+    assert ranking(folder, ["state", "reward"])[0] == "ep-0"
+    with pytest.raises(QueryError, match="nothing is embedded"):
+        ranking(folder, {"state": 1, "reward": 49})
+
+
+@pytest.mark.parametrize("lanes", [["reward"], ["omen/state/dreamer"], ["uncert/state", "state"], ["action/ctrl"]])
+def test_lanes_that_are_named_later_need_no_second_reading(folder, lanes):
+    with TrajectoryIngestor(folder / "archive") as ingestor:
+        ingestor.ingest(folder / "episodes")
+    with TrajectoryIngestor(folder / "archive", lanes=lanes) as ingestor:
+        report = ingestor.ingest(folder / "episodes")
+    assert report.ok
+    assert (report.unchanged, report.embedded) == (5, 5)
+    assert ranking(folder, lanes)[0] == "ep-0"
+
+
+def test_lanes_keep_the_order_in_which_they_are_named(folder):
+    for lanes in (["state", "action/ctrl"], ["action/ctrl", "signal/state", "state"]):
+        with TrajectoryIngestor(folder / "archive", lanes=lanes) as ingestor:
+            ingestor.ingest(folder / "episodes")
+    with Catalog.open(folder / "archive" / "catalog.db") as catalog:
+        orders = [[lane.name for lane in Space.from_json(row.definition).lanes] for row in catalog.spaces("active")]
+    assert sorted(orders) == [["action/ctrl", "signal/state"], ["signal/state", "action/ctrl"]]
+
+
+def test_a_mapping_and_a_span_ask_for_rewards_and_predictions_too(folder):
+    lanes = ["reward", "uncert/state", "omen/state/dreamer"]
+    with TrajectoryIngestor(folder / "archive", "dct", lanes=lanes) as ingestor:
+        ingestor.ingest(folder / "episodes")
+    episode = load_wshard(folder / "episodes" / "ep-3.wshard")
+    asked = {
+        "reward": episode.rewards,
+        "uncert/state": episode.uncerts["state"],
+        "omen/state/dreamer": episode.omens["state"]["dreamer"].data,
+    }
+    with TrajectoryRetriever(folder / "archive") as retriever:
+        by_mapping = retriever.search_similar_episodes(asked)
+        by_span = retriever.search_similar_episodes(cut(episode, None, STEPS))
+        half = retriever.search_similar_episodes(cut(episode, 0, STEPS // 2))
+    assert [hit.score for hit in by_mapping] == pytest.approx([hit.score for hit in by_span], abs=1e-6)
+    assert by_span[0].episode_id == "ep-3"
+    assert by_span[0].score == pytest.approx(1.0, abs=1e-6)
+    assert half[0].score < 0.9999
+
+
+def test_a_reward_that_was_never_recorded_is_no_lane(folder):
+    save_wshard(make(9, state=9, ctrl=9, reward=None), folder / "episodes" / "ep-9.wshard")
+    with TrajectoryIngestor(folder / "archive", lanes=["reward"]) as ingestor:
+        report = ingestor.ingest(folder / "episodes")
+        assert [Path(failure.path).name for failure in report.failed] == ["ep-9.wshard"]
+        assert report.embedded == 5
+        with pytest.raises(NoLaneError, match="expected signal/reward, found lanes"):
+            ingestor.ingest_episode(folder / "episodes" / "ep-9.wshard")
+
+
+def test_a_reward_of_nan_is_told(folder):
+    episode = make(9, state=9, ctrl=9, reward=1)
+    episode.rewards[5] = np.nan
+    save_wshard(episode, folder / "episodes" / "ep-9.wshard")
+    expected = pytest.raises(IngestError, match=r"lane 'reward' cannot be embedded.*timestep 5")
+    with TrajectoryIngestor(folder / "archive", lanes=["reward"]) as ingestor, expected:
+        ingestor.ingest_episode(folder / "episodes" / "ep-9.wshard")
+
+
+@pytest.mark.parametrize("weights", [{"state": 0}, {"state": -1.0}, {"state": float("inf")}, {"state": "1"}, {}])
+def test_weights_that_are_no_shares_are_refused(folder, weights):
+    expected = pytest.raises((EmbedderError, NoLaneError), match=r"weights of lanes: expected|no observation lane")
+    with TrajectoryIngestor(folder / "archive", lanes=weights) as ingestor, expected:
+        ingestor.ingest_episode(folder / "episodes" / "ep-0.wshard")
+
+
+def test_weights_for_an_embedder_of_raw_values_are_refused(tmp_path):
+    with pytest.raises(EmbedderError, match="expected an embedder that standardises channels, found 'mean'"):
+        TrajectoryIngestor(tmp_path / "archive", "mean", lanes={"state": 1})
+
+
+def test_weights_on_the_command_line(folder):
+    def wshard(*arguments: str):
+        command = [str(Path(sys.executable).with_name("wshard")), *arguments]
+        clean = {name: value for name, value in os.environ.items() if name != "WSHARD_ARCHIVE"}
+        return subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True, check=False, timeout=60)
+
+    assert wshard("ingest", "episodes", "--lanes", "state=1, action/ctrl=100").returncode == 0
+    found = wshard("search", "episodes/ep-0.wshard", "--json")
+    assert [hit["episode_id"] for hit in json.loads(found.stdout)["hits"]][:2] == ["ep-0", "ep-2"]
+    for wrong in ("state=1,reward", "state=heavy"):
+        assert wshard("ingest", "episodes", "--lanes", wrong).returncode == 2

@@ -1,0 +1,104 @@
+"""Windows of several sizes from files to hits, beside whole episodes and windows of one size."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bridge.ingest import TrajectoryIngestor
+from bridge.retrieve import TrajectoryRetriever
+from embedders.windows import SCALES, WindowPlan
+from wshard import Channel, Episode, save_wshard
+from wshard.errors import QueryError
+
+MULTI = WindowPlan(scales=SCALES)
+LENGTHS = (12, 30, 97, 160, 201)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Provide five random walks of very different lengths."""
+    (tmp_path / "episodes").mkdir()
+    for number, length in enumerate(LENGTHS):
+        path = np.random.default_rng(number).normal(size=(length, 3)).cumsum(axis=0).astype(np.float32)
+        episode = Episode(f"walk-{number}", "walk-v0", length, observations={"pose": Channel.of("pose", path)})
+        save_wshard(episode, tmp_path / "episodes" / f"walk-{number}.wshard")
+    return tmp_path
+
+
+def pose(number):
+    return np.random.default_rng(number).normal(size=(LENGTHS[number], 3)).cumsum(axis=0).astype(np.float32)
+
+
+def test_moments_of_every_size_are_found_with_their_own_bounds(folder):
+    with TrajectoryIngestor(folder / "archive") as ingestor:
+        assert ingestor.ingest(folder / "episodes", windows=MULTI).embedded == 5
+    with TrajectoryRetriever(folder / "archive") as retriever:
+        for number, length in enumerate(LENGTHS):
+            spans = MULTI.spans(length).tolist()
+            assert spans[-1] == [0, length]
+            for start, stop in spans[:: max(1, len(spans) // 7)]:
+                (hit,) = retriever.search_similar_timesteps(pose(number)[start:stop], 1)
+                assert (hit.episode_id, hit.span) == (f"walk-{number}", (start, stop))
+                assert hit.score == pytest.approx(1.0, abs=1e-6)
+        everything = retriever.search_similar_timesteps(pose(0), 10_000)
+        assert len(everything) == sum(len(MULTI.spans(length)) for length in LENGTHS)
+
+
+def test_a_beginning_and_a_moment_at_another_speed_find_their_episode(folder):
+    with TrajectoryIngestor(folder / "archive") as ingestor:
+        ingestor.ingest(folder / "episodes", windows=MULTI)
+    with TrajectoryRetriever(folder / "archive") as retriever:
+        assert retriever.search_similar_timesteps(pose(4)[:70], 1)[0].episode_id == "walk-4"
+        slow = np.repeat(pose(3)[50:95], 3, axis=0)
+        hit = retriever.search_similar_timesteps(slow, 1)[0]
+        assert hit.episode_id == "walk-3"
+        assert abs(hit.span[0] - 50) + abs(hit.span[1] - 95) < 20
+
+
+def test_one_ingest_fills_several_plans_and_a_search_chooses(folder):
+    plans = [WindowPlan(), WindowPlan(16, 8), MULTI, WindowPlan(16, 8)]
+    with TrajectoryIngestor(folder / "archive") as ingestor:
+        assert ingestor.ingest(folder / "episodes", windows=plans).embedded == 15
+        assert ingestor.ingest(folder / "episodes", windows=plans).embedded == 0
+    query = pose(2)[8:24]
+    with TrajectoryRetriever(folder / "archive") as retriever:
+        assert len(retriever.search_similar_episodes(query)) == 5
+        with pytest.raises(QueryError, match=r"window_size=\.\.\. or windows=\.\.\.") as refused:
+            retriever.search_similar_timesteps(query)
+        assert "windows of 30, 45, 68, 102, 153 and whole episodes" in str(refused.value)
+        for hits in (
+            retriever.search_similar_timesteps(query, 1, window_size=16),
+            retriever.search_similar_timesteps(query, 1, windows=WindowPlan(16, 8)),
+        ):
+            assert hits[0].span == (8, 24)
+        assert retriever.search_similar_timesteps(pose(1), 1, windows=MULTI)[0].span == (0, 30)
+        with pytest.raises(QueryError, match="nothing is embedded"):
+            retriever.search_similar_timesteps(query, windows=WindowPlan(16, 4))
+
+
+def test_windows_on_the_command_line(folder):
+    def wshard(*arguments: str):
+        command = [str(Path(sys.executable).with_name("wshard")), *arguments]
+        clean = {name: value for name, value in os.environ.items() if name != "WSHARD_ARCHIVE"}
+        return subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True, check=False, timeout=60)
+
+    done = wshard("ingest", "episodes", "--windows", "whole", "--windows", "multi", "--windows", "16:8", "--json")
+    assert json.loads(done.stdout)["embedded"] == 15
+    np.save(folder / "query.npy", pose(4)[11:56])
+    found = wshard("search", "query.npy", "--windows", "multi", "--json", "-k", "1")
+    hit = json.loads(found.stdout)["hits"][0]
+    assert (hit["episode_id"], np.abs(np.subtract(hit["span"], [11, 56])).max() <= 4) == ("walk-4", True)
+    assert wshard("search", "query.npy", "--moments").returncode == 1
+    table = wshard("search", "walk-1", "--moments", "--windows", "multi", "-k", "1").stdout
+    assert "0:30" in table
+    assert "span" in wshard("search", "walk-1", "--windows", "16:8").stdout
+    for wrong in ("multi:x", "16", "8:16"):
+        assert wshard("ingest", "episodes", "--windows", wrong).returncode == 2
+        assert wshard("search", "walk-1", "--windows", wrong).returncode == 2

@@ -1,0 +1,150 @@
+"""The verbs about what an archive holds, as a user meets them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from bridge.cli import app
+from catalog import Catalog
+from catalog.testing import make_record
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def archive(tmp_path: Path, monkeypatch) -> Path:
+    """Return an archive of twelve episodes, which is the one that verbs find."""
+    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+        catalog.register([make_record(number, metadata={"task": f"pick {number}"}) for number in range(12)])
+    monkeypatch.setenv("WSHARD_ARCHIVE", str(tmp_path))
+    return tmp_path
+
+
+def run(*arguments: str, code: int = 0) -> Result:
+    done = CliRunner().invoke(app, list(arguments))
+    assert done.exit_code == code, (done.output, done.exception)
+    return done
+
+
+def listed(where: str) -> list[str]:
+    page = json.loads(run("ls", "--json", "--where", where).stdout)
+    return [row["episode_id"] for row in page["episodes"]]
+
+
+def test_tags_by_name_and_by_filter(archive: Path) -> None:
+    assert run("tag", "good", "episode_000003", "/data/set/episode_000004.wshard").stdout.startswith("2 of 2 episodes")
+    assert run("tag", "good", "--where", "length:..103").stdout == "3 of 4 episodes got the tag good\n"
+    assert listed("tag:good") == [f"episode_00000{number}" for number in range(5)]
+    assert run("tag", "good", "-w", "tag:good", "episode_000009", "--remove").stdout.startswith("5 of 6 episodes had")
+    assert listed("tag:good") == []
+
+
+@pytest.mark.parametrize("verb", [("tag", "good"), ("note", "text"), ("review", "accepted"), ("review", "--undo")])
+def test_nothing_is_said_of_all_episodes_by_accident(archive: Path, verb: tuple[str, ...]) -> None:
+    assert "name episodes" in run(*verb, code=2).stderr
+    assert "neither a file nor an episode" in run(*verb, "nobody", code=1).stderr
+    assert "at character 1 of the filter" in run(*verb, "-w", "colour:red", code=1).stderr
+
+
+def test_notes(archive: Path) -> None:
+    assert run("note", "The gripper slips", "episode_000003", "--who", "ann").stdout == "1 episodes got the note\n"
+    assert listed('"gripper slips"') == ["episode_000003"]
+    (note,) = json.loads(run("show", "episode_000003", "--json").stdout)["notes"]
+    assert (note["text"], note["who"]) == ("The gripper slips", "ann")
+    run("note", "--remove", str(note["id"]))
+    assert listed("gripper") == []
+    assert "expected the id of a note" in run("note", "--remove", "77", code=1).stderr
+    run("note", code=2)
+
+
+def test_reviews_undo_and_audit(archive: Path) -> None:
+    run("review", "accepted", "episode_000003", "episode_000004", "--who", "ann")
+    run("review", "rejected", "episode_000003", "--who", "bob")
+    assert (listed("review:accepted"), listed("review:rejected")) == (["episode_000004"], ["episode_000003"])
+    assert run("review", "--undo", "episode_000003", "--who", "cid").stdout == "1 of 1 episodes changed\n"
+    assert listed("review:accepted") == ["episode_000003", "episode_000004"]
+    audit = json.loads(run("review", "--audit", "episode_000003", "--json").stdout)
+    assert [(entry["state"], entry["who"]) for entry in audit] == [
+        ("accepted", "ann"),
+        ("rejected", "bob"),
+        ("accepted", "cid"),
+    ]
+    assert "rejected  bob" in run("review", "--audit", "episode_000003").stdout
+
+
+def test_facets_and_histograms(archive: Path) -> None:
+    found = json.loads(run("facets", "env", "meta.task", "--histogram", "length", "--bins", "3", "--json").stdout)
+    assert found["facets"]["env"][0] == {"value": "env-0", "episodes": 3}
+    assert len(found["facets"]["meta.task"]) == 12
+    assert found["histograms"]["length"]["counts"] == [4, 4, 4]
+    text = run("facets", "-w", "env:env-1", "--histogram", "length", "env_id", "success").stdout
+    assert "env-1" in text
+    assert "yes" in text
+    assert "#" in text
+    assert "expected a numeric field" in run("facets", "--histogram", "env", code=1).stderr
+
+
+def test_statistics(archive: Path) -> None:
+    groups = json.loads(run("stats", "length", "--by", "success", "--json").stdout)
+    assert [(group["key"], group["episodes"]) for group in groups] == [([False], 8), ([True], 4)]
+    assert groups[1]["values"]["length"] | {"std": None} == {
+        "count": 4,
+        "mean": 104.5,
+        "std": None,
+        "min": 100,
+        "max": 109,
+    }
+    assert "total_reward" in run("stats").stdout
+
+
+def test_sql_reads(archive: Path) -> None:
+    answer = json.loads(
+        run("sql", "SELECT id, moments FROM episode JOIN lane ON id = episode_row LIMIT 1", "--json").stdout
+    )
+    assert answer == {"columns": ["id", "moments"], "rows": [[1, "<21 bytes>"]], "more": False}
+    assert "2 rows, there are more" in run("sql", "SELECT env_id FROM episode", "-n", "2").stdout
+    assert "something else than read" in run("sql", "DELETE FROM tag", code=1).stderr
+
+
+def test_collections_from_the_command_line(archive: Path) -> None:
+    assert "12 picks" in run("collection", "save", "all", "--where", "").stdout
+    assert "a saved query" in run("collection", "save", "first", "--live", "-w", "env:env-1").stdout
+    run("collection", "save", "nothing", code=2)
+    assert "9 picks" in run("collection", "without", "rest", "all", "first").stdout
+    assert "12 picks" in run("collection", "union", "whole", "rest", "first").stdout
+    assert "0 picks" in run("collection", "intersection", "none", "rest", "first").stdout
+    assert "0 added, 3 removed, 0 reweighted" in run("collection", "diff", "all", "rest").stdout
+    assert len(json.loads(run("collection", "diff", "rest", "all", "--json").stdout)["added"]) == 3
+    shown = run("collection", "show", "rest").stdout
+    assert "9 picks" in shown
+    assert '"made": "without"' in shown
+    assert "query: env:env-1" in run("collection", "show", "first").stdout
+    assert len(json.loads(run("collection", "show", "rest", "--json").stdout)["lineage"]) == 3
+    names = [found["name"] for found in json.loads(run("collection", "ls", "--json").stdout)]
+    assert names == ["all", "first", "none", "rest", "whole"]
+    assert "env:env-1" in run("collection", "ls").stdout
+    run("collection", "drop", "none")
+    assert "found 'none'" in run("collection", "show", "none", code=1).stderr
+    assert len(listed("collection:rest")) == 9
+
+
+def test_splits_and_lists_from_the_command_line(archive: Path, tmp_path: Path) -> None:
+    run("collection", "save", "all", "--where", "")
+    split = run(
+        "collection", "split", "all", "--by", "env_id", "--fractions", "train=0.6,test=0.4", "--seed", "2"
+    ).stdout
+    assert [line.split(":")[0] for line in split.splitlines()] == ["all/train", "all/test"]
+    sides = [
+        {row["env_id"] for row in json.loads(run("export-list", f"all/{n}").stdout)["picks"]} for n in ("train", "test")
+    ]
+    assert not sides[0] & sides[1]
+    run("export-list", "all", "--to", str(tmp_path / "list.csv"))
+    assert len((tmp_path / "list.csv").read_text().splitlines()) == 13
+    assert "expected a format among" in run("export-list", "all", "--to", str(tmp_path / "list.xlsx"), code=1).stderr
+    run("collection", "split", "all", "--fractions", "nonsense", code=2)
+    assert "add up to 1" in run("collection", "split", "all", "--fractions", "a=0.5", code=1).stderr

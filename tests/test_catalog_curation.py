@@ -1,0 +1,177 @@
+"""Notes, reviews, scores and lineage: what people say stays, and what is derived goes with the data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catalog import Catalog, Lineage, Spread
+from catalog.testing import LANES, make_record
+from wshard.errors import EntryNotFoundError, FilterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    with Catalog.open(tmp_path / "catalog.db", create=True) as opened:
+        opened.register([make_record(number, metadata={"task": f"pick cube {number}"}) for number in range(6)])
+        yield opened
+
+
+def test_a_note_is_found_by_its_words_until_it_is_removed(catalog: Catalog) -> None:
+    first, second = catalog.add_note([1, 2, 99], "The camera is BLURRED", who="ann")
+    assert (first.episode_id, second.episode_id, first.who) == (1, 2, "ann")
+    assert catalog.ids('"camera is" blurr*') == [1, 2]
+    assert catalog.ids("note:*BLUR*") == [1, 2]
+    assert catalog.ids("blurred cube") == [1, 2]
+    assert catalog.ids('"blurred pick"') == []
+    assert [note.text for note in catalog.facts([1])[1].notes] == ["The camera is BLURRED"]
+    catalog.remove_note(first.id)
+    assert catalog.ids("blurred") == [2]
+    assert catalog.ids("note:*") == [2]
+    assert catalog.ids('"pick cube 0"') == [1]
+    for gone in (first.id, 99, -1, 2**70):
+        with pytest.raises(EntryNotFoundError, match="expected the id of a note"):
+            catalog.remove_note(gone)
+
+
+@pytest.mark.parametrize("text", ["", "  ", "nul\0", "\ud800"])
+def test_empty_or_unstorable_text_is_refused(catalog: Catalog, text: str) -> None:
+    with pytest.raises(FilterError, match="expected a note"):
+        catalog.add_note([1], text)
+    with pytest.raises(FilterError, match="expected a review state"):
+        catalog.review([1], text)
+    with pytest.raises(FilterError, match="expected a score's name"):
+        catalog.set_scores(text, {1: 1.0})
+
+
+def test_reviews_are_undone_one_by_one_and_the_audit_keeps_all(catalog: Catalog) -> None:
+    catalog.review([1, 2], "accepted", who="ann")
+    catalog.review([1], "rejected", who="bob")
+    assert (catalog.ids("review:accepted"), catalog.ids("review:rejected")) == ([2], [1])
+    assert catalog.ids("reviewer:bob reviewed_at:20*") == [1]
+    assert [entry.state for entry in catalog.undo_review([1, 2, 3], who="cid")] == ["accepted", None]
+    assert catalog.ids("review:accepted") == [1]
+    assert catalog.ids("-review:*") == [2, 3, 4, 5, 6]
+    assert catalog.facts([2])[2].review is None
+    assert [entry.state for entry in catalog.undo_review([1, 2])] == [None]
+    assert catalog.undo_review([1, 2]) == []
+    audit = catalog.audit([1])
+    assert [(entry.state, entry.who, entry.undoes is None) for entry in audit] == [
+        ("accepted", "ann", True),
+        ("rejected", "bob", True),
+        ("accepted", "cid", False),
+        (None, "", False),
+    ]
+    assert [audit[2].undoes, audit[3].undoes] == [audit[1].id, audit[0].id]
+
+
+@given(steps=st.lists(st.sampled_from(("a", "b", "undo")), max_size=12))
+def test_undoing_is_taking_the_last_review_off_a_stack(steps: list[str], tmp_path_factory) -> None:
+    stack: list[str] = []
+    with Catalog.open(tmp_path_factory.mktemp("undo") / "catalog.db", create=True) as catalog:
+        catalog.register([make_record(0)])
+        for step in steps:
+            if step == "undo":
+                catalog.undo_review([1])
+                stack = stack[:-1]
+            else:
+                catalog.review([1], step)
+                stack.append(step)
+        review = catalog.facts([1])[1].review
+    assert (review and review.state) == (stack[-1] if stack else None)
+
+
+def test_scores_replace_one_another_and_order_pages(catalog: Catalog) -> None:
+    assert catalog.set_scores("quality", {1: 0.5, 2: 0.25, 99: 1.0}) == 2
+    assert catalog.set_scores("quality", {2: 0.75}) == 1
+    assert catalog.ids("score.quality:>=0.5") == [1, 2]
+    assert catalog.ids("-score.quality:*") == [3, 4, 5, 6]
+    assert catalog.facts([2])[2].scores == {"quality": 0.75}
+    assert catalog.drop_scores("quality", [1, 3]) == 1
+    assert catalog.ids("score.quality:*") == [2]
+    for wrong in (float("nan"), float("inf"), True, "1"):
+        with pytest.raises(FilterError, match="expected a finite number"):
+            catalog.set_scores("quality", {1: wrong})  # type: ignore[dict-item]
+
+
+def test_lineage_is_said_once(catalog: Catalog) -> None:
+    assert catalog.add_lineage([1, 2], "trimmed_from", "uid") == 2
+    assert catalog.add_lineage([2, 3], "trimmed_from", "uid") == 1
+    assert catalog.ids("lineage.trimmed_from:uid") == [1, 2, 3]
+    assert catalog.ids("lineage.converted_from:*") == []
+    assert catalog.facts([1])[1].lineage == (Lineage("trimmed_from", "uid"),)
+
+
+def said(catalog: Catalog) -> int:
+    catalog.tag([2], "good")
+    catalog.add_note([2], "wobbles")
+    catalog.review([2], "accepted")
+    catalog.add_lineage([2], "recorded_by", "rig 3")
+    return catalog.set_scores("quality", {2: 1.0})
+
+
+ALL_SAID = "tag:good wobbles review:accepted lineage.recorded_by:*"
+
+
+def test_a_changed_episode_keeps_what_people_said_and_loses_its_scores(catalog: Catalog) -> None:
+    said(catalog)
+    catalog.register([make_record(1, digest="new", metadata={"task": "push"})])
+    assert catalog.ids(ALL_SAID + " push") == [2]
+    assert catalog.ids("score.quality:* OR (wobbles pick)") == []
+
+
+def test_a_moved_or_unchanged_episode_keeps_everything(catalog: Catalog) -> None:
+    said(catalog)
+    catalog.register([make_record(1, metadata={"task": "pick cube 1"})])
+    catalog.register([make_record(1, folder="/elsewhere", moved_from=2)])
+    assert catalog.ids(ALL_SAID + " score.quality:* path:/elsewhere/*") == [2]
+
+
+def test_a_removed_episode_takes_everything_along(catalog: Catalog) -> None:
+    said(catalog)
+    catalog.undo_review([2])
+    assert catalog.remove([2]) == 1
+    assert catalog.count("wobbles OR tag:* OR review:* OR lineage.recorded_by:* OR score.quality:* OR note:*") == 0
+    assert catalog.audit([2]) == []
+    assert catalog.facts([2]) == {}
+
+
+def test_statistics_of_lanes_are_kept_by_channel_and_as_a_whole(catalog: Catalog) -> None:
+    spreads = (Spread(-1.0, 1.0, 0.0, 0.5), Spread(2.0, 4.0, 3.0, 1.0))
+    catalog.register([make_record(7, lanes=(replace(LANES[1], channels=spreads), LANES[2]))])
+    lanes = catalog.facts([7])[7].lanes
+    whole = lanes["signal/state"].whole
+    assert lanes["signal/state"].channels == spreads
+    assert whole is not None
+    assert (whole.min, whole.max, whole.mean) == (-1.0, 4.0, 1.5)
+    # Two channels of equal length: the variance within, and that between their means.
+    assert whole.std == pytest.approx(((0.25 + 1.0) / 2 + 1.5**2) ** 0.5)
+    assert lanes["signal/camera"].whole is None
+    for text in ("lane.signal/state.max:4.0", "lane.signal/state.mean[1]:>2.9", "lane.signal/state.count:100"):
+        assert catalog.ids(text + " lane.signal/state.max:*") == [7]
+    assert catalog.ids("lane.signal/state.max[2]:*") == []
+
+
+def test_everything_said_moves_the_clock(catalog: Catalog) -> None:
+    seen = [catalog.clock()]
+    note = catalog.add_note([1], "x")[0]
+    for step in (
+        lambda: None,
+        lambda: catalog.remove_note(note.id),
+        lambda: catalog.review([1], "a"),
+        lambda: catalog.undo_review([1]),
+        lambda: catalog.set_scores("s", {1: 1}),
+        lambda: catalog.drop_scores("s", [1]),
+        lambda: catalog.add_lineage([1], "r", "s"),
+    ):
+        step()
+        seen.append(catalog.clock())
+    assert seen == sorted(set(seen))

@@ -1,0 +1,89 @@
+"""SQL from people reads, and does nothing else, for a limited time."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catalog import Catalog
+from catalog.testing import make_record
+from wshard.errors import StatementError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT sum(x) FROM n"
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    with Catalog.open(tmp_path / "catalog.db", create=True) as opened:
+        opened.register([make_record(number, metadata={"task": f"pick {number}"}) for number in range(20)])
+        yield opened
+
+
+def test_statements_that_read_are_answered(catalog: Catalog) -> None:
+    answer = catalog.sql("SELECT env_id, count(*) AS n FROM episode GROUP BY 1 ORDER BY 1", limit=3)
+    assert answer.columns == ("env_id", "n")
+    assert answer.rows == (("env-0", 4), ("env-1", 4), ("env-2", 4))
+    assert answer.more
+    assert not catalog.sql("SELECT 1 WHERE 1 = 0").rows
+    assert catalog.sql("SELECT moments FROM lane LIMIT 1").rows == ((b"moments of the action",),)
+    found = catalog.sql("SELECT rowid FROM document_index WHERE document_index MATCH 'pick AND 7'")
+    assert found.rows == ((8,),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DELETE FROM tag",
+        "UPDATE episode SET env_id = 'x'",
+        "INSERT INTO tag VALUES ('x', 1)",
+        "DROP TABLE episode",
+        "CREATE TABLE x (y)",
+        "CREATE TEMP TABLE x (y)",
+        "PRAGMA journal_mode = DELETE",
+        "PRAGMA user_version = 5",
+        "ATTACH '/tmp/x.db' AS x",
+        "VACUUM INTO '/tmp/x.db'",
+        "COMMIT",
+        "SAVEPOINT x",
+        "WITH x AS (SELECT 1) DELETE FROM tag",
+        "SELECT 1; DELETE FROM tag",
+        "SELECT load_extension('x')",
+        "SELECT nonsense FROM nowhere",
+        "",
+        "--",
+    ],
+)
+def test_whatever_else_is_refused_and_changes_nothing(catalog: Catalog, text: str) -> None:
+    catalog.tag([1], "good")
+    with pytest.raises(StatementError, match="expected one statement that reads"):
+        catalog.sql(text)
+    # The connection is free again.
+    assert catalog.untag([1], "good") == 1
+    assert catalog.count() == 20
+
+
+def test_a_statement_that_was_allowed_before_is_refused_as_sql(catalog: Catalog) -> None:
+    text = "DELETE FROM tag WHERE name = 'x'"
+    with catalog._write() as connection:
+        connection.exec_driver_sql(text)
+    with pytest.raises(StatementError, match="something else than read"):
+        catalog.sql(text)
+
+
+def test_an_endless_statement_is_stopped(catalog: Catalog) -> None:
+    begun = time.monotonic()
+    with pytest.raises(StatementError, match=r"longer than 0\.2 s"):
+        catalog.sql(ENDLESS, seconds=0.2)
+    assert time.monotonic() - begun < 5
+    assert catalog.count() == 20
+
+
+def test_a_limit_below_one_is_refused(catalog: Catalog) -> None:
+    with pytest.raises(StatementError, match="expected a limit"):
+        catalog.sql("SELECT 1", limit=0)

@@ -1,0 +1,193 @@
+"""Facets, histograms and statistics say what counting in plain Python says; pages follow scores."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+
+from catalog import Catalog, EpisodeRow, Facts, matches
+from catalog.fields import field_of
+from catalog.matching import read_field
+from catalog.testing import AWKWARD, JSON_NUMBERS, LENGTHS, REWARDS, TAGS, make_record, wheres
+from catalog.values import comparable_number
+from wshard.errors import FilterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Filled(NamedTuple):
+    catalog: Catalog
+    rows: list[EpisodeRow]
+    facts: dict[int, Facts]
+
+    def __repr__(self) -> str:
+        return "Filled"
+
+
+GROUPABLE = (
+    *("env_id", "length", "total_reward", "success", "review", "tag", "score.quality", "path", "meta.task"),
+    *('meta."a.b"', "lane.action/joint.max", "lane.action/joint.count"),
+)
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory) -> Iterator[Filled]:
+    random = Random(4)
+    with Catalog.open(tmp_path_factory.mktemp("summed") / "catalog.db", create=True) as catalog:
+        records = [
+            make_record(
+                number,
+                env_id=random.choice(AWKWARD),
+                length=random.choice((*LENGTHS, 7, 50)),
+                total_reward=random.choice((None, *REWARDS)) if number % 2 else random.gauss(1e6, 3),
+                success=random.choice((None, True, False)),
+                metadata={"task": random.choice(AWKWARD), "a.b": random.choice((None, True, 1, "1", *JSON_NUMBERS))},
+            )
+            for number in range(200)
+        ]
+        ids = [done.id for done in catalog.register(records)]
+        for name in TAGS:
+            catalog.tag(random.sample(ids, 60), name)
+        catalog.review(random.sample(ids, 50), "accepted")
+        catalog.set_scores("quality", {id_: random.choice((0.1, 0.2, 0.3)) for id_ in random.sample(ids, 120)})
+        yield Filled(catalog, list(catalog.rows(ids).values()), catalog.facts(ids))
+
+
+def values(filled: Filled, name: str, where: Any) -> list[Any]:
+    """Return each value of the field among the matching episodes, None where it is missing."""
+    _, rows, facts = filled
+    found: list[Any] = []
+    for row in rows:
+        if matches(where, row, facts[row.id]):
+            here = read_field(field_of(name), row, facts[row.id])
+            found += here if field_of(name).many else [comparable(here[0])] if here else [None]
+    return found
+
+
+def comparable(value: Any) -> Any:
+    return comparable_number(value) if type(value) is int else value
+
+
+@settings(max_examples=60)
+@given(where=wheres(max_clauses=1))
+def test_facets_count_the_matching_episodes(where, filled) -> None:
+    facets = filled[0].facets(GROUPABLE, where)
+    assert list(facets) == list(GROUPABLE)
+    for name, found in facets.items():
+        expected = Counter((type(value) is bool, value) for value in values(filled, name, where))
+        assert Counter({(type(value) is bool, value): count for value, count in found}) == expected, name
+        assert [count for _, count in found] == sorted((count for _, count in found), reverse=True)
+        assert filled[0].facets([name], where, limit=2)[name] == found[:2]
+
+
+@settings(max_examples=60)
+@given(where=wheres(max_clauses=1))
+def test_histograms_count_each_value_once_in_its_range(where, filled) -> None:
+    for name, bins in (("length", 7), ("total_reward", 5), ("score.quality", 3), ('meta."a.b"', 4)):
+        found = [v if type(v) in (int, float) else None for v in values(filled, name, where)]
+        numbers = [value for value in found if value is not None and abs(value) != float("inf")]
+        histogram = filled[0].histogram(name, where, bins=bins)
+        assert histogram.missing == len(found) - len(numbers)
+        assert sum(histogram.counts) == len(numbers)
+        if not numbers:
+            assert histogram.edges == ()
+            continue
+        assert (histogram.edges[0], histogram.edges[-1]) == (min(numbers), max(numbers))
+        if len(set(numbers)) > 1:
+            assert len(histogram.counts) == bins
+            assert histogram.counts[0] >= numbers.count(min(numbers))
+            assert histogram.counts[-1] >= numbers.count(max(numbers))
+
+
+def test_a_histogram_of_known_values(tmp_path) -> None:
+    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+        catalog.register([make_record(number, length=number, total_reward=None) for number in range(100)])
+        histogram = catalog.histogram("length", "length:10..59", bins=5)
+        assert histogram.counts == (10, 10, 10, 10, 10)
+        assert histogram.edges == pytest.approx((10, 19.8, 29.6, 39.4, 49.2, 59))
+        assert catalog.histogram("length", "length:7").counts == (1,)
+        assert catalog.histogram("total_reward").missing == 100
+
+
+@pytest.mark.parametrize("by", [(), ("env_id",), ("success", "review"), ("tag",), ("meta.task", "success")])
+def test_statistics_by_group(by: tuple[str, ...], filled) -> None:
+    catalog, rows, facts = filled
+    where = "length:..1000 reward:999000..1001000"
+    groups: dict[tuple, list[EpisodeRow]] = {}
+    for row in rows:
+        if row.length <= 1000 and row.total_reward is not None and 999_000 <= row.total_reward <= 1_001_000:
+            key: list[tuple] = [()]
+            for name in by:
+                here = read_field(field_of(name), row, facts[row.id]) or ([] if name == "tag" else [None])
+                key = [(*start, value) for start in key for value in here]
+            for each in key:
+                groups.setdefault(each, []).append(row)
+    found = catalog.statistics(["total_reward", "score.quality"], where, by=by)
+    assert {group.key: group.episodes for group in found} == {key: len(rows) for key, rows in groups.items()}
+    assert [group.episodes for group in found] == sorted((group.episodes for group in found), reverse=True)
+    for group in found:
+        rewards = [row.total_reward for row in groups[group.key]]
+        summary = group.values["total_reward"]
+        assert (summary.count, summary.min, summary.max) == (len(rewards), min(rewards), max(rewards))
+        assert summary.mean == pytest.approx(statistics.fmean(rewards), rel=1e-12)
+        # Rewards near a million that differ by a few: a naive sum of squares would lose the spread.
+        assert summary.std == pytest.approx(statistics.pstdev(rewards), rel=1e-6, abs=1e-6)
+        scores = [facts[row.id].scores.get("quality") for row in groups[group.key]]
+        assert group.values["score.quality"].count == len([score for score in scores if score is not None])
+
+
+def test_statistics_of_nothing(filled) -> None:
+    (nothing,) = filled[0].statistics(["length"], "env:nowhere")
+    assert (nothing.episodes, nothing.values["length"].mean) == (0, None)
+    assert filled[0].statistics(["length"], "env:nowhere", by=["env_id"]) == []
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda c: c.facets(["colour"]),
+        lambda c: c.facets(["note"]),
+        lambda c: c.facets(["text"]),
+        lambda c: c.histogram("env_id"),
+        lambda c: c.histogram("success"),
+        lambda c: c.histogram("tag"),
+        lambda c: c.histogram("length", bins=0),
+        lambda c: c.histogram("length", bins=10**6),
+        lambda c: c.statistics(["env_id"]),
+        lambda c: c.statistics(["length"], by=["note"]),
+        lambda c: c.select(order="score."),
+        lambda c: c.select(order="meta.task"),
+        lambda c: c.select(order="--length"),
+        lambda c: c.count("collection:nobody"),
+    ],
+)
+def test_what_cannot_be_summed_up_is_refused(ask, filled) -> None:
+    with pytest.raises(FilterError, match="expected"):
+        ask(filled[0])
+
+
+@pytest.mark.parametrize("order", ["score.quality", "-score.quality", "score.absent"])
+@pytest.mark.parametrize("limit", [7, 60, 500])
+def test_pages_in_the_order_of_a_score_show_every_episode_once(order: str, limit: int, filled) -> None:
+    catalog, rows, facts = filled
+    name, sign = order.partition(".")[2], -1 if order.startswith("-") else 1
+
+    def place(row: EpisodeRow) -> tuple:
+        score = facts[row.id].scores.get(name)
+        return (score is None, sign * (score or 0.0), sign * row.id)
+
+    seen: list[EpisodeRow] = []
+    after = None
+    while True:
+        page = catalog.select("length:>5", order=order, limit=limit, after=after)
+        seen += page.rows
+        after = page.next
+        if after is None:
+            break
+    assert seen == sorted((row for row in rows if row.length > 5), key=place)

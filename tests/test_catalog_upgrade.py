@@ -1,0 +1,73 @@
+"""An archive of the first version opens, and has everything that it had."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from sqlalchemy import inspect
+
+from catalog import Catalog, F
+from catalog.migrations import STEPS
+
+OLD = (Path(__file__).parent / "data" / "catalog_v1.sql").read_text()
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """Return a database that the software of version 1 wrote."""
+    path = tmp_path / "archive" / "catalog.db"
+    path.parent.mkdir()
+    raw = sqlite3.connect(path)
+    raw.executescript(OLD)
+    raw.close()
+    return path
+
+
+def test_an_archive_of_version_1_is_upgraded_when_opened(old: Path) -> None:
+    with Catalog.open(old) as catalog:
+        assert catalog.archive_id == "d413d58c-87aa-48cd-9811-728161186c4e"
+        assert catalog.clock() == 15
+        rows = catalog.rows(catalog.ids())
+        assert sorted(rows) == [1, 2, 3, 4, 5, 7]
+        assert rows[1].tags == ("good",)
+        assert rows[3].tags == ("good", "ünïcode %")
+        assert rows[7].path == f"{old.parent}/own/episode_000006.wshard"
+        space = catalog.spaces("active")[0]
+        assert catalog.ledger_state(space.id) == (5, 5, 14)
+        assert [entry.episode_id for entry in catalog.ledger(space.id) if entry.vectors is None] == [6, 2]
+    raw = sqlite3.connect(old)
+    assert raw.execute("SELECT version FROM migration").fetchall() == [(step.version,) for step in STEPS]
+    raw.close()
+
+
+def test_what_was_there_can_be_searched_and_reviewed_after_the_upgrade(old: Path) -> None:
+    with Catalog.open(old) as catalog:
+        assert catalog.ids(F.text.contains("pick up the cube")) == [1, 3, 4, 5]
+        assert catalog.ids('"offne die"') == [7]
+        assert catalog.ids("meta.seed:>=2") == [3, 4, 5]
+        # NaN, infinities and broken Unicode are no JSON: the upgrade makes them null and U+FFFD.
+        assert catalog.get(7).metadata["nested"] == {"a": None, "b": [1, None]}
+        assert catalog.get(7).metadata["odd"] == "\ufffd"
+        assert catalog.ids("meta.nested.a:*") == []
+        assert catalog.ids("meta.odd:*") == [7]
+        assert catalog.facts([1])[1].lanes["signal/state"].whole is None
+        catalog.review([1], "accepted")
+        catalog.add_note([2], "Wackelt")
+        assert catalog.ids("review:accepted OR wackelt") == [1, 2]
+
+
+def test_an_upgraded_archive_has_the_tables_of_a_new_one(old: Path, tmp_path: Path) -> None:
+    def tables(path: Path) -> dict:
+        with Catalog.open(path, create=True) as catalog, catalog._read() as connection:
+            found = inspect(connection)
+            return {
+                name: (
+                    {column["name"] for column in found.get_columns(name)},
+                    {(index["name"], *index["column_names"]) for index in found.get_indexes(name)},
+                )
+                for name in found.get_table_names()
+            }
+
+    assert tables(old) == tables(tmp_path / "new.db")

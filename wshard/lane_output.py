@@ -1,0 +1,58 @@
+"""A lane as a file for other programs: .npy, CSV or JSON.
+
+Knows: how values are spelt, so that nothing is lost. Does not know: where a lane comes from.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from wshard.types import Array
+
+
+def as_npy(array: Array) -> bytes:
+    """Return the array as a .npy file; bfloat16, which .npy does not know, as float32."""
+    file = io.BytesIO()
+    np.save(file, _plain(array), allow_pickle=False)
+    return file.getvalue()
+
+
+def as_csv(array: Array, first: int) -> str:
+    """Return one row per timestep: its number, then its values; the heading names their places ("1.2" is [1, 2])."""
+    places = itertools.product(*map(range, array.shape[1:]))
+    heading = [".".join(map(str, place)) or "value" for place in places]
+    rows = _plain(array).reshape(len(array), len(heading))
+    numbers = rows.astype(np.uint8) if rows.dtype == np.bool_ else rows
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["t", *heading])
+    writer.writerows([first + step, *map(str, row)] for step, row in enumerate(numbers))
+    return text.getvalue()
+
+
+def as_json(array: Array, about: dict[str, Any]) -> str:
+    """Return an object of what is said about the lane and its values; numbers that JSON lacks are texts ("NaN")."""
+    return json.dumps({**about, "shape": list(array.shape), "values": _values(_plain(array))}, allow_nan=False) + "\n"
+
+
+def _plain(array: Array) -> Array:
+    return array.astype(np.float32) if array.dtype.kind not in "fiub" else array
+
+
+def _values(array: Array) -> Any:
+    if array.ndim:
+        return [_values(row) for row in array]
+    value = array.item()
+    if array.dtype.kind != "f":
+        return value
+    if math.isnan(value):
+        return "NaN"
+    return float(str(array[()])) if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"

@@ -1,0 +1,142 @@
+"""Where the bytes of a container come from: a path, memory, or a file object that is read range by range.
+
+Knows: how to get bytes [start, stop) of each kind of source without reading the rest. Input starts here.
+Does not know: headers, blocks, anything of what the bytes mean.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from wshard.errors import FormatError, IndexCorruptError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wshard.layout import Buffer
+
+PathOrFile = str | os.PathLike[str] | IO[bytes]
+_READ_WHOLE_BELOW: Final = 1 << 20  # small files are read: a mapping would pin a file descriptor as long as its views
+_AHEAD: Final = 1 << 12  # what stands behind a small range is often asked for next: index behind header, meta blocks
+_READ_RANGE_BELOW: Final = 1 << 16  # reading a small range costs less than mapping the file for it
+_CHUNK: Final = 1 << 20
+
+
+class MemorySource:
+    """Bytes in memory, or mapped into it; reading gives views, never copies."""
+
+    def __init__(self, view: memoryview, where: str) -> None:
+        self._view = view
+        self.size = len(view)
+        self.where = where
+
+    def read(self, start: int, stop: int) -> memoryview:
+        """Return the bytes [start, stop) as a read-only view."""
+        return self._view[start:stop]
+
+    def chunks(self, start: int, stop: int) -> Iterator[memoryview]:
+        """Yield the bytes [start, stop) piece by piece."""
+        yield self._view[start:stop]
+
+
+class PathSource:
+    """A file by its path: small ranges are read, larger ones are views of a mapping that the first of them makes."""
+
+    def __init__(self, path: str) -> None:
+        self.where = path
+        self._view: memoryview | None = None
+        self._ahead = (0, memoryview(b""))
+        self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        self.size = os.lseek(self._descriptor, 0, os.SEEK_END)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_descriptor"):  # not where opening failed
+            os.close(self._descriptor)
+
+    def read(self, start: int, stop: int) -> memoryview:
+        """Return the bytes [start, stop) of the file; raises IndexCorruptError if it has become shorter.
+
+        Threads may read at the same time: what they share is replaced whole.
+        """
+        if self._view is not None:
+            return self._view[start:stop]
+        if stop - start > _READ_RANGE_BELOW:
+            self._view = self._whole()
+            return self._view[start:stop]
+        place, ahead = self._ahead
+        if not place <= start <= stop <= place + len(ahead):
+            place, ahead = start, self._pread(start, stop, max(stop, start + _AHEAD))
+            self._ahead = (place, ahead)
+        return ahead[start - place : stop - place]
+
+    def _pread(self, start: int, stop: int, ahead: int) -> memoryview:
+        data = os.pread(self._descriptor, ahead - start, start)
+        if len(data) < stop - start:
+            raise _cut(self.where, start, stop, len(data))
+        return memoryview(data)
+
+    def _whole(self) -> memoryview:
+        if self.size <= _READ_WHOLE_BELOW:
+            return self._pread(0, self.size, self.size)
+        return memoryview(mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ))
+
+    def chunks(self, start: int, stop: int) -> Iterator[memoryview]:
+        """Yield the bytes [start, stop) piece by piece."""
+        yield self.read(start, stop)
+
+
+def _cut(where: str, start: int, stop: int, found: int) -> IndexCorruptError:
+    size = stop - start
+    return IndexCorruptError(f"{where}: expected {size} bytes at offset {start}, found {found}: the file was cut")
+
+
+class FileSource:
+    """A seekable binary file object; it begins where it stood when it was given, and stays the caller's to close."""
+
+    def __init__(self, file: IO[bytes], where: str) -> None:
+        self._file = file
+        self._base = file.tell()
+        self.size = file.seek(0, os.SEEK_END) - self._base
+        self.where = where
+        self._lock = threading.Lock()  # a seek and its read belong together
+
+    def read(self, start: int, stop: int) -> memoryview:
+        """Return the bytes [start, stop) of the file; raises IndexCorruptError if it has become shorter."""
+        with self._lock:
+            self._file.seek(self._base + start)
+            data = self._file.read(stop - start)
+            while len(data) < stop - start and (more := self._file.read(stop - start - len(data))):
+                data += more
+        if len(data) != stop - start:
+            raise _cut(self.where, start, stop, len(data))
+        return memoryview(data)
+
+    def chunks(self, start: int, stop: int) -> Iterator[memoryview]:
+        """Yield the bytes [start, stop) piece by piece."""
+        for position in range(start, stop, _CHUNK):
+            yield self.read(position, min(position + _CHUNK, stop))
+
+
+Source = MemorySource | PathSource | FileSource
+
+
+def open_source(source: PathOrFile | Buffer | mmap.mmap) -> Source:
+    """Return the source's bytes: a path and a file object are read on demand, a large file is mapped into memory.
+
+    A file object that cannot seek (a pipe) is read whole. Raises OSError, FormatError for a file opened as text.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        return PathSource(os.fspath(source))
+    if isinstance(source, (bytes, bytearray, memoryview, mmap.mmap)):
+        return MemorySource(memoryview(source).toreadonly().cast("B"), "<bytes>")
+    where = str(getattr(source, "name", "<file object>"))
+    seekable: Any = getattr(source, "seekable", None)
+    binary = isinstance(source.read(0), bytes)
+    if not binary:
+        raise FormatError(f"{where}: expected a file opened in binary mode, found one that gives text")
+    if seekable is not None and seekable():
+        return FileSource(source, where)
+    return MemorySource(memoryview(source.read()), where)

@@ -1,0 +1,185 @@
+"""Write a Shard container strictly, and publish files atomically. Output starts at `publish`.
+
+Knows: the order, alignment and index of the blocks that are written.
+Does not know: how files are read (container.py); episodes, lanes, dtypes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Self
+
+from wshard.compress import Codec
+from wshard.entry_writer import EntryWriter, check_entry
+from wshard.errors import FormatError, RecordingStateError
+from wshard.layout import (
+    CONTENT_UNKNOWN,
+    DEFAULT_ALIGNMENT,
+    FLAG_HAS_CHECKSUMS,
+    FLAG_HAS_CONTENT_TYPES,
+    FLAG_HAS_SCHEMA,
+    FLAG_LITTLE_ENDIAN,
+    HEADER_SIZE,
+    ROLE_MOSH,
+    Header,
+    IndexEntry,
+    front_size,
+    pack_index,
+    round_up,
+)
+from wshard.packing import Block, pack_block
+from wshard.parallel import in_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+
+    from wshard.packing import Payload
+    from wshard.source import PathOrFile
+
+
+@contextlib.contextmanager
+def publish(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Yield a file to write; it appears at `path` whole, or not at all.
+
+    Written under a temporary name in the same folder, flushed to disk, then renamed; on any error the temporary file
+    is removed and an earlier file at `path` stays as it was. Output starts at this line.
+    """
+    final = Path(os.path.realpath(path))  # a link keeps pointing at the file that it names
+    temporary = final.with_name(f".{final.name[:40]}.{secrets.token_hex(4)}.tmp")
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+    try:
+        with os.fdopen(descriptor, "w+b", buffering=1 << 18) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(final)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(final)  # a full disk names no file by itself
+        raise
+    sync_folder(final.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in this folder durable, where the platform can."""
+    with contextlib.suppress(OSError):  # Windows cannot open folders; the rename itself has already happened
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class ShardWriter(EntryWriter):
+    """Write one Shard file: entries are collected, sorted by name and published at close().
+
+    target: a path (published atomically) or a binary file object. alignment: 0, 16, 32 or 64 bytes. role: 0-255.
+    Payloads are referenced, not copied: they must not change before close(). An exception inside `with` writes nothing.
+    """
+
+    def __init__(
+        self,
+        target: PathOrFile,
+        role: int = ROLE_MOSH,
+        *,
+        alignment: int = DEFAULT_ALIGNMENT,
+        compression: str | Codec = "none",
+    ) -> None:
+        where = os.fspath(target) if isinstance(target, (str, os.PathLike)) else "<file object>"
+        super().__init__(where, role, alignment, compression)
+        self._target = target
+        self._pending: dict[str, Block] = {}
+        self._tags: dict[str, Sequence[str]] = {}
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        self._closed = True
+
+    def write_entry(
+        self,
+        name: str,
+        data: Payload,
+        *,
+        compression: str | Codec | None = None,
+        content_type: int = CONTENT_UNKNOWN,
+        tags: Sequence[str] = (),
+        frame_size: int = 0,
+    ) -> None:
+        """Add a block: bytes-like, or a sequence of bytes-like pieces that are stored one after the other.
+
+        frame_size: decoded bytes per zstd frame, so that parts can be read alone; 0 = the block is one frame.
+        Raises FormatError (a ValueError) for a name that is there already, too long or no Unicode text,
+        RecordingStateError after close().
+        """
+        if self._closed:
+            raise RecordingStateError(f"write_entry({name!r}): the writer is closed")
+        if name in self._pending:
+            raise FormatError(f"{self.where}: block {name!r} is there already: names must be unique")
+        check_entry(name, content_type, self.where)
+        codec = self._default if compression is None else Codec.parse(compression)
+        self._pending[name] = Block.of(name, data, codec, content_type, frame_size=frame_size)
+        self._tags[name] = tags
+
+    def close(self) -> int:
+        """Write the file and return its size in bytes; calling it again does nothing."""
+        if self._closed:
+            return 0
+        self._closed = True
+        if isinstance(self._target, (str, os.PathLike)):
+            with publish(self._target) as file:
+                return self._write(file)
+        return self._write(self._target)
+
+    def _write(self, file: IO[bytes]) -> int:
+        blocks = [self._pending[name] for name in sorted(self._pending)]
+        section = front_size([block.name for block in blocks], self._alignment, self.where)
+        base = file.tell()
+        file.write(bytes(section))
+        position = section
+        entries: list[IndexEntry] = []
+        sizes = [sum(map(len, block.pieces())) for block in blocks]
+        memory = [size * block.codec.buffers for block, size in zip(blocks, sizes, strict=True)]
+        for entry, stored in in_order(pack_block, blocks, effort=sizes, memory=memory):
+            start = round_up(position, self._alignment)
+            file.write(bytes(start - position))
+            file.writelines(stored)
+            del stored  # before the next block is packed, which may take as much
+            bits = self._tag_bits(entry.name, self._tags[entry.name])
+            entries.append(entry._replace(data_offset=start, tag_bits=bits))
+            position = start + entry.disk_size
+        about = self._section()
+        file.write(about)
+        index, strings = pack_index(entries)
+        header = Header(
+            self._role,
+            header_flags(typed=any(entry.content_type for entry in entries), about=about),
+            self._alignment,
+            self._default.number,
+            len(entries),
+            HEADER_SIZE + len(index),
+            section,
+            position if about else 0,
+            position + len(about),
+        )
+        file.seek(base)
+        file.write(header.pack() + index + strings)
+        file.seek(base + header.total_file_size)
+        return header.total_file_size
+
+
+def header_flags(*, typed: bool, about: bytes) -> int:
+    """Return the header flags of a file, with content types or not, with a JSON section or not."""
+    flags = FLAG_LITTLE_ENDIAN | FLAG_HAS_CHECKSUMS
+    return flags | (FLAG_HAS_CONTENT_TYPES if typed else 0) | (FLAG_HAS_SCHEMA if about else 0)
