@@ -237,14 +237,15 @@ with Catalog.open(folder / "catalog.db") as catalog:
             peak[0] = max(peak[0], private())
     watcher = threading.Thread(target=watch)
     watcher.start()
-    start, begun = private(), time.perf_counter()
+    start, begun, busy = private(), time.perf_counter(), time.process_time()
     alive = base.segment.alive
     generation.write(folder / "again", base.about, base.segment.points(alive), group)
-    built = time.perf_counter() - begun
+    built, busy = time.perf_counter() - begun, time.process_time() - busy
     over.set()
     watcher.join()
 print(json.dumps({"open s": opened, "first search s": first, "private MB": serving,
-                  "build s": built, "private MB while building": peak[0] - start}))
+                  "build s": built, "of CPU": busy,
+                  "private MB while building": peak[0] - start}))
 """
 
 

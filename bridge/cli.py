@@ -170,6 +170,25 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
         typer.echo(f", {told.lists} of {told.all_lists} lists visited, {told.tail} in the tail; {steps}")
 
 
+def health(archive: ArchiveOption = None, index: IndexOption = None, as_json: JsonOption = False) -> None:
+    """Say how healthy the vectors are: stale ones, duplicates, hubs, and how searches fare."""
+    from bridge.archive import open_archive
+    from bridge.health import examine
+    from bridge.query import describe
+    from catalog.location import archive_folder
+
+    folder = archive_folder(archive)
+    with open_archive(index or folder, archive=folder) as opened:
+        found = [vars(one) | {"space": describe(one.space)} for one in examine(opened)]
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    for one in found:
+        typer.echo(one.pop("space"))
+        for name, value in one.items():
+            typer.echo(f"  {name:<13}{value if isinstance(value, int) else round(value, 4)}")
+
+
 def show(
     episode: Annotated[str, typer.Argument(help="Episode id, uid, or file.")],
     archive: ArchiveOption = None,
@@ -279,7 +298,7 @@ def options(
 
 
 _VERBS: tuple[Callable[..., None], ...] = (
-    *(reported()(verb) for verb in (ingest, search, show, catalog.cli.ls)),
+    *(reported()(verb) for verb in (ingest, search, health, show, catalog.cli.ls)),
     *(catalog.cli_explore.facets, catalog.cli_explore.stats, catalog.cli_explore.sql),
     *(catalog.cli_curate.tag, catalog.cli_curate.note, catalog.cli_curate.review, catalog.cli_collect.export_list),
     *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.repair, wshard.cli.recover, wshard.cli.cat),

@@ -299,7 +299,7 @@ class EmbeddedIndex:
             vectors=held.count(),
         )
         regroup = partial(group, before=held.grouped()) if about.vectors >= self._lists_rows else None
-        living = [row.fingerprint for row in self._catalog.spaces() if row.state != "retired"]
+        generation.sweep(self._folder, [row.fingerprint for row in self._catalog.spaces() if row.state != "retired"])
         points = held.points()
 
         def write() -> bool:
@@ -308,7 +308,6 @@ class EmbeddedIndex:
             except ChecksumError:
                 self._condemn(held)
                 return False
-            generation.sweep(self._folder, living)
             return True
 
         def write_beside() -> None:

@@ -22,8 +22,8 @@ import numpy as np
 from bridge.index.grouping import Grouping
 from bridge.index.lists import Lists
 from bridge.index.seals import Seals
-from wshard.writer import publish
 from wshard.layout import checksum
+from wshard.writer import publish
 
 if TYPE_CHECKING:
     from pathlib import Path
