@@ -147,6 +147,7 @@ def test_a_damaged_copy_is_ignored_and_made_anew(tmp_path, name):
         with opened(tmp_path, tail_rows=0, held=held) as shelf:
             shelf.put(space, {ids[0]: unit_vectors(2, 3)})
             check_everything(shelf, space, [3])
+            shelf.put(space, {})
             assert_whole(shelf, tmp_path, space)
 
 
