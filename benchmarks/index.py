@@ -112,6 +112,7 @@ def fill(folder: Path, data: Data) -> None:
                 rows.append(EmbeddingRow(ids[i], records[i].digest, int(data.sizes[i]), vectors))
             catalog.write_embeddings(space_id, rows)
         with EmbeddedIndex(catalog, folder / "index") as index:
+            index.count(space)
             index.upsert(space, [])
 
 

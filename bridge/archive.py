@@ -41,7 +41,7 @@ class Archive:
         self.close()
 
     def close(self) -> None:
-        """Close the index, which may still be writing its copy, and the catalog."""
+        """Close the index (its connections, or a copy that it is writing) and the catalog."""
         try:
             if isinstance(self.index, AbstractContextManager):
                 self.index.__exit__(None, None, None)

@@ -51,10 +51,14 @@ def unit_vectors(count: int, seed: int = 0, dim: int = DIM) -> Vectors:
 
 @dataclass
 class Shelf:
-    """A catalog, the index over it, and what the test has committed: episode -> vectors, by Space."""
+    """A catalog, the index over it, and what the test has committed: episode -> vectors, by Space.
+
+    exact: whether the index must prove its answers.
+    """
 
     catalog: Catalog
     index: VectorIndex
+    exact: bool = True
     held: dict[str, dict[int, Vectors]] = field(default_factory=dict)
 
     def register(

@@ -242,7 +242,7 @@ def opened(shelf, folder):
 def reopened(shelf, folder):
     """Return the same archive with an index that has lists, and writes no copy unless one is broken."""
     index = EmbeddedIndex(shelf.catalog, folder / "index", tail_rows=10_000, lists_rows=1, direct_rows=0)
-    return Shelf(shelf.catalog, index, shelf.held)
+    return Shelf(shelf.catalog, index, held=shelf.held)
 
 
 def test_the_answer_explains_itself(shelf):

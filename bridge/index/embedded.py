@@ -153,6 +153,9 @@ class EmbeddedIndex:
         check_points(space, points)
         self._builder.told()
         with self._lock:
+            if not points and space.fingerprint not in self._spaces:
+                self._check_living(space)
+                return  # nothing new, and nobody has looked: a search will read it
             held = self._spaces.get(space.fingerprint) or self._open(space)
             self._take(held)
             self._check_living(space)
@@ -346,3 +349,8 @@ def _explained(result: Ranked, held: _Held, times: Sequence[float]) -> Explained
         tail=held.tail_rows(),
         milliseconds=dict(zip(("refresh", "filter", "find", "rank"), (1e3 * one for one in spent), strict=True)),
     )
+
+
+def open_embedded(_url: str, catalog: Catalog, folder: Path) -> EmbeddedIndex:
+    """Return the embedded index of an archive."""
+    return EmbeddedIndex(catalog, folder)
