@@ -41,10 +41,12 @@ class Archive:
         self.close()
 
     def close(self) -> None:
-        """Close the index's connections and the catalog."""
-        if isinstance(self.index, AbstractContextManager):
-            self.index.__exit__(None, None, None)
-        self.catalog.close()
+        """Close the index (its connections, or a copy that it is writing) and the catalog."""
+        try:
+            if isinstance(self.index, AbstractContextManager):
+                self.index.__exit__(None, None, None)
+        finally:
+            self.catalog.close()
 
 
 def is_url(text: str) -> bool:

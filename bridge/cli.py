@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -133,6 +134,7 @@ def search(
     where: WhereOption = None,
     embedder: EmbedderOption = None,
     lanes: LanesOption = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say how the index found the hits.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find the episodes or moments most like a query."""
@@ -148,10 +150,12 @@ def search(
             plan = None if windows is None else _windows(windows)
             find = partial(retriever.search_similar_timesteps, windows=plan)
         window = _query(query, folder, None if span is None else parse_span(span))
-        hits = find(window, top, env or None, min_length, parse_range(reward), where=where)
+        hits = find(window, top, env or None, min_length, parse_range(reward), where=where, explain=explain)
     if as_json:
         found = [_as_json(rank, ref) for rank, ref in enumerate(hits, 1)]
         told = {"exact": hits.exact, "milliseconds": round(hits.milliseconds, 3), "hits": found}
+        if hits.explained is not None:
+            told["explained"] = asdict(hits.explained)
         typer.echo(json.dumps(told, indent=2))
         return
     print_hits(hits, with_span=moments or windows is not None)
@@ -172,6 +176,29 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
     typer.echo(f"{len(hits)} hits, {how}, {hits.milliseconds:.1f} ms")
     if hits.missing:
         typer.echo(f"{hits.missing} left out: their files are gone; ingest the place where they are now", err=True)
+    if (told := hits.explained) is not None:
+        steps = ", ".join(f"{name} {spent:.2f} ms" for name, spent in told.milliseconds.items())
+        typer.echo(f"index: {told.route}; {told.scored} of {told.passing} vectors that pass were scored", nl=False)
+        typer.echo(f", {told.lists} of {told.all_lists} lists visited, {told.tail} in the tail; {steps}")
+
+
+def health(archive: ArchiveOption = None, index: IndexOption = None, as_json: JsonOption = False) -> None:
+    """Say how healthy the vectors are: stale ones, duplicates, hubs, and how searches fare."""
+    from bridge.archive import open_archive
+    from bridge.health import examine
+    from bridge.query import describe
+    from catalog.location import archive_folder
+
+    folder = archive_folder(archive)
+    with open_archive(_target(index, folder), archive=folder) as opened:
+        found = [vars(one) | {"space": describe(one.space)} for one in examine(opened)]
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    for one in found:
+        typer.echo(one.pop("space"))
+        for name, value in one.items():
+            typer.echo(f"  {name:<13}{value if isinstance(value, int) else round(value, 4)}")
 
 
 def show(
@@ -180,8 +207,6 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show what the archive knows of an episode."""
-    from dataclasses import asdict
-
     with open_catalog(archive) as opened:
         row = find_episode(opened, episode)
         lanes = next(layout.lanes for layout in opened.layouts() if layout.id == row.layout_id)
@@ -286,7 +311,7 @@ def options(
 
 
 _VERBS: tuple[Callable[..., None], ...] = (
-    *(reported()(verb) for verb in (ingest, search, show, catalog.cli.ls)),
+    *(reported()(verb) for verb in (ingest, search, health, show, catalog.cli.ls)),
     *(catalog.cli_explore.facets, catalog.cli_explore.stats, catalog.cli_explore.sql),
     *(catalog.cli_curate.tag, catalog.cli_curate.note, catalog.cli_curate.review, catalog.cli_collect.export_list),
     *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.repair, wshard.cli.recover, wshard.cli.cat),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from bridge.archive import Archive, open_archive
@@ -26,7 +27,7 @@ from wshard.errors import QueryError, SpaceMismatchError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from bridge.index.base import Match, Vectors
+    from bridge.index.base import Answer, Explained, Match, Vectors
     from catalog.records import SpaceRow
     from embedders.base import Embedder
     from embedders.pooled import PooledFunction
@@ -39,16 +40,24 @@ if TYPE_CHECKING:
 class Hits(list[EpisodeRef]):
     """Hits, best first. exact: proven to be the best there are. milliseconds: embedding, search and catalog look-up.
 
-    missing: matches that were passed over because their files are gone.
+    missing: matches that were passed over because their files are gone. explained: how the index found them, where that
+    was asked for.
     """
 
     def __init__(
-        self, refs: Iterable[EpisodeRef] = (), *, exact: bool = True, milliseconds: float = 0.0, missing: int = 0
+        self,
+        refs: Iterable[EpisodeRef] = (),
+        *,
+        exact: bool = True,
+        milliseconds: float = 0.0,
+        missing: int = 0,
+        explained: Explained | None = None,
     ) -> None:
         super().__init__(refs)
         self.exact = exact
         self.milliseconds = milliseconds
         self.missing = missing
+        self.explained = explained
 
 
 class TrajectoryRetriever:
@@ -84,7 +93,7 @@ class TrajectoryRetriever:
         """Close the archive."""
         self._archive.close()
 
-    def search_similar_episodes(
+    def search_similar_episodes(  # noqa: PLR0913  (as the format's documents name it)
         self,
         query: Query,
         top_k: int = 10,
@@ -93,17 +102,18 @@ class TrajectoryRetriever:
         reward_range: RewardRange | None = None,
         *,
         where: Where | str | None = None,
+        explain: bool = False,
     ) -> Hits:
         """Return the top_k episodes most like the query, best first; all of them if fewer pass the filters.
 
         query: an observation [D], a window [T, D], {lane: array} or an Episode. env_id: one or several. min_length: in
         timesteps, inclusive. reward_range: bounds of the summed reward, inclusive, None = open; an episode without
-        rewards is in no range. where: any further filter, as a value or as text. Raises QueryError where the query fits
-        no Space or several,
-        EmbedderError for NaN, FilterError, SpaceMismatchError.
+        rewards is in no range. where: any further filter, as a value or as text. explain: let the hits say how they
+        were found. Raises QueryError where the query fits no Space or several, EmbedderError for NaN, FilterError,
+        SpaceMismatchError.
         """
         wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(where)
-        return self._search(query, Request(top_k, wanted), lambda plan: plan.whole)
+        return self._search(query, Request(top_k, wanted, explain=explain), lambda plan: plan.whole)
 
     def search_similar_timesteps(  # noqa: PLR0913  (as above)
         self,
@@ -116,6 +126,7 @@ class TrajectoryRetriever:
         where: Where | str | None = None,
         window_size: int | None = None,
         windows: WindowPlan | None = None,
+        explain: bool = False,
     ) -> Hits:
         """Return the top_k windows most like the query; each hit's span tells its timesteps.
 
@@ -127,7 +138,7 @@ class TrajectoryRetriever:
             return not plan.whole and window_size in (None, plan.size) and windows in (None, plan)
 
         wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(where)
-        return self._search(query, Request(top_k, wanted, distinct=False), cut)
+        return self._search(query, Request(top_k, wanted, distinct=False, explain=explain), cut)
 
     def _search(self, query: Query, request: Request, cut: Callable[[WindowPlan], bool]) -> Hits:
         begun = time.perf_counter()
@@ -138,22 +149,22 @@ class TrajectoryRetriever:
             embedder = self._embedder or embedder_of(fitting.space)
             vector = embedder.embed([fitting.window], fitting.space.scaling)[0]
             try:
-                refs, exact, missing = self._ask(fitting.space, vector, request)
+                refs, answer, missing = self._ask(fitting.space, vector, request)
             except SpaceMismatchError:
                 if fitting.space in self._active():
                     raise
                 continue  # an ingest replaced the Space a moment ago: its successor answers
             spent = (time.perf_counter() - begun) * 1e3
-            return Hits(refs, exact=exact, milliseconds=spent, missing=missing)
+            return Hits(refs, exact=answer.exact, milliseconds=spent, missing=missing, explained=answer.explained)
 
-    def _ask(self, space: Space, vector: Vectors, request: Request) -> tuple[list[EpisodeRef], bool, int]:
-        """Return the best hits whose files are there, whether they are exact, and how many had to be passed over."""
+    def _ask(self, space: Space, vector: Vectors, request: Request) -> tuple[list[EpisodeRef], Answer, int]:
+        """Return the best hits whose files are there, the answer they are from, and how many were passed over."""
         asked = request.top_k
         while True:
-            answer = self._archive.index.search(space, vector, Request(asked, request.where, request.distinct))
+            answer = self._archive.index.search(space, vector, replace(request, top_k=asked))
             refs = self._refs(answer.matches, space)
             if len(refs) >= request.top_k or len(answer.matches) < asked:
-                return refs[: request.top_k], answer.exact, len(answer.matches) - len(refs)
+                return refs[: request.top_k], answer, len(answer.matches) - len(refs)
             asked *= 2  # some hits are files that are gone: their places go to the next best
 
     def _refs(self, matches: Sequence[Match], space: Space) -> list[EpisodeRef]:

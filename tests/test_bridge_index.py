@@ -47,7 +47,7 @@ space = make_space()
 def opened(folder, tail_rows=20_000, held=None):
     with Catalog.open(folder / "catalog.db", create=True) as catalog:
         index = EmbeddedIndex(catalog, folder / "index", tail_rows=tail_rows)
-        yield Shelf(catalog, index, held if held is not None else {})
+        yield Shelf(catalog, index, held=held if held is not None else {})
 
 
 def start(code, folder):
@@ -109,9 +109,10 @@ def test_a_generation_is_read_instead_of_the_ledger(tmp_path):
     _, space, ids = fill_and_compact(tmp_path)
     with Catalog.open(tmp_path / "catalog.db") as catalog:
         home = tmp_path / "index" / space.fingerprint
-        about, segment = generation.read(home, catalog.archive_id, space.fingerprint, catalog.clock())
+        found = generation.read(home, catalog.archive_id, space.fingerprint, catalog.clock())
+        about = found.about
         assert about.seq == catalog.ledger_state(1)[2]
-        assert segment.episodes.tolist() == ids
+        assert found.segment.episodes.tolist() == ids
         assert generation.read(home, catalog.archive_id, space.fingerprint, about.seq - 1) is None
         assert generation.read(home, "another archive", space.fingerprint, about.seq) is None
         assert generation.read(home, catalog.archive_id, "another space", about.seq) is None
@@ -146,16 +147,18 @@ def test_a_damaged_copy_is_ignored_and_made_anew(tmp_path, name):
         with opened(tmp_path, tail_rows=0, held=held) as shelf:
             shelf.put(space, {ids[0]: unit_vectors(2, 3)})
             check_everything(shelf, space, [3])
-            assert read_again(shelf, tmp_path, space) is not None
+            shelf.put(space, {})
+            assert_whole(shelf, tmp_path, space)
 
 
 def _flip(data, bit):
     return data[: bit // 8] + bytes([data[bit // 8] ^ 1 << bit % 8]) + data[bit // 8 + 1 :]
 
 
-def read_again(shelf, folder, space):
+def assert_whole(shelf, folder, space):
     home = folder / "index" / space.fingerprint
-    return generation.read(home, shelf.catalog.archive_id, space.fingerprint, shelf.catalog.clock())
+    found = generation.read(home, shelf.catalog.archive_id, space.fingerprint, shelf.catalog.clock())
+    found.segment.seals.check()
 
 
 def test_the_copy_of_another_archive_is_ignored(tmp_path):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from wshard.errors import SpaceMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from catalog.filters import Where
     from embedders.space import Space
@@ -44,21 +44,45 @@ class Match:
 
 
 @dataclass(frozen=True)
+class Explained:
+    """How an answer was found.
+
+    route: "direct", "scan", "lists", or what was tried and then taken; passing: vectors of the episodes that pass;
+    lists: how many of `all_lists` were visited; tail: vectors younger than the search copy; milliseconds: by step.
+    """
+
+    route: str
+    passing: int
+    scored: int
+    lists: int
+    all_lists: int
+    tail: int
+    milliseconds: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class Answer:
     """Matches, best first; ties by episode id, then window. exact: proven to be what a full scan would give."""
 
     matches: tuple[Match, ...]
     exact: bool
     scored: int  # vectors compared with the query
+    explained: Explained | None = None
 
 
 @dataclass(frozen=True)
 class Request:
-    """How many matches, of which episodes: all that pass `where`; distinct = at most one match per episode."""
+    """How many matches, of which episodes: all that pass `where`; distinct = at most one match per episode.
+
+    budget: after so many vectors were compared, what was found until then may be the answer, with exact = False; there
+    are top_k matches all the same. explain: say how the answer was found. A backend may not know either.
+    """
 
     top_k: int
     where: Where
     distinct: bool = True
+    budget: int | None = None
+    explain: bool = False
 
 
 class VectorIndex(Protocol):

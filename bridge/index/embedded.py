@@ -1,47 +1,61 @@
 """The embedded default index: exact search over the ledger's vectors, with no server and no other library.
 
-Knows: a memory-mapped flat copy per Space (generation.py), the tail of ledger entries that came after it, and that
-every search first takes in what other processes have committed. Does not know: how vectors are made.
+Knows: a memory-mapped copy per Space (generation.py), the tail of ledger entries that came after it, and that every
+search first takes in what other processes have committed. Does not know: how vectors are made.
 
-Crash-safe by construction: the ledger in the catalog is the truth, everything here can be thrown away.
+Crash-safe by construction: the ledger in the catalog is the truth, everything here can be thrown away. What was damaged
+is: a part of the copy whose checksum is wrong is noticed before it is used, and the search goes on without the copy.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 import numpy as np
 
 from bridge.index import generation
-from bridge.index.base import Answer, Point, Request, Vectors, check_points, check_query
-from bridge.index.segment import Ids, Segment, best, blas_threads
+from bridge.index.base import Answer, Explained, Point, Request, Vectors, check_points, check_query
+from bridge.index.building import Builder
+from bridge.index.grouping import Grouping, group
+from bridge.index.lists_file import grouping_of
+from bridge.index.ranking import best, blas_threads
+from bridge.index.segment import Ids, Segment
 from catalog.filters import EVERYTHING
-from wshard.errors import SpaceMismatchError, VectorIndexError
+from wshard.errors import ChecksumError, SpaceMismatchError, VectorIndexError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from bridge.index.ranking import Ranked
     from catalog.catalog import Catalog
+    from catalog.filters import Where
     from catalog.records import LedgerEntry
     from embedders.space import Space
 
 _TAIL_SHARE: Final = 0.05
+_FILTERS: Final = 256  # remembered at most
+Result = TypeVar("Result")
 
 
 @dataclass(eq=False)
 class _Held:
     """What this process holds of one Space: the generation and, after it, the tail.
 
-    seq: the last ledger entry taken in; clock: the catalog's when all of this was last known to equal the ledger.
+    seq: the last ledger entry taken in; clock: the catalog's when all of this was last known to equal the ledger;
+    home: the generation's folder; broken: its lists are damaged.
     """
 
     space_id: int
     dim: int
     seq: int
     base: Segment
+    home: Path | None = None
+    broken: bool = False
     clock: int = -1
     tail: dict[int, Point] = field(default_factory=dict)
     joined: Segment | None = None  # the tail as one segment, made when needed
@@ -51,7 +65,7 @@ class _Held:
         self.seq = max(self.seq, entry.seq)
         self.base.kill(np.array([entry.episode_id], np.int64))
         self.tail.pop(entry.episode_id, None)
-        if entry.vectors is not None:
+        if entry.vectors:
             vectors = np.frombuffer(entry.vectors, "<f4").reshape(entry.count, self.dim)
             self.tail[entry.episode_id] = Point(entry.episode_id, entry.seq, vectors)
         self.joined = None
@@ -70,34 +84,74 @@ class _Held:
         """Return the number of vectors in the tail."""
         return sum(len(point.vectors) for point in self.tail.values())
 
-    def overgrown(self, tail_rows: int) -> bool:
-        """Say whether the tail is worth a new generation: more than so many rows, and than a share of the base."""
-        return self.tail_rows() > max(tail_rows, _TAIL_SHARE * len(self.base.vectors))
+    def due(self, tail_rows: int) -> bool:
+        """Say whether a new generation is worth it: a tail of more than so many rows, and than a share of the base."""
+        return self.broken or self.tail_rows() > max(tail_rows, _TAIL_SHARE * len(self.base.vectors))
+
+    def points(self) -> Iterator[Point]:
+        """Yield what is held now, whatever is taken in later; raises ChecksumError."""
+        alive = self.base.alive.copy()
+        tail = [*self.tail.values()]
+        return (point for part in (self.base.points(alive), tail) for point in part)
+
+    def grouped(self) -> Grouping | None:
+        """Return to which lists the first of these points belong: those of the base."""
+        if self.base.lists is None:
+            return None
+        known = grouping_of(self.base.lists)
+        living = np.repeat(self.base.alive, np.diff(self.base.starts))
+        return Grouping(known.centroids, known.labels[living], known.cosines[living], known.trained)
 
 
 class EmbeddedIndex:
-    """VectorIndex over the ledger of one archive; `folder` holds the disposable flat copies.
+    """VectorIndex over the ledger of one archive; `folder` holds the disposable copies.
 
     tail_rows: vectors that may come after a copy before a new one is written (more for copies above 20 times that).
+    lists_rows: from so many vectors on a copy has certified lists, and is written in a thread beside everything else;
+    close() waits for it. direct_rows: where no more vectors pass a filter, lists are not worth a look.
 
     Several processes may read and write at once: each search sees everything committed before it. Threads may share
-    one instance.
+    one instance. Use as a context manager, or close() it.
     """
 
-    def __init__(self, catalog: Catalog, folder: Path, *, tail_rows: int = 20_000) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        folder: Path,
+        *,
+        tail_rows: int = 20_000,
+        lists_rows: int = 50_000,
+        direct_rows: int = 30_000,
+    ) -> None:
         self._catalog = catalog
         self._folder = folder
         self._tail_rows = tail_rows
+        self._lists_rows = lists_rows
+        self._direct_rows = direct_rows
         self._spaces: dict[str, _Held] = {}
+        self._damaged: set[Path] = set()
+        self._passing: tuple[int, dict[Where, Ids]] = (-1, {})
+        self._builder = Builder()
         self._lock = threading.Lock()
         blas_threads()  # now, so that the first search need not
 
-    def upsert(self, space: Space, points: Sequence[Point]) -> None:
-        """Take in what the ledger has committed; writes a new generation when the tail has grown large.
+    def __enter__(self) -> Self:
+        return self
 
-        Raises VectorIndexError for points that the ledger does not know, or when the disk refuses the copy.
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Wait for a copy that is being written; raises VectorIndexError where the disk refused it."""
+        self._builder.settle()
+
+    def upsert(self, space: Space, points: Sequence[Point]) -> None:
+        """Take in what the ledger has committed; has a new generation written when the tail has grown large.
+
+        Raises VectorIndexError for points that the ledger does not know, or when the disk refused a copy.
         """
         check_points(space, points)
+        self._builder.told()
         with self._lock:
             if not points and space.fingerprint not in self._spaces:
                 self._check_living(space)
@@ -107,22 +161,32 @@ class EmbeddedIndex:
             self._check_living(space)
             if missing := [point.episode for point in points if point.seq > held.seq]:
                 raise VectorIndexError(f"expected points that the ledger has committed, found episodes {missing[:5]}")
+            if self._builder.busy or not held.due(self._tail_rows):
+                return
             # Another process may have written a newer generation meanwhile: look before writing one.
-            if held.overgrown(self._tail_rows) and (held := self._open(space)).overgrown(self._tail_rows):
-                self._compact(space, held)
+            while (held := self._open(space)).due(self._tail_rows) and not self._build(space, held):
+                pass
 
     def search(self, space: Space, query: Vectors, request: Request) -> Answer:
-        """Return the exact best matches of a unit vector [E]; always min(top_k, as many as pass the filter)."""
+        """Return the best matches of a unit vector [E]; always min(top_k, as many as pass the filter).
+
+        Exact, unless request.budget ended it.
+        """
         check_query(space, query)
-        wanted: Ids | None = None
-        if request.where != EVERYTHING:
-            wanted = np.array(self._catalog.ids(request.where), np.int64)
+        times = [time.perf_counter()]
         with self._lock:
-            segments = self._refresh(space).segments()
-            if request.top_k < 1:
-                return Answer((), exact=True, scored=0)
-            matches, scored = best(segments, query, wanted, top_k=request.top_k, distinct=request.distinct)
-        return Answer(tuple(matches), exact=True, scored=scored)
+
+            def ranked(held: _Held) -> Ranked:
+                times[1:] = [time.perf_counter()]
+                wanted = self._wanted(request.where, held.clock)
+                times.append(time.perf_counter())
+                return best(held.segments(), query, wanted, request, direct_rows=self._direct_rows)
+
+            result = self._using(space, ranked)
+            held = self._spaces[space.fingerprint]
+        scored = sum(one.scored for one in result.found)
+        explained = _explained(result, held, times) if request.explain else None
+        return Answer(result.matches, all(one.exact for one in result.found), scored, explained)
 
     def delete(self, space: Space, episodes: Sequence[int]) -> None:  # noqa: ARG002  (the ledger says which)
         """Take in the ledger's tombstones; an episode that was embedded again meanwhile stays."""
@@ -137,8 +201,42 @@ class EmbeddedIndex:
     def scan(self, space: Space) -> Iterator[Point]:
         """Yield every living episode's vectors."""
         with self._lock:
-            points = [point for segment in self._refresh(space).segments() for point in segment.points()]
+            points = self._using(space, lambda held: [*held.points()])
         yield from points
+
+    def _using(self, space: Space, use: Callable[[_Held], Result]) -> Result:
+        """Return what `use` makes of what equals the ledger as of now; again without what turns out to be damaged."""
+        while True:
+            held = self._refresh(space)
+            try:
+                return use(held)
+            except ChecksumError:
+                self._condemn(held)
+                del self._spaces[space.fingerprint]
+
+    def _condemn(self, held: _Held) -> None:
+        """Do without the lists, or, where these are sound, without the whole copy."""
+        if held.home is None:
+            raise VectorIndexError(f"expected a copy in {self._folder} to blame, found none")
+        lists = held.home / "lists"
+        try:
+            if held.base.lists is not None and lists not in self._damaged:
+                held.base.lists.seals.check()
+        except ChecksumError:
+            self._damaged.add(lists)
+        else:
+            self._damaged.add(held.home)
+
+    def _wanted(self, where: Where, clock: int) -> Ids | None:
+        """Return the episodes that pass, remembered until anything in the catalog changes; None = all."""
+        if where == EVERYTHING:
+            return None
+        if self._passing[0] != clock or len(self._passing[1]) >= _FILTERS:
+            self._passing = (clock, {})
+        known = self._passing[1]
+        if where not in known:
+            known[where] = np.array(self._catalog.ids(where), np.int64)
+        return known[where]
 
     def _refresh(self, space: Space) -> _Held:
         """Return what equals the ledger as of now."""
@@ -157,12 +255,18 @@ class EmbeddedIndex:
         found = generation.read(
             self._folder / space.fingerprint, self._catalog.archive_id, space.fingerprint, self._catalog.clock()
         )
-        opened = nothing if found is None else _Held(space_id, space.dim, found[0].seq, found[1])
+        opened = nothing if found is None or found.home in self._damaged else self._opened(space_id, found)
         if not self._catch_up(opened):
             opened = nothing
             self._take(opened)
         self._spaces[space.fingerprint] = opened
         return opened
+
+    def _opened(self, space_id: int, found: generation.Opened) -> _Held:
+        broken = found.broken
+        if found.home / "lists" in self._damaged:
+            found.segment.lists, broken = None, True
+        return _Held(space_id, found.about.dim, found.about.seq, found.segment, found.home, broken)
 
     def _catch_up(self, held: _Held) -> bool:
         """Take in the ledger; False if what was held is from before its rows were dropped and written anew.
@@ -188,8 +292,8 @@ class EmbeddedIndex:
             raise SpaceMismatchError(f"expected a Space of this archive ({told}), found {space.fingerprint[:12]}")
         return living[space.fingerprint]
 
-    def _compact(self, space: Space, held: _Held) -> None:
-        """Write what is held as a generation and go on with it; an older one of another process is as good."""
+    def _build(self, space: Space, held: _Held) -> bool:
+        """Write what is held as a generation, a large one beside everything else; False if held turned out damaged."""
         about = generation.About(
             archive_id=self._catalog.archive_id,
             fingerprint=space.fingerprint,
@@ -197,16 +301,54 @@ class EmbeddedIndex:
             seq=held.seq,
             vectors=held.count(),
         )
-        points = (point for segment in held.segments() for point in segment.points())
+        regroup = partial(group, before=held.grouped()) if about.vectors >= self._lists_rows else None
+        generation.sweep(self._folder, [row.fingerprint for row in self._catalog.spaces() if row.state != "retired"])
+        points = held.points()
+
+        def write() -> bool:
+            try:
+                self._write(about, points, regroup)
+            except ChecksumError:
+                self._condemn(held)
+                return False
+            return True
+
+        def write_beside() -> None:
+            write()
+            with self._lock:
+                self._spaces.pop(space.fingerprint, None)
+
+        if regroup is None:
+            done = write()
+            self._spaces.pop(space.fingerprint)
+            return done
+        self._builder.start(write_beside)
+        return True
+
+    def _write(self, about: generation.About, points: Iterator[Point], regroup: generation.Regroup | None) -> None:
+        """Write a generation; an older one of another process is as good."""
         try:
-            generation.write(self._folder / space.fingerprint, about, points)
+            generation.write(self._folder / about.fingerprint, about, points, regroup)
         except OSError as error:
             raise VectorIndexError(
                 f"cannot write the search copy of {about.vectors} vectors in {self._folder}: {error}; "
                 f"the vectors themselves are safe in the catalog, and search works without the copy"
             ) from error
-        generation.sweep(self._folder, [row.fingerprint for row in self._catalog.spaces() if row.state != "retired"])
-        del self._spaces[space.fingerprint]
+
+
+def _explained(result: Ranked, held: _Held, times: Sequence[float]) -> Explained:
+    base, tail = result.found
+    lists = held.base.lists
+    spent = (times[1] - times[0], times[2] - times[1], *result.seconds)
+    return Explained(
+        route=base.route if len(held.base.vectors) else tail.route,
+        passing=base.passing + tail.passing,
+        scored=base.scored + tail.scored,
+        lists=base.lists,
+        all_lists=0 if lists is None else len(lists.rims),
+        tail=held.tail_rows(),
+        milliseconds=dict(zip(("refresh", "filter", "find", "rank"), (1e3 * one for one in spent), strict=True)),
+    )
 
 
 def open_embedded(_url: str, catalog: Catalog, folder: Path) -> EmbeddedIndex:

@@ -2,11 +2,13 @@
 
 Knows: `<folder>/CURRENT`, which names the newest generation, and what is in a generation's folder:
 
-    vectors.f32       float32 [n, E], little-endian
-    points.i64        int64 [3, episodes], little-endian: episode, ledger number, number of vectors
-    generation.json   whose copy it is (About), with one CRC32C over that and both files
+    vectors.f32       float32 [n, E], little-endian, episode after episode
+    points.i64        int64 [4, episodes], little-endian: episode, ledger number, number of vectors, CRC32C of these
+    generation.json   whose copy it is (About), with one CRC32C over that and points.i64; whether there are lists
+    lists/            the same vectors in certified lists (lists_file.py), in a large generation
 
-Does not know: where the vectors come from, or how they are searched.
+Does not know: where the vectors come from, or how they are searched. The vectors' checksums are compared when they are
+first used, so that opening reads little.
 """
 
 from __future__ import annotations
@@ -21,43 +23,69 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.index import lists_file
 from bridge.index.segment import Segment
 from wshard.layout import checksum
 from wshard.writer import publish, sync_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from bridge.index.base import Point
+    from numpy.typing import NDArray
+
+    from bridge.index.base import Point, Vectors
+    from bridge.index.grouping import Grouping
+
+    Regroup = Callable[[Vectors], Grouping | None]
 
 _CURRENT: Final = "CURRENT"
 _ABOUT: Final = "generation.json"
 _VECTORS: Final = "vectors.f32"
 _POINTS: Final = "points.i64"
+_LISTS: Final = "lists"
 _BUILDING: Final = "building-"
+_LAYOUT: Final = 2
 _ABANDONED_S: Final = 3600.0  # what was not finished for so long belongs to a process that was killed
 
 
 @dataclass(frozen=True)
 class About:
-    """What a generation holds: of which archive and Space, up to which ledger number, how many vectors."""
+    """What a generation holds: of which archive and Space, up to which ledger number, how many vectors.
+
+    layout: of the files; others are not read.
+    """
 
     archive_id: str
     fingerprint: str
     dim: int
     seq: int
     vectors: int
+    layout: int = _LAYOUT
 
     def to_json(self) -> str:
         """Return the text that the checksum begins with."""
         return json.dumps(asdict(self), sort_keys=True)
 
 
-def read(folder: Path, archive_id: str, fingerprint: str, last_seq: int) -> tuple[About, Segment] | None:
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A generation that can be searched; `home` is its folder, which no other generation will ever have.
+
+    broken: its lists were written, but are damaged.
+    """
+
+    home: Path
+    about: About
+    segment: Segment
+    broken: bool
+
+
+def read(folder: Path, archive_id: str, fingerprint: str, last_seq: int) -> Opened | None:
     """Open the current generation; None if there is none, or if it is of another archive, Space or future.
 
-    A damaged generation reads as None too: it is a copy, and the ledger can make another.
+    One that is damaged where it can be seen at once reads as None too: it is a copy, and the ledger can make another.
+    Damaged lists read as none.
     """
     try:
         home = folder / (folder / _CURRENT).read_text("ascii")
@@ -65,21 +93,27 @@ def read(folder: Path, archive_id: str, fingerprint: str, last_seq: int) -> tupl
         about = About(**stored["about"])
         if (about.archive_id, about.fingerprint) != (archive_id, fingerprint) or about.seq > last_seq:
             return None
-        vectors = np.memmap(home / _VECTORS, "<f4", "r")
         points = np.fromfile(home / _POINTS, "<i8")
-        # All of it is read once here: a search without filter would read it anyway, and must not trust rotten bytes.
-        if stored["checksum"] != checksum(vectors.data, checksum(points.data, checksum(about.to_json().encode()))):
+        if about.layout != _LAYOUT or stored["checksum"] != _checksum(about, points):
             return None
-        episodes, seqs, sizes = points.astype(np.int64).reshape(3, -1)
+        episodes, seqs, sizes, sums = points.astype(np.int64).reshape(4, -1)
         starts = np.concatenate(([0], np.cumsum(sizes)))
-        return about, Segment(episodes, seqs, starts, np.asarray(vectors).reshape(about.vectors, about.dim))
+        vectors = np.asarray(np.memmap(home / _VECTORS, "<f4", "r")).reshape(about.vectors, about.dim)
+        lists = lists_file.read(home / _LISTS, stored["checksum"], vectors.shape, starts)
+        segment = Segment(episodes, seqs, starts, vectors, sums, lists)
+        return Opened(home, about, segment, broken=bool(stored["listed"]) and lists is None)
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
 
-def write(folder: Path, about: About, points: Iterable[Point]) -> None:
+def _checksum(about: About, points: NDArray[np.int64]) -> int:
+    return checksum(np.ascontiguousarray(points, "<i8").data, checksum(about.to_json().encode()))
+
+
+def write(folder: Path, about: About, points: Iterable[Point], regroup: Regroup | None = None) -> None:
     """Write a generation of these points (one or more, about.vectors vectors in all) and make it current.
 
+    regroup: makes the groups of vectors [n, E] for certified lists; without it there are none.
     It is built under a temporary name and flushed before CURRENT names it; a crash in between leaves a folder that a
     later build removes. Several processes may write at once: the last one's counts. Raises OSError.
     """
@@ -88,7 +122,7 @@ def write(folder: Path, about: About, points: Iterable[Point]) -> None:
     building = folder / f"{_BUILDING}{name}"
     building.mkdir()
     try:
-        _fill(building, about, points)
+        _fill(building, about, points, regroup)
         building.rename(folder / name)
         sync_folder(folder)
         with publish(folder / _CURRENT) as file:
@@ -99,20 +133,27 @@ def write(folder: Path, about: About, points: Iterable[Point]) -> None:
     _clear(folder)
 
 
-def _fill(building: Path, about: About, points: Iterable[Point]) -> None:
-    held = list(points)
-    table = np.array([(point.episode, point.seq, len(point.vectors)) for point in held], "<i8").T.copy()
-    crc = checksum(table.data, checksum(about.to_json().encode()))
-    with publish(building / _POINTS) as file:
-        file.write(table.data)
+def _fill(building: Path, about: About, points: Iterable[Point], regroup: Regroup | None) -> None:
+    rows: list[tuple[int, int, int, int]] = []
     # Written, not mapped: a full disk is then an OSError here and not a signal that kills the process.
     with publish(building / _VECTORS) as file:
-        for point in held:
-            rows = np.ascontiguousarray(point.vectors, "<f4").data
-            crc = checksum(rows, crc)
-            file.write(rows)
+        for point in points:
+            data = np.ascontiguousarray(point.vectors, "<f4").data
+            rows.append((point.episode, point.seq, len(point.vectors), checksum(data)))
+            file.write(data)
+    table = np.array(rows, "<i8").T.copy()
+    seal = _checksum(about, table)
+    with publish(building / _POINTS) as file:
+        file.write(table.data)
+    grouping = None
+    if regroup is not None:
+        vectors = np.asarray(np.memmap(building / _VECTORS, "<f4", "r")).reshape(about.vectors, about.dim)
+        grouping = regroup(vectors)
+        if grouping is not None:
+            lists_file.write(building / _LISTS, seal, vectors, grouping)
     with publish(building / _ABOUT) as file:
-        file.write(json.dumps({"about": asdict(about), "checksum": crc}).encode())
+        stored = {"about": asdict(about), "checksum": seal, "listed": grouping is not None}
+        file.write(json.dumps(stored).encode())
 
 
 def _clear(folder: Path) -> None:

@@ -1,0 +1,48 @@
+"""Work that goes on beside its caller: one job at a time, in a thread of its own.
+
+Knows: whether a job runs, and how the last one ended. Does not know: what the job is.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Builder:
+    """Runs one job at a time; what a job raised is raised by the next call of `settle` or `told`."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._failed: Exception | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Say whether a job is running."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self, job: Callable[[], None]) -> None:
+        """Run the job in a thread; only while none is running. A process does not end before its job has."""
+        self._thread = threading.Thread(target=self._run, args=(job,), name="index-builder")
+        self._thread.start()
+
+    def _run(self, job: Callable[[], None]) -> None:
+        try:
+            job()
+        except Exception as error:  # noqa: BLE001  (raised by told(), in the caller's thread)
+            self._failed = error
+
+    def settle(self) -> None:
+        """Wait for the job that is running, if any; raises what it raised."""
+        if self._thread is not None:
+            self._thread.join()
+        self.told()
+
+    def told(self) -> None:
+        """Raise, once, what an ended job raised."""
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            raise failed

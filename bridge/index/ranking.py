@@ -1,0 +1,86 @@
+"""The best matches over several segments.
+
+Knows: candidates are found in float32 and ranked in float64, and ties go by episode, then window. Does not know: how
+candidates are found.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from bridge.index.base import Match
+from bridge.index.routes import candidates
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bridge.index.base import Request, Vectors
+    from bridge.index.routes import Candidates
+    from bridge.index.segment import Ids, Segment
+
+Scores = NDArray[np.float64]
+
+_WIDENED_AT_ONCE: Final = 4096  # rows: a great many equal vectors must not need a great deal of memory
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """Matches, best first; what each segment contributed; seconds spent on finding and on ranking."""
+
+    matches: tuple[Match, ...]
+    found: tuple[Candidates, ...]
+    seconds: tuple[float, float]
+
+
+@cache
+def blas_threads() -> ThreadpoolController:
+    """Return the one that limits BLAS threads; finding the libraries takes milliseconds, once per process."""
+    return ThreadpoolController()
+
+
+def best(
+    segments: Sequence[Segment], query: Vectors, wanted: Ids | None, request: Request, *, direct_rows: int
+) -> Ranked:
+    """Return the request.top_k best matches among the episodes wanted (None = all) over all segments.
+
+    Scores do not depend on where a vector lies. One BLAS thread: a second one gains little here and loses a lot under
+    load. Raises ChecksumError.
+    """
+    begun = time.perf_counter()
+    with blas_threads().limit(limits=1, user_api="blas"):
+        found = tuple(candidates(segment, query, wanted, request, direct_rows) for segment in segments)
+    halfway = time.perf_counter()
+    exact = [_exact(segment, one.rows, query) for segment, one in zip(segments, found, strict=True)]
+    cosines, episodes, windows = (np.concatenate(column) for column in zip(*exact, strict=True))
+    order = np.lexsort((windows, episodes, -cosines))
+    if request.distinct:
+        _, first = np.unique(episodes[order], return_index=True)
+        order = order[np.sort(first)]
+    order = order[: request.top_k]
+    columns = (episodes[order].tolist(), windows[order].tolist(), cosines[order].tolist())
+    matches = tuple(Match(*values) for values in zip(*columns, strict=True))
+    return Ranked(matches, found, (halfway - begun, time.perf_counter() - halfway))
+
+
+def _exact(segment: Segment, rows: Ids, query: Vectors) -> tuple[Scores, Ids, Ids]:
+    """Return cosines in float64, episodes and windows of these rows."""
+    wide = query.astype(np.float64)
+    parts = [rows[start : start + _WIDENED_AT_ONCE] for start in range(0, len(rows), _WIDENED_AT_ONCE)]
+    positions = np.searchsorted(segment.starts, rows, side="right") - 1
+    segment.seals.check(positions)
+    cosines = [_cosines(segment.vectors[part].astype(np.float64), wide) for part in parts]
+    windows = rows - segment.starts[positions]
+    return np.concatenate([np.zeros(0), *cosines]), segment.episodes[positions], windows
+
+
+def _cosines(vectors: Scores, query: Scores) -> Scores:
+    norms = np.sqrt((vectors * vectors).sum(axis=1) * (query * query).sum())
+    cosines: Scores = (vectors * query).sum(axis=1) / norms
+    return np.clip(cosines, -1.0, 1.0)

@@ -1,0 +1,129 @@
+"""How one segment is searched: which route, and the rows that can be among the best.
+
+Knows: three routes, and when each is the shortest. Does not know: ranking, several segments, SQL.
+
+    direct   score the rows of the episodes that pass, range by range without a copy: few rows pass
+    lists    visit certified lists until nothing better can be left: many pass
+    scan     score everything in one sequential pass: most pass, and the lists' bounds do not help
+
+Each gives every row that can be among the best, so that an answer is exact whichever was taken. Lists that turn out to
+be a detour cost at most as much again as the route that is taken instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.index.lists import Aim, rounding, search
+
+if TYPE_CHECKING:
+    from bridge.index.base import Request, Vectors
+    from bridge.index.segment import Ids, Segment
+
+_SCAN_FROM_SHARE: Final = 0.5  # of the rows: from here on one sequential pass beats many small ones
+_LOWEST: Final = float(np.finfo(np.float32).min)
+_GATHER_BELOW: Final = 16  # rows per range: shorter ranges cost more as calls than as a copy
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Rows of the segment that can be among the best. exact: all of the best are among them.
+
+    passing: rows of the episodes that pass; scored: rows compared with the query; lists: how many were visited.
+    """
+
+    rows: Ids
+    route: str
+    passing: int
+    scored: int
+    lists: int = 0
+    exact: bool = True
+
+
+def candidates(segment: Segment, query: Vectors, wanted: Ids | None, request: Request, direct_rows: int) -> Candidates:
+    """Return what of one segment can be among the best of the episodes wanted (None = all).
+
+    direct_rows: up to so many passing rows lists are not worth a look. Raises ChecksumError.
+    """
+    length = float(np.sqrt(query.astype(np.float64) @ query))
+    query = (query / (length or 1.0)).astype(np.float32)
+    positions = segment.selected(wanted)
+    passing = int((segment.starts[positions + 1] - segment.starts[positions]).sum())
+    if passing == 0 or request.top_k < 1:
+        return Candidates(np.zeros(0, np.int64), "none", passing, 0)
+    if segment.lists is None or passing <= direct_rows:
+        return _exhaustive(segment, query, positions, request, passing)
+    allowed = None
+    if len(positions) < len(segment.episodes):
+        allowed = np.zeros(len(segment.episodes), np.bool_)
+        allowed[positions] = True
+    aim = Aim(query, request.top_k, request.distinct, allowed, passing, request.budget)
+    found = search(segment.lists, aim)
+    if found.proven or found.ended:
+        return Candidates(found.rows, "lists", passing, found.scored, found.lists, exact=found.proven)
+    rest = _exhaustive(segment, query, positions, request, passing)
+    return Candidates(rest.rows, f"lists, then {rest.route}", passing, found.scored + rest.scored, found.lists)
+
+
+def _exhaustive(segment: Segment, query: Vectors, positions: Ids, request: Request, passing: int) -> Candidates:
+    """Score every row that passes."""
+    if passing >= _SCAN_FROM_SHARE * len(segment.vectors):
+        segment.seals.check()
+        rows = _scanned(segment, query, positions, request)
+        return Candidates(rows, "scan", passing, len(segment.vectors))
+    segment.seals.check(positions)
+    starts, stops = segment.starts[positions], segment.starts[positions + 1]
+    scores = _scored(segment.vectors, query, starts, stops)
+    firsts = np.cumsum(stops - starts) - (stops - starts)
+    picked = _picked(scores, firsts, request, len(query))
+    owner = np.searchsorted(firsts, picked, side="right") - 1
+    return Candidates(starts[owner] + picked - firsts[owner], "direct", passing, passing)
+
+
+def _scored(vectors: Vectors, query: Vectors, starts: Ids, stops: Ids) -> Vectors:
+    """Return the dot products of these ranges, one after another."""
+    total = int((stops - starts).sum())
+    breaks = np.flatnonzero(starts[1:] != stops[:-1])
+    if total < _GATHER_BELOW * (len(breaks) + 1):
+        offsets = np.repeat(starts - np.cumsum(stops - starts) + (stops - starts), stops - starts)
+        gathered: Vectors = vectors[offsets + np.arange(total)] @ query
+        return gathered
+    scores = np.empty(total, np.float32)
+    done = 0
+    firsts, lasts = starts[np.append(0, breaks + 1)].tolist(), stops[np.append(breaks, len(stops) - 1)].tolist()
+    for start, stop in zip(firsts, lasts, strict=True):
+        np.dot(vectors[start:stop], query, out=scores[done : done + stop - start])
+        done += stop - start
+    return scores
+
+
+def _scanned(segment: Segment, query: Vectors, positions: Ids, request: Request) -> Ids:
+    scores = segment.vectors @ query
+    if len(positions) < len(segment.episodes):
+        lost = np.ones(len(segment.episodes), np.bool_)
+        lost[positions] = False
+        for position in np.flatnonzero(lost).tolist():
+            scores[segment.starts[position] : segment.starts[position + 1]] = -np.inf
+    return _picked(scores, segment.starts[:-1], request, len(query))
+
+
+def _picked(scores: Vectors, firsts: Ids, request: Request, dim: int) -> Ids:
+    """Return where scores can be among the best; episode i's begin at firsts[i]. Rows at -inf do not count.
+
+    The k-th best episode is no better than the k-th best row: that alone leaves few rows to look at.
+    """
+    floor = _kth(np.maximum.reduceat(scores, firsts), request.top_k)
+    places = np.flatnonzero(scores >= max(floor - 2 * rounding(dim), _LOWEST))
+    if not request.distinct:
+        close = scores[places]
+        places = places[close >= _kth(close, request.top_k) - 2 * rounding(dim)]
+    return places
+
+
+def _kth(scores: Vectors, top_k: int) -> float:
+    if len(scores) <= top_k:
+        return float("-inf")
+    return float(np.partition(scores, len(scores) - top_k)[len(scores) - top_k])

@@ -1,0 +1,45 @@
+"""Checksums of the parts of a large file, each compared when its part is first used.
+
+Knows: CRC32C, and which parts have been compared. Does not know: what the parts are.
+
+A file of a gigabyte cannot be read in full each time that it is opened; but no byte of it is used unchecked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wshard.errors import ChecksumError
+from wshard.layout import checksum
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from bridge.index.base import Vectors
+
+
+class Seals:
+    """Part i of `vectors` is rows starts[i]:starts[i+1] and has the CRC32C sums[i]; without sums nothing is checked."""
+
+    def __init__(self, vectors: Vectors, starts: NDArray[np.int64], sums: NDArray[np.int64] | None, what: str) -> None:
+        self._vectors = vectors
+        self._starts = starts
+        self._sums = sums
+        self._what = what
+        self._unread = np.full(len(starts) - 1, sums is not None, np.bool_)
+        self._left = int(self._unread.sum())
+
+    def check(self, parts: NDArray[np.int64] | None = None) -> None:
+        """Compare those of the parts (None = all) that were not compared before; raises ChecksumError."""
+        if not self._left or self._sums is None:
+            return
+        for part in (np.flatnonzero(self._unread) if parts is None else parts[self._unread[parts]]).tolist():
+            found = checksum(self._vectors[self._starts[part] : self._starts[part + 1]].data)
+            if found != self._sums[part]:
+                raise ChecksumError(
+                    f"{self._what}: expected CRC32C {int(self._sums[part]):08x} of part {part}, found {found:08x}"
+                )
+            self._unread[part] = False
+            self._left -= 1

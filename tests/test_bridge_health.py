@@ -1,0 +1,86 @@
+"""Health: every figure against an archive in which it is known, and the words of the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from bridge_episodes import episode, ingest, looked_into, save
+
+from bridge.health import examine, hubness
+from bridge.retrieve import TrajectoryRetriever
+
+
+def unit(rows):
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.fixture
+def archive(tmp_path):
+    made = [episode(task, number) for task in range(4) for number in range(5)]
+    made += [episode(0, 0, id="twin"), episode(0, 0, id="triplet")]
+    save(tmp_path / "data", *made)
+    ingest(tmp_path / "archive", tmp_path / "data")
+    return tmp_path / "archive"
+
+
+def test_figures_of_a_small_archive(archive):
+    with looked_into(archive) as opened:
+        (found,) = examine(opened)
+        assert (found.episodes, found.vectors, found.stale) == (22, 22, 0)
+        assert found.duplicates == pytest.approx(2 / 22)
+        assert (found.certified, found.scored) == (1, 1)
+        assert found.milliseconds > 0
+        gone, changed = sorted((archive.parent / "data").rglob("t*.wshard"))[:2]
+        gone.unlink()
+        changed.write_bytes(changed.read_bytes() + b" ")
+        assert examine(opened)[0].stale == pytest.approx(2 / 22)
+
+
+def test_an_archive_without_vectors_is_healthy(tmp_path):
+    save(tmp_path / "data", episode())
+    ingest(tmp_path / "archive", tmp_path / "data")
+    with looked_into(tmp_path / "archive") as opened:
+        opened.catalog.withdraw(opened.catalog.ids())
+        (found,) = examine(opened)
+    assert (found.episodes, found.vectors, found.stale, found.duplicates, found.certified) == (0, 0, 0, 0, 1)
+
+
+def test_hubness_is_high_where_few_vectors_are_near_to_all():
+    rng = np.random.default_rng(0)
+    spread = unit(rng.normal(size=(1000, 4)))
+    rays = rng.normal(size=(1000, 300))
+    rays[:10] = 1.0 + 0.1 * rng.normal(size=(10, 300))
+    rays[10:] += 0.5
+    assert abs(hubness(spread)) < 1
+    assert hubness(unit(rays)) > 5
+    assert hubness(spread[:2]) == 0
+
+
+def test_the_command_line_tells_health_and_how_hits_were_found(archive):
+    def wshard(arguments):
+        code = "import sys; from bridge.cli import main; sys.argv[0] = 'wshard'; main()"
+        command = [sys.executable, "-c", code, *arguments.split(), "--archive", str(archive)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    told = wshard("health")
+    assert "arcdct over state" in told.replace("signal/", "")
+    assert "vectors      22" in told
+    (found,) = json.loads(wshard("health --json"))
+    assert (found["vectors"], found["certified"]) == (22, 1)
+    told = wshard("search task-1-1 --explain")
+    assert "index: scan; 22 of 22 vectors that pass were scored, 0 of 0 lists visited, 22 in the tail; refresh" in told
+    hits = json.loads(wshard("search task-1-1 --explain --json"))
+    assert (hits["explained"]["scored"], hits["explained"]["tail"]) == (22, 22)
+    assert "explained" not in json.loads(wshard("search task-1-1 --json"))
+
+
+def test_the_retriever_explains_when_asked(archive):
+    with TrajectoryRetriever(archive) as retriever:
+        query = episode(1, 1)
+        assert retriever.search_similar_episodes(query).explained is None
+        told = retriever.search_similar_episodes(query, env_id="task-1", explain=True).explained
+        assert (told.passing, told.scored) == (5, 5)

@@ -1,0 +1,421 @@
+"""Certified lists: equal to brute force on any data, proven or given up, damaged, killed, written beside searches."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from bridge.bruteforce import Shelf, make_space, unit_vectors
+from bridge.index import generation, lists_file
+from bridge.index.base import Point, Request
+from bridge.index.embedded import EmbeddedIndex
+from bridge.index.grouping import Grouping, group
+from bridge.index.ranking import best
+from bridge.index.segment import Segment
+from bridge.testing import IndexContract, check, top
+from catalog.catalog import Catalog
+from catalog.filters import EVERYTHING, build_where
+from wshard.errors import ChecksumError, VectorIndexError
+
+
+class Listed(EmbeddedIndex):
+    """Has lists from the first vector on, uses them for every filter, and goes on when they are written."""
+
+    def __init__(self, catalog, folder, tail_rows=0) -> None:
+        super().__init__(catalog, folder, tail_rows=tail_rows, lists_rows=1, direct_rows=0)
+
+    def upsert(self, space, points):
+        super().upsert(space, points)
+        self.close()
+
+
+class TestListedIndex(IndexContract):
+    def open_index(self, catalog, folder):
+        return Listed(catalog, folder)
+
+
+class TestListedIndexWithTail(IndexContract):
+    def open_index(self, catalog, folder):
+        return Listed(catalog, folder, tail_rows=20)
+
+
+# ---- any data, without a catalog -------------------------------------------------------------------------------------
+
+
+def unit(rows):
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+def clustered(rng, count, dim):
+    centres = rng.normal(size=(5, dim))
+    return unit(centres[rng.integers(5, size=count)] + 0.1 * rng.normal(size=(count, dim)))
+
+
+def paths(rng, count, dim):
+    return unit(rng.normal(size=dim) * 3 + np.cumsum(rng.normal(size=(count, dim)), axis=0) * 0.3)
+
+
+DATA = {
+    "independent": lambda rng, count, dim: unit(rng.normal(size=(count, dim))),
+    "clustered": clustered,
+    "paths": paths,
+    "all equal": lambda rng, count, dim: np.repeat(unit(rng.normal(size=(1, dim))), count, axis=0),
+    "antipodal": lambda rng, count, dim: unit(
+        rng.normal(size=(1, dim)) * rng.choice([-1, 1], size=(count, 1)) + 1e-3 * rng.normal(size=(count, dim))
+    ),
+    "two by two equal": lambda rng, count, dim: np.repeat(unit(rng.normal(size=(count, dim))), 2, axis=0)[:count],
+}
+
+
+def one_list(vectors):
+    centre = unit(vectors[:1].astype(float))
+    return Grouping(centre, np.zeros(len(vectors), np.int32), vectors @ centre[0], len(vectors))
+
+
+def with_empty_lists(vectors):
+    found = group(vectors)
+    strangers = np.concatenate([found.centroids, -found.centroids, found.centroids])
+    return replace(found, centroids=strangers)
+
+
+GROUPINGS = {"trained": group, "one list": one_list, "empty lists": with_empty_lists}
+
+
+def listed(folder, points, make=group):
+    """Return a segment with the lists that were written and read again."""
+    segment = Segment.of(points, points[0].vectors.shape[1])
+    place = folder / f"lists-{len(list(folder.iterdir()))}"
+    lists_file.write(place, 7, segment.vectors, make(segment.vectors))
+    segment.lists = lists_file.read(place, 7, segment.vectors.shape, segment.starts)
+    assert segment.lists is not None
+    return segment
+
+
+def cut(rng, vectors, first=0):
+    """Return the vectors as points of 1 to 9 windows."""
+    bounds = np.unique([0, len(vectors), *np.cumsum(rng.integers(1, 10, size=len(vectors)))]).clip(max=len(vectors))
+    ranges = zip(np.unique(bounds)[:-1], np.unique(bounds)[1:], strict=True)
+    return [Point(first + 10 * number, number, vectors[a:b]) for number, (a, b) in enumerate(ranges)]
+
+
+def assert_right(answer, points, query, request):
+    """Compare with all scores in float64: as many matches as exist, none better left out, every score true."""
+    scores = {
+        (point.episode, window): float(score)
+        for point in points
+        for window, score in enumerate(point.vectors.astype(float) @ query.astype(float))
+    }
+    if request.distinct:
+        tops = {episode: -2.0 for episode, _ in scores}
+        for (episode, _), score in scores.items():
+            tops[episode] = max(tops[episode], score)
+        ranked = sorted(tops.values(), reverse=True)
+        assert len({match.episode for match in answer}) == len(answer)
+    else:
+        ranked = sorted(scores.values(), reverse=True)
+        assert len({(match.episode, match.window) for match in answer}) == len(answer)
+    assert len(answer) == min(request.top_k, len(ranked))
+    for match, right in zip(answer, ranked, strict=False):
+        assert match.score == pytest.approx(scores[match.episode, match.window], abs=1e-6)
+        assert match.score == pytest.approx(right, abs=1e-6)
+
+
+@pytest.mark.parametrize("grouping", GROUPINGS)
+@pytest.mark.parametrize("data", DATA)
+def test_lists_give_what_brute_force_gives(data, grouping, tmp_path):
+    """18 x 112 = 2,016 cases: filters, counts, distinct, deleted episodes, tails, queries near and far."""
+    for seed in range(14):
+        rng = np.random.default_rng([seed, len(data), len(grouping)])
+        count, dim = int(rng.integers(1, 900)), int(rng.choice([1, 2, 3, 8, 40]))
+        base = cut(rng, DATA[data](rng, count, dim))
+        tail = cut(rng, DATA[data](rng, int(rng.integers(1, 30)), dim), first=5)
+        segment, younger = listed(tmp_path, base, GROUPINGS[grouping]), Segment.of(tail, dim)
+        dead = {point.episode for point in base if rng.random() < 0.2}
+        segment.kill(np.array(sorted(dead), np.int64))
+        living = [point for point in (*base, *tail) if point.episode not in dead]
+        for _ in range(8):
+            near = base[int(rng.integers(len(base)))].vectors[:1] + rng.normal(size=(1, dim)) * rng.choice([0, 0.1, 9])
+            share = rng.choice([0.0, 0.05, 0.5, 1.0, 2.0])
+            wanted = {point.episode for point in living if rng.random() < share}
+            request = Request(int(rng.choice([1, 3, 10, 1000])), EVERYTHING, distinct=bool(rng.integers(2)))
+            query = unit(near)[0]
+            chosen = None if share > 1 else np.array(sorted(wanted), np.int64)
+            found = best((segment, younger), query, chosen, request, direct_rows=0)
+            assert all(one.exact for one in found.found)
+            right = [point for point in living if share > 1 or point.episode in wanted]
+            assert_right(found.matches, right, query, request)
+
+
+def test_most_is_not_read_where_there_is_structure(tmp_path):
+    rng = np.random.default_rng(0)
+    tasks = [np.cumsum(rng.normal(size=(100, 32)), axis=0) for _ in range(20)]
+    vectors = np.concatenate([unit(tasks[i % 20] + rng.normal(size=(100, 32)) * 0.5) for i in range(200)])
+    points = [Point(number, number, vectors[100 * number : 100 * number + 100]) for number in range(200)]
+    segment = listed(tmp_path, points)
+    for distinct in (False, True):
+        request = Request(10, EVERYTHING, distinct=distinct)
+        found = best((segment,), vectors[777], None, request, direct_rows=0)
+        assert found.found[0].route == "lists"
+        assert found.found[0].scored < 0.3 * len(vectors)
+        assert_right(found.matches, points, vectors[777], request)
+
+
+def test_data_without_structure_are_scanned_after_a_short_look(tmp_path):
+    vectors = unit(np.random.default_rng(1).normal(size=(40_000, 64)))
+    points = [Point(number, number, vectors[100 * number : 100 * number + 100]) for number in range(400)]
+    segment = listed(tmp_path, points)
+    found = best((segment,), unit(-vectors[:1] + 0.5)[0], None, Request(10, EVERYTHING), direct_rows=0)
+    assert found.found[0].route == "lists, then scan"
+    assert found.found[0].scored < 1.1 * len(vectors)
+
+
+def test_a_filter_that_nothing_near_passes_ends_in_the_direct_route(tmp_path):
+    rng = np.random.default_rng(2)
+    vectors = np.concatenate([clustered(rng, 20_000, 16), -np.abs(unit(rng.normal(size=(1000, 16))))])
+    points = [Point(number, number, vectors[100 * number : 100 * number + 100]) for number in range(210)]
+    segment, query = listed(tmp_path, points), np.abs(unit(rng.normal(size=(1, 16))))[0]
+    request = Request(10, EVERYTHING)
+    found = best((segment,), query, np.arange(195, 210), request, direct_rows=0)
+    assert found.found[0].route == "lists, then direct"
+    assert found.found[0].scored < 5 * 1500
+    assert_right(found.matches, points[195:], query, request)
+
+
+def test_a_budget_ends_a_search_and_says_so(tmp_path):
+    vectors = unit(np.random.default_rng(3).normal(size=(20_000, 32)))
+    points = [Point(number, number, vectors[100 * number : 100 * number + 100]) for number in range(200)]
+    segment, query = listed(tmp_path, points), unit(-vectors[:1] + 0.3)[0]
+    short = best((segment,), query, None, Request(10, EVERYTHING, budget=150), direct_rows=0)
+    assert [one.exact for one in short.found] == [False]
+    assert short.found[0].scored < 2500
+    assert len(short.matches) == 10
+    # Of a filter that nothing near passes there are k hits all the same.
+    rare = best((segment,), query, np.arange(3), Request(10, EVERYTHING, distinct=False, budget=1), direct_rows=0)
+    assert len(rare.matches) == 10
+    full = best((segment,), query, None, Request(10, EVERYTHING, budget=20_000), direct_rows=0)
+    assert full.found[0].exact
+
+
+@pytest.mark.parametrize("wrong", [1.001, 0.5, 0.0, np.nan, np.inf])
+def test_vectors_that_are_not_of_unit_length_get_no_lists(wrong):
+    vectors = clustered(np.random.default_rng(0), 500, 8)
+    assert group(vectors) is not None
+    vectors[123] *= np.float32(wrong)
+    with np.errstate(invalid="ignore"):
+        assert group(vectors) is None
+
+
+# ---- in an archive ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shelf(tmp_path):
+    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog, Listed(catalog, tmp_path / "index") as index:
+        made = Shelf(catalog, index)
+        ids = made.register(60)
+        made.put(make_space(), {id_: unit_vectors(4, id_) for id_ in ids})
+        yield made
+
+
+def check_everything(shelf, seeds=range(3)):
+    space = make_space()
+    for seed in seeds:
+        query = unit_vectors(1, seed)[0]
+        check(shelf, space, query, top(7, distinct=False))
+        check(shelf, space, query, top(1000))
+        check(shelf, space, query, top(5, build_where(env_id=["env-1", "env-3"])))
+
+
+def opened(shelf, folder):
+    home = folder / "index" / make_space().fingerprint
+    return generation.read(home, shelf.catalog.archive_id, make_space().fingerprint, shelf.catalog.clock())
+
+
+def reopened(shelf, folder):
+    """Return the same archive with an index that has lists, and writes no copy unless one is broken."""
+    index = EmbeddedIndex(shelf.catalog, folder / "index", tail_rows=10_000, lists_rows=1, direct_rows=0)
+    return Shelf(shelf.catalog, index, held=shelf.held)
+
+
+def test_the_answer_explains_itself(shelf):
+    query = unit_vectors(1, 3)[0]
+    answer = shelf.index.search(make_space(), query, Request(5, EVERYTHING, explain=True))
+    told = answer.explained
+    assert told.route.startswith("lists")
+    assert (told.passing, told.tail, told.all_lists) == (240, 0, 15)
+    assert 0 < told.lists <= told.all_lists
+    assert told.scored == answer.scored
+    assert list(told.milliseconds) == ["refresh", "filter", "find", "rank"]
+    assert all(spent >= 0 for spent in told.milliseconds.values())
+    assert shelf.index.search(make_space(), query, Request(5, EVERYTHING)).explained is None
+
+
+def test_new_vectors_join_the_lists_and_centroids_are_chosen_anew_when_the_archive_has_doubled(shelf, tmp_path):
+    space, before = make_space(), opened(shelf, tmp_path).segment.lists
+    ids = shelf.register(160)
+    shelf.bury(ids[:3], space)
+    shelf.put(space, {id_: unit_vectors(4, id_) for id_ in ids[60:100]})
+    grown = opened(shelf, tmp_path).segment.lists
+    assert (before.trained, grown.trained, len(grown.rows)) == (240, 240, 388)
+    assert np.array_equal(grown.centroids, before.centroids)
+    check_everything(shelf)
+    shelf.put(space, {id_: unit_vectors(4, id_) for id_ in ids[100:]})
+    doubled = opened(shelf, tmp_path).segment.lists
+    assert doubled.trained == len(doubled.rows) == 628
+    check_everything(shelf)
+
+
+FILES = ["listed.f32", "cosines.f32", "rows.i32", "centroids.f32", "sizes.i64", "lists.json"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_damaged_lists_are_ignored_and_made_anew(shelf, tmp_path, name):
+    space, random = make_space(), Random(name)
+    shutil.copytree(tmp_path / "index", tmp_path / "whole")
+    damages = [
+        lambda data: data[:0],
+        lambda data: data[:-4],
+        lambda data: data + b"\0" * 4,
+        lambda data: random.randbytes(len(data)),
+        *[lambda data: flipped(data, random.randrange(8 * len(data)))] * 4,
+        None,
+    ]
+    for damage in damages:
+        shutil.rmtree(tmp_path / "index")
+        shutil.copytree(tmp_path / "whole", tmp_path / "index")
+        path = opened(shelf, tmp_path).home / "lists" / name
+        data = path.read_bytes()
+        path.unlink()
+        if damage is not None:
+            path.write_bytes(damage(data))
+        again = reopened(shelf, tmp_path)
+        check_everything(again, [1])
+        assert again.index.count(space) == 240
+        held = again.index._spaces[space.fingerprint]
+        assert held.home is not None, "the vectors themselves are sound"
+        again.index.upsert(space, [])
+        again.index.close()
+        if held.broken:  # else the damage lies where no search has looked yet
+            opened(shelf, tmp_path).segment.lists.seals.check()
+        check_everything(again, [1])
+
+
+def flipped(data, bit):
+    return data[: bit // 8] + bytes([data[bit // 8] ^ 1 << bit % 8]) + data[bit // 8 + 1 :]
+
+
+def test_a_damaged_list_is_told_at_its_first_visit(shelf, tmp_path):
+    path = opened(shelf, tmp_path).home / "lists" / "listed.f32"
+    path.write_bytes(flipped(path.read_bytes(), 0))
+    lists = opened(shelf, tmp_path).segment.lists
+    lists.seals.check(np.array([3, 4]))
+    with pytest.raises(ChecksumError, match=r"lists of the search copy: expected CRC32C \w{8} of part 0, found"):
+        lists.seals.check(np.array([3, 0]))
+
+
+def test_lists_of_another_generation_are_ignored(shelf, tmp_path):
+    first = opened(shelf, tmp_path)
+    shutil.copytree(first.home / "lists", tmp_path / "older")
+    shelf.put(make_space(), {id_: unit_vectors(4, 99) for id_ in shelf.catalog.ids()[:5]})
+    second = opened(shelf, tmp_path)
+    shutil.rmtree(second.home / "lists")
+    shutil.copytree(tmp_path / "older", second.home / "lists")
+    assert opened(shelf, tmp_path).segment.lists is None
+    assert opened(shelf, tmp_path).broken
+    check_everything(reopened(shelf, tmp_path))
+
+
+def test_searches_go_on_while_a_generation_is_written(tmp_path, monkeypatch):
+    go_on, entered, write = threading.Event(), threading.Event(), generation.write
+
+    def slow(folder, about, points, regroup):
+        entered.set()
+        assert go_on.wait(30)
+        write(folder, about, points, regroup)
+
+    space = make_space()
+    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+        index = EmbeddedIndex(catalog, tmp_path / "index", tail_rows=0, lists_rows=1, direct_rows=0)
+        shelf = Shelf(catalog, index)
+        ids = shelf.register(40)
+        monkeypatch.setattr(generation, "write", slow)
+        shelf.put(space, {id_: unit_vectors(3, id_) for id_ in ids[:20]})
+        assert entered.wait(30)
+        check_everything(shelf)
+        shelf.put(space, {id_: unit_vectors(3, id_) for id_ in ids[20:]})
+        shelf.bury(ids[:2], space)
+        check_everything(shelf)
+        assert opened(shelf, tmp_path) is None
+        go_on.set()
+        index.close()
+        assert opened(shelf, tmp_path).about.vectors == 60
+        check_everything(shelf)
+        shelf.put(space, {})
+        index.close()
+        assert opened(shelf, tmp_path).about.vectors == 114
+        check_everything(shelf)
+
+
+def test_a_full_disk_in_the_thread_is_told(shelf, tmp_path, monkeypatch):
+    def full(folder, about, points, regroup):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(generation, "write", full)
+    (first, *_), space = shelf.catalog.ids(), make_space()
+    with pytest.raises(VectorIndexError, match="cannot write the search copy of 256 vectors"):
+        shelf.put(space, {first: unit_vectors(20, 99)})
+    shelf.held[space.fingerprint][first] = unit_vectors(20, 99)
+    check_everything(shelf)
+
+
+WRITER = """
+import sys
+sys.path[:0] = sys.argv[2:]
+from pathlib import Path
+from bridge.bruteforce import Shelf, make_space, unit_vectors
+from bridge.index.embedded import EmbeddedIndex
+from catalog.catalog import Catalog
+folder = Path(sys.argv[1])
+with Catalog.open(folder / "catalog.db") as catalog:
+    with EmbeddedIndex(catalog, folder / "index", tail_rows=0, lists_rows=1, direct_rows=0) as index:
+        shelf, ids = Shelf(catalog, index), catalog.ids()
+        for start in list(range(0, len(ids), 6)) * ROUNDS:
+            shelf.put(make_space(), {id_: unit_vectors(4, id_) for id_ in ids[start : start + 6]})
+            print(start, flush=True)
+"""
+
+
+def writer(folder, rounds):
+    command = [sys.executable, "-c", WRITER.replace("ROUNDS", str(rounds)), str(folder), *sys.path]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_process_that_is_killed_while_it_writes_lists_costs_nothing(shelf, tmp_path):
+    random = Random(4)
+    for _ in range(4):
+        victim = writer(tmp_path, 1000)
+        victim.stdout.readline()
+        time.sleep(random.random() * 0.3)
+        victim.kill()
+        victim.communicate()
+        check_everything(reopened(shelf, tmp_path), [1])
+    check_everything(shelf)
+
+
+def test_two_processes_that_write_lists_at_once_do_not_disturb_each_other(shelf, tmp_path):
+    processes = [writer(tmp_path, 3) for _ in range(2)]
+    while any(process.poll() is None for process in processes):
+        check_everything(shelf, [2])
+    for process in processes:
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors
+    check_everything(shelf)
+    assert opened(shelf, tmp_path).segment.lists is not None
