@@ -7,21 +7,20 @@ that page. Every number is a median; files lie in memory where the system offers
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
+import mmap
 import os
-import platform
 import shutil
 import statistics
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import crc32c
 import numpy as np
 from peers import FRAME_STEPS, Peer, installed
+from report import Table, Timing, machine, timed, write_section
 
 from wshard import parallel
 from wshard.container import ShardReader
@@ -34,47 +33,7 @@ if TYPE_CHECKING:
 
 T = 1000
 IN_MEMORY = Path("/dev/shm")  # noqa: S108  (a folder with a random name is made in it)
-PACKAGES = ("numpy", "crc32c", "zstandard", "h5py", "zarr", "safetensors", "pyarrow", "torch")
 Lanes = dict[str, np.ndarray]
-
-
-@dataclass
-class Table:
-    """One table of the report: seconds by name, and the sentences that say what follows from them."""
-
-    title: str
-    seconds: dict[str, float] = field(default_factory=dict)
-    verdicts: list[str] = field(default_factory=list)
-
-    def goal(self, what: str, found: float, limit: float, unit: str = "", *, least: bool = False) -> None:
-        """Note a goal, what was found, and whether it was met."""
-        met = found >= limit if least else found <= limit
-        verdict = "met" if met else "**missed**"
-        self.verdicts.append(f"{what}: {found:.3g}{unit}, goal {'>=' if least else '<='} {limit:g}{unit}: {verdict}.")
-
-    def markdown(self) -> str:
-        """Return title, verdicts and numbers, each with its ratio to the first."""
-        lines = [f"### {self.title}", "", *self.verdicts, "", "| | median | ratio |", "|---|---|---|"]
-        first = next(iter(self.seconds.values()))
-        lines += [f"| {name} | {shown(value)} | {value / first:.2f} |" for name, value in self.seconds.items()]
-        return "\n".join(lines) + "\n"
-
-
-def shown(seconds: float) -> str:
-    """Return a time in the unit that suits it."""
-    return f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
-
-
-def median(work: Callable[[], Any], *, seconds: float = 0.7, least: int = 7) -> float:
-    """Return the median duration of a call in seconds, from as many calls as fit into `seconds`."""
-    work()
-    durations: list[float] = []
-    deadline = time.perf_counter() + seconds
-    while time.perf_counter() < deadline or len(durations) < least:
-        start = time.perf_counter()
-        work()
-        durations.append(time.perf_counter() - start)
-    return statistics.median(durations)
 
 
 # ---- workloads -----------------------------------------------------------------------------------------------------
@@ -122,21 +81,16 @@ def one_lane(folder: Path, peers: list[Peer]) -> Table:
             return file.lane("joint")
 
     np.testing.assert_array_equal(ours(), lanes["joint"])
-    table = Table("Open a 50 MB file and read one lane of 28 kB", {"wshard, checksum verified": median(ours)})
+    table = Table("Open a 50 MB file and read one lane of 28 kB", {"wshard, checksum verified": timed(ours)})
     for peer in (peer for peer in peers if not peer.compressed):
         path = folder / f"a{peer.suffix}"
         peer.write(path, lanes)
         np.testing.assert_array_equal(peer.read_lane(path, "joint"), lanes["joint"])
-        table.seconds[peer.name] = median(lambda peer=peer, path=path: peer.read_lane(path, "joint"))
-    table.goal("wshard", table.seconds["wshard, checksum verified"] * 1e6, 60, " us")
-    fastest = min(list(table.seconds)[1:], key=table.seconds.__getitem__)
-    table.goal(f"fastest peer ({fastest}) over wshard", ratio(table, fastest), 1, "x", least=True)
+        table.seconds[peer.name] = timed(lambda peer=peer, path=path: peer.read_lane(path, "joint"))
+    table.goal("wshard", table.seconds["wshard, checksum verified"].median * 1e6, 60, " us")
+    fastest = min(list(table.seconds)[1:], key=lambda name: table.seconds[name].median)
+    table.goal(f"fastest peer ({fastest}) over wshard", table.ratio(fastest), 1, "x", least=True)
     return table
-
-
-def ratio(table: Table, name: str) -> float:
-    """Return how many times the first of the table a row takes."""
-    return table.seconds[name] / next(iter(table.seconds.values()))
 
 
 def full_read(folder: Path, peers: list[Peer]) -> Table:
@@ -144,16 +98,23 @@ def full_read(folder: Path, peers: list[Peer]) -> Table:
     lanes = standard()
     save_wshard(episode(lanes), folder / "b.wshard")
     table = Table("Read a whole episode of 21 MB, uncompressed")
-    table.seconds["crc32c of the same bytes in memory"] = median(
+    table.seconds["crc32c of the same bytes in memory"] = timed(
         lambda: [crc32c.crc32c(lane) for lane in lanes.values()]
     )
-    table.seconds["wshard, checksums verified"] = median(lambda: load_wshard(folder / "b.wshard"))
+    table.seconds["crc32c of the file, mapped afresh"] = timed(lambda: crc_of_mapping(folder / "b.wshard"))
+    table.seconds["wshard, checksums verified"] = timed(lambda: load_wshard(folder / "b.wshard"))
     for peer in (peer for peer in peers if not peer.compressed):
         path = folder / f"b{peer.suffix}"
         peer.write(path, lanes)
-        table.seconds[peer.name] = median(lambda peer=peer, path=path: peer.read_all(path))
-    table.goal("wshard over crc32c", ratio(table, "wshard, checksums verified"), 1.3, "x")
+        table.seconds[peer.name] = timed(lambda peer=peer, path=path: peer.read_all(path))
+    table.goal("wshard over crc32c", table.ratio("wshard, checksums verified"), 1.3, "x")
     return table
+
+
+def crc_of_mapping(path: Path) -> int:
+    """Return the checksum of a file through a new mapping: what reading from the page cache costs at least."""
+    with path.open("rb") as file:
+        return crc32c.crc32c(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def full_write(folder: Path, peers: list[Peer]) -> Table:
@@ -171,12 +132,12 @@ def full_write(folder: Path, peers: list[Peer]) -> Table:
 
     ep = episode(lanes)
     table = Table("Write a whole episode of 21 MB, uncompressed")
-    table.seconds["crc32c, plain write, fsync, rename"] = median(plain)
-    table.seconds["wshard (checksums, fsync, rename)"] = median(lambda: save_wshard(ep, folder / "c.wshard"))
+    table.seconds["crc32c, plain write, fsync, rename"] = timed(plain)
+    table.seconds["wshard (checksums, fsync, rename)"] = timed(lambda: save_wshard(ep, folder / "c.wshard"))
     for peer in (peer for peer in peers if not peer.compressed):
         target = folder / f"c{peer.suffix}"
-        table.seconds[peer.name] = median(lambda peer=peer, target=target: peer.write(target, lanes))
-    table.goal("wshard over plain", ratio(table, "wshard (checksums, fsync, rename)"), 1.3, "x")
+        table.seconds[peer.name] = timed(lambda peer=peer, target=target: peer.write(target, lanes))
+    table.goal("wshard over plain", table.ratio("wshard (checksums, fsync, rename)"), 1.3, "x")
     return table
 
 
@@ -186,24 +147,22 @@ def compressed(folder: Path, peers: list[Peer]) -> Table:
     ep, path = episode(lanes), folder / "d.wshard"
     table = Table("Four cameras, 85 MB, compressed")
     threads = parallel._MAX_THREADS  # noqa: SLF001  (the same code without threads is what is compared with)
-    times: dict[str, float] = {}
+    times: dict[str, Timing] = {}
     for label, count in (("one thread", 1), ("threads", threads)):
         parallel._MAX_THREADS = count  # noqa: SLF001
-        times[f"wshard zstd write, {label}"] = median(lambda: save_wshard(ep, path, "zstd"), seconds=3, least=5)
-        times[f"wshard zstd read, {label}"] = median(lambda: load_wshard(path), seconds=2)
+        times[f"wshard zstd write, {label}"] = timed(lambda: save_wshard(ep, path, "zstd"), seconds=3, least=5)
+        times[f"wshard zstd read, {label}"] = timed(lambda: load_wshard(path), seconds=2)
     table.seconds = dict(sorted(times.items()))
-    table.seconds["wshard zstd write in frames, threads"] = median(
+    table.seconds["wshard zstd write in frames, threads"] = timed(
         lambda: save_wshard(ep, folder / "f.wshard", "zstd", frame_steps=FRAME_STEPS), least=5
     )
-    table.seconds["wshard zstd read in frames, threads"] = median(lambda: load_wshard(folder / "f.wshard"))
+    table.seconds["wshard zstd read in frames, threads"] = timed(lambda: load_wshard(folder / "f.wshard"))
     for peer in (peer for peer in peers if peer.compressed):
         target = folder / f"d-{peer.name}{peer.suffix}"
-        table.seconds[f"{peer.name} write"] = median(
-            lambda peer=peer, target=target: peer.write(target, lanes), least=3
-        )
-        table.seconds[f"{peer.name} read"] = median(lambda peer=peer, target=target: peer.read_all(target), least=3)
+        table.seconds[f"{peer.name} write"] = timed(lambda peer=peer, target=target: peer.write(target, lanes), least=3)
+        table.seconds[f"{peer.name} read"] = timed(lambda peer=peer, target=target: peer.read_all(target), least=3)
     for verb in ("write", "read"):
-        gain = times[f"wshard zstd {verb}, one thread"] / times[f"wshard zstd {verb}, threads"]
+        gain = times[f"wshard zstd {verb}, one thread"].median / times[f"wshard zstd {verb}, threads"].median
         table.goal(f"{verb}: one thread over {parallel._cores()} cores", gain, 1.6, "x", least=True)  # noqa: SLF001
     table.verdicts.append(f"Size: {path.stat().st_size / ep.length / 4 / 84 / 84 / 3:.2f} of the raw bytes.")
     return table
@@ -219,14 +178,14 @@ def slices(folder: Path, peers: list[Peer]) -> Table:
         f"16 timesteps at a random place of a compressed lane [1000, 84, 84, 3], {FRAME_STEPS} per frame or chunk"
     )
 
-    def measure(lane: Any) -> float:
-        return median(lambda: np.asarray(lane[(start := int(rng.integers(0, T - 16))) : start + 16]))
+    def measure(lane: Any) -> Timing:
+        return timed(lambda: np.asarray(lane[(start := int(rng.integers(0, T - 16))) : start + 16]))
 
     with open_wshard(folder / "f.wshard") as file:
         table.seconds["wshard, frames"] = measure(file["rgb"])
     with open_wshard(folder / "g.wshard") as file:
         table.seconds["wshard, uncompressed"] = measure(file["rgb"])
-    table.seconds["wshard, whole block"] = median(
+    table.seconds["wshard, whole block"] = timed(
         lambda: ShardReader(folder / "e.wshard").block("signal/rgb", verify=False)
     )
     for peer in (peer for peer in peers if peer.compressed):
@@ -234,9 +193,9 @@ def slices(folder: Path, peers: list[Peer]) -> Table:
         peer.write(path, lanes)
         with peer.open(path) as handle:
             table.seconds[f"{peer.name}, chunks"] = measure(handle["rgb"])
-    table.goal("whole block over frames", ratio(table, "wshard, whole block"), 20, "x", least=True)
+    table.goal("whole block over frames", table.ratio("wshard, whole block"), 20, "x", least=True)
     if "h5py gzip-4, chunks" in table.seconds:
-        table.goal("h5py gzip-4 over frames", ratio(table, "h5py gzip-4, chunks"), 1, "x", least=True)
+        table.goal("h5py gzip-4 over frames", table.ratio("h5py gzip-4, chunks"), 1, "x", least=True)
     return table
 
 
@@ -257,9 +216,13 @@ def recording(folder: Path, _: list[Peer]) -> Table:
         start = time.perf_counter()
         writer.end_episode()
         ended, memory[0] = time.perf_counter() - start, anonymous()
-    table = Table("Record a timestep (joint, ctrl, reward, done)", {"median": statistics.median(durations)})
-    table.seconds |= {"mean, flushes included": statistics.fmean(durations), "end_episode after 10^6 timesteps": ended}
-    table.goal("write_timestep", table.seconds["median"] * 1e6, 8, " us")
+    table = Table(
+        "Record a timestep (joint, ctrl, reward, done)",
+        {"timestep": Timing(statistics.median(durations), min(durations))},
+    )
+    mean = statistics.fmean(durations)
+    table.seconds |= {"mean, flushes included": Timing(mean, mean), "end_episode after 10^6": Timing(ended, ended)}
+    table.goal("write_timestep", table.seconds["timestep"].median * 1e6, 8, " us")
     growth = ((memory[999_999] - memory[100_000]) / 1e6, (memory[0] - memory[100_000]) / 1e6)
     table.goal("memory from timestep 10^5 to 10^6", growth[0], 1, " MB")
     table.goal("memory from timestep 10^5 to after the end", growth[1], 1, " MB")
@@ -284,14 +247,19 @@ def scan(folder: Path, _: list[Peer]) -> Table:
     paths = sorted(str(path) for path in many.iterdir())
     table = Table("Scan 10,000 files, per file")
 
-    def each(work: Callable[[str], Any]) -> float:
-        return median(lambda: [work(path) for path in paths], seconds=2, least=3) / len(paths)
+    def each(work: Callable[[str], Any]) -> Timing:
+        durations = []
+        for path in paths:
+            start = time.perf_counter()
+            work(path)
+            durations.append(time.perf_counter() - start)
+        return Timing(statistics.median(durations), min(durations))
 
     table.seconds["header and index"] = each(ShardReader)
     table.seconds["header, index and content digest"] = each(lambda path: ShardReader(path).digest())
     table.seconds["open_wshard: and meta blocks"] = each(open_wshard)
     table.seconds["reading the first 4 KiB, nothing else"] = each(first_page)
-    table.goal("header and index", table.seconds["header and index"] * 1e6, 25, " us")
+    table.goal("header and index", table.seconds["header and index"].median * 1e6, 25, " us")
     return table
 
 
@@ -308,38 +276,15 @@ def first_page(path: str) -> bytes:
 MEASUREMENTS = (one_lane, full_read, full_write, compressed, slices, recording, scan)
 
 
-def machine(folder: Path, missing: list[str]) -> str:
-    """Return where the numbers come from."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
-    versions = [f"{name} {importlib.metadata.version(name)}" for name in PACKAGES if name not in missing]
-    absent = f" Not installed, so not measured: {', '.join(missing)}." if missing else ""
-    where = "in memory (tmpfs)" if folder.is_relative_to(IN_MEMORY) else f"in {folder.parent}"
-    return (
-        f"Machine: {model}, {os.cpu_count()} cores, {platform.system()} {platform.release()}; "
-        f"Python {platform.python_version()}, {', '.join(versions)}. Files {where}, warm.{absent} "
-        f"Load of the machine when this began: {os.getloadavg()[0]:.1f}.\n"
-    )
-
-
 def report(folder: Path, wanted: list[str]) -> Iterator[str]:
     """Yield the parts of the section as they are measured."""
     peers, missing = installed()
     yield "## Format\n"
-    yield "Measured by `benchmarks/format.py`; medians; ratios to the first row of each table.\n"
+    yield "Measured by `benchmarks/format.py`: medians, their ratio to the first row, and the best of all calls.\n"
     yield machine(folder, missing)
     for measurement in MEASUREMENTS:
         if not wanted or measurement.__name__ in wanted:
             yield measurement(folder, peers).markdown()
-
-
-def write_section(page: Path, section: str) -> None:
-    """Replace the section "## Format" of a page, or add it."""
-    text = page.read_text(encoding="utf-8") if page.exists() else "# Performance\n\n"
-    before, _, rest = text.partition("## Format\n")
-    following = rest.partition("\n## ")
-    page.write_text(before + section + (f"\n## {following[2]}" if following[1] else ""), encoding="utf-8")
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ Does not know: episodes (they lie anywhere), tables, vectors.
 from __future__ import annotations
 
 import re
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
@@ -40,7 +41,9 @@ class Archive:
         self.close()
 
     def close(self) -> None:
-        """Close the catalog."""
+        """Close the index's connections and the catalog."""
+        if isinstance(self.index, AbstractContextManager):
+            self.index.__exit__(None, None, None)
         self.catalog.close()
 
 

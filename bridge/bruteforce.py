@@ -51,11 +51,15 @@ def unit_vectors(count: int, seed: int = 0, dim: int = DIM) -> Vectors:
 
 @dataclass
 class Shelf:
-    """A catalog, the index over it, and what the test has committed: episode -> vectors, by Space."""
+    """A catalog, the index over it, and what the test has committed: episode -> vectors, by Space.
+
+    exact: whether the index must prove its answers.
+    """
 
     catalog: Catalog
     index: VectorIndex
     held: dict[str, dict[int, Vectors]] = field(default_factory=dict)
+    exact: bool = True
 
     def register(
         self, count: int, *, change: Callable[[EpisodeRecord], EpisodeRecord] = lambda record: record

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import bridge.index.cli
 import catalog.cli
 import catalog.cli_collect
 import catalog.cli_curate
 import catalog.cli_explore
 import wshard.cli
 import wshard.cli_convert
+from bridge.index.cli import IndexOption
 from catalog.cli import (
     ArchiveOption,
     EnvOption,
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     from bridge.retrieve import Hits
     from embedders.windows import WindowPlan
 
-IndexOption = Annotated[str | None, typer.Option("--index", help="URL of a vector index (default: embedded).")]
 EmbedderOption = Annotated[str | None, typer.Option("--embedder", help="arcdct, combo, dct, ... or module:attribute.")]
 LanesOption = Annotated[
     str | None,
@@ -100,10 +101,14 @@ def _tell(report: IngestReport, folder: Path, as_json: bool) -> None:
     counts = {name: getattr(report, name) for name in ("new", "changed", "moved", "unchanged", "removed", "embedded")}
     if as_json:
         failed = [{"path": failure.path, "error": failure.error} for failure in report.failed]
-        typer.echo(json.dumps({**counts, "failed": failed, "seconds": round(report.seconds, 3)}, indent=2))
+        about = {**counts, "failed": failed, "delayed": report.delayed, "seconds": round(report.seconds, 3)}
+        typer.echo(json.dumps(about, indent=2))
         return
     for failure in report.failed:
         typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
+    if report.delayed is not None:
+        typer.echo(f"index delayed: {printable(report.delayed)}", err=True)
+        typer.echo("the vectors are safe in the catalog; run the same command again to catch up", err=True)
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to do"
     failed_count = f", {len(report.failed)} left out" if report.failed else ""
     typer.echo(f"{folder}: {told}{failed_count} in {report.seconds:.1f} s")
@@ -282,6 +287,7 @@ _VERBS: tuple[Callable[..., None], ...] = (
 for _verb in _VERBS:
     app.command()(_verb)
 app.add_typer(catalog.cli_collect.app, name="collection")
+app.add_typer(bridge.index.cli.app, name="index")
 
 
 def main() -> None:

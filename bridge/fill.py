@@ -111,7 +111,7 @@ def _commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow])
         for entry in entries
         if entry.vectors is not None
     ]
-    run.archive.index.upsert(space, points)
+    run.follower.upsert(space, points)
 
 
 def _pending(run: Run, target: SpaceRow, among: Among, left_out: list[int]) -> Iterator[list[EpisodeRow]]:

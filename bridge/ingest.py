@@ -14,6 +14,7 @@ finished by the next one.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Final, Self
 from bridge.archive import Archive, open_archive
 from bridge.discover import discover
 from bridge.fill import fill
+from bridge.follow import Follower
 from bridge.progress import Progress, Silent
 from bridge.reading import locate, read_record
 from bridge.register import prune as prune_below
@@ -32,7 +34,7 @@ from bridge.workers import workers
 from embedders.base import takes_frames
 from embedders.registry import DEFAULT_EMBEDDER, as_embedder
 from embedders.windows import WindowPlan
-from wshard.errors import EmbedderError, IngestError
+from wshard.errors import EmbedderError, IndexWarning, IngestError
 
 if TYPE_CHECKING:
     import os
@@ -95,7 +97,8 @@ class TrajectoryIngestor:
     def ingest_episode(self, path: PathLike) -> str:
         """Ingest one episode file and return its uid; an episode that is there already costs next to nothing.
 
-        Raises IngestError (a ValueError), FormatError, SourceNotFoundError; then nothing of the file was taken in.
+        Raises IngestError (a ValueError), FormatError, SourceNotFoundError; then nothing of the file was taken in. An
+        IndexWarning says that the index could not be told: the next ingest tells it.
         """
         return self._ingest_one(path, _WHOLE).uid
 
@@ -112,6 +115,8 @@ class TrajectoryIngestor:
         if Path(path).is_dir():
             raise IngestError(f"{path}: expected one episode file, found a folder: ingest() takes folders")
         report = self.ingest([path], windows=windows)
+        if report.delayed is not None:
+            warnings.warn(f"the vectors are safe in the catalog, the index lags: {report.delayed}", IndexWarning, 4)
         where = locate(path)
         for failure in report.failed:
             if failure.path == where:
@@ -140,7 +145,7 @@ class TrajectoryIngestor:
         sources = discover(listed, allow_empty=prune)
         report = IngestReport()
         with workers(workers_count) as crew:
-            run = Run(self._archive, crew, progress or Silent(), report)
+            run = Run(self._archive, crew, progress or Silent(), report, Follower(self._archive))
             for folder in sources.folders:
                 self._archive.catalog.add_root(folder)
             register(run, sources.files, self._lanes)
@@ -148,5 +153,7 @@ class TrajectoryIngestor:
                 prune_below(run, sources.folders)
             for plan in [windows] if isinstance(windows, WindowPlan) else dict.fromkeys(windows):
                 fill(run, Choice(self._embedder, self._lanes, plan), sources.files)
+            run.follower.finish()
+            report.delayed = run.follower.delayed
         report.seconds = time.perf_counter() - begun
         return report

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from bridge.reading import Failure, read_record, told
 from bridge.run import batches
 from catalog.records import EpisodeRecord
-from embedders.space import Space
-from wshard.errors import SpaceMismatchError, WShardError
+from wshard.errors import WShardError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +48,7 @@ def prune(run: Run, folders: Sequence[str]) -> None:
     catalog = run.archive.catalog
     gone = [id_ for folder in folders for id_, path in catalog.places(folder) if not Path(path).exists()]
     run.report.removed += catalog.remove(gone)
-    _tell_index(run, gone)
+    run.follower.delete(gone)
 
 
 def _unseen(catalog: Catalog, paths: Sequence[str]) -> list[str]:
@@ -99,14 +98,4 @@ def _withdraw(run: Run, failures: Sequence[Failure]) -> None:
     ids = [episode.id for episodes in known.values() for episode in episodes]
     if ids:
         run.archive.catalog.withdraw(ids)
-        _tell_index(run, ids)
-
-
-def _tell_index(run: Run, buried: Sequence[int]) -> None:
-    for row in run.archive.catalog.spaces() if buried else ():
-        if row.state == "retired":
-            continue
-        try:
-            run.archive.index.delete(Space.from_json(row.definition), buried)
-        except SpaceMismatchError:
-            continue  # another ingest replaced the Space meanwhile, and its vectors are gone with it
+        run.follower.delete(ids)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from bridge.archive import Archive
+    from bridge.follow import Follower
     from bridge.progress import Progress
     from bridge.reading import Failure
     from bridge.workers import Workers
@@ -22,7 +23,10 @@ Item = TypeVar("Item")
 
 @dataclass
 class IngestReport:
-    """What a run did, in episodes; `failed` says what was left out and why."""
+    """What a run did, in episodes.
+
+    failed says what was left out and why; delayed, why the index is behind the ledger: the next run catches up.
+    """
 
     new: int = 0
     changed: int = 0
@@ -31,12 +35,13 @@ class IngestReport:
     removed: int = 0
     embedded: int = 0
     failed: list[Failure] = field(default_factory=list)
+    delayed: str | None = None
     seconds: float = 0.0
 
     @property
     def ok(self) -> bool:
-        """True if nothing was left out."""
-        return not self.failed
+        """True if nothing was left out or delayed."""
+        return not self.failed and self.delayed is None
 
     def leave_out(self, failures: Iterable[Failure]) -> None:
         """Add failures; of several for one file the first is told."""
@@ -52,6 +57,7 @@ class Run:
     crew: Workers
     watch: Progress
     report: IngestReport
+    follower: Follower
 
 
 def batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:

@@ -7,11 +7,12 @@ vectors mean. Iterators read one chunk per transaction: a row that changes meanw
 from __future__ import annotations
 
 import heapq
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from catalog import curation, ledger, places, queries, register
 from catalog.collecting import Collecting
+from catalog.copies import Copies
 from catalog.curating import Curating
 from catalog.engine import absolute_path, file_of, found_file, one_of, open_file, open_server
 from catalog.exploring import Exploring
@@ -65,6 +66,11 @@ class Catalog(Exploring, Curating, Collecting):
         except BaseException:
             database.close()
             raise
+
+    @cached_property
+    def copies(self) -> Copies:
+        """What indexes outside of the archive hold."""
+        return Copies(self._read, self._write)
 
     def add_root(self, path: str) -> int:
         """Return the id of the root at this folder, made when missing; paths below are stored relative to it."""

@@ -74,9 +74,14 @@ def _add_index(connection: Connection, name: str, table: Table) -> None:
     next(index for index in table.indexes if index.name == name).create(connection, checkfirst=True)
 
 
+def _remember_what_indexes_hold(connection: Connection) -> None:
+    _add_tables(connection, "index_copy", "synced")
+
+
 STEPS: tuple[Step, ...] = (
     Step(1, "first tables", _begin_with_current_tables),
     Step(2, "notes, reviews, scores, lineage, collections, full text", _add_curation),
+    Step(3, "what indexes outside of the archive hold", _remember_what_indexes_hold),
 )
 
 

@@ -218,3 +218,37 @@ collection = Table(
     CheckConstraint("(query IS NULL) <> (snapshot_id IS NULL)", name="collection_kind"),
 )
 Index("collection_snapshot", collection.c.snapshot_id)
+
+# Which vectors an index outside of the archive holds, and under which numbers.
+index_copy = Table(
+    "index_copy",
+    metadata,
+    Column("id", BIG, primary_key=True),
+    Column("place", TEXT, nullable=False),
+    Column("space_id", BIG, ForeignKey("space.id"), nullable=False),
+    Column("generation", TEXT, nullable=False),
+    Column("version", BIG, nullable=False),
+    Column("condemned", Boolean, nullable=False),
+    Column("removed", BIG, nullable=False),
+    UniqueConstraint("place", "space_id"),
+)
+
+# No foreign key to embedding: what is left of a replaced row must be removed from the index before it is forgotten.
+synced = Table(
+    "synced",
+    metadata,
+    Column("copy_id", BIG, ForeignKey("index_copy.id"), primary_key=True),
+    Column("seq", BIG, primary_key=True, autoincrement=False),
+    Column("position", BIG, primary_key=True, autoincrement=False),
+    Column("ref", TEXT, nullable=False),
+    Column("about", TEXT, nullable=False),
+    Column("document", BIG),
+    Column("served", Boolean, nullable=False),
+    Column("run", TEXT),
+)
+Index("synced_document", synced.c.copy_id, synced.c.document)
+Index("synced_ref", synced.c.copy_id, synced.c.ref)
+_UNSERVED = synced.c.served.is_(False)
+Index("synced_unserved", synced.c.copy_id, synced.c.seq, sqlite_where=_UNSERVED, postgresql_where=_UNSERVED)
+_ON_ITS_WAY = synced.c.run.is_not(None)
+Index("synced_run", synced.c.copy_id, synced.c.run, sqlite_where=_ON_ITS_WAY, postgresql_where=_ON_ITS_WAY)

@@ -26,6 +26,17 @@ def wshard_fixtures() -> Path:
 
 
 @pytest.fixture(scope="session")
+def wire() -> Path:
+    """File of exchanges recorded with a real DeepData server."""
+    folder = Path(os.environ.get("WSHARD_FIXTURES", ROOT.parent / "shared" / "fixtures"))
+    found = [place / "deepdata" / "wire.jsonl" for place in (folder, folder.parent)]
+    for file in found:
+        if file.is_file():
+            return file
+    pytest.skip(f"no recorded exchanges at {found[0]}: set WSHARD_FIXTURES to the folder of deepdata/")
+
+
+@pytest.fixture(scope="session")
 def golden() -> Path:
     """Folder of this project's own golden files."""
     return ROOT / "golden"

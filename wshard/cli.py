@@ -256,7 +256,7 @@ def cat(
 
     start, stop = _span(span)
     with open_wshard(path) as file:
-        array = file.lane(lane)[start:stop]
+        array = file.lane_view(lane, verify=True)[start:stop]
         if form is LaneFormat.NPY:
             data = as_npy(array)
         elif form is LaneFormat.CSV:

@@ -41,9 +41,15 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     ├── StaleEpisodeError (ValueError)          a file is not the one that was ingested
     ├── QueryError (ValueError)                 a query that fits no Space, or several
     └── VectorIndexError (RuntimeError)         a vector index that cannot answer
-        └── UnknownIndexError (KeyError)        no index backend for that URL scheme
+        ├── UnknownIndexError (KeyError)        no index backend for that URL scheme
+        ├── IndexUnreachableError (ConnectionError)  an index server that does not answer, or throttles for too long
+        ├── IndexAccessError (PermissionError)  an index server that wants another token
+        ├── IndexRefusedError                   an index server that refused a request; says what it answered
+        ├── IndexLostError (LookupError)        what was put into an index server is not there any more
+        └── IndexDamagedError                   an index server that holds or answers what it should not
 
     FormatWarning (UserWarning)                 a known defect of an older writer that could be read around
+    IndexWarning (UserWarning)                  a vector index that is behind the catalog, and will catch up
 """
 
 from __future__ import annotations
@@ -59,6 +65,10 @@ class WShardError(Exception):
 
 class FormatWarning(UserWarning):
     """A known defect of an older writer that could be read around."""
+
+
+class IndexWarning(UserWarning):
+    """A vector index that is behind the catalog, and will catch up."""
 
 
 class FormatError(WShardError, ValueError):
@@ -215,3 +225,28 @@ class VectorIndexError(WShardError, RuntimeError):
 
 class UnknownIndexError(VectorIndexError, KeyError):
     """No index backend for that URL scheme."""
+
+
+class IndexUnreachableError(VectorIndexError, ConnectionError):
+    """An index server that does not answer, or throttles for too long; the vectors are safe in the catalog."""
+
+
+class IndexAccessError(VectorIndexError, PermissionError):
+    """An index server that wants another token."""
+
+
+class IndexRefusedError(VectorIndexError):
+    """An index server that refused a request: status and text are its answer."""
+
+    def __init__(self, message: str, status: int, text: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.text = text
+
+
+class IndexLostError(VectorIndexError, LookupError):
+    """What was put into an index server is not there any more."""
+
+
+class IndexDamagedError(VectorIndexError):
+    """An index server that holds or answers what it should not: foreign collections, empty or senseless answers."""

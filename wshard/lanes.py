@@ -91,12 +91,16 @@ def lane_shape(declaration: Declaration, size: int, length: int | None, where: s
     Raises LaneError where the bytes do not divide into timesteps, or T differs from the episode's length.
     """
     block, step = declaration.block, declaration.step_size
-    if math.prod(max(axis, 1) for axis in (length or 1, *declaration.shape)) >= _MAX_ELEMENTS:
+    if not size and math.prod(max(axis, 1) for axis in (length or 1, *declaration.shape)) >= _MAX_ELEMENTS:
         raise LaneError(f"{where}: block {block!r}: {length} timesteps of {list(declaration.shape)} are no real array")
     if step == 0:
         steps = length or 0
         if size:
             raise LaneError(f"{where}: Cannot reshape block {block!r}: {size} bytes into shape {declaration.shape}")
+        if math.prod(max(axis, 1) for axis in (steps, *declaration.shape)) >= _MAX_ELEMENTS:
+            raise LaneError(
+                f"{where}: block {block!r}: {steps} timesteps of {list(declaration.shape)} are no real array"
+            )
     else:
         steps, rest = divmod(size, step)
         if rest:

@@ -230,7 +230,7 @@ def scan_index(
     for number, fields in enumerate(_ENTRY.iter_unpack(index)):
         hash_, name_offset, name_len, flags, offset, disk, orig, crc, content, tags = fields
         named += name_len
-        name, problem = f"entry {number}", None
+        name, problem = "", ""
         if name_offset + name_len > len(region):
             problem = f"name at {name_offset}+{name_len} lies outside the string table of {len(region)} bytes"
         elif named > len(region):  # each name has bytes of its own: shared ones could claim gigabytes of names
@@ -240,6 +240,8 @@ def scan_index(
                 name = region[name_offset : name_offset + name_len].decode()
             except UnicodeDecodeError as error:
                 problem = f"name is not UTF-8: {error}"
+        if problem:
+            name = f"entry {number}"
         entry = IndexEntry(name, flags, offset, disk, orig, crc, content, tags, hash_)
         if problem:
             yield entry, IndexCorruptError(f"{where}: {name}: {problem}")

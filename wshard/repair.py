@@ -102,6 +102,8 @@ def _replace(source: Path, backup: Path, write: Callable[[Path], None]) -> None:
         write(temporary)
         try:
             os.link(final, backup)
+        except FileExistsError:
+            raise RecordingExistsError(f"{backup} exists already: move it away") from None
         except OSError:  # not every file system has links
             shutil.copy2(final, backup)
         temporary.replace(final)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from wshard.layout import Buffer
 
 PathOrFile = str | os.PathLike[str] | IO[bytes]
-_READ_WHOLE_BELOW: Final = 1 << 20  # small files are read: a mapping would pin a file descriptor as long as its views
+_READ_AT_ONCE_BELOW: Final = 1 << 15  # small files are read and closed: thousands may be open at a time
+_READ_WHOLE_BELOW: Final = 1 << 20  # a mapping would pin a file descriptor for as long as its views
 _AHEAD: Final = 1 << 12  # what stands behind a small range is often asked for next: index behind header, meta blocks
 _READ_RANGE_BELOW: Final = 1 << 16  # reading a small range costs less than mapping the file for it
 _CHUNK: Final = 1 << 20
@@ -43,18 +44,17 @@ class MemorySource:
 
 
 class PathSource:
-    """A file by its path: small ranges are read, larger ones are views of a mapping that the first of them makes."""
+    """A file by its descriptor, which it closes: small ranges are read, for larger ones the file is mapped."""
 
-    def __init__(self, path: str) -> None:
-        self.where = path
+    def __init__(self, descriptor: int, where: str) -> None:
+        self._descriptor = descriptor
+        self.size = os.lseek(descriptor, 0, os.SEEK_END)
+        self.where = where
         self._view: memoryview | None = None
         self._ahead = (0, memoryview(b""))
-        self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-        self.size = os.lseek(self._descriptor, 0, os.SEEK_END)
 
     def __del__(self) -> None:
-        if hasattr(self, "_descriptor"):  # not where opening failed
-            os.close(self._descriptor)
+        os.close(self._descriptor)
 
     def read(self, start: int, stop: int) -> memoryview:
         """Return the bytes [start, stop) of the file; raises IndexCorruptError if it has become shorter.
@@ -64,7 +64,7 @@ class PathSource:
         if self._view is not None:
             return self._view[start:stop]
         if stop - start > _READ_RANGE_BELOW:
-            self._view = self._whole()
+            self._view = self.whole()
             return self._view[start:stop]
         place, ahead = self._ahead
         if not place <= start <= stop <= place + len(ahead):
@@ -78,7 +78,8 @@ class PathSource:
             raise _cut(self.where, start, stop, len(data))
         return memoryview(data)
 
-    def _whole(self) -> memoryview:
+    def whole(self) -> memoryview:
+        """Return all bytes: read, or mapped where they are many."""
         if self.size <= _READ_WHOLE_BELOW:
             return self._pread(0, self.size, self.size)
         return memoryview(mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ))
@@ -129,7 +130,7 @@ def open_source(source: PathOrFile | Buffer | mmap.mmap) -> Source:
     A file object that cannot seek (a pipe) is read whole. Raises OSError, FormatError for a file opened as text.
     """
     if isinstance(source, (str, os.PathLike)):
-        return PathSource(os.fspath(source))
+        return _open_path(os.fspath(source))
     if isinstance(source, (bytes, bytearray, memoryview, mmap.mmap)):
         return MemorySource(memoryview(source).toreadonly().cast("B"), "<bytes>")
     where = str(getattr(source, "name", "<file object>"))
@@ -140,3 +141,8 @@ def open_source(source: PathOrFile | Buffer | mmap.mmap) -> Source:
     if seekable is not None and seekable():
         return FileSource(source, where)
     return MemorySource(memoryview(source.read()), where)
+
+
+def _open_path(path: str) -> MemorySource | PathSource:
+    source = PathSource(os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)), path)
+    return source if source.size > _READ_AT_ONCE_BELOW else MemorySource(source.whole(), path)

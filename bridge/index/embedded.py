@@ -99,6 +99,9 @@ class EmbeddedIndex:
         """
         check_points(space, points)
         with self._lock:
+            if not points and space.fingerprint not in self._spaces:
+                self._check_living(space)
+                return  # nothing new, and nobody has looked: a search will read it
             held = self._spaces.get(space.fingerprint) or self._open(space)
             self._take(held)
             self._check_living(space)
@@ -204,3 +207,8 @@ class EmbeddedIndex:
             ) from error
         generation.sweep(self._folder, [row.fingerprint for row in self._catalog.spaces() if row.state != "retired"])
         del self._spaces[space.fingerprint]
+
+
+def open_embedded(_url: str, catalog: Catalog, folder: Path) -> EmbeddedIndex:
+    """Return the embedded index of an archive."""
+    return EmbeddedIndex(catalog, folder)

@@ -17,16 +17,22 @@ if TYPE_CHECKING:
 EMBEDDED: Final = "embedded:"
 
 BACKENDS: Final[Mapping[str, str]] = {
-    "embedded": "bridge.index.embedded:EmbeddedIndex",
+    "embedded": "bridge.index.embedded:open_embedded",
+    "http": "bridge.index.deepdata:open_deepdata",
+    "https": "bridge.index.deepdata:open_deepdata",
 }
-"""URL scheme -> "module:class"; the class takes (catalog, folder)."""
+"""URL scheme -> "module:function"; the function takes (url, catalog, folder)."""
 
 
 def open_index(url: str, catalog: Catalog, folder: Path) -> VectorIndex:
-    """Return the index for a URL such as "embedded:"; raises UnknownIndexError for an unknown scheme."""
+    """Return the index for a URL such as "embedded:" or "http://host:8080"; nothing is connected yet.
+
+    Raises UnknownIndexError for an unknown scheme, or a URL that its backend cannot read. What holds connections is a
+    context manager.
+    """
     scheme = url.partition(":")[0].lower()
     if scheme not in BACKENDS:
         raise UnknownIndexError(f"expected an index of scheme {', '.join(BACKENDS)}, found {url!r}")
     module, _, attribute = BACKENDS[scheme].partition(":")
-    build: Callable[[Catalog, Path], VectorIndex] = getattr(import_module(module), attribute)
-    return build(catalog, folder)
+    build: Callable[[str, Catalog, Path], VectorIndex] = getattr(import_module(module), attribute)
+    return build(url, catalog, folder)

@@ -1,0 +1,89 @@
+"""A report of measurements in Markdown: timings, goals, the machine that they were measured on."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import statistics
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from machine import facts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+PACKAGES = ("crc32c", "zstandard", "h5py", "zarr", "safetensors", "pyarrow", "torch")
+
+
+class Timing(NamedTuple):
+    """Seconds of one call: the median, and the best, which tells what a busy machine hides."""
+
+    median: float
+    best: float
+
+
+@dataclass
+class Table:
+    """One table of the report: seconds by name, and the sentences that say what follows from them."""
+
+    title: str
+    seconds: dict[str, Timing] = field(default_factory=dict)
+    verdicts: list[str] = field(default_factory=list)
+
+    def goal(self, what: str, found: float, limit: float, unit: str = "", *, least: bool = False) -> None:
+        """Note a goal, what was found, and whether it was met."""
+        met = found >= limit if least else found <= limit
+        verdict = "met" if met else "**missed**"
+        self.verdicts.append(f"{what}: {found:.3g}{unit}, goal {'>=' if least else '<='} {limit:g}{unit}: {verdict}.")
+
+    def markdown(self) -> str:
+        """Return title, verdicts and numbers, each with its ratio to the first."""
+        verdicts = [f"- {verdict}" for verdict in self.verdicts]
+        lines = [f"### {self.title}", "", *verdicts, "", "| | median | ratio | best |", "|---|---|---|---|"]
+        first = next(iter(self.seconds.values())).median
+        for name, timing in self.seconds.items():
+            lines.append(f"| {name} | {shown(timing.median)} | {timing.median / first:.2f} | {shown(timing.best)} |")
+        return "\n".join(lines) + "\n"
+
+    def ratio(self, name: str) -> float:
+        """Return how many times the first row's median a row takes."""
+        return self.seconds[name].median / next(iter(self.seconds.values())).median
+
+
+def shown(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
+    return f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
+
+
+def timed(work: Callable[[], Any], *, seconds: float = 0.7, least: int = 7) -> Timing:
+    """Return the duration of a call, from as many calls as fit into `seconds`."""
+    work()
+    durations: list[float] = []
+    deadline = time.perf_counter() + seconds
+    while time.perf_counter() < deadline or len(durations) < least:
+        start = time.perf_counter()
+        work()
+        durations.append(time.perf_counter() - start)
+    return Timing(statistics.median(durations), min(durations))
+
+
+def machine(folder: Path, missing: list[str]) -> str:
+    """Return where the numbers come from; missing: packages that were not there to be measured."""
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in PACKAGES if name not in missing]
+    absent = f" Not installed, so not measured: {', '.join(missing)}." if missing else ""
+    where = "in memory" if folder.is_relative_to("/dev") else "on disk"
+    return (
+        f"Machine: {facts()}, {', '.join(versions)}. Files {where}, warm.{absent} "
+        f"Load of the machine when this began: {os.getloadavg()[0]:.1f}.\n"
+    )
+
+
+def write_section(page: Path, section: str) -> None:
+    """Replace the section "## Format" of a page, or add it."""
+    text = page.read_text(encoding="utf-8") if page.exists() else "# Performance\n\n"
+    before, _, rest = text.partition("## Format\n")
+    following = rest.partition("\n## ")
+    page.write_text(before + section + (f"\n## {following[2]}" if following[1] else ""), encoding="utf-8")

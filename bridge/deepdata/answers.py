@@ -1,0 +1,167 @@
+"""The values that go to and come from a DeepData server, and what makes an answer worth believing.
+
+Knows: the shapes of documents, answers and collections on the wire. Does not know: routes, HTTP.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.errors import IndexDamagedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bridge.index.base import Vectors
+
+FIELD: Final = "embedding"
+"""The one vector field of a collection: a second one leaves ghosts behind when an insert fails."""
+
+_ROUNDING: Final = 1e-5  # float32 distances that should ascend
+
+
+@dataclass(frozen=True)
+class Document:
+    """One vector as it is sent: numbers that float32 holds, and flat metadata."""
+
+    vector: Sequence[float]
+    metadata: Mapping[str, str | int | float]
+
+    def body(self) -> dict[str, Any]:
+        """Return the document as it is sent."""
+        return {"vectors": {FIELD: list(self.vector)}, "metadata": dict(self.metadata)}
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One search. filters: see filters.py; offset: only where batches are known, too."""
+
+    query: Sequence[float]
+    top_k: int
+    filters: Mapping[str, Any] | None = None
+    ef_search: int | None = None
+    offset: int = 0
+    include_vectors: bool = False
+
+    def body(self) -> dict[str, Any]:
+        """Return the search as it is sent, without the collection."""
+        optional = {
+            "filters": self.filters,
+            "ef_search": self.ef_search,
+            "offset": self.offset or None,
+            "include_vectors": self.include_vectors or None,
+        }
+        asked = {"queries": {FIELD: list(self.query)}, "top_k": self.top_k}
+        return asked | {name: value for name, value in optional.items() if value is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """One document of an answer. distance: 1 - cosine, None when it was not searched for."""
+
+    id: int
+    ref: str | None
+    distance: float | None
+    metadata: Mapping[str, Any]
+    vector: Vectors | None
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found, nearest first; ghosts are left out of documents.
+
+    returned counts the ghosts too; reach is the distance of the last that was returned, -1 where nothing was.
+    """
+
+    documents: tuple[Stored, ...]
+    returned: int
+    reach: float
+    examined: int
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What the server says of a collection; dim is None unless it has exactly one dense hnsw field of our name."""
+
+    name: str
+    dim: int | None
+    metadata: Mapping[str, Any]
+    documents: int
+
+
+def schema(name: str, dim: int, description: str, metadata: Mapping[str, str]) -> dict[str, Any]:
+    """Return what makes a collection: hnsw, which means cosine, with the parameters of the figures in WIRE.md."""
+    index = {"type": "hnsw", "params": {"m": 16, "ef_construction": 200}}
+    fields = [{"name": FIELD, "type": "dense", "dim": dim, "index": index}]
+    return {"name": name, "fields": fields, "description": description, "metadata": dict(metadata)}
+
+
+def read_collection(answer: Mapping[str, Any], where: str) -> Collection:
+    """Read the answer to a question about one collection."""
+    try:
+        about = answer["collection"]
+        fields = about["Fields"]
+        ours = len(fields) == 1 and fields[0]["name"] == FIELD and fields[0]["index"]["type"] == "hnsw"
+        metadata = about["Metadata"] or {}
+        return Collection(about["Name"], fields[0]["dim"] if ours else None, metadata, int(about["DocCount"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise _senseless(where, "what a collection is made of", answer) from error
+
+
+def read_found(answer: Mapping[str, Any], where: str) -> Found:
+    """Read the answer to a search; raises IndexDamagedError where scores are missing, senseless or out of order."""
+    try:
+        listed, scores = answer["documents"], [float(score) for score in answer["scores"]]
+        documents = [_stored(document, score) for document, score in zip(listed, scores, strict=True)]
+        examined = int(answer.get("candidates_examined", len(listed)))
+    except (KeyError, TypeError, ValueError) as error:
+        raise _senseless(where, "documents with a score each", answer) from error
+    sane = all(math.isfinite(score) and -_ROUNDING <= score <= 2 + _ROUNDING for score in scores)
+    if not sane or any(after < before - _ROUNDING for before, after in pairwise(scores)):
+        raise IndexDamagedError(
+            f"{where}: expected cosine distances from 0 to 2, ascending, found {scores[:10]}: it is poisoned"
+        )
+    known = tuple(found for found in documents if found.id and found.ref)
+    return Found(known, len(listed), scores[-1] if scores else -1.0, examined)
+
+
+def read_documents(answer: Mapping[str, Any], where: str) -> list[Stored]:
+    """Read the answer to a question for documents by id."""
+    try:
+        return [_stored(document, None) for document in answer["documents"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise _senseless(where, "documents", answer) from error
+
+
+def read_ids(answer: Mapping[str, Any], sent: int, where: str) -> list[int | str] | None:
+    """Return per document sent the id it got, or the server's words where it failed; None where nobody can tell.
+
+    `ids` has no places for failures; `errors` names them by position. Where the two do not add up to what was sent,
+    the server gave up midway.
+    """
+    try:
+        ids = [int(number) for number in answer["ids"]]
+        errors = {int(position): str(words) for position, words in (answer["errors"] or {}).items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _senseless(where, "ids and errors", answer) from error
+    if len(ids) + len(errors) != sent or len(set(ids)) < len(ids) or not all(0 <= place < sent for place in errors):
+        return None
+    left = iter(ids)
+    return [errors[position] if position in errors else next(left) for position in range(sent)]
+
+
+def _stored(document: Mapping[str, Any], distance: float | None) -> Stored:
+    metadata = document.get("metadata") or {}
+    ref = metadata.get("ref")
+    raw = (document.get("vectors") or {}).get(FIELD)
+    vector = None if raw is None else np.array(raw, np.float32)
+    return Stored(int(document["id"]), ref if isinstance(ref, str) else None, distance, metadata, vector)
+
+
+def _senseless(where: str, expected: str, found: object) -> IndexDamagedError:
+    return IndexDamagedError(f"{where}: expected {expected}, found {str(found)[:200]}")

@@ -1,0 +1,135 @@
+"""One request to a DeepData server and its answer, or one of this project's errors.
+
+Knows: pooled connections, credentials, time limits, what may be sent twice, and that errors are plain text whose status
+says little. Does not know: routes, collections, vectors.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import httpx
+
+from bridge.deepdata.throttle import Throttle
+from wshard.errors import (
+    IndexAccessError,
+    IndexDamagedError,
+    IndexLostError,
+    IndexRefusedError,
+    IndexUnreachableError,
+    SpaceMismatchError,
+)
+
+if TYPE_CHECKING:
+    from bridge.deepdata.settings import Settings
+
+_CONNECT_S: Final = 5.0
+_ATTEMPTS: Final = 3  # of what may be sent twice
+_PAUSE_S: Final = 0.2  # before the second attempt, and twice that before the third
+_REFUSALS: Final = 3  # in a row, each followed by a wait of up to a minute
+_GATEWAY: Final = frozenset({502, 503, 504})
+_NEVER_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_LOST: Final = re.compile(r"\bcollection \S+ not found")
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request. repeatable: sending it twice does what sending it once does. timeout_s: for each read."""
+
+    method: str
+    path: str
+    body: object = None
+    repeatable: bool = True
+    timeout_s: float = 30.0
+
+
+class Wire:
+    """Connections to one server; close it. Threads may share it, forked processes may not."""
+
+    def __init__(self, settings: Settings, *, throttle: Throttle | None = None) -> None:
+        self._throttle = throttle or Throttle(settings.rpm)
+        self.base = settings.base
+        headers = {"Content-Type": "application/json"}
+        if settings.token:
+            headers["Authorization"] = f"Bearer {settings.token}"
+        # The environment's proxies and .netrc have no say: URL and token tell where to go, and as whom.
+        self._client = httpx.Client(base_url=settings.base, headers=headers, trust_env=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._client.close()
+
+    def as_tenant(self, tenant: str) -> None:
+        """Name the tenant in every later request; on an open server that takes admin rights away."""
+        self._client.headers["X-Tenant-ID"] = tenant
+
+    def send(self, call: Call) -> dict[str, Any]:
+        """Return the JSON object that the server answers.
+
+        A call that is not repeatable is sent again only where the server cannot have seen it, or has refused it unread.
+        Raises IndexUnreachableError, IndexAccessError, IndexLostError (no such collection), IndexDamagedError (an
+        empty or broken answer), SpaceMismatchError (vectors of another size), IndexRefusedError for any other refusal.
+        """
+        content = None if call.body is None else json.dumps(call.body, allow_nan=False).encode()
+        failures = refusals = 0
+        while True:
+            self._throttle.wait()
+            try:
+                response = self._client.request(
+                    call.method, call.path, content=content, timeout=httpx.Timeout(call.timeout_s, connect=_CONNECT_S)
+                )
+            except httpx.TransportError as error:
+                failures += 1
+                if failures == _ATTEMPTS or not (call.repeatable or isinstance(error, _NEVER_SENT)):
+                    raise IndexUnreachableError(
+                        f"no answer from {self.base} to {call.method} {call.path}: {error or type(error).__name__}"
+                    ) from error
+                time.sleep(_PAUSE_S * failures)
+                continue
+            if response.status_code == httpx.codes.TOO_MANY_REQUESTS and refusals < _REFUSALS:
+                refusals += 1
+                self._throttle.refused()
+                continue
+            if response.status_code in _GATEWAY and call.repeatable and failures < _ATTEMPTS - 1:
+                failures += 1
+                time.sleep(_PAUSE_S * failures)
+                continue
+            return self._read(call, response)
+
+    def _read(self, call: Call, response: httpx.Response) -> dict[str, Any]:
+        asked = f"{self.base}: {call.method} {call.path}"
+        if response.is_success:
+            return _parse(response.content, asked)
+        status, text = response.status_code, response.text.strip()
+        told = f"{asked} was answered with {status}: {text[:300]}"
+        if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            raise IndexAccessError(told)
+        if status == httpx.codes.TOO_MANY_REQUESTS or status in _GATEWAY:
+            raise IndexUnreachableError(told)
+        if _LOST.search(text):
+            raise IndexLostError(told)
+        if "dimension mismatch" in text:
+            raise SpaceMismatchError(told)
+        raise IndexRefusedError(told, status, text)
+
+
+def _parse(content: bytes, asked: str) -> dict[str, Any]:
+    """Read a JSON object; a server that holds a number which JSON cannot carry sends nothing at all."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        what = "an empty answer, as of a collection poisoned by Inf or NaN" if not content.strip() else str(error)
+        raise IndexDamagedError(f"{asked}: expected a JSON object, found {what}") from error
+    if not isinstance(found, dict):
+        raise IndexDamagedError(f"{asked}: expected a JSON object, found {str(found)[:100]!r}")
+    return found

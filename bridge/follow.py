@@ -1,0 +1,64 @@
+"""Keeping the index in step with the ledger, as far as the index lets us.
+
+Knows: that vectors are safe once the ledger has them, so that an index that fails delays searching and loses nothing.
+Does not know: backends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from embedders.space import Space
+from wshard.errors import SpaceMismatchError, VectorIndexError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bridge.archive import Archive
+    from bridge.index.base import Point
+
+
+class Follower:
+    """Tells the index, during one run, what was committed. After a failure it waits for the end of the run.
+
+    delayed: why the index is behind the ledger, None while it is not.
+    """
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self.delayed: str | None = None
+
+    def upsert(self, space: Space, points: Sequence[Point]) -> None:
+        """Make points searchable. Raises SpaceMismatchError for a Space that was replaced meanwhile."""
+        if self.delayed is None:
+            try:
+                self._archive.index.upsert(space, points)
+            except VectorIndexError as error:
+                self.delayed = str(error)
+
+    def delete(self, buried: Sequence[int]) -> None:
+        """Forget episodes in every Space."""
+        for space in self._living() if buried and self.delayed is None else ():
+            try:
+                self._archive.index.delete(space, buried)
+            except SpaceMismatchError:
+                continue  # another ingest replaced the Space meanwhile, and its vectors are gone with it
+            except VectorIndexError as error:
+                self.delayed = str(error)
+                return
+
+    def finish(self) -> None:
+        """Catch up with all that this run and earlier ones could not tell."""
+        self.delayed = None
+        for space in self._living():
+            try:
+                self._archive.index.upsert(space, [])
+            except SpaceMismatchError:
+                continue
+            except VectorIndexError as error:
+                self.delayed = str(error)
+                return
+
+    def _living(self) -> list[Space]:
+        rows = self._archive.catalog.spaces()
+        return [Space.from_json(row.definition) for row in rows if row.state != "retired"]

@@ -1,0 +1,296 @@
+"""A DeepData server as vector index: the five verbs, and what keeps them right on a server that forgets.
+
+Knows: when to look after the server, when to ask it, and what to do where its answer falls short. Does not know: the
+wire (bridge/deepdata/), which vectors should be there (the catalog's copies).
+
+What the server says is never believed as it is: hits count only if the ledger knows them under that number and name,
+scores are computed again from the ledger's vectors, filters are the catalog's. What the server does not hold, or cannot
+filter, is searched in the ledger. So the server decides how fast the answer is, and, within its recall, which is best.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from bridge.deepdata import local
+from bridge.deepdata.audit import Finding, heal, inspect, renew
+from bridge.deepdata.dialects import connect
+from bridge.deepdata.fetch import fetch
+from bridge.deepdata.lock import locked
+from bridge.deepdata.push import push, sweep, sweep_retired
+from bridge.deepdata.search import View, ask, complete, look
+from bridge.deepdata.settings import read_settings
+from bridge.deepdata.target import Link, Target, collection_name, create
+from bridge.deepdata.wire import Wire
+from bridge.index.base import Answer, check_points, check_query
+from catalog.filters import EVERYTHING
+from wshard.errors import IndexDamagedError, IndexLostError, IndexUnreachableError, SpaceMismatchError, VectorIndexError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from bridge.deepdata.settings import Settings
+    from bridge.deepdata.throttle import Throttle
+    from bridge.index.base import Point, Request, Vectors
+    from catalog.catalog import Catalog
+    from catalog.filters import Where
+    from embedders.space import Space
+
+
+@dataclass(eq=False)
+class _Kept:
+    """What is kept between calls."""
+
+    living: dict[str, int] = field(default_factory=dict)  # fingerprint -> space id
+    clock: int = -1
+    views: dict[str, tuple[tuple[int, int, int], View]] = field(default_factory=dict)
+    audited: dict[str, float] = field(default_factory=dict)
+    passing: tuple[int, Where, frozenset[int]] | None = None
+
+
+class DeepDataIndex:
+    """VectorIndex on a DeepData server; close it, or use it as a context manager. Threads may share one instance.
+
+    folder holds lock files. few: filters that so many episodes pass are answered from the ledger, which is faster than
+    the server's walk. audit_s: seconds after which the server is looked after again. throttle: one that several
+    clients of one server share. Connects on first use.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        folder: Path,
+        settings: Settings,
+        *,
+        few: int = 64,
+        audit_s: float = 60.0,
+        throttle: Throttle | None = None,
+    ) -> None:
+        self._catalog = catalog
+        self._folder = folder
+        self._settings = settings
+        self._few = few
+        self._audit_s = audit_s
+        self._wire = Wire(settings, throttle=throttle)
+        self._connected: Link | None = None
+        self._kept = _Kept()
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._wire.close()
+
+    def upsert(self, space: Space, points: Sequence[Point]) -> None:
+        """Bring the server up to date with the ledger; without points also remove what is not wanted any more.
+
+        Raises VectorIndexError for points that the ledger does not know, and the Index...Errors of the server; what
+        was not sent will be by a later call.
+        """
+        check_points(space, points)
+        space_id = self._living(space)
+        _, _, last = self._catalog.ledger_state(space_id)
+        if unknown := [point.episode for point in points if point.seq > last]:
+            raise VectorIndexError(f"expected points that the ledger has committed, found episodes {unknown[:5]}")
+        self._write(space, tidy=not points)
+
+    def delete(self, space: Space, episodes: Sequence[int]) -> None:  # noqa: ARG002  (the ledger says which)
+        """Remove from the server what the ledger has buried, one request per vector."""
+        self._living(space)
+        self._write(space, tidy=True)
+
+    def count(self, space: Space) -> int:
+        """Return the number of vectors that the server was given and that still count."""
+        copy = self._catalog.copies.find(self._link().place, self._living(space))
+        return 0 if copy is None else self._catalog.copies.count(copy.id)
+
+    def scan(self, space: Space) -> Iterator[Point]:
+        """Yield every episode whose vectors the server returns as they were put."""
+        copy = self._catalog.copies.find(self._link().place, self._living(space))
+        if copy is None:
+            return
+        yield from fetch(Target(self._link(), space, copy))
+
+    def search(self, space: Space, query: Vectors, request: Request) -> Answer:
+        """Return the best matches of a unit vector [E]; always min(top_k, as many as pass the filter).
+
+        exact: every vector that passes was scored here. Raises IndexUnreachableError where the server does not answer.
+        """
+        check_query(space, query)
+        self._look_after(space)
+        view = self._view(space)
+        passing = self._passing(request.where, view.clock)
+        best = local.Best(query, request, passing)
+        if request.top_k < 1:
+            return Answer((), exact=True, scored=0)
+        best.offer(view.rest)
+        examined, exact = 0, len(view.rest) >= view.vectors
+        if not (exact or view.all_here or (passing is not None and len(passing) <= self._few)):
+            examined = self._ask(view, best, query, request, passing)
+        enough = examined and (best.enough(request.top_k) or best.enough(view.existing(request, passing)))
+        if not (exact or enough):
+            complete(view, best, passing)
+            exact = True
+        return Answer(best.matches(), exact=exact, scored=best.scored + examined)
+
+    def audit(self, space: Space, *, full: bool = False) -> Finding:
+        """Compare the server with the ledger and change nothing; full: every document, not a sample."""
+        copy = self._catalog.copies.find(self._link().place, self._living(space))
+        if copy is None:
+            return Finding("new", 0, 0, told="nothing was ever put there")
+        return inspect(Target(self._link(), space, copy), full=full)
+
+    def rebuild(self, space: Space) -> None:
+        """Drop the Space's collection and fill a new one from the ledger."""
+        space_id = self._living(space)
+        with self._alone(space):
+            link = self._link()
+            create(renew(Target(link, space, self._catalog.copies.open(link.place, space_id))))
+        self._write(space, tidy=True)
+
+    # ---- writing ---------------------------------------------------------------------------------------------------
+
+    def _write(self, space: Space, *, tidy: bool) -> None:
+        """Push, and once more from the start if the server turns out to have lost what it had."""
+        with self._alone(space):
+            for last in (False, True):
+                target = self._ready(space)
+                try:
+                    push(target)
+                    if tidy:
+                        sweep(target)
+                        sweep_retired(target.link)
+                except (IndexLostError, IndexDamagedError) as error:
+                    self._doubt(target, error)
+                    if last:
+                        raise
+                except IndexUnreachableError:
+                    self._kept.audited.clear()
+                    raise
+                else:
+                    return
+
+    @contextmanager
+    def _alone(self, space: Space) -> Iterator[None]:
+        link = self._link()
+        with self._lock, locked(self._lock_file(link, space)):
+            try:
+                yield
+            finally:
+                self._kept.views.pop(space.fingerprint, None)
+
+    def _lock_file(self, link: Link, space: Space) -> Path:
+        return self._folder / f"{collection_name(link, space.fingerprint)}.lock"
+
+    def _ready(self, space: Space) -> Target:
+        """Return where to write, looked after."""
+        link, space_id = self._link(), self._living(space)
+        target = Target(link, space, self._catalog.copies.open(link.place, space_id))
+        if self._due(space) or target.copy.condemned:
+            target = heal(target, inspect(target))
+            self._kept.audited[space.fingerprint] = time.monotonic()
+        return target
+
+    def _doubt(self, target: Target | None, error: VectorIndexError) -> None:
+        """Have the server looked after before it is used again; a collection that answers senselessly is given up."""
+        self._kept.audited.clear()
+        if target is not None and isinstance(error, IndexDamagedError):
+            self._catalog.copies.condemn(target.copy.id)
+
+    # ---- searching -------------------------------------------------------------------------------------------------
+
+    def _look_after(self, space: Space) -> None:
+        """Audit now and then; what is lost is searched in the ledger until the next ingest puts it there again."""
+        if not self._due(space):
+            return
+        link, space_id = self._link(), self._living(space)
+        with self._lock, locked(self._lock_file(link, space), wait=False) as alone:
+            copy = self._catalog.copies.find(link.place, space_id)
+            if alone and copy is not None and not copy.condemned:
+                target = Target(link, space, copy)
+                finding = inspect(target)
+                if finding.state == "foreign":
+                    raise IndexDamagedError(finding.told)
+                if finding.state == "damaged":
+                    self._catalog.copies.condemn(copy.id)
+                elif finding.missing:
+                    self._catalog.copies.lost(copy.id, finding.missing)
+                elif finding.state == "lost":
+                    self._catalog.copies.renew(copy.id)
+            self._kept.audited[space.fingerprint] = time.monotonic()
+
+    def _ask(
+        self, view: View, best: local.Best, query: Vectors, request: Request, passing: frozenset[int] | None
+    ) -> int:
+        """Ask the server; returns how many vectors it compared, 0 where it can no longer be trusted."""
+        try:
+            return ask(view, best, query, request, passing)
+        except (IndexLostError, IndexDamagedError) as error:
+            self._doubt(view.target, error)
+            return 0
+        except IndexUnreachableError:
+            self._kept.audited.clear()
+            raise
+
+    def _passing(self, where: Where, clock: int) -> frozenset[int] | None:
+        if where == EVERYTHING:
+            return None
+        kept = self._kept.passing
+        if kept is None or kept[:2] != (clock, where):
+            kept = (clock, where, frozenset(self._catalog.ids(where)))
+            self._kept.passing = kept
+        return kept[2]
+
+    def _view(self, space: Space) -> View:
+        """Return the Space as of now, remembered as long as neither the catalog nor the copy has changed."""
+        link, kept = self._link(), self._kept.views.get(space.fingerprint)
+        if kept is not None:
+            copy = self._catalog.copies.find(link.place, kept[1].space_id)
+            if copy is not None and kept[0] == (copy.clock, copy.id, copy.version):
+                return kept[1]  # the clock stands still, so the Space lives still
+        space_id = self._living(space)
+        copy = self._catalog.copies.find(link.place, space_id)
+        key = (self._kept.clock, -1, -1) if copy is None else (copy.clock, copy.id, copy.version)
+        if kept is None or kept[0] != key:
+            kept = (key, look(link, space, space_id))
+            self._kept.views[space.fingerprint] = kept
+        return kept[1]
+
+    # ---- both ------------------------------------------------------------------------------------------------------
+
+    def _due(self, space: Space) -> bool:
+        last = self._kept.audited.get(space.fingerprint)
+        return last is None or time.monotonic() - last > self._audit_s
+
+    def _link(self) -> Link:
+        with self._lock:
+            if self._connected is None:
+                self._connected = Link(self._catalog, connect(self._wire, self._settings), self._settings)
+            return self._connected
+
+    def _living(self, space: Space) -> int:
+        """Return the Space's id; raises SpaceMismatchError if it is not, or no longer, the archive's."""
+        clock = self._catalog.clock()
+        kept = self._kept
+        if kept.clock != clock or space.fingerprint not in kept.living:
+            kept.living = {row.fingerprint: row.id for row in self._catalog.spaces() if row.state != "retired"}
+            kept.clock = clock
+        if space.fingerprint not in kept.living:
+            told = ", ".join(fingerprint[:12] for fingerprint in kept.living) or "none"
+            raise SpaceMismatchError(f"expected a Space of this archive ({told}), found {space.fingerprint[:12]}")
+        return kept.living[space.fingerprint]
+
+
+def open_deepdata(url: str, catalog: Catalog, folder: Path) -> DeepDataIndex:
+    """Return the index at a URL (see bridge/deepdata/settings.py); raises UnknownIndexError for one that is none."""
+    return DeepDataIndex(catalog, folder, read_settings(url))
