@@ -25,7 +25,7 @@ from sqlalchemy import (
     true,
 )
 
-from catalog.dialect import contains, json_element, json_value, number_at, rows_with_words
+from catalog.dialect import contains, json_element, json_value, number_at, words_index
 from catalog.engine import one_of
 from catalog.fields import STATISTICS, Field
 from catalog.filters import AllOf, AnyOf, Compare, Not, Where
@@ -49,7 +49,7 @@ from catalog.schema import (
 from catalog.words import phrase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from sqlalchemy.sql.selectable import ScalarSelect
 
@@ -58,7 +58,9 @@ def condition(connection: Connection, where: Where, *, base: str | None) -> Colu
     """Return the filter as a condition on the table episode; NULL counts as false."""
     match where:
         case AllOf(parts):
-            return and_(true(), *(condition(connection, part, base=base) for part in parts))
+            spoken = [part for part in parts if isinstance(part, Compare) and part.field == "text"]
+            others = [condition(connection, part, base=base) for part in parts if part not in spoken]
+            return and_(true(), *([_worded(spoken)] if spoken else []), *others)
         case AnyOf(parts):
             return or_(false(), *(condition(connection, part, base=base) for part in parts))
         case Not(part):
@@ -90,8 +92,7 @@ def value_of(connection: Connection, field: Field, *, kind: str = "text", base: 
 def _comparison(connection: Connection, clause: Compare, *, base: str | None) -> ColumnElement[bool]:
     field = clause.about
     if field.root == "text":
-        asked, prefix = phrase(clause.value)
-        return episode.c.id.in_(rows_with_words(document.c.words, asked, prefix=prefix))
+        return _worded([clause])
     if field.root == "lane":
         found = _test(connection, clause, _statistic(field))
         there = (lane.c.episode_row == episode.c.id, lane.c.name == field.parts[0], found)
@@ -105,6 +106,12 @@ def _comparison(connection: Connection, clause: Compare, *, base: str | None) ->
         element = json_element(episode.c.metadata, field.parts)
         return and_(element.is_not(None), element != "null")
     return _test(connection, clause, value_of(connection, field, kind=clause.kind, base=base))
+
+
+def _worded(clauses: Sequence[Compare]) -> ColumnElement[bool]:
+    """Return whether an episode has all these words; asked at once, for the index then looks at the rarest first."""
+    source, key, found = words_index(document.c.words, [phrase(clause.value) for clause in clauses])
+    return episode.c.id.in_(select(key).select_from(source).where(found))
 
 
 def _test(connection: Connection, clause: Compare, column: ColumnElement[Any]) -> ColumnElement[bool]:

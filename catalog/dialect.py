@@ -21,6 +21,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Double,
+    Integer,
     LargeBinary,
     Table,
     case,
@@ -29,7 +30,6 @@ from sqlalchemy import (
     func,
     literal,
     literal_column,
-    select,
     table,
     type_coerce,
 )
@@ -37,9 +37,9 @@ from sqlalchemy import (
 from catalog.values import comparable_number, storable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, FromClause
     from sqlalchemy.schema import ExecutableDDLElement
 
 NUMBERS = LargeBinary()
@@ -127,15 +127,18 @@ def index_words(words: Column[str], key: Column[int]) -> None:
         event.listen(owner, "after_create", ddl.execute_if(dialect="sqlite"))
 
 
-def rows_with_words(words: Column[str], asked: Sequence[str], *, prefix: bool) -> Any:
-    """Select the keys of the rows in which these words stand side by side, the last one perhaps only begun.
+def words_index(
+    words: Column[str], phrases: Iterable[tuple[Sequence[str], bool]]
+) -> tuple[FromClause, ColumnElement[int], ColumnElement[bool]]:
+    """Return where to find the rows that hold every phrase: the index, the key of a row in it, the condition.
 
-    The words hold letters and digits only.
+    A phrase is words (letters and digits only) that stand side by side, and whether the last one is only begun. The
+    index gives keys in order, ascending or descending, and one after another: the first ones cost little.
     """
     name = f"{words.table.name}_index"
-    wanted = f'"{" ".join(asked)}"' + ("*" if prefix else "")
-    found = literal_column(name).op("MATCH")(literal(wanted))
-    return select(column("rowid")).select_from(table(name)).where(found)
+    wanted = " AND ".join(f'"{" ".join(asked)}"' + ("*" if begun else "") for asked, begun in phrases)
+    source = table(name, column("rowid", Integer))
+    return source, source.c.rowid, literal_column(name).op("MATCH", is_comparison=True)(literal(wanted))
 
 
 @lru_cache(maxsize=1)

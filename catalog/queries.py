@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import ColumnElement, Connection, Select, func, literal, null, select, tuple_
 
 from catalog.conditions import condition
+from catalog.dialect import words_index
 from catalog.engine import one_of
 from catalog.fields import FIELDS, Field, field_of
-from catalog.filters import Compare, Where
+from catalog.filters import Compare, Where, parts_of
 from catalog.places import absolute
 from catalog.records import EpisodeRow, LaneDefinition, Layout, Page
-from catalog.schema import episode, layout, root, score, tag
+from catalog.schema import document, episode, layout, root, score, tag
 from catalog.values import INTEGER_LIMIT, Scalar
+from catalog.words import phrase
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
@@ -141,8 +143,22 @@ def page_statements(
     """Return the statements whose rows, one after another, are the episodes after the cursor in that order."""
     field = _ordering(order)
     cursor = Cursor.decode(after, order=order) if after is not None else None
+    descending = order.startswith("-")
+    spoken = [part for part in parts_of(where) if isinstance(part, Compare) and part.field == "text"]
+    if field.root == "id" and spoken and len(spoken) == len(parts_of(where)):
+        return [_worded(spoken, cursor, descending=descending)]
     wanted = condition(connection, where, base=base)
-    return [statement.where(wanted) for statement in _phases(field, cursor, descending=order.startswith("-"))]
+    return [statement.where(wanted) for statement in _phases(field, cursor, descending=descending)]
+
+
+def _worded(clauses: Sequence[Compare], cursor: Cursor | None, *, descending: bool) -> Select[Any]:
+    """Return the statement for the episodes with these words by id: read from the index in order, never all of them."""
+    source, key, found = words_index(document.c.words, [phrase(clause.value) for clause in clauses])
+    joined = source.join(episode, episode.c.id == key).outerjoin(root, root.c.id == episode.c.root_id)
+    statement = select(*episode.c, *_PLACE, null().label("sorted_by")).select_from(joined).where(found)
+    if cursor is not None:
+        statement = statement.where(key < cursor.id if descending else key > cursor.id)
+    return statement.order_by(key.desc() if descending else key.asc())
 
 
 def _ordering(order: str) -> Field:

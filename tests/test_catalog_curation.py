@@ -42,6 +42,20 @@ def test_a_note_is_found_by_its_words_until_it_is_removed(catalog: Catalog) -> N
             catalog.remove_note(gone)
 
 
+def test_pages_of_words_by_id_show_every_episode_once(catalog: Catalog) -> None:
+    catalog.add_note([1, 3, 4, 6], "red cube")
+    for order, expected in (("id", [1, 3, 4, 6]), ("-id", [6, 4, 3, 1])):
+        for limit in (1, 3, 10):
+            seen, after = [], None
+            while True:
+                page = catalog.select('"red cube" pick', order=order, limit=limit, after=after)
+                seen += [row.id for row in page.rows]
+                after = page.next
+                if after is None:
+                    break
+            assert seen == expected
+
+
 @pytest.mark.parametrize("text", ["", "  ", "nul\0", "\ud800"])
 def test_empty_or_unstorable_text_is_refused(catalog: Catalog, text: str) -> None:
     with pytest.raises(FilterError, match="expected a note"):
