@@ -418,4 +418,5 @@ def test_two_processes_that_write_lists_at_once_do_not_disturb_each_other(shelf,
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors
     check_everything(shelf)
-    assert opened(shelf, tmp_path).segment.lists is not None
+    copy = opened(shelf, tmp_path)  # one may have cleared away what the other had just made current: it is a copy
+    assert copy is None or copy.segment.lists is not None
