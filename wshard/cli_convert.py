@@ -4,7 +4,6 @@ Knows: what is printed and which exit code follows: 0 fine, 1 an error, 2 a form
 Does not know: any format. Imports what it needs inside the verbs, so that `--help` is quick.
 """
 
-# ruff: noqa: PLC0415, TC003  (imports inside functions: see above; Typer reads annotations at run time)
 from __future__ import annotations
 
 import platform
