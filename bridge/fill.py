@@ -79,7 +79,8 @@ def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:
     Whom a Space is for is asked anew after each step that another ingest might have overtaken. Returns why layouts, by
     id, could not be embedded.
     """
-    catalog, unfit = run.archive.catalog, {}
+    catalog = run.archive.catalog
+    unfit: dict[int, NoLaneError] = {}
     while plans:
         active = {plan: row for plan in plans if (row := current(catalog, plan.family)) is not None}
         _embed(run, [_Target(plan.family, row, _among(run, plan)) for plan, row in active.items()])
