@@ -41,14 +41,14 @@ def test_examples_are_averaged_and_counter_examples_taken_away():
         combined(np.stack([like[0], -like[0]]), unlike[:0])
 
 
-def test_a_query_grows_by_its_hits_times_the_cube_of_their_similarity():
+def test_a_query_grows_by_its_hits_times_a_power_of_their_similarity():
     query, hits = units(1)[0], units(3, seed=2)
     similarities = np.array([0.9, 0.5, -0.2])
     wanted = [0.25 * query[n] + 0.9**3 * hits[0][n] + 0.5**3 * hits[1][n] for n in range(5)]
-    found = expanded(query, hits, similarities, own=0.25)
+    found = expanded(query, hits, similarities, own=0.25, power=3)
     np.testing.assert_allclose(found, np.array(wanted) / math.hypot(*wanted), atol=1e-6)
-    np.testing.assert_allclose(expanded(query, hits[:0], similarities[:0], own=0.25), query, atol=1e-6)
-    assert np.array_equal(expanded(query, -query[None], np.array([1.0]), own=1.0), query)
+    np.testing.assert_allclose(expanded(query, hits[:0], similarities[:0], own=0.25, power=3), query, atol=1e-6)
+    assert np.array_equal(expanded(query, -query[None], np.array([1.0]), own=1.0, power=3), query)
 
 
 @given(st.lists(COSINES, min_size=1, max_size=8), st.floats(-1, 0.99))
