@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 from bridge.contributions import contributions
 from bridge.diverse import diverse
 from bridge.expansion import combined, expanded
+from bridge.index.base import Answer, Match, Request
+from bridge.rankers import fused_with
 from bridge.scales import calibrated, fused, nearness, reciprocal_ranks
 from bridge.wishes import Asked, Wishes
+from catalog.filters import EVERYTHING
 from embedders.arc import ArcDct
 from embedders.base import shares_of
 from embedders.combine import Combo, Combo2
@@ -96,6 +99,28 @@ def test_diverse_hits_are_those_of_a_slow_greedy_choice(count, among, diversity,
     assert diverse(scores, vectors, count, diversity=diversity) == chosen
     if diversity == 0:
         assert chosen == sorted(range(among), key=lambda n: -scores[n])[:count]
+
+
+def test_fused_lists_are_called_exact_only_where_nothing_beyond_them_can_matter():
+    rng = np.random.default_rng(0)
+    proven = 0
+    for _ in range(300):
+        orders = [[int(id_) for id_ in rng.permutation(40)] for _ in range(2)]
+        if rng.random() < 0.5:
+            orders[1] = sorted(orders[0][:30], key=lambda id_: orders[0].index(id_) + rng.normal(0, 3))
+
+        def ranker(order):
+            return lambda request: Answer(
+                tuple(Match(id_, 0, 1.0 - place / 40) for place, id_ in enumerate(order[: request.top_k])), True, 40
+            )
+
+        answer = fused_with(ranker(orders[0]), ranker(orders[1]), reach=lambda _: 12)(Request(3, EVERYTHING))
+        scores = reciprocal_ranks(orders)
+        assert len(answer.matches) == 3
+        if answer.exact:
+            proven += 1
+            assert [match.episode for match in answer.matches] == sorted(scores, key=lambda n: (-scores[n], n))[:3]
+    assert 20 < proven < 280
 
 
 def test_equal_hits_are_put_back():
