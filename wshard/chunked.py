@@ -98,7 +98,7 @@ class ChunkedEpisodeWriter:
             ep,
             chunk_index=index,
             total_chunks=max(index + 1, ep.total_chunks or 0),
-            timestep_range=(first, first + ep.length - 1),
+            timestep_range=[first, first + ep.length - 1],
         )
         chunk.validate()
         if not self._rows and self._path.exists():
@@ -147,7 +147,7 @@ class ChunkedEpisodeWriter:
                     f"found {row.start} to {row.stop}: it is of another episode or chunk size"
                 )
             return self.base_path / row.uri
-        part = replace(cut(ep, start, stop), total_chunks=total, timestep_range=(base + start, base + stop - 1))
+        part = replace(cut(ep, start, stop), total_chunks=total, timestep_range=[base + start, base + stop - 1])
         return self.write_chunk(part, index)
 
     def finalize_manifest(self) -> Path:
@@ -230,7 +230,7 @@ class ChunkedEpisodeReader:
             whole,
             id=manifest.episode_id,
             env_id=manifest.env_id or whole.env_id,
-            timestep_range=(first, end - 1) if first else None,
+            timestep_range=[first, end - 1] if first else None,
         )
 
     def open_chunk(self, row: Chunk) -> EpisodeFile:
@@ -252,7 +252,7 @@ class ChunkedEpisodeReader:
         with self.open_chunk(row) as file:
             ep = file.load()
         total = max(self.num_chunks, row.index + 1)
-        return replace(ep, chunk_index=row.index, total_chunks=total, timestep_range=(row.start, row.stop - 1))
+        return replace(ep, chunk_index=row.index, total_chunks=total, timestep_range=[row.start, row.stop - 1])
 
 
 def _sha256(path: Path) -> str:

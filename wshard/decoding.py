@@ -80,7 +80,7 @@ def _empty(file: EpisodeFile) -> Episode:
         source_format=Format.WSHARD,
         chunk_index=about.chunk_index,
         total_chunks=about.total_chunks,
-        timestep_range=about.timestep_range,
+        timestep_range=None if about.timestep_range is None else list(about.timestep_range),
     )
 
 
@@ -92,7 +92,7 @@ def _part(file: EpisodeFile, steps: range) -> Episode:
         length=len(steps),
         chunk_index=None,
         total_chunks=None,
-        timestep_range=(first + steps.start, first + steps.stop - 1),
+        timestep_range=[first + steps.start, first + steps.stop - 1],
     )
 
 

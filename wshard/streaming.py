@@ -25,7 +25,7 @@ from wshard.episode_file import store
 from wshard.errors import EpisodeError, FormatError, LaneError, RecordingExistsError, RecordingStateError
 from wshard.journal import STEP_LANES
 from wshard.lanes import TRUNCATIONS
-from wshard.layout import JOURNAL_ROWS
+from wshard.layout import FLAG_STREAMING, JOURNAL_ROWS
 from wshard.meta import Declaration, Description
 from wshard.types import Array, TimebaseSpec
 from wshard.writer import sync_folder
@@ -35,9 +35,10 @@ if TYPE_CHECKING:
 
     from wshard.compress import FrameSteps
 
-__all__ = ["DEFAULT_FLUSH_INTERVAL", "ChannelDef", "WShardStreamWriter", "discard", "recover"]
+__all__ = ["DEFAULT_FLUSH_INTERVAL", "FLAG_STREAMING", "ChannelDef", "WShardStreamWriter", "discard", "recover"]
 
 DEFAULT_FLUSH_INTERVAL: Final = 64
+DEFAULT_MAX_TIMESTEPS: Final = 100_000
 
 
 class WShardStreamWriter:
@@ -59,7 +60,7 @@ class WShardStreamWriter:
         path: str | os.PathLike[str],
         episode_id: str,
         channel_defs: Sequence[ChannelDef | Mapping[str, Any]],
-        max_timesteps: int | None = None,
+        max_timesteps: int | None = DEFAULT_MAX_TIMESTEPS,
         compression: Compression = CompressionType.NONE,
         compression_level: int = CompressionLevel.DEFAULT,
         flush_interval: int = DEFAULT_FLUSH_INTERVAL,
