@@ -14,7 +14,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wshard.compress import Codec, CodecPlan, CompressionType, compress, decompress
+from wshard.codec import Codec, CompressionType, compress, decompress
+from wshard.codec_plan import CodecPlan
 from wshard.container import ShardReader
 from wshard.errors import (
     ChecksumError,

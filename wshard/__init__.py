@@ -1,7 +1,7 @@
 """Episode files: one file, one episode. Read, write, record and check WShard files."""
 
 from wshard.chunked import ChunkedEpisodeReader, ChunkedEpisodeWriter, ChunkManifest, validate_chunk_continuity
-from wshard.compress import Codec, CompressionLevel, CompressionType
+from wshard.codec import Codec, CompressionLevel, CompressionType
 from wshard.container import ShardReader
 from wshard.convert import convert, detect_format, load, save
 from wshard.dreamer import load_dreamer, save_dreamer

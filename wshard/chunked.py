@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wshard.chunked_file import ChunkedEpisodeFile
-from wshard.compress import Compression, CompressionLevel, CompressionType
+from wshard.codec import CompressionLevel, CompressionType
 from wshard.episode_file import EpisodeFile, save_wshard
 from wshard.errors import ChecksumError, EpisodeError, ManifestError
 from wshard.layout import ROLE_MANIFEST
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
+    from wshard.codec_plan import Compression
     from wshard.manifest import Chunk
     from wshard.types import Episode
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 import xxhash
 
 from wshard import names
-from wshard.compress import decompress
+from wshard.codec import decompress
 from wshard.errors import (
     ChecksumError,
     CodecError,

@@ -15,7 +15,7 @@ from wshard.layout import MAGIC
 from wshard.types import Episode, Format
 
 if TYPE_CHECKING:
-    from wshard.compress import Compression
+    from wshard.codec_plan import Compression
     from wshard.formats.base import Location
 
 _SUFFIXES: Final = {

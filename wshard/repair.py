@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wshard.compress import CodecPlan
+from wshard.codec_plan import CodecPlan
 from wshard.container import ShardReader
 from wshard.episode_file import store
 from wshard.errors import FormatError, OverlapError, RecordingExistsError, RepairError

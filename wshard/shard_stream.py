@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Final, Self
 
 import numpy as np
 
-from wshard.compress import Codec
+from wshard.codec import Codec
 from wshard.entry_writer import EntryWriter, check_entry
 from wshard.errors import FormatError, LimitError, RecordingStateError
 from wshard.layout import (

@@ -19,7 +19,8 @@ import numpy as np
 
 from wshard import journal
 from wshard.channels import ChannelDef, checked_step, checked_value, declare, plan_of
-from wshard.compress import CodecPlan, Compression, CompressionLevel, CompressionType
+from wshard.codec import CompressionLevel, CompressionType
+from wshard.codec_plan import CodecPlan, Compression
 from wshard.encoding import as_bytes
 from wshard.episode_file import store
 from wshard.errors import EpisodeError, FormatError, LaneError, RecordingExistsError, RecordingStateError
@@ -33,7 +34,7 @@ from wshard.writer import sync_folder
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wshard.compress import FrameSteps
+    from wshard.codec_plan import FrameSteps
 
 __all__ = ["DEFAULT_FLUSH_INTERVAL", "FLAG_STREAMING", "ChannelDef", "WShardStreamWriter", "discard", "recover"]
 

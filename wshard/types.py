@@ -266,13 +266,7 @@ class Episode:
             array = getattr(self, name)
             if array is not None and np.shape(array) != (self.length,):
                 raise EpisodeError(f"{name}: length mismatch: expected [{self.length}], found {list(np.shape(array))}")
-        if self.chunk_index is not None:
-            if self.total_chunks is None:
-                raise EpisodeError("total_chunks required when chunk_index is set")
-            if not 0 <= self.chunk_index < self.total_chunks:
-                raise EpisodeError(f"chunk_index {self.chunk_index} out of range for {self.total_chunks} chunks")
-        if self.timestep_range is not None:
-            _check_range(self.timestep_range)
+        _check_chunk(self.chunk_index, self.total_chunks, self.timestep_range)
 
     def clone(self) -> Episode:
         """Return a copy with its own arrays; metadata is copied shallowly."""
@@ -281,10 +275,16 @@ class Episode:
         return twin
 
 
-def _check_range(bounds: list[int]) -> None:
-    whole = all(isinstance(bound, (int, np.integer)) for bound in bounds)
-    if len(bounds) != 2 or not whole or bounds[0] > bounds[1]:
-        raise EpisodeError(f"timestep_range: expected [first, last], first <= last, found {bounds}")
+def _check_chunk(index: int | None, total: int | None, bounds: list[int] | None) -> None:
+    if index is not None:
+        if total is None:
+            raise EpisodeError("total_chunks required when chunk_index is set")
+        if not 0 <= index < total:
+            raise EpisodeError(f"chunk_index {index} out of range for {total} chunks")
+    if bounds is not None:
+        whole = all(isinstance(bound, (int, np.integer)) for bound in bounds)
+        if len(bounds) != 2 or not whole or bounds[0] > bounds[1]:
+            raise EpisodeError(f"timestep_range: expected [first, last], first <= last, found {bounds}")
 
 
 def _check_channel(block: str, channel: Channel, length: int) -> None:

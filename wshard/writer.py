@@ -12,7 +12,7 @@ import secrets
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
-from wshard.compress import Codec
+from wshard.codec import Codec
 from wshard.entry_writer import EntryWriter, check_entry
 from wshard.errors import FormatError, RecordingStateError
 from wshard.layout import (
