@@ -15,7 +15,7 @@ import wshard_plain
 
 from wshard.episode_file import open_wshard
 from wshard.layout import checksum, name_hash
-from wshard.streaming import recover
+from wshard.recovery import recover
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 FILES = sorted(path.name for path in GOLDEN.glob("*.wshard"))

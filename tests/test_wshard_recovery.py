@@ -18,7 +18,8 @@ from wshard_recording import STATE, interrupted
 from wshard.episode_file import load_wshard, save_wshard
 from wshard.errors import FormatError, RecordingExistsError
 from wshard.journal import STEP_LANES
-from wshard.streaming import WShardStreamWriter, recover
+from wshard.recovery import recover
+from wshard.streaming import WShardStreamWriter
 from wshard.testing import assert_same_episode, make_episode
 
 if TYPE_CHECKING:

@@ -291,7 +291,7 @@ def recover(
 ) -> None:
     """Turn what a killed recording left behind into an episode file of all its flushed timesteps."""
     from wshard.episode_file import EpisodeFile
-    from wshard.streaming import recover as recover_partial
+    from wshard.recovery import recover as recover_partial
 
     path = recover_partial(partial, compression=compression)
     with EpisodeFile(path) as episode:

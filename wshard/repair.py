@@ -1,7 +1,7 @@
 """Repair files: restore interleaved recordings exactly, and save from damaged ones every block that is proved whole.
 
 Knows: what may be trusted, and how to say what was lost. Never guesses values.
-Does not know: recordings that were killed (streaming.recover), how blocks interleave (interleaved.py).
+Does not know: recordings that were killed (recovery.py), how blocks interleave (interleaved.py).
 """
 
 from __future__ import annotations
