@@ -204,7 +204,7 @@ def recording(folder: Path, _: list[Peer]) -> Table:
     joint = np.random.default_rng(0).normal(size=7).astype(np.float32)
     defs = [ChannelDef("joint", DType.FLOAT32, [7])], [ChannelDef("ctrl", DType.FLOAT32, [7])]
     durations, memory = [], {}
-    with WShardStreamWriter(folder / "h.wshard", "bench", defs[0], action_defs=defs[1]) as writer:
+    with WShardStreamWriter(folder / "h.wshard", "bench", defs[0], None, action_defs=defs[1]) as writer:
         writer.begin_episode()
         for t in range(1_000_000):
             if t in (100_000, 999_999):

@@ -159,7 +159,7 @@ import numpy as np
 from wshard.streaming import ChannelDef, WShardStreamWriter
 from wshard.types import DType
 
-recording = WShardStreamWriter(sys.argv[1], "e", [ChannelDef("s", DType.FLOAT64, [500])], flush_interval=3)
+recording = WShardStreamWriter(sys.argv[1], "e", [ChannelDef("s", DType.FLOAT64, [500])], None, flush_interval=3)
 recording.begin_episode()
 t, last = 0, int(sys.argv[2])
 while t != last:

@@ -25,7 +25,8 @@ from wshard.lanes import (
     lane_array,
 )
 from wshard.layout import CONTENT_JSON, DEFAULT_ALIGNMENT, ROLE_WSHARD
-from wshard.meta import META_BLOCKS, Declaration, Description, read_description, write_description
+from wshard.meta import META_BLOCKS, Declaration, Description, read_description
+from wshard.meta_writer import write_description
 from wshard.writer import ShardWriter
 
 if TYPE_CHECKING:

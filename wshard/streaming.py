@@ -116,10 +116,8 @@ class WShardStreamWriter:
             return
         if kind is None:
             self.end_episode()
-        elif (
-            issubclass(kind, RecordingStateError) and self._is_full
-        ):  # hours of recording are not thrown away for one timestep too many
-            self.flush()
+        elif issubclass(kind, RecordingStateError) and self._is_full:
+            self.flush()  # hours of recording are not thrown away for one timestep too many
             self._close(remove=False)
         else:
             self.abort()
