@@ -24,6 +24,7 @@ from wshard.manifest import (
     validate_chunk_continuity,
     write_manifest,
 )
+from wshard.regular_file import open_file
 from wshard.splitting import cut, join
 
 if TYPE_CHECKING:
@@ -257,5 +258,5 @@ class ChunkedEpisodeReader:
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

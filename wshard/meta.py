@@ -101,7 +101,7 @@ def read_description(meta: Mapping[str, Buffer], where: str) -> Description:
         chunk_index=_integer(episode.get("chunk_index"), at, "chunk_index"),
         total_chunks=_integer(episode.get("total_chunks"), at, "total_chunks"),
         timestep_range=_range(episode.get("timestep_range"), length, at),
-        declared=_declarations(channels, episode, where),
+        declared=_declarations(channels, episode, file_json, where),
         synthesized=frozenset(unicode_text(name, at, ": synthesized") for name in synthesized),
         streaming=bool(file_json.get("streaming", False)),
     )
@@ -197,13 +197,17 @@ def _rate(place: Mapping[str, Any]) -> float | None:
     return next((rate for rate in rounded if rate and abs(1e9 / rate - dt_ns) <= 1), usable_rate(1e9 / dt_ns))
 
 
-def _declarations(channels: Mapping[str, Any], episode: Mapping[str, Any], where: str) -> dict[str, Declaration]:
+def _declarations(
+    channels: Mapping[str, Any], episode: Mapping[str, Any], file_json: Mapping[str, Any], where: str
+) -> dict[str, Declaration]:
     at = f"{where}: {META_CHANNELS}"
     listed = channels.get("channels")
     if not listed and all(isinstance(value, dict) for value in channels.values()):
         listed = [{"signal_block": block, **value} for block, value in channels.items()]  # the oldest, map-like form
     rows = [("signal", row) for row in _list(listed, f"{at}: channels")]
     rows += [("lane", row) for row in _list(channels.get("lanes"), f"{at}: lanes")]
+    omens = _list(file_json.get("omen_channels"), f"{where}: {META_WSHARD}: omen_channels")
+    rows += [("lane", row) for row in omens]
     rows += [("action", row) for row in _list(episode.get("action_spaces"), f"{where}: {META_EPISODE}: action_spaces")]
     found: dict[str, Declaration] = {}
     for kind, row in rows:
