@@ -41,4 +41,4 @@ def open_descriptor(path: str | os.PathLike[str]) -> tuple[int, int]:
 
 def open_file(path: str | os.PathLike[str]) -> io.BufferedReader:
     """Return a file opened for reading; raises what open_descriptor raises."""
-    return os.fdopen(open_descriptor(path)[0], "rb")
+    return open(path, "rb", opener=lambda name, _: open_descriptor(name)[0])
