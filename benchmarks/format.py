@@ -86,7 +86,7 @@ def full_read(places: Places, peers: list[Peer]) -> Table:
     lanes, crc = standard(), "crc32c of the same bytes in memory"
     table = Table("Read a whole episode of 21 MB, uncompressed, from disk")
     table.seconds[crc] = timed(lambda: [crc32c.crc32c(lane) for lane in lanes.values()])
-    rows = {"": places.disk} | ({f", from {places.folder}": places.folder} if places.folder != places.disk else {})
+    rows = {"": places.disk} | ({f", from {places.folder.parent}": places.folder} if places.folder != places.disk else {})
     for where, folder in rows.items():
         path = folder / "b.wshard"
         save_wshard(episode(lanes), path)
@@ -163,7 +163,7 @@ def compressed(places: Places, peers: list[Peer]) -> Table:
         alone, together = (times[f"wshard zstd {verb}, {label}"] for label in ("one thread", "threads"))
         why = (
             f"The load of the machine was {os.getloadavg()[0]:.1f}, and threads gain what other cores have to give. "
-            f"They cost nothing: the work takes {together.cpu / alone.cpu:.2f}x the processor time of one thread."
+            f"In threads the work takes {together.cpu / alone.cpu:.2f}x the processor time that it takes in one."
         )
         cores = parallel._cores()  # noqa: SLF001
         table.goal(f"{verb}: one thread over {cores} cores", gain, 1.6, "x", least=True, why=why)

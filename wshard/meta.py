@@ -32,6 +32,7 @@ _MAX_AXES: Final = 63  # numpy's 64, less the one of time
 _SLOWEST_RATE: Final = 1e-200  # so that arithmetic with rates and periods stays finite
 _FASTEST_RATE: Final = 1e200
 _DEFAULT_HZ: Final = 30.0
+_DECODER: Final = json.JSONDecoder()  # without the search for white space that json.loads does around each object
 _RATE_DIGITS: Final = range(-3, 4)
 
 
@@ -113,7 +114,10 @@ def _json_object(data: Buffer | None, where: str) -> dict[str, Any]:
     if len(data) > MAX_META_SIZE:
         raise LimitError(f"{where}: expected at most {MAX_META_SIZE} bytes of JSON, found {len(data)}")
     try:
-        value = json.loads(str(data, "utf-8"))
+        text = str(data, "utf-8")
+        value, end = _DECODER.raw_decode(text) if text.startswith("{") else (None, -1)
+        if end != len(text):
+            value = json.loads(text)  # with white space around it, or wrong: this says what
     except (ValueError, RecursionError) as error:
         raise LaneError(f"{where}: expected UTF-8 JSON: {error}") from error
     if not isinstance(value, dict):
