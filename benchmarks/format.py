@@ -86,9 +86,7 @@ def full_read(places: Places, peers: list[Peer]) -> Table:
     lanes, crc = standard(), "crc32c of the same bytes in memory"
     table = Table("Read a whole episode of 21 MB, uncompressed, from disk")
     table.seconds[crc] = timed(lambda: [crc32c.crc32c(lane) for lane in lanes.values()])
-    rows = {"": places.disk} | (
-        {f", from {places.folder.parent}": places.folder} if places.folder != places.disk else {}
-    )
+    rows = {"": places.disk, f", from {places.folder.parent}": places.folder}
     for where, folder in rows.items():
         path = folder / "b.wshard"
         save_wshard(episode(lanes), path)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import io
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -247,6 +249,52 @@ def test_errors_are_the_builtins_that_programs_catch(call, error, told):
     assert isinstance(caught.value, (wshard.WShardError, OSError))
 
 
+def edited(place: int, value: int) -> io.BytesIO:
+    """Return a saved episode with another byte at a place; 80 bytes before its end the lane begins."""
+    file = io.BytesIO()
+    wshard.save_wshard(Episode("e", length=4, observations={"x": Channel.of("x", np.zeros((4, 3), "<f4"))}), file)
+    data = bytearray(file.getvalue())
+    data[place] = value
+    return io.BytesIO(bytes(data))
+
+
+def chunks(*rows: tuple[int, int, int], total: int) -> wshard.ChunkManifest:
+    manifest = wshard.ChunkManifest("e")
+    for index, first, last in rows:
+        manifest.add_chunk(index, f"{index}.wshard", "", [first, last], last - first + 1)
+    manifest.total_timesteps = total
+    return manifest
+
+
+def recorded(step: np.ndarray, *, begun: bool, path: Path) -> None:
+    with wshard.WShardStreamWriter(path, "e", [wshard.ChannelDef("x", DType.FLOAT32, [3])]) as writer:
+        if begun:
+            writer.begin_episode()
+        writer.write_timestep(0, {"x": step}, {}, 0.0, done=False)
+
+
+WORDS = {
+    "magic": (lambda _: wshard.load_wshard(edited(0, 0)), ValueError),
+    "[Vv]ersion": (lambda _: wshard.load_wshard(edited(4, 0x99)), ValueError),
+    "[Cc]hecksum": (lambda _: wshard.load_wshard(edited(-80, 7)), ValueError),
+    "length mismatch": (
+        lambda _: Episode("e", length=3, observations={"x": Channel.of("x", np.zeros(4))}).validate(), ValueError),
+    "gaps or duplicates": (
+        lambda _: wshard.validate_chunk_continuity(chunks((0, 0, 4), (2, 5, 9), total=10)), ValueError),
+    "Timestep gap": (lambda _: wshard.validate_chunk_continuity(chunks((0, 0, 4), (1, 6, 9), total=9)), ValueError),
+    "total_timesteps": (lambda _: wshard.validate_chunk_continuity(chunks((0, 0, 4), total=6)), ValueError),
+    "Shape mismatch": (lambda path: recorded(np.zeros(2, "<f4"), begun=True, path=path), ValueError),
+    "begin_episode": (lambda path: recorded(np.zeros(3, "<f4"), begun=False, path=path), RuntimeError),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_messages_have_the_words_that_programs_match(words, tmp_path):
+    call, error = WORDS[words]
+    with pytest.raises(error, match=words):
+        call(tmp_path / "a.wshard")
+
+
 def test_lz4_sizes_out_of_bounds_are_refused():
     from wshard.compress import LZ4_MAX_DECOMPRESS_SIZE, Compressor, decompress  # noqa: PLC0415  (as a program would)
 
@@ -451,3 +499,27 @@ def test_a_recording_stops_at_the_limit_of_the_reference_but_is_not_lost(tmp_pat
     assert wshard.load(wshard.recover(tmp_path / "a.wshard.partial")).length == 7
     record(tmp_path / "b.wshard", None)
     assert wshard.load(tmp_path / "b.wshard").length == 10
+
+
+@pytest.mark.parametrize("block", ["done", "reward", "time/ticks", "meta/channels", "meta/wshard", "signal/obs"])
+def test_one_wrong_bit_anywhere_is_refused(block):
+    """Also in lanes that were not recorded and are there for other readers only."""
+    file = io.BytesIO()
+    wshard.save_wshard(Episode("e", length=4, observations={"obs": Channel.of("obs", np.ones((4, 3), "<f4"))}), file)
+    data = bytearray(file.getvalue())
+    entry = wshard.ShardReader(bytes(data)).entry(block)
+    data[entry.data_offset + entry.disk_size // 2] ^= 1
+    with pytest.raises(ValueError, match="Checksum mismatch"):
+        wshard.load_wshard(io.BytesIO(bytes(data)))
+
+
+def test_the_command_runs_from_python_and_as_a_module(monkeypatch, capsys):
+    from wshard.cli import main  # noqa: PLC0415  (as a program would)
+
+    monkeypatch.setattr(sys, "argv", ["program", "of", "theirs"])
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("wshard 0.1.")
+    told = subprocess.run([sys.executable, "-m", "wshard.cli", "inspect", "nowhere"], capture_output=True, check=False)
+    assert (told.returncode, told.stderr) == (1, b"error: [Errno 2] No such file or directory: 'nowhere'\n")

@@ -49,18 +49,20 @@ def decode_episode(file: EpisodeFile, channels: Sequence[str] | None, steps: ran
 
     steps: only this run of timesteps; then residuals, other programs' blocks and the chunk fields are left out.
     """
-    lanes = file.lanes()
-    selected = [name for name in _selected(file, channels) if name not in file.description.synthesized]
+    lanes, filled_in = file.lanes(), file.description.synthesized
+    selected = _selected(file, channels)
     selected.sort(key=lambda name: name == EXACT_REWARD)  # the exact rewards replace the rounded ones
     if steps is not None:
         ep = _part(file, steps)
         for name in selected:
-            if name in lanes and not is_residual(name):
+            if name in lanes and name not in filled_in and not is_residual(name):
                 _place(ep, lanes[name], file.lane_view(name)[steps.start : steps.stop])
         return ep
     ep = _empty(file)
     for name, data in _blocks(file, selected):
         lane = lanes.get(name)
+        if name in filled_in:  # checked as all others, so that no damage goes unnoticed
+            continue
         if is_residual(name):
             channel, _, kind = name.partition("/")[2].rpartition("/")
             ep.residuals[channel] = Residual(channel, kind, np.frombuffer(bytes(data), np.uint8))
