@@ -52,17 +52,17 @@ def one_lane(places: Places, peers: list[Peer]) -> Table:
     """Open a file of 50 MB and read its lane of 28 kB."""
     folder = places.folder
     lanes = {"big": np.random.default_rng(0).integers(0, 256, (T, 50_000), np.uint8), "joint": standard()["joint"]}
-    save_wshard(episode(lanes), folder / "a.wshard")
+    own = folder / "a.wshard"
+    save_wshard(episode(lanes), own)
 
     def ours() -> np.ndarray:
-        with open_wshard(folder / "a.wshard") as file:
+        with open_wshard(own) as file:
             return file.lane("joint")
 
     np.testing.assert_array_equal(ours(), lanes["joint"])
     table = Table("Open a 50 MB file and read one lane of 28 kB", {"wshard, checksum verified": timed(ours)})
-    path = folder / "a.wshard"
-    table.seconds["of that: header and index read and checked"] = timed(lambda: ShardReader(path))
-    table.seconds["of that: and the three JSON blocks"] = timed(lambda: open_wshard(path))
+    table.seconds["of that: header and index read and checked"] = timed(lambda: ShardReader(own))
+    table.seconds["of that: and the three JSON blocks"] = timed(lambda: open_wshard(own))
     pieces = len(table.seconds)
     for peer in (peer for peer in peers if not peer.compressed):
         path = folder / f"a{peer.suffix}"
