@@ -28,7 +28,7 @@ from wshard.parallel import in_order
 from wshard.types import Array, Channel, Episode, Format, Residual
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from wshard.episode_file import EpisodeFile
     from wshard.layout import Buffer
@@ -50,7 +50,7 @@ def decode_episode(file: EpisodeFile, channels: Sequence[str] | None, steps: ran
     steps: only this run of timesteps; then residuals, other programs' blocks and the chunk fields are left out.
     """
     lanes, filled_in = file.lanes(), file.description.synthesized
-    selected = _selected(file, channels)
+    selected = _selected(file, lanes, channels)
     selected.sort(key=lambda name: name == EXACT_REWARD)  # the exact rewards replace the rounded ones
     if steps is not None:
         ep = _part(file, steps)
@@ -104,9 +104,9 @@ def _blocks(file: EpisodeFile, names: Sequence[str]) -> Iterator[tuple[str, Buff
     return zip(names, in_order(file.shard.block, names, effort=sizes, memory=[0] * len(names)), strict=True)
 
 
-def _selected(file: EpisodeFile, channels: Sequence[str] | None) -> list[str]:
+def _selected(file: EpisodeFile, lanes: Iterable[str], channels: Sequence[str] | None) -> list[str]:
     """Return the blocks that a channel filter keeps, lanes first; None keeps all."""
-    blocks = [name for name in dict.fromkeys((*file.lanes(), *file.shard.names())) if name not in META_BLOCKS]
+    blocks = [name for name in dict.fromkeys((*lanes, *file.shard.names())) if name not in META_BLOCKS]
     if channels is None:
         return blocks
     asked = {channels} if isinstance(channels, str) else set(channels)
