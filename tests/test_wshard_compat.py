@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import pickle
 import subprocess
 import sys
 from importlib import import_module
@@ -458,8 +459,22 @@ def test_steps_take_lists_and_share_arrays():
     ep.rewards = values
     values[0] = 3
     assert ep.rewards.data[0] == 3
+    ep.rewards += 1
+    assert values.tolist() == [4, 1]
     ep.rewards = None
     assert ep.rewards is None
+
+
+def test_what_is_calculated_from_steps_is_plain():
+    """Numbers and arrays like those of any numpy array: JSON, databases and other libraries take them."""
+    steps = Episode("e", length=3, rewards=np.arange(3.0)).rewards
+    for number in (steps.sum(), np.sum(steps), steps.mean(), steps.max(), steps @ steps, steps[0], np.median(steps)):
+        assert type(number) is np.float64
+    for array in (steps + 1, steps > 1, steps.cumsum(), np.concatenate([steps, steps]), np.diff(steps), steps.data):
+        assert type(array) is np.ndarray
+    assert type((steps > 1).any()) is np.bool_
+    assert steps[1:].data.tolist() == [1, 2]
+    assert pickle.loads(pickle.dumps(steps)).data.tolist() == [0, 1, 2]  # noqa: S301  (our own)
 
 
 def test_a_program_that_writes_one_chunk_and_bits(tmp_path):

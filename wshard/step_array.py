@@ -15,13 +15,23 @@ Array = NDArray[Any]
 
 
 class StepArray(np.ndarray[Any, np.dtype[Any]]):
-    """One value per timestep, [T]: an array whose `.data` is the plain array, as that of a Channel is."""
+    """One value per timestep, [T]: an array whose `.data` is the plain array, as that of a Channel is.
+
+    Parts of it are of its kind; what is calculated from it are plain arrays and numbers.
+    """
 
     @staticmethod
     def of(values: Any) -> StepArray:
         """Return the values of an array, a sequence, or anything that holds them in `.data`; arrays are not copied."""
         held = values if isinstance(values, np.ndarray) else getattr(values, "data", values)
         return np.asarray(held).view(StepArray)
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:  # noqa: FBT001, FBT002  (numpy's protocol)
+        """Give the results of arithmetic as plain arrays and numbers."""
+        if array is self:  # calculated in place
+            return self
+        plain = np.asarray(array)
+        return plain[()] if return_scalar else plain
 
     @property
     def data(self) -> Array:  # type: ignore[override]  # numpy's own is a memoryview, which has no arithmetic
