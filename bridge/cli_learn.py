@@ -27,7 +27,7 @@ def train_embedder(
         str, typer.Option(help="Learn from whole episodes, or from windows SIZE:STRIDE or multi.")
     ] = "whole",
     where: WhereOption = None,
-    steps: Annotated[int, typer.Option(min=1, help="Steps of training, at most.")] = 600,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of training, at most.")] = 200,
     minutes: Annotated[float, typer.Option(min=0.01, help="Minutes of training, at most.")] = 5.0,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same batches.")] = 0,
     as_json: JsonOption = False,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from embedders.finite import Rows
 
-LENGTH: Final = 64  # rows along the arc
+LENGTH: Final = 32  # rows along the arc
 SEGMENTS: Final = 8  # of the arc, each averaged by itself: the order of events stays
 DILATIONS: Final = (1, 2, 4)
 TAPS: Final = 5
@@ -78,21 +78,23 @@ class Encoder:
         rows = along_arc(windows)
         hidden = rows
         for layer, dilation in enumerate(DILATIONS):
-            taps, bias = self.weights[f"taps{layer}"], self.weights[f"bias{layer}"]
-            made = np.maximum(neighbours(hidden, dilation) @ taps.astype(np.float64) + bias, 0.0)
+            made = neighbours(hidden, dilation) @ self.weights[f"taps{layer}"]
+            made += self.weights[f"bias{layer}"]
+            np.maximum(made, 0.0, out=made)
             hidden = made if layer == 0 else hidden + made
         both = np.concatenate([hidden, rows], axis=2)
         segments = both.reshape(len(both), SEGMENTS, LENGTH // SEGMENTS, -1).mean(axis=2)
-        encoded: NDArray[np.float64] = segments.reshape(len(both), -1) @ self.weights["map"].astype(np.float64)
-        return encoded
+        encoded: NDArray[np.float32] = segments.reshape(len(both), -1) @ self.weights["map"]
+        return encoded.astype(np.float64)
 
 
-def along_arc(windows: Sequence[Rows]) -> NDArray[np.float64]:
-    """Return [N, LENGTH, channels]: z-scored windows, resampled evenly along their arcs."""
-    return np.stack([arc_resample(rows, LENGTH, position=_POSITION, epsilon=_EPSILON) for rows in windows])
+def along_arc(windows: Sequence[Rows]) -> NDArray[np.float32]:
+    """Return float32 [N, LENGTH, channels]: z-scored windows, resampled evenly along their arcs."""
+    even = [arc_resample(rows, LENGTH, position=_POSITION, epsilon=_EPSILON) for rows in windows]
+    return np.stack(even).astype(np.float32)
 
 
-def neighbours(rows: NDArray[np.float64], dilation: int) -> NDArray[np.float64]:
+def neighbours(rows: NDArray[np.float32], dilation: int) -> NDArray[np.float32]:
     """Return [N, L, TAPS * C] of [N, L, C]: each row with those around it, `dilation` apart, zeros beyond the ends."""
     reach = TAPS // 2 * dilation
     padded = np.pad(rows, ((0, 0), (reach, reach), (0, 0)))

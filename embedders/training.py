@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 FEWEST: Final = 64
 """Windows below which training is refused: nothing is learned from so few."""
 
-_NEIGHBOURS: Final = 5
+_NEIGHBOURS: Final = 10
+_FROM_NEIGHBOURS: Final = 0.8  # of the second views: more than that and a window no longer knows itself
 _AT_ONCE: Final = 1024  # rows of the matrix of similarities at a time
 
 
@@ -36,11 +37,11 @@ _AT_ONCE: Final = 1024  # rows of the matrix of similarities at a time
 class Training:
     """How to train: up to `steps` steps of `batch` windows, up to `seconds`; the same seed gives the same batches."""
 
-    steps: int = 600
+    steps: int = 200
     batch: int = 256
     seconds: float = 300.0
     rate: float = 2e-3
-    temperature: float = 0.1
+    temperature: float = 0.3
     seed: int = 0
 
 
@@ -65,7 +66,9 @@ def train(
     begun = time.monotonic()
     for step in range(1, training.steps + 1):
         chosen = rng.permutation(len(windows))[: training.batch]
-        partners = [int(rng.choice(like[one])) if len(like[one]) and rng.random() < 0.5 else one for one in chosen]
+        partners = [
+            int(rng.choice(like[one])) if len(like[one]) and rng.random() < _FROM_NEIGHBOURS else one for one in chosen
+        ]
         first = _vectors(torch, weights, [disturb(windows[one], rng) for one in chosen])
         second = _vectors(torch, weights, [disturb(windows[one], rng) for one in partners])
         loss = _contrast(torch, first, second, _alike(like, chosen), training.temperature)
@@ -103,7 +106,7 @@ def disturb(rows: Rows, rng: np.random.Generator) -> Rows:
 
 
 def mutual_neighbours(windows: Sequence[Rows]) -> list[NDArray[np.int64]]:
-    """Return for each window the windows that are, by arcdct, among its five nearest as it is among theirs."""
+    """Return for each window the windows that are, by arcdct, among its nearest as it is among theirs."""
     vectors = unit_rows(ArcDct(damping=0.0).describe(list(windows)))
     nearest = np.empty((len(vectors), min(_NEIGHBOURS, len(vectors) - 1)), np.int64)
     for begin in range(0, len(vectors), _AT_ONCE):
@@ -126,7 +129,7 @@ def _initial(shape: Shape, rng: np.random.Generator) -> dict[str, NDArray[np.flo
 
 def _vectors(torch: Any, weights: Mapping[str, Any], windows: Sequence[Rows]) -> Any:
     """Return unit vectors [N, dim]: the arithmetic of Encoder.encode, in a form that can be differentiated."""
-    rows = torch.from_numpy(along_arc(windows).astype(np.float32))
+    rows = torch.from_numpy(along_arc(windows))
     hidden = rows
     for layer, dilation in enumerate(DILATIONS):
         made = torch.relu(_neighbours(torch, hidden, dilation) @ weights[f"taps{layer}"] + weights[f"bias{layer}"])
