@@ -20,13 +20,13 @@ from bridge.deepdata import local
 from bridge.deepdata.audit import Finding, heal, inspect, renew
 from bridge.deepdata.dialects import connect
 from bridge.deepdata.fetch import fetch
-from bridge.deepdata.lock import locked
 from bridge.deepdata.push import push, sweep, sweep_retired
 from bridge.deepdata.search import View, ask, complete, look
 from bridge.deepdata.settings import read_settings
 from bridge.deepdata.target import Link, Target, collection_name, create
 from bridge.deepdata.wire import Wire
 from bridge.index.base import Answer, check_points, check_query
+from bridge.index.lock import locked
 from catalog.filters import EVERYTHING
 from wshard.errors import IndexDamagedError, IndexLostError, IndexUnreachableError, SpaceMismatchError, VectorIndexError
 
