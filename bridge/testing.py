@@ -164,6 +164,18 @@ class IndexContract:
             shelf.put(space, {best[0]: unit_vectors(2, 5)})
             assert check(shelf, space, unit_vectors(2, 5)[1], top(1))[0].episode == best[0]
 
+    def test_a_delete_of_what_the_ledger_holds_changes_nothing(self, tmp_path: Path) -> None:
+        with self.filled(tmp_path) as (shelf, space, ids):
+            before, query = shelf.index.count(space), unit_vectors(1, 5)[0]
+            shelf.index.delete(space, [*ids[:7], ids[-1] + 1000])
+            assert shelf.index.count(space) == before
+            check(shelf, space, query, top(1000, distinct=False))
+            gone, again = (match.episode for match in check(shelf, space, query, top(2)))
+            shelf.bury([gone, again])
+            shelf.put(space, {again: unit_vectors(2, 5)})
+            shelf.index.delete(space, [gone, again])
+            assert again in {match.episode for match in check(shelf, space, query, top(1000))}
+
     def test_an_index_without_episodes_left_answers_with_nothing(self, tmp_path: Path) -> None:
         with self.filled(tmp_path) as (shelf, space, ids):
             shelf.bury(ids, space)

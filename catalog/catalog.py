@@ -166,6 +166,11 @@ class Catalog(Exploring, Curating, Collecting):
         with self._write() as connection:
             return ledger.activate(connection, space_id, among=among, ignoring=ignoring)
 
+    def retire(self, space_id: int) -> None:
+        """Drop the space's vectors in one transaction; a later add_space builds it again."""
+        with self._write() as connection:
+            ledger.retire(connection, space_id)
+
     def mark_checked(self, space_id: int, seq: int) -> None:
         """Remember the clock at which the space was checked; an earlier one than known changes nothing."""
         with self._write() as connection:

@@ -99,7 +99,10 @@ class VectorIndex(Protocol):
         """Return the best matches of a unit vector [E]; min(top_k, as many as exist) of them."""
 
     def delete(self, space: Space, episodes: Sequence[int]) -> None:
-        """Forget these episodes; unknown ones are fine."""
+        """Let go of those of these episodes that the ledger has buried.
+
+        One that the ledger holds, because it was embedded again meanwhile, say, stays; unknown ones are fine.
+        """
 
     def count(self, space: Space) -> int:
         """Return the number of vectors held."""

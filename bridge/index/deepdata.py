@@ -105,7 +105,7 @@ class DeepDataIndex:
         self._write(space, tidy=not points)
 
     def delete(self, space: Space, episodes: Sequence[int]) -> None:  # noqa: ARG002  (the ledger says which)
-        """Remove from the server what the ledger has buried, one request per vector."""
+        """Remove from the server all that the ledger has buried, these episodes among it; one request per vector."""
         self._living(space)
         self._write(space, tidy=True)
 
@@ -157,6 +157,18 @@ class DeepDataIndex:
             link = self._link()
             create(renew(Target(link, space, self._catalog.copies.open(link.place, space_id))))
         self._write(space, tidy=True)
+
+    def drop(self, space: Space) -> None:
+        """Drop the Space's collection, and those of other Spaces that the archive does not hold any more."""
+        with self._alone(space):
+            link = self._link()
+            sweep_retired(link)
+            copies = self._catalog.copies
+            row = next((row for row in self._catalog.spaces() if row.fingerprint == space.fingerprint), None)
+            copy = None if row is None else copies.find(link.place, row.id)
+            if copy is not None:
+                renew(Target(link, space, copy))
+                copies.close(copy.id)
 
     # ---- writing ---------------------------------------------------------------------------------------------------
 

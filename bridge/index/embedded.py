@@ -189,9 +189,27 @@ class EmbeddedIndex:
         return Answer(result.matches, all(one.exact for one in result.found), scored, explained)
 
     def delete(self, space: Space, episodes: Sequence[int]) -> None:  # noqa: ARG002  (the ledger says which)
-        """Take in the ledger's tombstones; an episode that was embedded again meanwhile stays."""
+        """Take in all that the ledger has buried, these episodes among it."""
         with self._lock:
             self._refresh(space)
+
+    def rebuild(self, space: Space) -> None:
+        """Remove the Space's copies, and write a new one where there are enough vectors; returns when that is done.
+
+        Raises VectorIndexError where the disk refused it.
+        """
+        self._check_living(space)
+        self.drop(space)
+        self.count(space)  # reads the ledger, so that there is something to write
+        self.upsert(space, [])
+        self._builder.settle()
+
+    def drop(self, space: Space) -> None:
+        """Remove the Space's copies; they are made again when the ledger holds it."""
+        self._builder.settle()
+        with self._lock:
+            self._spaces.pop(space.fingerprint, None)
+            generation.drop(self._folder / space.fingerprint)
 
     def count(self, space: Space) -> int:
         """Return the number of vectors of living episodes."""
