@@ -303,6 +303,6 @@ class DeepDataIndex:
         return kept.living[space.fingerprint]
 
 
-def open_deepdata(url: str, catalog: Catalog, folder: Path) -> DeepDataIndex:
+def open_deepdata(url: str, catalog: Catalog, folder: Path, token: str | None = None) -> DeepDataIndex:
     """Return the index at a URL (see bridge/deepdata/settings.py); raises UnknownIndexError for one that is none."""
-    return DeepDataIndex(catalog, folder, read_settings(url))
+    return DeepDataIndex(catalog, folder, read_settings(url, token))

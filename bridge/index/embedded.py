@@ -25,7 +25,7 @@ from bridge.index.lists_file import grouping_of
 from bridge.index.ranking import best, blas_threads
 from bridge.index.segment import Ids, Segment
 from catalog.filters import EVERYTHING
-from wshard.errors import ChecksumError, SpaceMismatchError, VectorIndexError
+from wshard.errors import ChecksumError, SpaceMismatchError, UnknownIndexError, VectorIndexError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -369,6 +369,8 @@ def _explained(result: Ranked, held: _Held, times: Sequence[float]) -> Explained
     )
 
 
-def open_embedded(_url: str, catalog: Catalog, folder: Path) -> EmbeddedIndex:
-    """Return the embedded index of an archive."""
+def open_embedded(_url: str, catalog: Catalog, folder: Path, token: str | None = None) -> EmbeddedIndex:
+    """Return the embedded index of an archive; raises UnknownIndexError for a token, which nobody would ask for."""
+    if token is not None:
+        raise UnknownIndexError("expected the URL of a server beside a token, found the embedded index")
     return EmbeddedIndex(catalog, folder)
