@@ -14,6 +14,7 @@ from deepdata_replay import serving
 from bridge.deepdata.settings import Settings
 from bridge.index.deepdata import DeepDataIndex
 from bridge.testing import IndexContract
+from wshard.errors import VectorIndexError
 
 
 class _OnAServer(IndexContract):
@@ -63,6 +64,17 @@ class TestDeepDataIndexLive(_OnAServer):
             yield
             for index in self.opened:
                 index.close()
+
+
+def test_a_metric_that_the_server_has_not_is_refused_with_advice(tmp_path):
+    class Other(_OnAServer):
+        metric = "l2"
+
+    with serving(Fake().respond) as server:
+        contract = Other()
+        contract.opened, contract.settings = [], Settings(server.url, rpm=0)
+        with pytest.raises(VectorIndexError, match=r"metric cosine, the only one .* found 'l2': search it without"):
+            contract.test_an_empty_index_answers_with_nothing(tmp_path)
 
 
 def test_the_live_tests_run_on_the_server_that_is_named_and_leave_nothing_behind():

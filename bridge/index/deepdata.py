@@ -27,6 +27,7 @@ from bridge.deepdata.target import Link, Target, collection_name, create
 from bridge.deepdata.wire import Wire
 from bridge.index.base import Answer, check_points, check_query
 from bridge.index.lock import locked
+from bridge.index.metric import COSINE
 from catalog.filters import EVERYTHING
 from wshard.errors import IndexDamagedError, IndexLostError, IndexUnreachableError, SpaceMismatchError, VectorIndexError
 
@@ -291,7 +292,16 @@ class DeepDataIndex:
             return self._connected
 
     def _living(self, space: Space) -> int:
-        """Return the Space's id; raises SpaceMismatchError if it is not, or no longer, the archive's."""
+        """Return the Space's id.
+
+        Raises SpaceMismatchError if it is not, or no longer, the archive's, VectorIndexError if the server has not its
+        metric.
+        """
+        if space.metric != COSINE:
+            raise VectorIndexError(
+                f"expected a Space with the metric cosine, the only one that {self._settings.base} has, found "
+                f"{space.metric!r}: search it without a server"
+            )
         clock = self._catalog.clock()
         kept = self._kept
         if kept.clock != clock or space.fingerprint not in kept.living:

@@ -22,6 +22,7 @@ from bridge.index.base import Answer, Explained, Point, Request, Vectors, check_
 from bridge.index.building import Builder
 from bridge.index.grouping import Grouping, group
 from bridge.index.lists_file import grouping_of
+from bridge.index.metric import check_metric
 from bridge.index.ranking import best, blas_threads
 from bridge.index.segment import Ids, Segment
 from catalog.filters import EVERYTHING
@@ -151,6 +152,7 @@ class EmbeddedIndex:
         Raises VectorIndexError for points that the ledger does not know, or when the disk refused a copy.
         """
         check_points(space, points)
+        check_metric(space.metric)
         self._builder.told()
         with self._lock:
             if not points and space.fingerprint not in self._spaces:
@@ -173,6 +175,7 @@ class EmbeddedIndex:
         Exact, unless request.budget ended it.
         """
         check_query(space, query)
+        check_metric(space.metric)
         times = [time.perf_counter()]
         with self._lock:
 
@@ -180,7 +183,7 @@ class EmbeddedIndex:
                 times[1:] = [time.perf_counter()]
                 wanted = self._wanted(request.where, held.clock)
                 times.append(time.perf_counter())
-                return best(held.segments(), query, wanted, request, direct_rows=self._direct_rows)
+                return best(held.segments(), query, wanted, request, direct_rows=self._direct_rows, metric=space.metric)
 
             result = self._using(space, ranked)
             held = self._spaces[space.fingerprint]
