@@ -138,3 +138,10 @@ def test_the_verbs(tmp_path):
         retriever.search_similar_episodes(make_episode(1, T=20))
     with TrajectoryIngestor(archive) as ingestor:
         assert ingestor.ingest(episodes).embedded == 4
+
+
+@pytest.mark.parametrize("arguments", [["audit", "--index", "x"], ["rebuild", "--index", "x"], ["copy", "--to", "x"]])
+def test_an_index_that_is_no_url_is_refused(archive, arguments):
+    done = CliRunner().invoke(app, ["index", *arguments, "--archive", str(archive.folder)])
+    assert done.exit_code == 1
+    assert "expected the URL of an index such as http://host:8080, found 'x'" in done.stderr

@@ -14,11 +14,23 @@ from catalog.cli import ArchiveOption, print_table
 from wshard.cli import EXIT_FAILED, EXIT_USAGE, JsonOption, reported
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bridge.index.care import Holding, State
 
 IndexOption = Annotated[str | None, typer.Option("--index", help="URL of a vector index (default: embedded).")]
 
 app = typer.Typer(help="Look after vectors and their index: spaces, audit, rebuild, copy.", no_args_is_help=True)
+
+
+def index_target(index: str | None, folder: Path) -> str | Path:
+    """Return what to open: the URL of an index, or the archive folder where none is named; raises UnknownIndexError."""
+    from bridge.archive import is_url
+    from wshard.errors import UnknownIndexError
+
+    if index is not None and not is_url(index):
+        raise UnknownIndexError(f"expected the URL of an index such as http://host:8080, found {index!r}")
+    return folder if index is None else index
 
 
 def spaces(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
@@ -50,7 +62,7 @@ def drop(
     from catalog.location import archive_folder
 
     folder = archive_folder(archive)
-    with open_archive(index or folder, archive=folder) as opened:
+    with open_archive(index_target(index, folder), archive=folder) as opened:
         found = care.find(opened, space)
         told = f"{found.vectors} vectors of {found.episodes} episodes, {found.size} bytes: {describe(found.space)}"
         if not yes:
@@ -88,7 +100,7 @@ def audit(
     from catalog.location import archive_folder
 
     folder = archive_folder(archive)
-    with open_archive(index or folder, archive=folder) as opened:
+    with open_archive(index_target(index, folder), archive=folder) as opened:
         _tell(care.audit(opened, full=full), as_json)
 
 
@@ -99,7 +111,7 @@ def rebuild(archive: ArchiveOption = None, index: IndexOption = None, as_json: J
     from catalog.location import archive_folder
 
     folder = archive_folder(archive)
-    with open_archive(index or folder, archive=folder) as opened:
+    with open_archive(index_target(index, folder), archive=folder) as opened:
         _tell(care.rebuild(opened), as_json)
 
 
@@ -116,7 +128,10 @@ def copy(
     from catalog.location import archive_folder
 
     folder = archive_folder(archive)
-    with open_archive(source, archive=folder) as opened, open_archive(to, archive=folder) as target:
+    with (
+        open_archive(index_target(source, folder), archive=folder) as opened,
+        open_archive(index_target(to, folder), archive=folder) as target,
+    ):
         copied = care.copy(opened, target.index)
     rows = [{"space": describe(space), "read": read, "held": held} for space, read, held in copied]
     if as_json:
