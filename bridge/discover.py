@@ -15,7 +15,7 @@ from wshard.errors import SourceNotFoundError
 from wshard.manifest import MANIFEST_SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 SUFFIX: Final = ".wshard"
 
@@ -53,18 +53,34 @@ def discover(paths: Sequence[str | os.PathLike[str]], *, allow_empty: bool = Fal
 
 
 def _below(folder: Path, unreadable: list[Failure]) -> list[str]:
-    def note(error: OSError) -> None:
-        unreadable.append(Failure(str(error.filename), error.strerror or str(error)))
-
     found: list[str] = []
-    for place, names, files in os.walk(folder, onerror=note):
-        names[:] = sorted(name for name in names if not name.startswith("."))
-        real = locate(place)
-        named = [f"{real}/{name}" for name in sorted(files) if _is_episode(name)]
+    for place, files in walk(folder, unreadable):
+        named = [f"{place}/{name}" for name in files if is_episode(name)]
         found += [locate(path) if os.path.islink(path) else path for path in named]  # noqa: PTH114  (a million times)
     return found
 
 
-def _is_episode(name: str) -> bool:
+def walk(folder: str | os.PathLike[str], unreadable: list[Failure]) -> Iterator[tuple[str, list[str]]]:
+    """Yield (real path of a folder, names of its files) for the folder and those below; hidden folders are skipped.
+
+    Links to folders are followed, each folder once, wherever it is linked from. Notes what cannot be read.
+    """
+
+    def note(error: OSError) -> None:
+        unreadable.append(Failure(str(error.filename), error.strerror or str(error)))
+
+    seen: set[str] = set()
+    for place, names, files in os.walk(folder, onerror=note, followlinks=True):
+        real = locate(place)
+        if real in seen:
+            names.clear()
+            continue
+        seen.add(real)
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        yield real, sorted(files)
+
+
+def is_episode(name: str) -> bool:
+    """Say whether a file of this name in a folder is taken for an episode."""
     # The list of a chunked episode's files is no episode; the chunks themselves are taken in one by one.
     return name.endswith(SUFFIX) and not name.startswith(".") and not name.endswith(MANIFEST_SUFFIX)

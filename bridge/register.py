@@ -26,13 +26,17 @@ if TYPE_CHECKING:
 
 def register(run: Run, files: Sequence[str], wanted: LaneChoice) -> None:
     """Bring the catalog up to date with the files; wanted: the lanes that must be there and hold finite numbers."""
+    due = [path for batch in batches(files) for path in _unseen(run.archive.catalog, batch)]
+    run.report.unchanged += len(files) - len(due)
+    if due:
+        read_again(run, due, wanted)
+
+
+def read_again(run: Run, files: Sequence[str], wanted: LaneChoice) -> None:
+    """Register the files, also those that look as the catalog saw them."""
     catalog, report = run.archive.catalog, run.report
-    due = [path for batch in batches(files) for path in _unseen(catalog, batch)]
-    report.unchanged += len(files) - len(due)
-    if not due:
-        return
-    run.watch.stage("reading", len(due))
-    for outcome in run.crew.each(partial(_read, wanted=wanted), batches(due)):
+    run.watch.stage("reading", len(files))
+    for outcome in run.crew.each(partial(_read, wanted=wanted), batches(files)):
         records = [found for found in outcome if isinstance(found, EpisodeRecord)]
         failures = [found for found in outcome if isinstance(found, Failure)]
         for registered in catalog.register(_moved(catalog, records)):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from catalog import strays
 from catalog.backup import back_up
+from catalog.places import ancestors, used_roots
 from catalog.session import Session
 from wshard.errors import CatalogError
 
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 
 class Keeping(Session):
     """Looking after the database."""
+
+    def roots(self) -> list[str]:
+        """Return the absolute folders that episodes are stored relative to, without those that lie in another one."""
+        with self._read() as connection:
+            folders = used_roots(connection, base=self._base)
+        return [folder for folder in folders if not any(around in folders for around in ancestors(folder))]
 
     def check(self, *, full: bool = False) -> list[str]:
         """Return what is wrong with the database, in words; full reads every table and index, which takes minutes."""

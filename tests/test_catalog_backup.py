@@ -9,8 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -26,13 +26,18 @@ from wshard.errors import (
     CatalogWriteError,
 )
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 def make(path: Path, episodes: int = 20, env: str = "env") -> None:
     with Catalog.open(path, create=True) as catalog:
         records = [make_record(n, env_id=env) for n in range(episodes)]
         done = catalog.register(records)
         space = catalog.add_space("fingerprint", "family", "{}")
-        rows = [EmbeddingRow(d.id, r.digest, 1, bytes([n]) * 64) for n, (d, r) in enumerate(zip(done, records))]
+        rows = [
+            EmbeddingRow(d.id, r.digest, 1, bytes([n]) * 64) for n, (d, r) in enumerate(zip(done, records, strict=True))
+        ]
         catalog.write_embeddings(space.id, rows)
         catalog.tag([done[0].id], "good")
         catalog.add_note([done[1].id], "pick up the cube", who="ann")

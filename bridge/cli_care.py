@@ -1,0 +1,61 @@
+"""The verbs that look after an archive: fsck, watch, backup, restore.
+
+Knows: how findings and batches are told, and exit codes. Imports what it needs inside the verbs, so that `--help` is
+quick.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bridge.index.cli import IndexOption
+from catalog.cli import ArchiveOption, print_table, shorten
+from wshard.cli import EXIT_FAILED, JsonOption, printable, reported
+
+if TYPE_CHECKING:
+    from bridge.fsck import Checked
+
+
+@reported()
+def fsck(
+    archive: ArchiveOption = None,
+    index: IndexOption = None,
+    mend: Annotated[bool, typer.Option("--repair", help="Mend what can be mended; nothing of yours is lost.")] = False,
+    data: Annotated[bool, typer.Option("--data", help="Read every block and compare its checksum.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that read.")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Check files, catalog, vectors and index against one another; exit 1 if something is (still) wrong."""
+    from bridge.archive import open_archive
+    from bridge.fsck import check, repair
+    from bridge.progress import watched
+    from catalog.location import archive_folder
+
+    folder = archive_folder(archive)
+    with open_archive(index or folder, archive=folder) as opened, watched() as progress:
+        found = (repair if mend else check)(opened, data=data, workers_count=workers, progress=progress)
+    _tell(found, as_json)
+    if not found.ok:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _tell(found: Checked, as_json: bool) -> None:
+    if as_json:
+        findings = [asdict(finding) | {"advice": finding.advice} for finding in found.findings]
+        failed = [asdict(failure) for failure in found.report.failed] if found.report else []
+        about = {"episodes": found.episodes, "findings": findings, "done": found.done, "failed": failed}
+        typer.echo(json.dumps(about, indent=2))
+        return
+    for line in found.done:
+        typer.echo(f"mended: {printable(line)}")
+    print_table(("what", "where", "found"), [(one.code, shorten(one.where), one.told) for one in found.findings])
+    for failure in found.report.failed if found.report else ():
+        typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
+    for code, advice in {one.code: one.advice for one in found.findings}.items():
+        typer.echo(f"{code}: {advice}", err=True)
+    what = f"{len(found.findings)} findings" if found.findings else "nothing is wrong"
+    typer.echo(f"{found.episodes} episodes checked: {what}")
