@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import bridge.cli_care
+import bridge.cli_ingest
 import bridge.index.cli
 import catalog.cli
 import catalog.cli_collect
@@ -22,6 +23,7 @@ import catalog.cli_curate
 import catalog.cli_explore
 import wshard.cli
 import wshard.cli_convert
+from bridge.cli_ingest import EmbedderOption, LanesOption, read_lanes, read_windows, target_of
 from bridge.index.cli import IndexOption
 from catalog.cli import (
     ArchiveOption,
@@ -36,22 +38,14 @@ from catalog.cli import (
     print_table,
     shorten,
 )
-from wshard.cli import EXIT_FAILED, EXIT_INTERRUPTED, JsonOption, parse_span, printable, reported
+from wshard.cli import JsonOption, parse_span, reported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bridge.ingest import IngestReport
     from bridge.query import Query
     from bridge.refs import EpisodeRef
     from bridge.retrieve import Hits
-    from embedders.windows import WindowPlan
-
-EmbedderOption = Annotated[str | None, typer.Option("--embedder", help="arcdct, combo, dct, ... or module:attribute.")]
-LanesOption = Annotated[
-    str | None,
-    typer.Option("--lanes", help="Lanes to embed, e.g. state,reward or state=2,reward=1 (default: all small vectors)."),
-]
 
 app = typer.Typer(
     help="The episode archive you can search.",
@@ -59,66 +53,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-
-
-def ingest(
-    paths: Annotated[list[Path], typer.Argument(help="Episode files, and folders to search for them.")],
-    archive: ArchiveOption = None,
-    index: IndexOption = None,
-    embedder: EmbedderOption = None,
-    lanes: LanesOption = None,
-    windows: Annotated[
-        list[str] | None,
-        typer.Option(help="What to embed: whole episodes, windows SIZE:STRIDE, or multi; give it again for more."),
-    ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that read and embed.")] = 1,
-    prune: Annotated[
-        bool, typer.Option("--prune", help="Forget episodes below the given folders whose files are gone.")
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Put episodes into an archive: catalog, embeddings, search index. Run it again to go on or to update."""
-    from bridge.ingest import TrajectoryIngestor
-    from bridge.progress import watched
-    from catalog.location import archive_folder
-    from embedders.registry import DEFAULT_EMBEDDER
-    from wshard.errors import SourceNotFoundError
-
-    folder = archive_folder(archive)
-    plans = [_windows(text) for text in windows or ["whole"]]
-    if missing := [path for path in paths if not path.exists()]:
-        raise SourceNotFoundError(f"no such file or folder: {missing[0]}")  # before an archive is made for nothing
-    with TrajectoryIngestor(
-        _target(index, folder), embedder or DEFAULT_EMBEDDER, lanes=_lanes(lanes), archive=folder
-    ) as ingestor:
-        try:
-            with watched() as progress:
-                report = ingestor.ingest(
-                    list(paths), windows=plans, workers_count=workers, prune=prune, progress=progress
-                )
-        except KeyboardInterrupt:
-            typer.echo("interrupted: what was committed stays; run the same command again to go on", err=True)
-            raise typer.Exit(EXIT_INTERRUPTED) from None
-    _tell(report, folder, as_json)
-    if not report.ok:
-        raise typer.Exit(EXIT_FAILED)
-
-
-def _tell(report: IngestReport, folder: Path, as_json: bool) -> None:
-    counts = {name: getattr(report, name) for name in ("new", "changed", "moved", "unchanged", "removed", "embedded")}
-    if as_json:
-        failed = [{"path": failure.path, "error": failure.error} for failure in report.failed]
-        about = {**counts, "failed": failed, "delayed": report.delayed, "seconds": round(report.seconds, 3)}
-        typer.echo(json.dumps(about, indent=2))
-        return
-    for failure in report.failed:
-        typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
-    if report.delayed is not None:
-        typer.echo(f"index delayed: {printable(report.delayed)}", err=True)
-        typer.echo("the vectors are safe in the catalog; run the same command again to catch up", err=True)
-    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to do"
-    failed_count = f", {len(report.failed)} left out" if report.failed else ""
-    typer.echo(f"{folder}: {told}{failed_count} in {report.seconds:.1f} s")
 
 
 def search(
@@ -145,10 +79,10 @@ def search(
     from catalog.location import archive_folder
 
     folder = archive_folder(archive)
-    with TrajectoryRetriever(_target(index, folder), embedder, lanes=_lanes(lanes), archive=folder) as retriever:
+    with TrajectoryRetriever(target_of(index, folder), embedder, lanes=read_lanes(lanes), archive=folder) as retriever:
         find = retriever.search_similar_episodes
         if moments or windows is not None:
-            plan = None if windows is None else _windows(windows)
+            plan = None if windows is None else read_windows(windows)
             find = partial(retriever.search_similar_timesteps, windows=plan)
         window = _query(query, folder, None if span is None else parse_span(span))
         hits = find(window, top, env or None, min_length, parse_range(reward), where=where, explain=explain)
@@ -191,7 +125,7 @@ def health(archive: ArchiveOption = None, index: IndexOption = None, as_json: Js
     from catalog.location import archive_folder
 
     folder = archive_folder(archive)
-    with open_archive(_target(index, folder), archive=folder) as opened:
+    with open_archive(target_of(index, folder), archive=folder) as opened:
         found = [vars(one) | {"space": describe(one.space)} for one in examine(opened)]
     if as_json:
         typer.echo(json.dumps(found, indent=2))
@@ -250,38 +184,6 @@ def _query(text: str, folder: Path, span: tuple[int | None, int | None] | None) 
     return episode if span is None else cut(episode, *span)
 
 
-def _lanes(text: str | None) -> list[str] | dict[str, float] | None:
-    if text is None:
-        return None
-    named = [name.strip() for name in text.split(",") if name.strip()]
-    if not any("=" in name for name in named):
-        return named
-    pairs = [name.rpartition("=") for name in named]
-    try:
-        return {name: float(weight) for name, _, weight in pairs}
-    except ValueError:
-        raise typer.BadParameter(f"expected a weight for each lane, LANE=WEIGHT, found {text!r}") from None
-
-
-def _target(index: str | None, folder: Path) -> str | Path:
-    from bridge.archive import is_url
-    from wshard.errors import UnknownIndexError
-
-    if index is not None and not is_url(index):
-        raise UnknownIndexError(f"--index: expected a URL such as http://host:8080, found {index!r}")
-    return folder if index is None else index
-
-
-def _windows(text: str) -> WindowPlan:
-    from embedders.windows import WindowPlan
-    from wshard.errors import EmbedderError
-
-    try:
-        return WindowPlan.read(text)
-    except EmbedderError as error:
-        raise typer.BadParameter(str(error)) from None
-
-
 def _as_json(rank: int, ref: EpisodeRef) -> dict[str, Any]:
     return {
         "rank": rank,
@@ -312,8 +214,9 @@ def options(
 
 
 _VERBS: tuple[Callable[..., None], ...] = (
-    *(reported()(verb) for verb in (ingest, search, health, show, catalog.cli.ls)),
-    bridge.cli_care.fsck,
+    *(reported()(verb) for verb in (search, health, show, catalog.cli.ls)),
+    *(bridge.cli_ingest.ingest, bridge.cli_ingest.watch),
+    *(bridge.cli_care.fsck, bridge.cli_care.backup, bridge.cli_care.restore),
     *(catalog.cli_explore.facets, catalog.cli_explore.stats, catalog.cli_explore.sql),
     *(catalog.cli_curate.tag, catalog.cli_curate.note, catalog.cli_curate.review, catalog.cli_collect.export_list),
     *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.repair, wshard.cli.recover, wshard.cli.cat),

@@ -1,6 +1,6 @@
-"""The verbs that look after an archive: fsck, watch, backup, restore.
+"""The verbs that look after an archive: fsck, backup, restore.
 
-Knows: how findings and batches are told, and exit codes. Imports what it needs inside the verbs, so that `--help` is
+Knows: how findings are told, and exit codes. Imports what it needs inside the verbs, so that `--help` is
 quick.
 """
 
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bridge.index.cli import IndexOption
-from catalog.cli import ArchiveOption, print_table, shorten
-from wshard.cli import EXIT_FAILED, JsonOption, printable, reported
+from catalog.cli import ArchiveOption, open_catalog, print_table, shorten
+from wshard.cli import EXIT_FAILED, JsonOption, named_path, printable, reported
 
 if TYPE_CHECKING:
     from bridge.fsck import Checked
@@ -41,6 +42,37 @@ def fsck(
     _tell(found, as_json)
     if not found.ok:
         raise typer.Exit(EXIT_FAILED)
+
+
+@reported()
+def backup(
+    file: Annotated[
+        Path, typer.Argument(help="The backup; an earlier one is replaced.", parser=named_path, metavar="FILE")
+    ],
+    archive: ArchiveOption = None,
+) -> None:
+    """Copy the catalog (tags, notes, reviews, vectors, all of it) to one file, while others may go on writing."""
+    with open_catalog(archive) as catalog:
+        size = catalog.back_up(file)
+        typer.echo(f"{printable(str(file))}: {catalog.count()} episodes, {size} bytes")
+
+
+@reported()
+def restore(
+    file: Annotated[Path, typer.Argument(help="A backup.", parser=named_path, metavar="FILE")],
+    archive: ArchiveOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the catalog that is there.")] = False,
+) -> None:
+    """Make the catalog of a backup that of an archive; the search index is made again when it is needed."""
+    from bridge.archive import restore_archive
+    from catalog.location import archive_folder
+
+    folder = archive_folder(archive)
+    kept = restore_archive(file, folder, force=force)
+    if kept is not None:
+        typer.echo(f"the damaged catalog is kept as {printable(str(kept))}", err=True)
+    with open_catalog(folder) as catalog:
+        typer.echo(f"{printable(str(folder))}: {catalog.count()} episodes")
 
 
 def _tell(found: Checked, as_json: bool) -> None:

@@ -29,24 +29,29 @@ class Sources:
     unreadable: tuple[Failure, ...] = ()
 
 
-def discover(paths: Sequence[str | os.PathLike[str]], *, allow_empty: bool = False) -> Sources:
+def discover(paths: Sequence[str | os.PathLike[str]], *, may_be_gone: bool = False) -> Sources:
     """Find the episode files that the paths name; folders are searched recursively, hidden names are skipped.
 
     A file that is named itself is taken whatever its suffix. Raises SourceNotFoundError for a path that is not there
-    and, unless allow_empty, for a folder without episode files.
+    and for a folder without episode files; may_be_gone: what is not there counts as a folder without any.
     """
     files: dict[str, None] = {}
     folders: list[str] = []
     unreadable: list[Failure] = []
-    for path in map(Path, paths):
+    for name in paths:
+        path = Path(name)
+        if not os.fspath(name):  # which Path takes for the current folder
+            raise SourceNotFoundError("expected a file or folder, found an empty text")
         if path.is_dir():
             found = _below(path, unreadable)
-            if not found and not unreadable and not allow_empty:
+            if not found and not unreadable and not may_be_gone:
                 raise SourceNotFoundError(f"no episodes in {path}: expected files that end in {SUFFIX}")
             folders.append(locate(path))
             files |= dict.fromkeys(found)
         elif path.exists():
             files[locate(path)] = None
+        elif may_be_gone:
+            folders.append(locate(path))
         else:
             raise SourceNotFoundError(f"no such file or folder: {path}")
     return Sources(tuple(files), tuple(folders), tuple(unreadable))

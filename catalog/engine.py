@@ -66,7 +66,7 @@ _SQLITE_ERRORS: tuple[tuple[tuple[str, ...], type[CatalogError], str], ...] = (
     (
         ("SQLITE_CORRUPT", "SQLITE_NOTADB"),
         CatalogError,
-        "the file is damaged or no database; `wshard restore` a backup, or move it away and ingest again (tags and notes were in it)",
+        "it is damaged or no database; `wshard restore` a backup, or move it away and ingest again (tags were in it)",
     ),
 )
 _POSTGRESQL_ERRORS: tuple[tuple[tuple[str, ...], type[CatalogError], str], ...] = (

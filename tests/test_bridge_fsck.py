@@ -1,5 +1,6 @@
 """Every damage that fsck knows, really made: it is found, told, and mended where that loses nothing."""
 
+# ruff: noqa: ANN002, ANN003 -- as in tests, whose helpers these are
 from __future__ import annotations
 
 import json
