@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from catalog import engine
 from catalog.copies import Copies
-from catalog.engine import access, connected, publish, translated
+from catalog.engine import absolute_path, access, connected, publish, translated
 from catalog.migrations import prepare
 from wshard.errors import (
     CatalogBusyError,
@@ -41,6 +41,7 @@ def back_up(database: Path, target: Path) -> int:
     Others may write meanwhile. The file appears whole and checked, or not at all; an earlier backup of the same archive
     is replaced. Raises CatalogExistsError where any other file is in the way, CatalogWriteError, CatalogError.
     """
+    database, target = absolute_path(database), absolute_path(target)
     if target.exists() and (target.samefile(database) or _archive_id(target) != _archive_id(database)):
         raise CatalogExistsError(f"expected {target} to be free, or an earlier backup of {database}: name another file")
     with _draft(target) as draft:
@@ -63,6 +64,7 @@ def restore(source: Path, database: Path, *, force: bool = False) -> Path | None
     forgotten: it is made again from the catalog. Raises CatalogNotFoundError, CatalogExistsError, CatalogVersionError
     for a backup by newer software, CatalogBusyError, CatalogWriteError, CatalogError.
     """
+    source, database = absolute_path(source), absolute_path(database)
     if not source.is_file():
         raise CatalogNotFoundError(
             f"expected a backup at {source}, found {'a folder' if source.is_dir() else 'nothing'}"
@@ -170,7 +172,7 @@ def _put_in_place(database: Path, draft: Path) -> Path | None:
 
 
 def _connect(path: Path, query: str) -> sqlite3.Connection:
-    uri = f"{path.absolute().as_uri()}?{query}"
+    uri = f"{path.as_uri()}?{query}"
     return sqlite3.connect(uri, uri=True, timeout=engine.BUSY_SECONDS, isolation_level=None)
 
 
