@@ -39,6 +39,7 @@ from catalog.cli import (
     shorten,
 )
 from wshard.cli import JsonOption, parse_span, reported
+from wshard.interrupts import interrupt_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -230,6 +231,7 @@ app.add_typer(bridge.index.cli.app, name="index")
 
 def main() -> None:
     """Run the command."""
+    interrupt_once()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show must not end a list

@@ -1,5 +1,6 @@
 """Watching folders: what comes is taken in once it is finished, by a real process in real folders."""
 
+# ruff: noqa: ANN002, ANN003 -- as in tests, whose helpers these are
 from __future__ import annotations
 
 import os
@@ -20,14 +21,15 @@ from catalog import Catalog
 from wshard.errors import MissingExtraError, SourceNotFoundError
 
 PATIENCE = 30.0
+# A shell starts what runs in the background with Ctrl-C switched off.
+WATCH = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from bridge.cli import main; main()"
 
 
 @contextmanager
 def watched(archive, *folders, **changes):
     """Run `wshard watch` until the end of the block, which is Ctrl-C; yield what it has said by then."""
     said = {"out": "", "code": None}
-    code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from bridge.cli import main; main()"
-    command = [sys.executable, "-W", "error", "-c", code, "watch", *map(str, folders), "-a", str(archive)]
+    command = [sys.executable, "-W", "error", "-c", WATCH, "watch", *map(str, folders), "-a", str(archive)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **changes)
     try:
         assert process.stderr.readline().startswith("watching")
@@ -183,5 +185,8 @@ def test_only_folders_can_be_watched(tmp_path, monkeypatch, wrong):
 
 def test_without_watchfiles_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "watchfiles", None)
-    with TrajectoryIngestor(tmp_path / "archive") as ingestor, pytest.raises(MissingExtraError, match=r"wshard\[watch\]"):
+    with (
+        TrajectoryIngestor(tmp_path / "archive") as ingestor,
+        pytest.raises(MissingExtraError, match=r"wshard\[watch\]"),
+    ):
         ingestor.watch(tmp_path)
