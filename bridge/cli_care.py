@@ -84,7 +84,8 @@ def _tell(found: Checked, as_json: bool) -> None:
         return
     for line in found.done:
         typer.echo(f"mended: {printable(line)}")
-    print_table(("what", "where", "found"), [(one.code, shorten(one.where), one.told) for one in found.findings])
+    if found.findings:
+        print_table(("what", "where", "found"), [(one.code, shorten(one.where), one.told) for one in found.findings])
     for failure in found.report.failed if found.report else ():
         typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
     for code, advice in {one.code: one.advice for one in found.findings}.items():

@@ -161,13 +161,15 @@ def _arriving(archive: Archive, listen: Listen, places: Sequence[str], stop: Eve
         except (OSError, RuntimeError) as error:  # the second is what watchfiles raises for its own troubles
             if not listened:
                 raise IngestError(f"cannot watch {', '.join(places)}: {error}") from error
-        stop.wait(0.0 if there else _WAIT_S)
+            there = []
+        if not there:
+            stop.wait(_WAIT_S)
 
 
 def _files(events: Iterable[tuple[object, str]], places: Sequence[str]) -> Iterator[str]:
     """Yield the episode files of events; a folder that came brings what is in it."""
     for _, path in events:
-        place = next((place for place in places if path.startswith(place)), "")
+        place = next((place for place in places if path.startswith(f"{place}/")), "")
         if any(part.startswith(".") for part in path[len(place) :].split("/")):
             continue
         if Path(path).is_dir():
