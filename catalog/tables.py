@@ -50,16 +50,18 @@ def load_table(connection: Connection, where: Where, columns: Sequence[str] | No
         columns = [*PLAIN, *(Field("score", (name,)).name for name in used)]
     fields = {name: None if name in _OWN else field_of(name) for name in columns}
     with_facts = any(field is not None and field.root not in _IN_THE_ROW for field in fields.values())
+    kinds = {name: _kind(pa, name, field) for name, field in fields.items()}
+    # Arrow's own memory is a tenth of Python's, so each page is turned into it at once, where its type is known.
     values: dict[str, list[Any]] = {name: [] for name in fields}
     after: str | None = None
     while True:
         page = load_page(connection, where, order="id", after=after, limit=_AT_ONCE, base=base)
         facts = load_facts(connection, [row.id for row in page.rows]) if with_facts else {}
-        for row in page.rows:
-            for name, field in fields.items():
-                values[name].append(_cell(name, field, row, facts.get(row.id, NO_FACTS)))
+        for name, field in fields.items():
+            found = [_cell(name, field, row, facts.get(row.id, NO_FACTS)) for row in page.rows]
+            values[name] += found if kinds[name] is None else [pa.array(found, kinds[name])]
         if (after := page.next) is None:
-            return pa.table({name: _array(pa, field, values[name]) for name, field in fields.items()})
+            return pa.table({name: _column(pa, kinds[name], found) for name, found in values.items()})
 
 
 def _cell(name: str, field: Field | None, row: EpisodeRow, facts: Facts) -> Any:
@@ -73,24 +75,25 @@ def _cell(name: str, field: Field | None, row: EpisodeRow, facts: Facts) -> Any:
     return datetime.fromisoformat(found[0]) if field.root in _TIMES else found[0]
 
 
-def _array(pa: Any, field: Field | None, values: list[Any]) -> Any:
-    if field is None:
-        return pa.array(values, pa.string() if not values or isinstance(values[0], str) else pa.list_(pa.string()))
-    if field.many or field.root == "text":
-        return pa.array(values, pa.list_(pa.string()))
+def _kind(pa: Any, name: str, field: Field | None) -> Any:
+    """Return the Arrow type of a column, None where metadata may be of any."""
+    if name == "metadata":
+        return pa.string()
+    if field is None or field.many or field.root == "text":
+        return pa.list_(pa.string())
     if field.root in _TIMES:
-        return pa.array(values, pa.timestamp("s", tz="UTC"))
+        return pa.timestamp("s", tz="UTC")
     kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-    if field.type is not None:
-        return pa.array(values, kinds[field.type])
-    return _of_any_type(pa, kinds, values)
+    return None if field.type is None else kinds[field.type]
 
 
-def _of_any_type(pa: Any, kinds: dict[type, Any], values: list[Any]) -> Any:
-    """Return metadata as what all of it is: flags, numbers, text; else as the JSON text of each value."""
+def _column(pa: Any, kind: Any, values: list[Any]) -> Any:
+    """Return chunks of one type as a column; metadata as what all of it is: flags, numbers, text; else as JSON text."""
+    if kind is not None:
+        return pa.chunked_array(values, kind)
     found = {type(value) for value in values if value is not None}
     if found <= {int, float}:
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
-    if len(found) == 1 and found <= {str, bool}:
-        return pa.array(values, kinds[found.pop()])
+    if found in ({str}, {bool}):
+        return pa.array(values, pa.string() if found == {str} else pa.bool_())
     return pa.array([None if value is None else json.dumps(value) for value in values], pa.string())
