@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from bridge.damage import Finding
 from bridge.discover import is_episode, walk
-from bridge.findings import Finding
 from bridge.reading import Failure, told
 from catalog.location import DATABASE
 from wshard.episode_file import open_wshard

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from bridge.findings import Finding
+from bridge.damage import Finding
 from bridge.index import care, generation
 from bridge.query import describe
 from bridge.selection import LaneChoice, choose_lanes

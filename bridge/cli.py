@@ -10,12 +10,11 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 import bridge.cli_care
-import bridge.cli_ingest
 import bridge.index.cli
 import catalog.cli
 import catalog.cli_collect
@@ -23,7 +22,7 @@ import catalog.cli_curate
 import catalog.cli_explore
 import wshard.cli
 import wshard.cli_convert
-from bridge.cli_ingest import EmbedderOption, LanesOption, read_lanes, read_windows, target_of
+from bridge.cli_options import EmbedderOption, LanesOption, index_target, parse_lanes, parse_windows
 from bridge.index.cli import IndexOption
 from catalog.cli import (
     ArchiveOption,
@@ -38,12 +37,13 @@ from catalog.cli import (
     print_table,
     shorten,
 )
-from wshard.cli import JsonOption, parse_span, reported
+from wshard.cli import EXIT_FAILED, EXIT_INTERRUPTED, JsonOption, named_path, parse_span, printable, reported
 from wshard.interrupts import interrupt_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from bridge.ingest import IngestReport
     from bridge.query import Query
     from bridge.refs import EpisodeRef
     from bridge.retrieve import Hits
@@ -54,6 +54,72 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+
+
+def ingest(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(help="Episode files, and folders to search for them.", parser=named_path, metavar="PATHS..."),
+    ],
+    archive: ArchiveOption = None,
+    index: IndexOption = None,
+    embedder: EmbedderOption = None,
+    lanes: LanesOption = None,
+    windows: Annotated[
+        list[str] | None,
+        typer.Option(help="What to embed: whole episodes, windows SIZE:STRIDE, or multi; give it again for more."),
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that read and embed.")] = 1,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Forget episodes below the given folders whose files are gone.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Prune although most episodes there are gone.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Put episodes into an archive: catalog, embeddings, search index. Run it again to go on or to update."""
+    from bridge.ingest import TrajectoryIngestor
+    from bridge.progress import watched
+    from catalog.location import DATABASE, archive_folder
+    from embedders.registry import DEFAULT_EMBEDDER
+    from wshard.errors import SourceNotFoundError
+
+    folder = archive_folder(archive)
+    plans = [parse_windows(text) for text in windows or ["whole"]]
+    known = prune and (folder / DATABASE).exists()
+    if missing := [path for path in paths if not (path.exists() or known)]:
+        raise SourceNotFoundError(f"no such file or folder: {missing[0]}")  # before an archive is made for nothing
+    with TrajectoryIngestor(
+        index_target(index, folder), embedder or DEFAULT_EMBEDDER, lanes=parse_lanes(lanes), archive=folder
+    ) as ingestor:
+        forget: bool | Literal["cautiously"] = (yes or "cautiously") if prune else False
+        try:
+            with watched() as progress:
+                report = ingestor.ingest(
+                    list(paths), windows=plans, workers_count=workers, prune=forget, progress=progress
+                )
+        except KeyboardInterrupt:
+            typer.echo("interrupted: what was committed stays; run the same command again to go on", err=True)
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+    _tell(report, folder, as_json)
+    if not report.ok:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _tell(report: IngestReport, folder: Path, as_json: bool) -> None:
+    counts = {name: getattr(report, name) for name in ("new", "changed", "moved", "unchanged", "removed", "embedded")}
+    if as_json:
+        failed = [{"path": failure.path, "error": failure.error} for failure in report.failed]
+        about = {**counts, "failed": failed, "delayed": report.delayed, "seconds": round(report.seconds, 3)}
+        typer.echo(json.dumps(about, indent=2))
+        return
+    for failure in report.failed:
+        typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
+    if report.delayed is not None:
+        typer.echo(f"index delayed: {printable(report.delayed)}", err=True)
+        typer.echo("the vectors are safe in the catalog; run the same command again to catch up", err=True)
+    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to do"
+    failed_count = f", {len(report.failed)} left out" if report.failed else ""
+    typer.echo(f"{folder}: {told}{failed_count} in {report.seconds:.1f} s")
 
 
 def search(
@@ -80,10 +146,12 @@ def search(
     from catalog.location import archive_folder
 
     folder = archive_folder(archive)
-    with TrajectoryRetriever(target_of(index, folder), embedder, lanes=read_lanes(lanes), archive=folder) as retriever:
+    with TrajectoryRetriever(
+        index_target(index, folder), embedder, lanes=parse_lanes(lanes), archive=folder
+    ) as retriever:
         find = retriever.search_similar_episodes
         if moments or windows is not None:
-            plan = None if windows is None else read_windows(windows)
+            plan = None if windows is None else parse_windows(windows)
             find = partial(retriever.search_similar_timesteps, windows=plan)
         window = _query(query, folder, None if span is None else parse_span(span))
         hits = find(window, top, env or None, min_length, parse_range(reward), where=where, explain=explain)
@@ -126,7 +194,7 @@ def health(archive: ArchiveOption = None, index: IndexOption = None, as_json: Js
     from catalog.location import archive_folder
 
     folder = archive_folder(archive)
-    with open_archive(target_of(index, folder), archive=folder) as opened:
+    with open_archive(index_target(index, folder), archive=folder) as opened:
         found = [vars(one) | {"space": describe(one.space)} for one in examine(opened)]
     if as_json:
         typer.echo(json.dumps(found, indent=2))
@@ -215,9 +283,8 @@ def options(
 
 
 _VERBS: tuple[Callable[..., None], ...] = (
-    *(reported()(verb) for verb in (search, health, show, catalog.cli.ls)),
-    *(bridge.cli_ingest.ingest, bridge.cli_ingest.watch),
-    *(bridge.cli_care.fsck, bridge.cli_care.backup, bridge.cli_care.restore),
+    *(reported()(verb) for verb in (ingest, search, health, show, catalog.cli.ls)),
+    *(bridge.cli_care.watch, bridge.cli_care.fsck, bridge.cli_care.backup, bridge.cli_care.restore),
     *(catalog.cli_explore.facets, catalog.cli_explore.stats, catalog.cli_explore.sql),
     *(catalog.cli_curate.tag, catalog.cli_curate.note, catalog.cli_curate.review, catalog.cli_collect.export_list),
     *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.repair, wshard.cli.recover, wshard.cli.cat),
@@ -231,8 +298,12 @@ app.add_typer(bridge.index.cli.app, name="index")
 
 def main() -> None:
     """Run the command."""
-    interrupt_once()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show must not end a list
-    app(prog_name="wshard")
+    try:
+        interrupt_once()
+        app(prog_name="wshard")
+    except KeyboardInterrupt:  # between two verbs' own answers to it
+        typer.echo("interrupted", err=True)
+        sys.exit(EXIT_INTERRUPTED)

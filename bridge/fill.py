@@ -36,7 +36,7 @@ def fill(run: Run, choice: Choice, files: Sequence[str]) -> None:
     groups, unfit = families(catalog, choice)
     for family in groups:
         try:
-            fill_family(run, choice, family, asked)
+            _fill_family(run, choice, family, asked)
         except NoLaneError as error:
             unfit |= dict.fromkeys(family.layout_ids, error)
     if unfit:
@@ -45,7 +45,7 @@ def fill(run: Run, choice: Choice, files: Sequence[str]) -> None:
         run.report.leave_out(Failure(row.path, told(unfit[row.layout_id], "episode")) for row in blamed)
 
 
-def fill_family(run: Run, choice: Choice, family: Family, asked: Sequence[int] | None) -> None:
+def _fill_family(run: Run, choice: Choice, family: Family, asked: Sequence[int] | None) -> None:
     """Fill the family's active Space, and a new one where its statistics are due, until nothing is left to do.
 
     Whom a Space is for is asked anew after each step that another ingest might have overtaken.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from bridge.check_files import check_files, leftovers, look_around
 from bridge.check_vectors import check_index, check_ledger
-from bridge.findings import Finding
+from bridge.damage import Finding
 from bridge.follow import Follower
 from bridge.mend import mend
 from bridge.progress import Progress, Silent

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bridge.check_vectors import choice_of, sizes_of
-from bridge.fill import fill_family
+from bridge.fill import fill
 from bridge.index import care
 from bridge.register import read_again
 from bridge.selection import LaneChoice
-from bridge.spaces import Choice, families
+from bridge.spaces import Choice
 from embedders.registry import embedder_of
 from embedders.space import Space
 from wshard.errors import WShardError
@@ -25,7 +24,7 @@ from wshard.errors import WShardError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bridge.findings import Finding
+    from bridge.damage import Finding
     from bridge.run import Run
     from catalog.records import SpaceRow
 
@@ -92,10 +91,8 @@ def _embed(run: Run, windowed: Mapping[str, Sequence[int]]) -> Iterator[str]:
 def _refill(run: Run, row: SpaceRow, windowed: Mapping[str, Sequence[int]]) -> None:
     catalog, space = run.archive.catalog, Space.from_json(row.definition)
     choice = Choice(embedder_of(space), choice_of(space, catalog.layouts()), space.windows)
-    family = next((found for found in families(catalog, choice)[0] if found.lanes == space.lanes), None)
-    if family is not None:
-        asked = None if space.windows.whole else windowed.get(row.family, [])
-        fill_family(run, choice, replace(family, weights=space.weights), asked)
+    asked = catalog.rows(windowed.get(row.family, []))
+    fill(run, choice, [episode.path for episode in asked.values()])
 
 
 def _tidy(archive: Path, findings: Sequence[Finding]) -> Iterator[str]:

@@ -27,8 +27,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.tasks < 1 or options.episodes < 2 or options.camera_episodes < 1:
         parser.error("expected at least 1 task, 2 episodes and 1 camera episode")
-    interrupt_once()
     try:
+        interrupt_once()
         run(options.folder, plan(options.tasks, options.episodes, options.camera_episodes), options.workers)
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted: what is finished stays; run the same command again to go on\n")

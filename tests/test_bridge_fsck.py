@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from bridge.archive import open_archive
 from bridge.cli import app
-from bridge.findings import ADVICE
+from bridge.damage import ADVICE
 from bridge.fsck import check, repair
 from bridge.ingest import TrajectoryIngestor
 from embedders.space import WindowPlan
