@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
 
 ABANDONED_S: Final = 3600.0  # a younger file may still be written to
-_TEMPORARY: Final = re.compile(r"\..+\.[0-9a-f]{8}\.tmp(-wal|-shm|-journal)?")
-_DRAFT: Final = re.compile(rf"\.{re.escape(DATABASE)}\.[0-9a-f]{{32}}(-wal|-shm|-journal)?")
+_TEMPORARY: Final = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
+_DRAFT: Final = re.compile(rf"\.{re.escape(DATABASE)}\.([0-9a-f]{{32}}|[0-9a-f]{{8}}\.tmp)(-wal|-shm|-journal)?")
 _PARTIAL: Final = ".partial"
 _TOLD: Final = 3  # damaged blocks that are named
 
@@ -103,13 +103,13 @@ def _unfinished(place: str, names: Iterable[str]) -> Iterator[Finding]:
         if name.endswith(_PARTIAL) and is_episode(name.removesuffix(_PARTIAL)) and is_abandoned(path):
             yield Finding("unfinished", path, "a recording that nobody has written to for an hour")
         elif _TEMPORARY.fullmatch(name) and is_abandoned(path):
-            yield Finding("leftover", path, "a file whose writing was interrupted")
+            yield Finding("abandoned", path, "a file whose writing was interrupted")
 
 
 def leftovers(archive: Path, living: Iterable[str]) -> list[Finding]:
     """Return what interrupted processes left in the archive's own folder; living: fingerprints of Spaces in use."""
     kept, index = set(living), archive / "index"
-    paths = [path for path in _children(archive) if _DRAFT.fullmatch(path.name) or _TEMPORARY.fullmatch(path.name)]
+    paths = [path for path in _children(archive) if _DRAFT.fullmatch(path.name)]
     for space in _children(index):
         paths += [space] if space.name not in kept and space.is_dir() else _old(space)
     told_ = "what an interrupted process or a Space that is no more left here"

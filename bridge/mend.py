@@ -48,7 +48,7 @@ def mend(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
         yield f"made {len(states)} copies for searching anew"
     else:
         run.follower.finish()
-    yield from _tidy(run.archive.folder, [finding for finding in findings if finding.code == "leftover"])
+    yield from _tidy([finding for finding in findings if finding.code == "leftover"])
 
 
 def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
@@ -95,15 +95,12 @@ def _refill(run: Run, row: SpaceRow, windowed: Mapping[str, Sequence[int]]) -> N
     fill(run, choice, [episode.path for episode in asked.values()])
 
 
-def _tidy(archive: Path, findings: Sequence[Finding]) -> Iterator[str]:
-    removed = 0
+def _tidy(findings: Sequence[Finding]) -> Iterator[str]:
+    """Remove what lies where nobody but this software writes."""
     for path in (Path(finding.where) for finding in findings):
-        if not path.is_relative_to(archive):
-            continue
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
-        removed += 1
-    if removed:
-        yield f"removed {removed} leftovers from {archive}"
+    if findings:
+        yield f"removed {len(findings)} leftovers"

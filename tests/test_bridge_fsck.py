@@ -252,6 +252,7 @@ def test_what_interrupted_processes_left_is_removed_from_the_archive_and_told_el
     theirs = [
         folder / ".x.wshard.0123abcd.tmp",
         archive / "my.tmp",
+        archive / ".my.0123abcd.tmp",
         archive / ".catalog.db.mine",
         folder / "my.partial",
     ]
@@ -261,10 +262,10 @@ def test_what_interrupted_processes_left_is_removed_from_the_archive_and_told_el
     assert codes(archive) == []  # somebody may be writing them
     for path in (*ours, *theirs, archive / "index" / "f00d", home / "building-0123"):
         os.utime(path, (HOURS_AGO, HOURS_AGO))
-    assert codes(archive) == ["leftover"] * 6
-    assert mended(archive) == ["leftover"]
+    assert codes(archive) == ["abandoned"] + ["leftover"] * 5
+    assert mended(archive) == ["abandoned"]
     assert [path.exists() for path in ours] == [False] * 5
-    assert [path.exists() for path in theirs] == [True] * 4
+    assert [path.exists() for path in theirs] == [True] * 5
 
 
 def test_a_killed_recording_is_told(archive, folder):
