@@ -60,7 +60,7 @@ app = typer.Typer(
 def ingest(
     paths: Annotated[
         list[Path],
-        typer.Argument(help="Episode files, and folders to search for them.", parser=named_path, metavar="PATHS..."),
+        typer.Argument(help="Episode files, and folders to search for them.", parser=named_path, metavar="PATHS"),
     ],
     archive: ArchiveOption = None,
     index: IndexOption = None,

@@ -33,7 +33,7 @@ _COUNTS = ("new", "changed", "moved", "unchanged", "embedded")
 
 @reported()
 def watch(
-    folders: Annotated[list[Path], typer.Argument(help="Folders.", parser=named_path, metavar="FOLDERS...")],
+    folders: Annotated[list[Path], typer.Argument(help="Folders.", parser=named_path, metavar="FOLDERS")],
     archive: ArchiveOption = None,
     index: IndexOption = None,
     embedder: EmbedderOption = None,
