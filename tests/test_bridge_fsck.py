@@ -19,6 +19,7 @@ from bridge.archive import open_archive
 from bridge.cli import app
 from bridge.damage import ADVICE
 from bridge.fsck import check, repair
+from bridge.index.embedded import EmbeddedIndex
 from bridge.ingest import TrajectoryIngestor
 from embedders.space import WindowPlan
 from wshard.container import ShardReader
@@ -221,14 +222,15 @@ def test_a_damaged_database_is_told_as_such(archive):
 def copies(archive):
     """Make the copies for searching that larger archives have."""
     for space in spaces_of(archive):
-        with open_archive(archive) as opened:
-            opened.index._tail_rows = 0
-            points = list(opened.index.scan(space))
-            opened.index.upsert(space, points)
+        with (
+            open_archive(archive) as opened,
+            EmbeddedIndex(opened.catalog, archive / "index", tail_rows=0, lists_rows=10) as index,
+        ):
+            index.upsert(space, list(index.scan(space)))
     return [path for path in (archive / "index").rglob("*") if path.is_file()]
 
 
-@pytest.mark.parametrize("name", ["vectors.f32", "points.i64", "generation.json", "CURRENT"])
+@pytest.mark.parametrize("name", ["vectors.f32", "points.i64", "generation.json", "CURRENT", "listed.f32", "sizes.i64"])
 def test_a_damaged_copy_for_searching_is_made_anew(archive, folder, name):
     path = next(path for path in copies(archive) if path.name == name)
     data = bytearray(path.read_bytes())
