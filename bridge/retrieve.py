@@ -75,12 +75,12 @@ class TrajectoryRetriever:
         target: PathLike,
         embedder: str | Embedder | PooledFunction | None = None,
         *,
-        lanes: Sequence[str] | Mapping[str, float] | None = None,
+        lanes: str | Sequence[str] | Mapping[str, float] | None = None,
         archive: PathLike | None = None,
         token: str | None = None,
     ) -> None:
         self._embedder = None if embedder is None else as_embedder(embedder)
-        self._lanes = lanes
+        self._lanes = (lanes,) if isinstance(lanes, str) else lanes
         self._archive: Archive = open_archive(target, archive=archive, token=token)
         self._read: dict[str, Space] = {}  # Spaces by fingerprint: they never change, and reading one takes time
 

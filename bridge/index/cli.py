@@ -10,27 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bridge.cli_options import index_target
 from catalog.cli import ArchiveOption, print_table
 from wshard.cli import EXIT_FAILED, EXIT_USAGE, JsonOption, reported
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from bridge.index.care import Holding, State
 
 IndexOption = Annotated[str | None, typer.Option("--index", help="URL of a vector index (default: embedded).")]
 
 app = typer.Typer(help="Look after vectors and their index: spaces, audit, rebuild, copy.", no_args_is_help=True)
-
-
-def index_target(index: str | None, folder: Path) -> str | Path:
-    """Return what to open: the URL of an index, or the archive folder where none is named; raises UnknownIndexError."""
-    from bridge.archive import is_url
-    from wshard.errors import UnknownIndexError
-
-    if index is not None and not is_url(index):
-        raise UnknownIndexError(f"expected the URL of an index such as http://host:8080, found {index!r}")
-    return folder if index is None else index
 
 
 def spaces(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
