@@ -5,13 +5,12 @@ Knows: how states are told. Imports what it needs inside the verbs, so that `--h
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from catalog.cli import ArchiveOption, print_table
-from wshard.cli import EXIT_FAILED, JsonOption, reported
+from wshard.cli import EXIT_FAILED, JsonOption, print_json, reported
 
 if TYPE_CHECKING:
     from bridge.index.care import State
@@ -65,7 +64,7 @@ def copy(
         copied = care.copy(opened, target.index)
     rows = [{"space": describe(space), "read": read, "held": held} for space, read, held in copied]
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        print_json(rows)
     else:
         table = [(str(read), str(held), describe(space)) for space, read, held in copied]
         print_table((">read", ">held", "space"), list(table))
@@ -89,7 +88,7 @@ def _tell(states: list[State], as_json: bool) -> None:
             }
             for state in states
         ]
-        typer.echo(json.dumps(found, indent=2))
+        print_json(found)
     else:
         rows: list[tuple[str, ...]] = [
             (

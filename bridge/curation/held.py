@@ -1,0 +1,127 @@
+"""The vectors that an archive holds of some episodes, and the lanes from which they were made.
+
+Knows: the ledger in the catalog, which holds all vectors; how files are read again. Does not know: any index, or what
+is done with vectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bridge.query import describe
+from bridge.reading import read_lanes
+from embedders.space import Space
+from embedders.standardise import scales
+from wshard.episode_file import open_wshard
+from wshard.errors import QueryError, WShardError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bridge.archive import Archive
+    from bridge.curation.line import Ids, Vectors
+    from bridge.curation.shifts import Rows
+    from catalog.filters import Where
+    from catalog.records import EpisodeRow
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Unit vectors float32 [N, E] of one Space; episode i, of M, has rows starts[i]:starts[i + 1], at least one."""
+
+    space: Space
+    episodes: tuple[EpisodeRow, ...]
+    starts: Ids
+    vectors: Vectors
+
+    @cached_property
+    def lengths(self) -> Ids:
+        """Timesteps of each episode, int64 [M]."""
+        return np.array([row.length for row in self.episodes], np.int64)
+
+    @cached_property
+    def owners(self) -> Ids:
+        """Whose each vector is: places in `episodes`, int64 [N]."""
+        return np.repeat(np.arange(len(self.episodes)), np.diff(self.starts))
+
+    def only(self, places: Sequence[int]) -> Held:
+        """Return what the episodes at these places, which rise, have."""
+        kept = np.isin(self.owners, places)
+        sizes = np.diff(self.starts)[places] if len(places) else np.zeros(0, np.int64)
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        return Held(self.space, tuple(self.episodes[place] for place in places), starts, self.vectors[kept])
+
+
+def hold(archive: Archive, space: Space, where: Where | str) -> Held:
+    """Return the vectors that episodes passing the filter have in a Space of the archive, by episode id."""
+    catalog = archive.catalog
+    wanted = set(catalog.ids(where))
+    space_id = next(row.id for row in catalog.spaces() if row.fingerprint == space.fingerprint)
+    found = {
+        entry.episode_id: np.frombuffer(entry.vectors, "<f4").reshape(entry.count, space.dim)
+        for entry in catalog.ledger(space_id)
+        if entry.vectors is not None and entry.episode_id in wanted
+    }
+    rows = catalog.rows(found)
+    ids = sorted(rows)
+    sizes = [len(found[id_]) for id_ in ids]
+    vectors = np.concatenate([np.zeros((0, space.dim), np.float32), *(found[id_] for id_ in ids)])
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return Held(space, tuple(rows[id_] for id_ in ids), starts, vectors)
+
+
+def whole_spaces(archive: Archive, name: str | None = None) -> list[Space]:
+    """Return the active Spaces of whole episodes; or the one whose fingerprint begins with that name.
+
+    Raises QueryError where there is none, or where several begin so.
+    """
+    spaces = [Space.from_json(row.definition) for row in archive.catalog.spaces("active")]
+    whole = [space for space in spaces if space.windows.whole]
+    if name is not None:
+        whole = [space for space in whole if space.fingerprint.startswith(name)]
+        if len(whole) > 1:
+            raise QueryError(f"expected the fingerprint of one Space, found several with {name!r}:\n{_listed(whole)}")
+    if not whole:
+        asked = "" if name is None else f" with the fingerprint {name!r}"
+        raise QueryError(f"expected vectors of whole episodes{asked}: ingest them; there is:\n{_listed(spaces)}")
+    return whole
+
+
+def hold_one(archive: Archive, where: Where | str, name: str | None = None) -> Held:
+    """Return what the episodes have in the one Space of whole episodes that holds any of them.
+
+    name: the beginning of the fingerprint of the Space to take. Raises QueryError where several hold some, or none.
+    """
+    found = [held for space in whole_spaces(archive, name) if (held := hold(archive, space, where)).episodes]
+    if len(found) > 1:
+        listed = _listed([held.space for held in found])
+        raise QueryError(f"vectors of several Spaces cannot be compared; choose one by its fingerprint:\n{listed}")
+    if not found:
+        raise QueryError("expected episodes with vectors, found none that pass the filter")
+    return found[0]
+
+
+def _listed(spaces: Sequence[Space]) -> str:
+    return "\n".join(f"  {describe(space)}" for space in spaces) or "  nothing"
+
+
+def read_standardised(row: EpisodeRow, space: Space) -> Rows | None:
+    """Return the lanes of an episode as the Space takes them, [T, D] in standard deviations of the archive.
+
+    None where its file is gone, changed or damaged, where the lanes are images, or where the Space has no statistics.
+    """
+    if space.statistics is None or len(space.window_shape) > 1:
+        return None
+    try:
+        with open_wshard(row.path) as file:
+            if file.digest() != row.digest:
+                return None
+            rows = read_lanes(file, space)
+    except (WShardError, OSError):
+        return None
+    apart: Rows = ((rows - space.statistics.mean) / scales(space.statistics.std)).astype(np.float32)
+    return apart
