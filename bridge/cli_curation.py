@@ -29,7 +29,7 @@ WriteOption = Annotated[str | None, typer.Option("--write", help="Keep the value
 CollectionOption = Annotated[str | None, typer.Option("--collection", help="Keep the outcome as this collection.")]
 LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, help="Rows to show; --json has all.")]
 WithinOption = Annotated[
-    float | None, typer.Option("--within", min=0, help="Difference up to which episodes count as one (default 0.02).")
+    float | None, typer.Option("--within", min=0, help="Difference up to which episodes count as one (default 0.006).")
 ]
 NeighboursOption = Annotated[int, typer.Option("--neighbours", min=1, help="Nearest ones that are asked.")]
 LabelOption = Annotated[str, typer.Option("--label", help="A key of the metadata, or a field: env, tag, meta.a.b.")]

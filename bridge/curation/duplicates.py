@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 Kind = Literal["episode", "data", "vector", "near"]
 
-WITHIN: Final = 0.02
-"""Root mean square difference, in standard deviations, up to which recordings count as one: see docs/curation.md."""
+WITHIN: Final = 0.006
+"""Difference (Twin.apart) up to which recordings count as one: see docs/curation.md for how it was chosen."""
 
 _CANDIDATES: Final = 20  # nearest neighbours that are looked at
-_FARTHEST: Final = 0.5  # distance of the vector of a candidate
+_FARTHEST: Final = 1.0  # distance of the vector of a candidate
 _KEPT: Final = 512  # episodes in memory
 
 
@@ -43,8 +43,9 @@ class Twin:
     """Two catalogued episodes that are the same; where one set was searched, left.id < right.id.
 
     kind: "episode" (one episode in both sets), "data" (equal content digests), "vector" (equal vectors and lengths), or
-    "near". apart: root mean square of the difference, in standard deviations of the archive, at the best offset of the
-    clocks: timestep t of the right is timestep t + shift of the left.
+    "near". apart: root mean square of the difference, in standard deviations of the archive, averaged over 8 timesteps
+    at a time, so that noise of 0.01 counts 0.0035; at the best offset of the clocks: timestep t of the right is
+    timestep t + shift of the left.
     """
 
     left: EpisodeRow

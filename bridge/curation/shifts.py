@@ -19,12 +19,17 @@ Rows = NDArray[np.float32]
 
 _CUT: Final = 0.15  # of the longer one that may be missing in the other
 _SAMPLES: Final = 32  # timesteps that choose the offset
+_AVERAGED: Final = 8  # timesteps
+_FAR: Final = 0.1  # standard deviations that nobody takes for noise
 _TRIED: Final = 3  # best offsets that are compared in full
 
 
 @dataclass(frozen=True)
 class Shift:
-    """right[t] is left[t + steps]; apart: root mean square of their difference, in standard deviations."""
+    """right[t] is left[t + steps]; apart: root mean square of their difference averaged over 8 timesteps at a time.
+
+    In standard deviations. Noise, which is another one at each timestep, cancels; another motion does not.
+    """
 
     steps: int
     apart: float
@@ -38,7 +43,7 @@ def comparable(left: int, right: int) -> bool:
 def closest_shift(left: Rows, right: Rows) -> Shift | None:
     """Return the offset at which left [T, D] and right [U, D] differ least; None where lengths differ by over 15 %.
 
-    They overlap by 85 % of the longer one at least.
+    They overlap by 85 % of the longer one at least. A difference above 0.1 is that of 32 timesteps, not averaged.
     """
     if not comparable(len(left), len(right)):
         return None
@@ -46,7 +51,11 @@ def closest_shift(left: Rows, right: Rows) -> Shift | None:
     steps = np.arange(least - len(right), len(left) - least + 1)
     first, last = max(0, int(-steps[0])), min(len(right), len(left) - int(steps[-1]))
     sampled = np.unique(np.linspace(first, max(last - 1, first), _SAMPLES).astype(np.int64))
-    apart = ((left[sampled + steps[:, None]] - right[sampled]) ** 2).mean(axis=(1, 2))
+    gaps = (left[sampled + steps[:, None]] - right[sampled]).reshape(len(steps), -1)
+    apart = np.einsum("st,st->s", gaps, gaps) / gaps.shape[1]
+    nearest = int(apart.argmin())
+    if apart[nearest] > _FAR**2:
+        return Shift(int(steps[nearest]), float(np.sqrt(apart[nearest])))
     tried = [Shift(int(step), _apart(left, right, int(step))) for step in steps[_smallest(apart)]]
     return min(tried, key=lambda shift: (shift.apart, abs(shift.steps), shift.steps))
 
@@ -62,4 +71,8 @@ def _smallest(values: Floats) -> Ids:
 def _apart(left: Rows, right: Rows, step: int) -> float:
     first, last = max(0, -step), min(len(right), len(left) - step)
     apart = left[first + step : last + step].astype(np.float64) - right[first:last]
-    return float(np.sqrt((apart * apart).mean()))
+    sums = np.concatenate([np.zeros((1, apart.shape[1])), apart.cumsum(axis=0)])
+    size = min(_AVERAGED, len(apart))
+    starts = np.unique([*range(0, len(apart) - size + 1, size), len(apart) - size])
+    means = (sums[starts + size] - sums[starts]) / size
+    return float(np.sqrt((means * means).mean()))
