@@ -173,13 +173,15 @@ def test_a_cut_recording_is_found_at_its_offset(steps, front, back):
     assert (closest_shift(cut, rows).steps, closest_shift(cut, rows).apart) == (-front, 0)
 
 
-def test_noise_is_measured_and_strangers_are_far():
-    rows = path(80)
-    noisy = rows[3:] + 0.01 * np.random.default_rng(5).normal(size=(77, 3)).astype(np.float32)
-    found = closest_shift(rows, noisy)
+def test_noise_cancels_and_strangers_are_far():
+    rows = path(800)
+    noise = np.random.default_rng(5).normal(size=(797, 3)).astype(np.float32)
+    found = closest_shift(rows, rows[3:] + np.float32(0.01) * noise)
     assert found.steps == 3
-    assert found.apart == pytest.approx(0.01 / 8**0.5, rel=0.2)
-    assert closest_shift(rows, path(80, seed=9)).apart > 0.5
-    assert closest_shift(rows, rows[:60]) is None
+    assert found.apart == pytest.approx(0.01 / 8**0.5, rel=0.15)
+    offset = closest_shift(rows, rows[3:] + np.float32(0.01))
+    assert (offset.steps, offset.apart) == (3, pytest.approx(0.01, rel=1e-3))
+    assert closest_shift(rows, path(800, seed=9)).apart > 0.5
+    assert closest_shift(rows, rows[:600]) is None
     assert not comparable(80, 60)
     assert comparable(80, 76)
