@@ -20,13 +20,14 @@ from wshard.episode_file import open_wshard
 from wshard.errors import QueryError, WShardError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from bridge.archive import Archive
     from bridge.curation.line import Ids, Vectors
     from bridge.curation.shifts import Rows
     from catalog.filters import Where
     from catalog.records import EpisodeRow
+    from embedders.windows import WindowPlan
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,16 +80,25 @@ def whole_spaces(archive: Archive, name: str | None = None) -> list[Space]:
 
     Raises QueryError where there is none, or where several begin so.
     """
+    return _spaces(archive, name, "whole episodes", lambda plan: plan.whole)
+
+
+def window_spaces(archive: Archive, name: str | None = None) -> list[Space]:
+    """Return the active Spaces of windows; else as whole_spaces."""
+    return _spaces(archive, name, "windows (`wshard ingest --windows multi`)", lambda plan: not plan.whole)
+
+
+def _spaces(archive: Archive, name: str | None, what: str, wanted: Callable[[WindowPlan], bool]) -> list[Space]:
     spaces = [Space.from_json(row.definition) for row in archive.catalog.spaces("active")]
-    whole = [space for space in spaces if space.windows.whole]
+    found = [space for space in spaces if wanted(space.windows)]
     if name is not None:
-        whole = [space for space in whole if space.fingerprint.startswith(name)]
-        if len(whole) > 1:
-            raise QueryError(f"expected the fingerprint of one Space, found several with {name!r}:\n{_listed(whole)}")
-    if not whole:
+        found = [space for space in found if space.fingerprint.startswith(name)]
+        if len(found) > 1:
+            raise QueryError(f"expected the fingerprint of one Space, found several with {name!r}:\n{_listed(found)}")
+    if not found:
         asked = "" if name is None else f" with the fingerprint {name!r}"
-        raise QueryError(f"expected vectors of whole episodes{asked}: ingest them; there is:\n{_listed(spaces)}")
-    return whole
+        raise QueryError(f"expected vectors of {what}{asked}: ingest them; there is:\n{_listed(spaces)}")
+    return found
 
 
 def hold_one(archive: Archive, where: Where | str, name: str | None = None) -> Held:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bridge.curation.line import Floats, Ids, Line, Vectors, distances, widest
 
@@ -28,11 +29,14 @@ class Neighbours:
     distances: Floats
 
 
-def nearest(vectors: Vectors, k: int, *, among: Vectors | None = None) -> Neighbours:
+def nearest(
+    vectors: Vectors, k: int, *, among: Vectors | None = None, owners: tuple[Ids, Ids] | None = None
+) -> Neighbours:
     """Return the k nearest of `among` [M, E] for each of the unit vectors [N, E]; fewer where there are no more.
 
-    among None: the nearest others of the same vectors. Which of several at the same distance are named is up to the
-    order along the line, the same for equal arguments.
+    among None: the nearest others of the same vectors. owners: to whom each of the vectors [N] and of `among` [M]
+    belongs; those of one owner are not neighbours, and where too few are left, the distance is infinite. Which of
+    several at the same distance are named is up to the order along the line, the same for equal arguments.
     """
     k = max(0, min(k, len(vectors) - 1 if among is None else len(among)))
     rows, apart = np.zeros((len(vectors), k), np.int64), np.zeros((len(vectors), k))
@@ -43,17 +47,20 @@ def nearest(vectors: Vectors, k: int, *, among: Vectors | None = None) -> Neighb
     line = asking if among is None else Line.of(among, direction)
     for start in range(0, len(vectors), _ROWS):
         part = slice(start, min(start + _ROWS, len(vectors)))
-        found = _nearest_of(asking, part, line, k)
+        found, known = _nearest_of(asking, part, line, k, owners)
         asked = np.repeat(asking.vectors[part], k, axis=0)
         exact = distances(asked, line.vectors[found.ravel()]).reshape(found.shape)
+        exact[~known] = np.inf
         ranking = np.argsort(exact, axis=1, kind="stable")
         rows[asking.order[part]] = line.order[np.take_along_axis(found, ranking, 1)]
         apart[asking.order[part]] = np.take_along_axis(exact, ranking, 1)
     return Neighbours(rows, apart)
 
 
-def _nearest_of(asking: Line, part: slice, line: Line, k: int) -> Ids:
-    """Return the places in the line [n, k] of the nearest of those in that part; of themselves, the others."""
+def _nearest_of(
+    asking: Line, part: slice, line: Line, k: int, owners: tuple[Ids, Ids] | None
+) -> tuple[Ids, NDArray[np.bool_]]:
+    """Return the places in the line [n, k] of the nearest of those in that part, and which of them there are."""
     asked, places = asking.vectors[part], asking.places[part]
     best = np.full((len(asked), k), -np.inf, np.float32)
     where = np.zeros((len(asked), k), np.int64)
@@ -66,13 +73,16 @@ def _nearest_of(asking: Line, part: slice, line: Line, k: int) -> Ids:
         if asking is line:
             own = np.arange(max(low, part.start), min(high, part.stop))
             cosines[own - part.start, own - low] = -np.inf
+        if owners is not None:
+            mine, theirs = owners[0][asking.order[part]], owners[1][line.order[low:high]]
+            cosines[mine[:, None] == theirs] = -np.inf
         better = np.flatnonzero((cosines > best[:, -1:]).any(axis=1))
         joined = np.concatenate([best[better], cosines[better]], axis=1)
         here = np.concatenate([where[better], np.broadcast_to(np.arange(low, high), (len(better), high - low))], axis=1)
         top = np.argpartition(-joined, k - 1, axis=1)[:, :k]
         top = np.take_along_axis(top, np.argsort(-np.take_along_axis(joined, top, 1), axis=1, kind="stable"), 1)
         best[better], where[better] = np.take_along_axis(joined, top, 1), np.take_along_axis(here, top, 1)
-    return where
+    return where, np.isfinite(best)
 
 
 def _outward(count: int, start: int, stop: int) -> Iterator[tuple[int, int]]:

@@ -21,6 +21,7 @@ _CUT: Final = 0.15  # of the longer one that may be missing in the other
 _SAMPLES: Final = 32  # timesteps that choose the offset
 _AVERAGED: Final = 8  # timesteps
 _FAR: Final = 0.1  # standard deviations that nobody takes for noise
+_STILL: Final = 0.1  # standard deviations
 _TRIED: Final = 3  # best offsets that are compared in full
 
 
@@ -56,21 +57,62 @@ def closest_shift(left: Rows, right: Rows) -> Shift | None:
     nearest = int(apart.argmin())
     if apart[nearest] > _FAR**2:
         return Shift(int(steps[nearest]), float(np.sqrt(apart[nearest])))
-    tried = [Shift(int(step), _apart(left, right, int(step))) for step in steps[_smallest(apart)]]
+    tried = [Shift(step, _apart(left, right, step, _overlap(left, right, step))) for step in _smallest(apart, steps)]
     return min(tried, key=lambda shift: (shift.apart, abs(shift.steps), shift.steps))
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Timesteps [start, stop) of the left that are timesteps [start - steps, stop - steps) of the right."""
+
+    start: int
+    stop: int
+    steps: int
+    apart: float
+
+
+def shared_piece(left: Rows, right: Rows, start: int, steps: Ids, *, size: int, within: float) -> Piece | None:
+    """Return the piece around [start, start + size) of left [T, D] that right [U, D] has too, None for none.
+
+    steps: offsets to try (see Piece). The piece grows on both sides by 8 timesteps at a time as long as these are
+    within twice `within`. A piece in which nothing moves (by 0.1 standard deviations) is none: all still moments are
+    alike.
+    """
+    tried = steps[(start >= steps) & (start + size - steps <= len(right))]
+    window = left[start : start + size]
+    if not len(tried) or float(window.std(axis=0).max()) < _STILL:
+        return None
+    sampled = np.unique(np.linspace(0, size - 1, _SAMPLES).astype(np.int64))
+    gaps = (right[start + sampled - tried[:, None]] - window[sampled]).reshape(len(tried), -1)
+    step = int(tried[np.einsum("st,st->s", gaps, gaps).argmin()])
+    if _apart(left, right, step, (start, start + size)) > within:
+        return None
+    first, last = _overlap(left, right, step)
+    stop = start + size
+    while start > first and _apart(left, right, step, (max(first, start - _AVERAGED), start)) <= 2 * within:
+        start = max(first, start - _AVERAGED)
+    while stop < last and _apart(left, right, step, (stop, min(last, stop + _AVERAGED))) <= 2 * within:
+        stop = min(last, stop + _AVERAGED)
+    return Piece(start, stop, step, _apart(left, right, step, (start, stop)))
 
 
 def _least_overlap(left: int, right: int) -> int:
     return math.ceil((1 - _CUT) * max(left, right))
 
 
-def _smallest(values: Floats) -> Ids:
-    return np.argsort(values, kind="stable")[:_TRIED].astype(np.int64)
+def _smallest(values: Floats, steps: Ids) -> list[int]:
+    found: list[int] = steps[np.argsort(values, kind="stable")[:_TRIED]].tolist()
+    return found
 
 
-def _apart(left: Rows, right: Rows, step: int) -> float:
-    first, last = max(0, -step), min(len(right), len(left) - step)
-    apart = left[first + step : last + step].astype(np.float64) - right[first:last]
+def _overlap(left: Rows, right: Rows, step: int) -> tuple[int, int]:
+    return max(0, step), min(len(left), len(right) + step)
+
+
+def _apart(left: Rows, right: Rows, step: int, span: tuple[int, int]) -> float:
+    """Return how different timesteps [start, stop) of the left are from those `step` earlier of the right."""
+    part = slice(span[0] - step, span[1] - step)
+    apart = left[span[0] : span[1]].astype(np.float64) - right[part]
     sums = np.concatenate([np.zeros((1, apart.shape[1])), apart.cumsum(axis=0)])
     size = min(_AVERAGED, len(apart))
     starts = np.unique([*range(0, len(apart) - size + 1, size), len(apart) - size])

@@ -1,0 +1,143 @@
+"""Pieces that two episodes share: a recording that was cut in two, spliced, or saved once with a longer run-up.
+
+Knows: vectors of windows find the candidates, files confirm them and tell the bounds. Does not know: how answers are
+shown or kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.curation.duplicates import WITHIN
+from bridge.curation.held import hold, read_standardised, window_spaces
+from bridge.curation.neighbours import nearest
+from bridge.curation.shifts import shared_piece
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from bridge.archive import Archive
+    from bridge.curation.held import Held
+    from bridge.curation.line import Ids
+    from bridge.curation.neighbours import Neighbours
+    from bridge.curation.shifts import Rows
+    from catalog.filters import Where
+    from catalog.records import EpisodeRow
+
+_CANDIDATES: Final = 4  # nearest windows of other episodes that are looked at
+_FARTHEST: Final = 0.5
+_TRIED: Final = 3  # pairs of windows per pair of episodes
+_KEPT: Final = 512  # episodes in memory
+
+
+@dataclass(frozen=True)
+class Shared:
+    """Timesteps left_span [start, stop) of one episode that are timesteps right_span of another one.
+
+    apart: as in duplicates.Twin.
+    """
+
+    left: EpisodeRow
+    right: EpisodeRow
+    left_span: tuple[int, int]
+    right_span: tuple[int, int]
+    apart: float
+
+
+def find_pieces(
+    archive: Archive, where: Where | str = "", *, within: float = WITHIN, space: str | None = None
+) -> list[Shared]:
+    """Return for pairs of episodes that pass the filter the longest piece that both have, if there is any.
+
+    A piece is at least as long as the smallest windows that were ingested. space: the beginning of the fingerprint of
+    the Space whose windows are compared; None = all of windows. Raises QueryError, FilterError.
+    """
+    found: list[Shared] = []
+    for chosen in window_spaces(archive, space):
+        held = hold(archive, chosen, where)
+        near = nearest(held.vectors, _CANDIDATES, owners=(held.owners, held.owners))
+        found += _confirmed(held, held, _candidates(near), within)
+    return _longest(found)
+
+
+def find_shared(
+    archive: Archive, left: Where | str, right: Where | str, *, within: float = WITHIN, space: str | None = None
+) -> list[Shared]:
+    """Return the longest pieces that episodes passing one filter share with other ones passing the other filter.
+
+    Else as find_pieces; an episode in both sets is not compared with itself.
+    """
+    found: list[Shared] = []
+    for chosen in window_spaces(archive, space):
+        mine, others = hold(archive, chosen, left), hold(archive, chosen, right)
+        near = nearest(mine.vectors, _CANDIDATES, among=others.vectors, owners=(_ids(mine), _ids(others)))
+        back = nearest(others.vectors, _CANDIDATES, among=mine.vectors, owners=(_ids(others), _ids(mine)))
+        turned = [(apart, here, there) for apart, there, here in _candidates(back)]
+        found += _confirmed(mine, others, [*_candidates(near), *turned], within)
+    return _longest(found)
+
+
+def _ids(held: Held) -> Ids:
+    return np.array([row.id for row in held.episodes], np.int64)[held.owners]
+
+
+def _candidates(found: Neighbours) -> list[tuple[float, int, int]]:
+    """Return (distance, window, window near to it)."""
+    asking, ranks = np.nonzero(found.distances <= _FARTHEST)
+    columns = (found.distances[asking, ranks].tolist(), asking.tolist(), found.rows[asking, ranks].tolist())
+    return list(zip(*columns, strict=True))
+
+
+def _confirmed(
+    left: Held, right: Held, candidates: Iterable[tuple[float, int, int]], within: float
+) -> Iterator[Shared]:
+    """Yield the pieces of which the files say so; of each pair of episodes only the nearest windows are tried."""
+
+    @lru_cache(_KEPT)
+    def read(id_: int) -> Rows | None:
+        return read_standardised(by_id[id_], left.space)
+
+    by_id = {row.id: row for row in (*left.episodes, *right.episodes)}
+    pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for _, here, there in sorted(candidates):
+        tried = pairs.setdefault((int(left.owners[here]), int(right.owners[there])), [])
+        if len(tried) < _TRIED:
+            tried.append((here, there))
+    spans, others = _spans(left), _spans(right)
+    for (here, there), tried in sorted(pairs.items()):
+        one, other = left.episodes[here], right.episodes[there]
+        rows, their = read(one.id), read(other.id)
+        if rows is None or their is None:
+            continue
+        for window, near in tried:
+            start, stop = spans[window].tolist()
+            steps = start - int(others[near][0]) + np.arange(-(stop - start) // 6, (stop - start) // 6 + 1)
+            piece = shared_piece(rows, their, start, steps, size=stop - start, within=within)
+            if piece is not None:
+                span, its = (piece.start, piece.stop), (piece.start - piece.steps, piece.stop - piece.steps)
+                yield Shared(one, other, span, its, piece.apart)
+
+
+def _spans(held: Held) -> Ids:
+    """Return the timesteps [start, stop) of every window, int64 [N, 2]."""
+    cuts = [held.space.windows.spans(row.length) for row in held.episodes]
+    return np.concatenate([np.zeros((0, 2), np.int64), *cuts])
+
+
+def _longest(pieces: Iterable[Shared]) -> list[Shared]:
+    """Return the longest piece of every pair of episodes, whichever of them was called left, by id."""
+    found: dict[frozenset[int], Shared] = {}
+    for piece in pieces:
+        pair = frozenset({piece.left.id, piece.right.id})
+        known = found.get(pair)
+        if known is None or _length(piece) > _length(known):
+            found[pair] = piece
+    return sorted(found.values(), key=lambda piece: (piece.left.id, piece.right.id))
+
+
+def _length(piece: Shared) -> int:
+    return piece.left_span[1] - piece.left_span[0]
