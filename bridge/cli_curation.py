@@ -27,9 +27,13 @@ SpaceOption = Annotated[
 ]
 WriteOption = Annotated[str | None, typer.Option("--write", help="Keep the values as the score of this name.")]
 CollectionOption = Annotated[str | None, typer.Option("--collection", help="Keep the outcome as this collection.")]
+WITHIN = 0.006  # as bridge/curation/duplicates.py has it, whose import would take time
 LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, help="Rows to show; --json has all.")]
 WithinOption = Annotated[
-    float | None, typer.Option("--within", min=0, help="Difference up to which episodes count as one (default 0.006).")
+    float, typer.Option("--within", min=0, help="Difference up to which recordings count as one, in deviations.")
+]
+PiecesOption = Annotated[
+    bool, typer.Option("--pieces", help="Find shared pieces of episodes too (needs ingest --windows multi).")
 ]
 NeighboursOption = Annotated[int, typer.Option("--neighbours", min=1, help="Nearest ones that are asked.")]
 LabelOption = Annotated[str, typer.Option("--label", help="A key of the metadata, or a field: env, tag, meta.a.b.")]
@@ -38,8 +42,8 @@ LabelOption = Annotated[str, typer.Option("--label", help="A key of the metadata
 @reported()
 def duplicates(
     where: WhereOption = None,
-    within: WithinOption = None,
-    space: SpaceOption = None,
+    within: WithinOption = WITHIN,
+    pieces: PiecesOption = False,
     write: WriteOption = None,
     collection: CollectionOption = None,
     limit: LimitOption = 20,
@@ -51,10 +55,13 @@ def duplicates(
     --write keeps the group of every episode (`collection split --by score.NAME` then keeps groups together),
     --collection one episode of each group.
     """
-    from bridge.curation.duplicates import WITHIN, find_duplicates, group_of
+    from bridge.curation.duplicates import each_once, find_duplicates, group_of
+    from bridge.curation.pieces import find_pieces
 
     with _opened(archive) as opened:
-        twins = find_duplicates(opened, where or "", within=WITHIN if within is None else within, space=space)
+        twins = find_duplicates(opened, where or "", within=within)
+        if pieces:
+            twins = each_once([*twins, *find_pieces(opened, where or "", within=within)])
         groups = group_of(opened.catalog.ids(where or ""), twins)
         told = _kept(opened, write, groups)
         told += _collected(opened, collection, [id_ for id_, group in groups.items() if id_ == group])
@@ -71,8 +78,8 @@ def duplicates(
 def leaks(
     left: Annotated[str, typer.Argument(help="A filter, or the name of a collection: what is trained on, say.")],
     right: Annotated[str, typer.Argument(help="Another one: what is tested with, say.")],
-    within: WithinOption = None,
-    space: SpaceOption = None,
+    within: WithinOption = WITHIN,
+    pieces: PiecesOption = False,
     collection: CollectionOption = None,
     limit: LimitOption = 20,
     archive: ArchiveOption = None,
@@ -82,11 +89,14 @@ def leaks(
 
     --collection keeps the second set without them.
     """
-    from bridge.curation.duplicates import WITHIN, find_leaks
+    from bridge.curation.duplicates import each_once, find_leaks
+    from bridge.curation.pieces import find_shared
 
     with _opened(archive) as opened:
         mine, others = (_set(opened, text) for text in (left, right))
-        twins = find_leaks(opened, mine, others, within=WITHIN if within is None else within, space=space)
+        twins = find_leaks(opened, mine, others, within=within)
+        if pieces:
+            twins = each_once([*twins, *find_shared(opened, mine, others, within=within)])
         leaked = {twin.right.id for twin in twins}
         tested = opened.catalog.ids(others)
         told = _collected(opened, collection, [id_ for id_ in tested if id_ not in leaked])

@@ -32,14 +32,14 @@ def print_twins(twins: Iterable[Twin]) -> None:
     """Print pairs of episodes, if there are any."""
     rows = [
         (
-            *(twin.kind, f"{twin.apart:.4f}", str(twin.shift)),
-            *(twin.left.episode_id, shorten(twin.left.path)),
-            *(twin.right.episode_id, shorten(twin.right.path)),
+            *(twin.kind, f"{twin.apart:.4f}"),
+            *(_told(twin.left, _spans(twin)[0])),
+            *(_told(twin.right, _spans(twin)[1])),
         )
         for twin in twins
     ]
     if rows:
-        print_table(("same", ">apart", ">shift", "episode", "file", "twin", "its file"), rows)
+        print_table(("same", ">apart", "episode", "file", "timesteps", "twin", "its file", "its timesteps"), rows)
 
 
 def print_valued(found: Sequence[Valued], heading: str, *, about: str | None = None) -> None:
@@ -86,7 +86,19 @@ def as_group(group: int, twins: Sequence[Twin]) -> dict[str, Any]:
 def as_pair(twin: Twin) -> dict[str, Any]:
     """Return a pair as JSON."""
     pair = {"left": _episode(twin.left), "right": _episode(twin.right)}
-    return {"kind": twin.kind, "apart": twin.apart, "shift": twin.shift, **pair}
+    spans = dict(zip(("left_span", "right_span"), map(list, _spans(twin)), strict=True))
+    return {"kind": twin.kind, "apart": twin.apart, **pair, **spans}
+
+
+def _spans(twin: Twin) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the timesteps [start, stop) of either that are the same."""
+    start, stop = max(0, twin.shift), min(twin.left.length, twin.right.length + twin.shift)
+    start, stop = twin.span or (start, stop)
+    return (start, stop), (start - twin.shift, stop - twin.shift)
+
+
+def _told(row: EpisodeRow, span: tuple[int, int]) -> tuple[str, str, str]:
+    return row.episode_id, shorten(row.path), f"{span[0]}:{span[1]}"
 
 
 def _episode(row: EpisodeRow) -> dict[str, Any]:

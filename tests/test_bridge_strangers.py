@@ -59,7 +59,10 @@ def test_an_episode_on_which_an_embedder_fails_is_told_and_left_out(tmp_path, fo
     (failure,) = report.failed
     assert failure.path.endswith("task-1-0.wshard")
     assert failure.error == "embedder 'picky' raised KeyError: 'too large for me'"
-    with TrajectoryIngestor(tmp_path / "other", PICKY) as ingestor, pytest.raises(IngestError, match=r"task-1-0.*picky"):
+    with (
+        TrajectoryIngestor(tmp_path / "other", PICKY) as ingestor,
+        pytest.raises(IngestError, match=r"task-1-0.*picky"),
+    ):
         ingestor.ingest_episode(folder / "task-1" / "task-1-0.wshard")
     with (
         TrajectoryRetriever(tmp_path / "archive", PICKY) as retriever,

@@ -11,10 +11,13 @@ import pytest
 from bridge_episodes import episode, ingest, looked_into, save
 from typer.testing import CliRunner
 
+from bridge import cli_curation
 from bridge.cli import app
+from bridge.curation import duplicates
 from bridge.curation.comparison import evaluate_label
 from bridge.curation.duplicates import find_duplicates, find_leaks, group_of
 from bridge.curation.held import hold_one, whole_spaces
+from bridge.curation.pieces import find_pieces, find_shared
 from bridge.curation.signals import find_mislabeled, find_outliers, select_subset, weigh
 from bridge.evaluate import leave_one_out
 from embedders.windows import WindowPlan
@@ -240,3 +243,61 @@ def test_evaluate_on_the_command_line(own):
     (found,) = json.loads(wshard("evaluate", "--label", "env", "-k", 5, "--json").stdout)
     assert (found["labels"], found["k"], found["episodes"]) == (TASKS, 5, 38)
     assert 0.5 < found["mean_average_precision"] <= 1
+
+
+def spliced():
+    """Return an episode of two halves of others, and where they come from."""
+    first, second = episode(5, 0, T=200), episode(6, 0, T=200)
+    rows = np.concatenate([first.observations["state"].data[100:], second.observations["state"].data[:100]])
+    state = replace(first.observations["state"], data=rows)
+    return [first, second, replace(first, id="spliced", observations={"state": state})]
+
+
+@pytest.fixture
+def halves(tmp_path, monkeypatch):
+    monkeypatch.setenv("WSHARD_ARCHIVE", str(tmp_path / "archive"))
+    save(tmp_path / "data", *spliced(), *(episode(5, number, T=200) for number in range(1, 5)))
+    ingest(tmp_path / "archive", tmp_path / "data", windows=[WindowPlan(), WindowPlan(scales=(30, 60))])
+    return tmp_path / "archive"
+
+
+def test_pieces_are_found_with_their_bounds(halves):
+    with looked_into(halves) as archive:
+        assert find_duplicates(archive) == []
+        found = {}
+        for twin in find_pieces(archive):
+            ids = (twin.left.episode_id, twin.right.episode_id)
+            turned = ids[0] == "spliced"
+            start, stop = twin.span
+            of_other = (start - twin.shift, stop - twin.shift) if turned else (start, stop)
+            found[ids[1] if turned else ids[0]] = (of_other, twin.kind, twin.apart)
+        assert found == {"task-5-0": ((100, 200), "piece", 0.0), "task-6-0": ((0, 100), "piece", 0.0)}
+        across = find_shared(archive, "env:task-6", "env:task-5")
+        assert [(twin.left.episode_id, twin.right.episode_id, twin.span) for twin in across] == [
+            ("task-6-0", "spliced", (0, 100))
+        ]
+        with pytest.raises(QueryError, match="expected vectors of windows"):
+            find_pieces(archive, space="nothing")
+
+
+def test_pieces_on_the_command_line(halves):
+    assert json.loads(wshard("duplicates", "--json").stdout)["groups"] == []
+    (group,) = json.loads(wshard("duplicates", "--pieces", "--json", "--write", "group").stdout)["groups"]
+    assert {one["episode_id"] for one in group["episodes"]} == {"task-5-0", "task-6-0", "spliced"}
+    assert {pair["kind"] for pair in group["pairs"]} == {"piece"}
+    wshard("leaks", "env:task-6", "env:task-5")
+    assert "100:200" in wshard("leaks", "env:task-6", "env:task-5", "--pieces", code=1).stdout
+
+
+def test_still_moments_are_no_pieces(tmp_path):
+    still = [episode(7, number, T=100) for number in range(3)]
+    for one in still:
+        one.observations["state"].data[:60] = 0.25
+    save(tmp_path / "data", *still)
+    ingest(tmp_path / "archive", tmp_path / "data", windows=WindowPlan(30, 15))
+    with looked_into(tmp_path / "archive") as archive:
+        assert find_pieces(archive) == []
+
+
+def test_the_command_line_has_the_threshold_of_the_library():
+    assert cli_curation.WITHIN == duplicates.WITHIN

@@ -28,8 +28,10 @@ from bridge.archive import open_archive
 from bridge.curation.duplicates import find_duplicates, find_leaks
 from bridge.curation.held import hold_one
 from bridge.curation.line import close_pairs
+from bridge.curation.pieces import find_pieces
 from bridge.curation.signals import find_mislabeled
 from bridge.ingest import TrajectoryIngestor
+from embedders.windows import SCALES, WindowPlan
 from wshard.episode_file import save_wshard
 from wshard.types import Channel, Episode
 
@@ -49,6 +51,7 @@ CUT: Final = 0.05
 MISLABELED: Final = 0.05
 LARGEST_NOISE: Final = 1e-2
 COPIES: Final = 40  # of each kind
+LEAST: Final = 60  # timesteps of an episode that pieces are taken from
 GOALS: Final = {"recall, exact": 1.0, "recall": 0.98, "precision": 0.98, "AUC": 0.97}
 
 
@@ -184,6 +187,45 @@ def measure(recorded: Sequence[Recorded], channels: str, seed: int = 0) -> list[
             ]
 
 
+def measure_pieces(recorded: Sequence[Recorded], channels: str, seed: int = 0) -> list[Result]:
+    """Return how well shared pieces are found: copies made of the ends of one episode and the beginnings of another."""
+    episodes, tasks, _ = distinct(recorded, channels)
+    rng = np.random.default_rng(seed + 2)
+    chosen = rng.permutation(np.flatnonzero([len(rows) >= LEAST for rows in episodes]))[: 2 * COPIES]
+    expected: dict[Pair, tuple[int, int]] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "data"
+        folder.mkdir()
+        for number, rows in enumerate(episodes):
+            save_wshard(_episode(f"e{number}", str(tasks[number]), rows), folder / f"e{number}.wshard")
+        for first, second in zip(chosen[::2].tolist(), chosen[1::2].tolist(), strict=True):
+            end, begin = int(0.4 * len(episodes[first])), int(0.6 * len(episodes[second]))
+            rows = np.concatenate([episodes[first][end:], episodes[second][:begin]])
+            name = f"copy-{first}-{second}"
+            save_wshard(_episode(name, str(tasks[first]), rows), folder / f"{name}.wshard")
+            expected[frozenset({f"e{first}", name})] = (end, len(episodes[first]))
+            expected[frozenset({f"e{second}", name})] = (0, begin)
+        with TrajectoryIngestor(Path(scratch) / "archive") as ingestor:
+            ingestor.ingest([folder], windows=WindowPlan(scales=SCALES))
+        with open_archive(Path(scratch) / "archive") as archive:
+            begun = time.perf_counter()
+            twins = {_pair(twin): twin for twin in find_pieces(archive)}
+            print(f"  {channels}: pieces in {time.perf_counter() - begun:.1f} s", flush=True)
+    found = expected.keys() & twins.keys()
+    errors = [np.abs(np.subtract(_original(twins[pair]), expected[pair])).mean() for pair in found]
+    return [
+        Result(channels, "shared pieces", "recall", len(found) / len(expected), len(expected)),
+        Result(channels, "shared pieces", "median error of bounds, timesteps", float(np.median(errors)), len(found)),
+    ]
+
+
+def _original(twin: Twin) -> tuple[int, int]:
+    """Return the timesteps of the piece in the episode that is no copy."""
+    start, stop = twin.span or (0, 0)
+    back = twin.shift if "copy" in Path(twin.left.path).stem else 0
+    return start - back, stop - back
+
+
 def _pair(twin: Twin) -> Pair:
     return frozenset({Path(twin.left.path).stem, Path(twin.right.path).stem})
 
@@ -272,12 +314,16 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path(".bench"), help="folder for recorded episodes")
     parser.add_argument("--first", type=int, default=100, help="first seed of the 20 episodes of every task")
     parser.add_argument("--channels", nargs="+", choices=("prop", "state"), default=["prop", "state"])
+    parser.add_argument("--pieces", action="store_true", help="look for shared pieces too (a minute)")
     parser.add_argument("--seed", type=int, default=0, help="another seed, other copies")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes that record")
     parser.add_argument("--json", type=Path, help="file for all results")
     options = parser.parse_args()
     recorded = load(options.cache, options.first, options.workers)
-    results = [one for channels in options.channels for one in measure(recorded, channels, options.seed)]
+    results = []
+    for channels in options.channels:
+        results += measure(recorded, channels, options.seed)
+        results += measure_pieces(recorded, channels, options.seed) if options.pieces else []
     print(table(results))
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from catalog.filters import Where
     from catalog.records import EpisodeRow
 
-Kind = Literal["episode", "data", "vector", "near"]
+Kind = Literal["episode", "data", "vector", "near", "piece"]
 
 WITHIN: Final = 0.006
 """Difference (Twin.apart) up to which recordings count as one: see docs/curation.md for how it was chosen."""
@@ -42,10 +42,10 @@ _KEPT: Final = 512  # episodes in memory
 class Twin:
     """Two catalogued episodes that are the same; where one set was searched, left.id < right.id.
 
-    kind: "episode" (one episode in both sets), "data" (equal content digests), "vector" (equal vectors and lengths), or
-    "near". apart: root mean square of the difference, in standard deviations of the archive, averaged over 8 timesteps
-    at a time, so that noise of 0.01 counts 0.0035; at the best offset of the clocks: timestep t of the right is
-    timestep t + shift of the left.
+    kind: "episode" (one episode in both sets), "data" (equal content digests), "vector" (equal vectors and lengths),
+    "near", or "piece" (only timesteps `span` [start, stop) of the left are in the right: see pieces.py). Timestep t of
+    the right is timestep t + shift of the left. apart: root mean square of what then remains, in standard deviations of
+    the archive, averaged over 8 timesteps at a time, so that noise of 0.01 counts 0.0035.
     """
 
     left: EpisodeRow
@@ -53,6 +53,7 @@ class Twin:
     kind: Kind
     apart: float = 0.0
     shift: int = 0
+    span: tuple[int, int] | None = None
 
 
 def find_duplicates(
@@ -68,7 +69,7 @@ def find_duplicates(
         held = hold(archive, chosen, where)
         pairs = {(min(pair), max(pair)) for pair in _candidates(nearest(held.vectors, _CANDIDATES))}
         found += _confirmed(held, held, pairs, within)
-    return _once(found)
+    return each_once(found)
 
 
 def find_leaks(
@@ -85,7 +86,7 @@ def find_leaks(
         pairs = _candidates(nearest(mine.vectors, _CANDIDATES, among=others.vectors))
         back = _candidates(nearest(others.vectors, _CANDIDATES, among=mine.vectors))
         found += _confirmed(mine, others, pairs | {(here, there) for there, here in back}, within)
-    return _once(found)
+    return each_once(found)
 
 
 def group_of(episodes: Sequence[int], twins: Iterable[Twin]) -> dict[int, int]:
@@ -144,9 +145,9 @@ def _confirmed(left: Held, right: Held, pairs: Iterable[tuple[int, int]], within
             yield Twin(one, other, "vector")
 
 
-def _once(twins: Iterable[Twin]) -> list[Twin]:
-    """Return one twin of each pair, in order; what several Spaces found counts once, and the first kind."""
-    found: dict[tuple[int, int], Twin] = {}
+def each_once(twins: Iterable[Twin]) -> list[Twin]:
+    """Return the first twin of each pair, whichever of them is called left; ordered by id."""
+    found: dict[frozenset[int], Twin] = {}
     for twin in twins:
-        found.setdefault((twin.left.id, twin.right.id), twin)
-    return [found[pair] for pair in sorted(found)]
+        found.setdefault(frozenset({twin.left.id, twin.right.id}), twin)
+    return sorted(found.values(), key=lambda twin: (twin.left.id, twin.right.id))

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bridge.curation.line import Floats, Ids, Line, Vectors, distances, widest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
 _ROWS: Final = 256
 _COLUMNS: Final = 4096

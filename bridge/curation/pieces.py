@@ -6,13 +6,12 @@ shown or kept.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.curation.duplicates import WITHIN
+from bridge.curation.duplicates import WITHIN, Twin
 from bridge.curation.held import hold, read_standardised, window_spaces
 from bridge.curation.neighbours import nearest
 from bridge.curation.shifts import shared_piece
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from bridge.curation.neighbours import Neighbours
     from bridge.curation.shifts import Rows
     from catalog.filters import Where
-    from catalog.records import EpisodeRow
 
 _CANDIDATES: Final = 4  # nearest windows of other episodes that are looked at
 _FARTHEST: Final = 0.5
@@ -34,29 +32,16 @@ _TRIED: Final = 3  # pairs of windows per pair of episodes
 _KEPT: Final = 512  # episodes in memory
 
 
-@dataclass(frozen=True)
-class Shared:
-    """Timesteps left_span [start, stop) of one episode that are timesteps right_span of another one.
-
-    apart: as in duplicates.Twin.
-    """
-
-    left: EpisodeRow
-    right: EpisodeRow
-    left_span: tuple[int, int]
-    right_span: tuple[int, int]
-    apart: float
-
-
 def find_pieces(
     archive: Archive, where: Where | str = "", *, within: float = WITHIN, space: str | None = None
-) -> list[Shared]:
+) -> list[Twin]:
     """Return for pairs of episodes that pass the filter the longest piece that both have, if there is any.
 
-    A piece is at least as long as the smallest windows that were ingested. space: the beginning of the fingerprint of
-    the Space whose windows are compared; None = all of windows. Raises QueryError, FilterError.
+    Twin.span says where it is. A piece is at least as long as the smallest windows that were ingested. space: the
+    beginning of the fingerprint of the Space whose windows are compared; None = all of windows. Raises QueryError,
+    FilterError.
     """
-    found: list[Shared] = []
+    found: list[Twin] = []
     for chosen in window_spaces(archive, space):
         held = hold(archive, chosen, where)
         near = nearest(held.vectors, _CANDIDATES, owners=(held.owners, held.owners))
@@ -66,12 +51,12 @@ def find_pieces(
 
 def find_shared(
     archive: Archive, left: Where | str, right: Where | str, *, within: float = WITHIN, space: str | None = None
-) -> list[Shared]:
+) -> list[Twin]:
     """Return the longest pieces that episodes passing one filter share with other ones passing the other filter.
 
     Else as find_pieces; an episode in both sets is not compared with itself.
     """
-    found: list[Shared] = []
+    found: list[Twin] = []
     for chosen in window_spaces(archive, space):
         mine, others = hold(archive, chosen, left), hold(archive, chosen, right)
         near = nearest(mine.vectors, _CANDIDATES, among=others.vectors, owners=(_ids(mine), _ids(others)))
@@ -92,9 +77,7 @@ def _candidates(found: Neighbours) -> list[tuple[float, int, int]]:
     return list(zip(*columns, strict=True))
 
 
-def _confirmed(
-    left: Held, right: Held, candidates: Iterable[tuple[float, int, int]], within: float
-) -> Iterator[Shared]:
+def _confirmed(left: Held, right: Held, candidates: Iterable[tuple[float, int, int]], within: float) -> Iterator[Twin]:
     """Yield the pieces of which the files say so; of each pair of episodes only the nearest windows are tried."""
 
     @lru_cache(_KEPT)
@@ -118,8 +101,7 @@ def _confirmed(
             steps = start - int(others[near][0]) + np.arange(-(stop - start) // 6, (stop - start) // 6 + 1)
             piece = shared_piece(rows, their, start, steps, size=stop - start, within=within)
             if piece is not None:
-                span, its = (piece.start, piece.stop), (piece.start - piece.steps, piece.stop - piece.steps)
-                yield Shared(one, other, span, its, piece.apart)
+                yield Twin(one, other, "piece", piece.apart, piece.steps, (piece.start, piece.stop))
 
 
 def _spans(held: Held) -> Ids:
@@ -128,9 +110,9 @@ def _spans(held: Held) -> Ids:
     return np.concatenate([np.zeros((0, 2), np.int64), *cuts])
 
 
-def _longest(pieces: Iterable[Shared]) -> list[Shared]:
+def _longest(pieces: Iterable[Twin]) -> list[Twin]:
     """Return the longest piece of every pair of episodes, whichever of them was called left, by id."""
-    found: dict[frozenset[int], Shared] = {}
+    found: dict[frozenset[int], Twin] = {}
     for piece in pieces:
         pair = frozenset({piece.left.id, piece.right.id})
         known = found.get(pair)
@@ -139,5 +121,6 @@ def _longest(pieces: Iterable[Shared]) -> list[Shared]:
     return sorted(found.values(), key=lambda piece: (piece.left.id, piece.right.id))
 
 
-def _length(piece: Shared) -> int:
-    return piece.left_span[1] - piece.left_span[0]
+def _length(piece: Twin) -> int:
+    start, stop = piece.span or (0, 0)
+    return stop - start
