@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from rb_a import choose_channels
-from rb_a_data import load
+from rb_a_data import Recorded, load
 
 from bridge.archive import open_archive
 from bridge.curation.duplicates import find_duplicates, find_leaks
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
-    from rb_a_data import Recorded
 
     from bridge.archive import Archive
     from bridge.curation.duplicates import Twin
@@ -214,7 +213,7 @@ def measure_pieces(recorded: Sequence[Recorded], channels: str, seed: int = 0) -
     found = expected.keys() & twins.keys()
     errors = [np.abs(np.subtract(_original(twins[pair]), expected[pair])).mean() for pair in found]
     return [
-        Result(channels, "shared pieces", "recall", len(found) / len(expected), len(expected)),
+        Result(channels, "shared pieces", "recall of pairs", len(found) / len(expected), len(expected)),
         Result(channels, "shared pieces", "median error of bounds, timesteps", float(np.median(errors)), len(found)),
     ]
 
