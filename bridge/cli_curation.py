@@ -87,7 +87,7 @@ def leaks(
 ) -> None:
     """Find episodes of one set that are in another one too, or are a copy of one there; exit 1 if there are any.
 
-    --collection keeps the second set without them.
+    Filters that begin with a minus come after --. --collection keeps the second set without them.
     """
     from bridge.curation.duplicates import each_once, find_leaks
     from bridge.curation.pieces import find_shared
@@ -161,7 +161,7 @@ def select(
 def weights(
     target: Annotated[str, typer.Option("--target", "-t", help="A filter, or a collection: what it should look like.")],
     where: WhereOption = None,
-    clip: Annotated[float, typer.Option("--clip", help="Largest weight, in means.")] = 10.0,
+    clip: Annotated[float, typer.Option("--clip", help="Weights are cut at so many times their mean.")] = 10.0,
     space: SpaceOption = None,
     write: WriteOption = None,
     collection: CollectionOption = None,

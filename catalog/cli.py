@@ -164,7 +164,11 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         table.add_row(*(escape(printable(cell)) for cell in row))
     # Lines are as long as they must be: a folded or shortened id could not be copied.
-    Console(file=sys.stdout, width=10_000, soft_wrap=False).print(table)
+    console = Console(file=sys.stdout, width=10_000)
+    with console.capture() as drawn:
+        console.print(table)
+    for line in drawn.get().splitlines():
+        typer.echo(line.rstrip())
 
 
 def number(value: Any) -> str:
