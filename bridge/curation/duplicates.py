@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from bridge.archive import Archive
     from bridge.curation.held import Held
+    from bridge.curation.line import Ids
     from bridge.curation.neighbours import Neighbours
     from bridge.curation.shifts import Rows
     from catalog.filters import Where
@@ -67,7 +68,7 @@ def find_duplicates(
     found = list(_same_data(_rows(archive, where)))
     for chosen in whole_spaces(archive, space):
         held = hold(archive, chosen, where)
-        pairs = {(min(pair), max(pair)) for pair in _candidates(nearest(held.vectors, _CANDIDATES))}
+        pairs = np.sort(_candidates(nearest(held.vectors, _CANDIDATES)), axis=1)
         found += _confirmed(held, held, pairs, within)
     return each_once(found)
 
@@ -85,7 +86,7 @@ def find_leaks(
         mine, others = hold(archive, chosen, left), hold(archive, chosen, right)
         pairs = _candidates(nearest(mine.vectors, _CANDIDATES, among=others.vectors))
         back = _candidates(nearest(others.vectors, _CANDIDATES, among=mine.vectors))
-        found += _confirmed(mine, others, pairs | {(here, there) for there, here in back}, within)
+        found += _confirmed(mine, others, np.concatenate([pairs, back[:, ::-1]]), within)
     return each_once(found)
 
 
@@ -118,21 +119,23 @@ def _in_both(left: Sequence[EpisodeRow], right: Sequence[EpisodeRow]) -> Iterato
     yield from (Twin(here, there, "data") for here, there in pairs if here.id != there.id)
 
 
-def _candidates(found: Neighbours) -> set[tuple[int, int]]:
+def _candidates(found: Neighbours) -> Ids:
+    """Return pairs [n, 2] of whoever asks and its neighbour."""
     asking, ranks = np.nonzero(found.distances <= _FARTHEST)
-    return {*zip(asking.tolist(), found.rows[asking, ranks].tolist(), strict=True)}
+    return np.stack([asking, found.rows[asking, ranks]], axis=1)
 
 
-def _confirmed(left: Held, right: Held, pairs: Iterable[tuple[int, int]], within: float) -> Iterator[Twin]:
-    """Yield what is the same of the pairs of places; those that are alike are read one after the other."""
+def _confirmed(left: Held, right: Held, pairs: Ids, within: float) -> Iterator[Twin]:
+    """Yield what is the same of the pairs [n, 2] of places; those that are alike are read one after the other."""
 
     @lru_cache(_KEPT)
     def read(id_: int) -> Rows | None:
         return read_standardised(by_id[id_], left.space)
 
     by_id = {row.id: row for row in (*left.episodes, *right.episodes)}
+    pairs = np.unique(pairs, axis=0)
     along = left.vectors @ widest(left.vectors)
-    for here, there in sorted(pairs, key=lambda pair: (along[pair[0]], pair)):
+    for here, there in pairs[np.argsort(along[pairs[:, 0]], kind="stable")].tolist():
         one, other = left.episodes[here], right.episodes[there]
         if one.digest == other.digest or not comparable(one.length, other.length):
             continue
