@@ -57,11 +57,13 @@ def duplicates(
     """
     from bridge.curation.duplicates import each_once, find_duplicates, group_of
     from bridge.curation.pieces import find_pieces
+    from bridge.progress import watched
 
     with _opened(archive) as opened:
-        twins = find_duplicates(opened, where or "", within=within)
-        if pieces:
-            twins = each_once([*twins, *find_pieces(opened, where or "", within=within)])
+        with watched() as progress:
+            twins = find_duplicates(opened, where or "", within=within, progress=progress)
+            if pieces:
+                twins = each_once([*twins, *find_pieces(opened, where or "", within=within, progress=progress)])
         groups = group_of(opened.catalog.ids(where or ""), twins)
         told = _kept(opened, write, groups)
         told += _collected(opened, collection, [id_ for id_, group in groups.items() if id_ == group])
@@ -91,12 +93,14 @@ def leaks(
     """
     from bridge.curation.duplicates import each_once, find_leaks
     from bridge.curation.pieces import find_shared
+    from bridge.progress import watched
 
     with _opened(archive) as opened:
         mine, others = (_set(opened, text) for text in (left, right))
-        twins = find_leaks(opened, mine, others, within=within)
-        if pieces:
-            twins = each_once([*twins, *find_shared(opened, mine, others, within=within)])
+        with watched() as progress:
+            twins = find_leaks(opened, mine, others, within=within, progress=progress)
+            if pieces:
+                twins = each_once([*twins, *find_shared(opened, mine, others, within=within, progress=progress)])
         leaked = {twin.right.id for twin in twins}
         tested = opened.catalog.ids(others)
         told = _collected(opened, collection, [id_ for id_ in tested if id_ not in leaked])

@@ -301,3 +301,12 @@ def test_still_moments_are_no_pieces(tmp_path):
 
 def test_the_command_line_has_the_threshold_of_the_library():
     assert cli_curation.WITHIN == duplicates.WITHIN
+
+
+def test_empty_sets_have_nothing_in_common(home):
+    with looked_into(home) as archive:
+        assert find_duplicates(archive, "env:nothing") == []
+        assert find_leaks(archive, "env:nothing", "env:task-1") == []
+        assert find_leaks(archive, "env:task-1", "env:nothing") == []
+        assert group_of([], []) == {}
+        assert len(find_leaks(archive, "", "")) == archive.catalog.count() + len(EXPECTED)

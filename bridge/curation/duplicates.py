@@ -17,6 +17,7 @@ from bridge.curation.held import hold, read_standardised, whole_spaces
 from bridge.curation.line import widest
 from bridge.curation.neighbours import nearest
 from bridge.curation.shifts import closest_shift, comparable
+from bridge.progress import Silent, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from bridge.curation.line import Ids
     from bridge.curation.neighbours import Neighbours
     from bridge.curation.shifts import Rows
+    from bridge.progress import Progress
     from catalog.filters import Where
     from catalog.records import EpisodeRow
 
@@ -58,7 +60,12 @@ class Twin:
 
 
 def find_duplicates(
-    archive: Archive, where: Where | str = "", *, within: float = WITHIN, space: str | None = None
+    archive: Archive,
+    where: Where | str = "",
+    *,
+    within: float = WITHIN,
+    space: str | None = None,
+    progress: Progress | None = None,
 ) -> list[Twin]:
     """Return pairs of the same among the episodes that pass the filter; whatever is the same is connected by pairs.
 
@@ -68,13 +75,19 @@ def find_duplicates(
     found = list(_same_data(_rows(archive, where)))
     for chosen in whole_spaces(archive, space):
         held = hold(archive, chosen, where)
-        pairs = np.sort(_candidates(nearest(held.vectors, _CANDIDATES)), axis=1)
-        found += _confirmed(held, held, pairs, within)
+        pairs = np.sort(_candidates(nearest(held.vectors, _CANDIDATES, progress=progress)), axis=1)
+        found += _confirmed((held, held), pairs, within, progress or Silent())
     return each_once(found)
 
 
 def find_leaks(
-    archive: Archive, left: Where | str, right: Where | str, *, within: float = WITHIN, space: str | None = None
+    archive: Archive,
+    left: Where | str,
+    right: Where | str,
+    *,
+    within: float = WITHIN,
+    space: str | None = None,
+    progress: Progress | None = None,
 ) -> list[Twin]:
     """Return pairs of the same, one of the episodes that pass the left filter and one of those that pass the right.
 
@@ -84,16 +97,17 @@ def find_leaks(
     found = list(_in_both(*(_rows(archive, where) for where in (left, right))))
     for chosen in whole_spaces(archive, space):
         mine, others = hold(archive, chosen, left), hold(archive, chosen, right)
-        pairs = _candidates(nearest(mine.vectors, _CANDIDATES, among=others.vectors))
-        back = _candidates(nearest(others.vectors, _CANDIDATES, among=mine.vectors))
-        found += _confirmed(mine, others, np.concatenate([pairs, back[:, ::-1]]), within)
+        pairs = _candidates(nearest(mine.vectors, _CANDIDATES, among=others.vectors, progress=progress))
+        back = _candidates(nearest(others.vectors, _CANDIDATES, among=mine.vectors, progress=progress))
+        found += _confirmed((mine, others), np.concatenate([pairs, back[:, ::-1]]), within, progress or Silent())
     return each_once(found)
 
 
 def group_of(episodes: Sequence[int], twins: Iterable[Twin]) -> dict[int, int]:
     """Return for each of the episodes, by id ascending, the smallest id of what is the same; alone it is its own."""
     places = {id_: place for place, id_ in enumerate(episodes)}
-    pairs = [(places[twin.left.id], places[twin.right.id]) for twin in twins]
+    known = [(twin.left.id, twin.right.id) for twin in twins]
+    pairs = [(places[one], places[other]) for one, other in known if one in places and other in places]
     left, right = np.array(pairs, np.int64).reshape(-1, 2).T
     return {episodes[place]: episodes[first] for place, first in enumerate(connected(len(episodes), left, right))}
 
@@ -125,17 +139,19 @@ def _candidates(found: Neighbours) -> Ids:
     return np.stack([asking, found.rows[asking, ranks]], axis=1)
 
 
-def _confirmed(left: Held, right: Held, pairs: Ids, within: float) -> Iterator[Twin]:
+def _confirmed(sets: tuple[Held, Held], pairs: Ids, within: float, watch: Progress) -> Iterator[Twin]:
     """Yield what is the same of the pairs [n, 2] of places; those that are alike are read one after the other."""
 
     @lru_cache(_KEPT)
     def read(id_: int) -> Rows | None:
         return read_standardised(by_id[id_], left.space)
 
+    left, right = sets
     by_id = {row.id: row for row in (*left.episodes, *right.episodes)}
     pairs = np.unique(pairs, axis=0)
     along = left.vectors @ widest(left.vectors)
-    for here, there in pairs[np.argsort(along[pairs[:, 0]], kind="stable")].tolist():
+    ordered = pairs[np.argsort(along[pairs[:, 0]], kind="stable")].tolist()
+    for here, there in counted(ordered, "pairs", watch):
         one, other = left.episodes[here], right.episodes[there]
         if one.digest == other.digest or not comparable(one.length, other.length):
             continue

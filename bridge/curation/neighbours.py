@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.curation.line import Floats, Ids, Line, Vectors, distances, widest
+from bridge.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+
+    from bridge.progress import Progress
 
 _ROWS: Final = 256
 _COLUMNS: Final = 4096
@@ -31,7 +34,12 @@ class Neighbours:
 
 
 def nearest(
-    vectors: Vectors, k: int, *, among: Vectors | None = None, owners: tuple[Ids, Ids] | None = None
+    vectors: Vectors,
+    k: int,
+    *,
+    among: Vectors | None = None,
+    owners: tuple[Ids, Ids] | None = None,
+    progress: Progress | None = None,
 ) -> Neighbours:
     """Return the k nearest of `among` [M, E] for each of the unit vectors [N, E]; fewer where there are no more.
 
@@ -46,6 +54,8 @@ def nearest(
     direction = widest(vectors if among is None else among)
     asking = Line.of(vectors, direction)
     line = asking if among is None else Line.of(among, direction)
+    watch = progress or Silent()
+    watch.stage("vectors", len(vectors))
     for start in range(0, len(vectors), _ROWS):
         part = slice(start, min(start + _ROWS, len(vectors)))
         found, known = _nearest_of(asking, part, line, k, owners)
@@ -55,6 +65,7 @@ def nearest(
         ranking = np.argsort(exact, axis=1, kind="stable")
         rows[asking.order[part]] = line.order[np.take_along_axis(found, ranking, 1)]
         apart[asking.order[part]] = np.take_along_axis(exact, ranking, 1)
+        watch.advance(part.stop - part.start)
     return Neighbours(rows, apart)
 
 

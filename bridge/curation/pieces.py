@@ -15,6 +15,7 @@ from bridge.curation.duplicates import WITHIN, Twin
 from bridge.curation.held import hold, read_standardised, window_spaces
 from bridge.curation.neighbours import nearest
 from bridge.curation.shifts import shared_piece
+from bridge.progress import Silent, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from bridge.curation.line import Ids
     from bridge.curation.neighbours import Neighbours
     from bridge.curation.shifts import Rows
+    from bridge.progress import Progress
     from catalog.filters import Where
 
 _CANDIDATES: Final = 4  # nearest windows of other episodes that are looked at
@@ -33,7 +35,12 @@ _KEPT: Final = 512  # episodes in memory
 
 
 def find_pieces(
-    archive: Archive, where: Where | str = "", *, within: float = WITHIN, space: str | None = None
+    archive: Archive,
+    where: Where | str = "",
+    *,
+    within: float = WITHIN,
+    space: str | None = None,
+    progress: Progress | None = None,
 ) -> list[Twin]:
     """Return for pairs of episodes that pass the filter the longest piece that both have, if there is any.
 
@@ -44,13 +51,19 @@ def find_pieces(
     found: list[Twin] = []
     for chosen in window_spaces(archive, space):
         held = hold(archive, chosen, where)
-        near = nearest(held.vectors, _CANDIDATES, owners=(held.owners, held.owners))
-        found += _confirmed(held, held, _candidates(near), within)
+        near = nearest(held.vectors, _CANDIDATES, owners=(held.owners, held.owners), progress=progress)
+        found += _confirmed((held, held), _candidates(near), within, progress or Silent())
     return _longest(found)
 
 
 def find_shared(
-    archive: Archive, left: Where | str, right: Where | str, *, within: float = WITHIN, space: str | None = None
+    archive: Archive,
+    left: Where | str,
+    right: Where | str,
+    *,
+    within: float = WITHIN,
+    space: str | None = None,
+    progress: Progress | None = None,
 ) -> list[Twin]:
     """Return the longest pieces that episodes passing one filter share with other ones passing the other filter.
 
@@ -59,10 +72,11 @@ def find_shared(
     found: list[Twin] = []
     for chosen in window_spaces(archive, space):
         mine, others = hold(archive, chosen, left), hold(archive, chosen, right)
-        near = nearest(mine.vectors, _CANDIDATES, among=others.vectors, owners=(_ids(mine), _ids(others)))
-        back = nearest(others.vectors, _CANDIDATES, among=mine.vectors, owners=(_ids(others), _ids(mine)))
+        ids, other_ids = _ids(mine), _ids(others)
+        near = nearest(mine.vectors, _CANDIDATES, among=others.vectors, owners=(ids, other_ids), progress=progress)
+        back = nearest(others.vectors, _CANDIDATES, among=mine.vectors, owners=(other_ids, ids), progress=progress)
         turned = [(apart, here, there) for apart, there, here in _candidates(back)]
-        found += _confirmed(mine, others, [*_candidates(near), *turned], within)
+        found += _confirmed((mine, others), [*_candidates(near), *turned], within, progress or Silent())
     return _longest(found)
 
 
@@ -77,13 +91,16 @@ def _candidates(found: Neighbours) -> list[tuple[float, int, int]]:
     return list(zip(*columns, strict=True))
 
 
-def _confirmed(left: Held, right: Held, candidates: Iterable[tuple[float, int, int]], within: float) -> Iterator[Twin]:
+def _confirmed(
+    sets: tuple[Held, Held], candidates: Iterable[tuple[float, int, int]], within: float, watch: Progress
+) -> Iterator[Twin]:
     """Yield the pieces of which the files say so; of each pair of episodes only the nearest windows are tried."""
 
     @lru_cache(_KEPT)
     def read(id_: int) -> Rows | None:
         return read_standardised(by_id[id_], left.space)
 
+    left, right = sets
     by_id = {row.id: row for row in (*left.episodes, *right.episodes)}
     pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for _, here, there in sorted(candidates):
@@ -91,7 +108,7 @@ def _confirmed(left: Held, right: Held, candidates: Iterable[tuple[float, int, i
         if len(tried) < _TRIED:
             tried.append((here, there))
     spans, others = _spans(left), _spans(right)
-    for (here, there), tried in sorted(pairs.items()):
+    for (here, there), tried in counted(sorted(pairs.items()), "pairs", watch):
         one, other = left.episodes[here], right.episodes[there]
         rows, their = read(one.id), read(other.id)
         if rows is None or their is None:
