@@ -310,3 +310,10 @@ def test_empty_sets_have_nothing_in_common(home):
         assert find_leaks(archive, "env:task-1", "env:nothing") == []
         assert group_of([], []) == {}
         assert len(find_leaks(archive, "", "")) == archive.catalog.count() + len(EXPECTED)
+
+
+def test_an_embedder_without_statistics_finds_copies_too(home, data):
+    ingest(home.parent / "mean", data, embedder="mean")
+    with looked_into(home.parent / "mean") as archive:
+        assert whole_spaces(archive)[0].statistics is None
+        assert unordered(find_duplicates(archive)) == EXPECTED

@@ -7,13 +7,12 @@ duplicates here. Does not know: how answers are shown or kept.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
 from bridge.curation.groups import connected
-from bridge.curation.held import hold, read_standardised, whole_spaces
+from bridge.curation.held import hold, reader, whole_spaces
 from bridge.curation.line import widest
 from bridge.curation.neighbours import nearest
 from bridge.curation.shifts import closest_shift, comparable
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from bridge.curation.held import Held
     from bridge.curation.line import Ids
     from bridge.curation.neighbours import Neighbours
-    from bridge.curation.shifts import Rows
     from bridge.progress import Progress
     from catalog.filters import Where
     from catalog.records import EpisodeRow
@@ -38,7 +36,6 @@ WITHIN: Final = 0.006
 
 _CANDIDATES: Final = 20  # nearest neighbours that are looked at
 _FARTHEST: Final = 1.0  # distance of the vector of a candidate
-_KEPT: Final = 512  # episodes in memory
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ def find_duplicates(
     for chosen in whole_spaces(archive, space):
         held = hold(archive, chosen, where)
         pairs = np.sort(_candidates(nearest(held.vectors, _CANDIDATES, progress=progress)), axis=1)
-        found += _confirmed((held, held), pairs, within, progress or Silent())
+        found += _confirmed(archive, (held, held), pairs, within, progress)
     return each_once(found)
 
 
@@ -99,7 +96,13 @@ def find_leaks(
         mine, others = hold(archive, chosen, left), hold(archive, chosen, right)
         pairs = _candidates(nearest(mine.vectors, _CANDIDATES, among=others.vectors, progress=progress))
         back = _candidates(nearest(others.vectors, _CANDIDATES, among=mine.vectors, progress=progress))
-        found += _confirmed((mine, others), np.concatenate([pairs, back[:, ::-1]]), within, progress or Silent())
+        found += _confirmed(
+            archive,
+            (mine, others),
+            np.concatenate([pairs, back[:, ::-1]]),
+            within,
+            progress or Silent(),
+        )
     return each_once(found)
 
 
@@ -139,19 +142,16 @@ def _candidates(found: Neighbours) -> Ids:
     return np.stack([asking, found.rows[asking, ranks]], axis=1)
 
 
-def _confirmed(sets: tuple[Held, Held], pairs: Ids, within: float, watch: Progress) -> Iterator[Twin]:
+def _confirmed(
+    archive: Archive, sets: tuple[Held, Held], pairs: Ids, within: float, progress: Progress | None
+) -> Iterator[Twin]:
     """Yield what is the same of the pairs [n, 2] of places; those that are alike are read one after the other."""
-
-    @lru_cache(_KEPT)
-    def read(id_: int) -> Rows | None:
-        return read_standardised(by_id[id_], left.space)
-
     left, right = sets
-    by_id = {row.id: row for row in (*left.episodes, *right.episodes)}
+    read = reader(archive, left, right)
     pairs = np.unique(pairs, axis=0)
     along = left.vectors @ widest(left.vectors)
     ordered = pairs[np.argsort(along[pairs[:, 0]], kind="stable")].tolist()
-    for here, there in counted(ordered, "pairs", watch):
+    for here, there in counted(ordered, "pairs", progress or Silent()):
         one, other = left.episodes[here], right.episodes[there]
         if one.digest == other.digest or not comparable(one.length, other.length):
             continue

@@ -7,15 +7,16 @@ is done with vectors.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from bridge.query import describe
 from bridge.reading import read_lanes
-from embedders.space import Space
+from embedders.space import Space, Statistics
 from embedders.standardise import scales
+from embedders.statistics import Moments, merge, statistics
 from wshard.episode_file import open_wshard
 from wshard.errors import QueryError, WShardError
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from catalog.filters import Where
     from catalog.records import EpisodeRow
     from embedders.windows import WindowPlan
+
+_KEPT: Final = 512  # episodes in memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,13 +122,45 @@ def _listed(spaces: Sequence[Space]) -> str:
     return "\n".join(f"  {describe(space)}" for space in spaces) or "  nothing"
 
 
-def read_standardised(row: EpisodeRow, space: Space) -> Rows | None:
-    """Return the lanes of an episode as the Space takes them, [T, D] in standard deviations of the archive.
+def reader(archive: Archive, *sets: Held) -> Callable[[int], Rows | None]:
+    """Return what reads an episode of the sets, all of one Space, by its id, and remembers the last few hundred.
 
-    None where its file is gone, changed or damaged, where the lanes are images, or where the Space has no statistics.
+    It returns the lanes side by side as the Space has them, [T, D] in standard deviations of the archive; None where
+    the file is gone, changed or damaged, and where lanes are images.
     """
-    if space.statistics is None or len(space.window_shape) > 1:
-        return None
+    space = sets[0].space
+    by_id = {row.id: row for held in sets for row in held.episodes}
+    scale = _deviations(archive, space) if by_id else None
+
+    @lru_cache(_KEPT)
+    def read(id_: int) -> Rows | None:
+        return None if scale is None else _standardised(by_id[id_], space, scale)
+
+    return read
+
+
+def _deviations(archive: Archive, space: Space) -> Statistics | None:
+    """Return mean and standard deviation of every channel of the Space's lanes, None where these are images.
+
+    Those of the Space; where its embedder takes none, those of all catalogued episodes that have these lanes.
+    """
+    if space.statistics is not None or len(space.window_shape) > 1:
+        return space.statistics
+    wanted, catalog = {(lane.name, lane.shape) for lane in space.lanes}, archive.catalog
+    layouts = [
+        layout.id for layout in catalog.layouts() if wanted <= {(lane.name, tuple(lane.shape)) for lane in layout.lanes}
+    ]
+    lanes = [
+        statistics([merge(Moments.from_bytes(*stored) for stored in catalog.moments(layouts, lane.name))])
+        for lane in space.lanes
+    ]
+    count = min(lane.count for lane in lanes)
+    return Statistics(
+        count, np.concatenate([lane.mean for lane in lanes]), np.concatenate([lane.std for lane in lanes])
+    )
+
+
+def _standardised(row: EpisodeRow, space: Space, scale: Statistics) -> Rows | None:
     try:
         with open_wshard(row.path) as file:
             if file.digest() != row.digest:
@@ -133,5 +168,5 @@ def read_standardised(row: EpisodeRow, space: Space) -> Rows | None:
             rows = read_lanes(file, space)
     except (WShardError, OSError):
         return None
-    apart: Rows = ((rows - space.statistics.mean) / scales(space.statistics.std)).astype(np.float32)
+    apart: Rows = ((rows - scale.mean) / scales(scale.std)).astype(np.float32)
     return apart

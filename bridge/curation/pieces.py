@@ -6,13 +6,12 @@ shown or kept.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from bridge.curation.duplicates import WITHIN, Twin
-from bridge.curation.held import hold, read_standardised, window_spaces
+from bridge.curation.held import hold, reader, window_spaces
 from bridge.curation.neighbours import nearest
 from bridge.curation.shifts import shared_piece
 from bridge.progress import Silent, counted
@@ -24,14 +23,12 @@ if TYPE_CHECKING:
     from bridge.curation.held import Held
     from bridge.curation.line import Ids
     from bridge.curation.neighbours import Neighbours
-    from bridge.curation.shifts import Rows
     from bridge.progress import Progress
     from catalog.filters import Where
 
 _CANDIDATES: Final = 4  # nearest windows of other episodes that are looked at
 _FARTHEST: Final = 0.5
 _TRIED: Final = 3  # pairs of windows per pair of episodes
-_KEPT: Final = 512  # episodes in memory
 
 
 def find_pieces(
@@ -52,7 +49,7 @@ def find_pieces(
     for chosen in window_spaces(archive, space):
         held = hold(archive, chosen, where)
         near = nearest(held.vectors, _CANDIDATES, owners=(held.owners, held.owners), progress=progress)
-        found += _confirmed((held, held), _candidates(near), within, progress or Silent())
+        found += _confirmed(archive, (held, held), _candidates(near), within, progress)
     return _longest(found)
 
 
@@ -76,7 +73,7 @@ def find_shared(
         near = nearest(mine.vectors, _CANDIDATES, among=others.vectors, owners=(ids, other_ids), progress=progress)
         back = nearest(others.vectors, _CANDIDATES, among=mine.vectors, owners=(other_ids, ids), progress=progress)
         turned = [(apart, here, there) for apart, there, here in _candidates(back)]
-        found += _confirmed((mine, others), [*_candidates(near), *turned], within, progress or Silent())
+        found += _confirmed(archive, (mine, others), [*_candidates(near), *turned], within, progress or Silent())
     return _longest(found)
 
 
@@ -92,23 +89,22 @@ def _candidates(found: Neighbours) -> list[tuple[float, int, int]]:
 
 
 def _confirmed(
-    sets: tuple[Held, Held], candidates: Iterable[tuple[float, int, int]], within: float, watch: Progress
+    archive: Archive,
+    sets: tuple[Held, Held],
+    candidates: Iterable[tuple[float, int, int]],
+    within: float,
+    progress: Progress | None,
 ) -> Iterator[Twin]:
     """Yield the pieces of which the files say so; of each pair of episodes only the nearest windows are tried."""
-
-    @lru_cache(_KEPT)
-    def read(id_: int) -> Rows | None:
-        return read_standardised(by_id[id_], left.space)
-
     left, right = sets
-    by_id = {row.id: row for row in (*left.episodes, *right.episodes)}
+    read = reader(archive, left, right)
     pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for _, here, there in sorted(candidates):
         tried = pairs.setdefault((int(left.owners[here]), int(right.owners[there])), [])
         if len(tried) < _TRIED:
             tried.append((here, there))
     spans, others = _spans(left), _spans(right)
-    for (here, there), tried in counted(sorted(pairs.items()), "pairs", watch):
+    for (here, there), tried in counted(sorted(pairs.items()), "pairs", progress or Silent()):
         one, other = left.episodes[here], right.episodes[there]
         rows, their = read(one.id), read(other.id)
         if rows is None or their is None:
