@@ -127,9 +127,11 @@ def outliers(
 ) -> None:
     """Rank episodes by how far they are from all others of about their length; above 3 is rare."""
     from bridge.curation.signals import find_outliers
+    from bridge.progress import watched
 
     with _opened(archive) as opened:
-        found = find_outliers(opened, where or "", neighbours=neighbours, space=space)
+        with watched() as progress:
+            found = find_outliers(opened, where or "", neighbours=neighbours, space=space, progress=progress)
         told = _kept(opened, write, _values(found))
     _show(found, "outlier", told, limit, as_json)
 
@@ -199,9 +201,11 @@ def mislabeled(
 ) -> None:
     """Rank episodes by how much their neighbours doubt their label: 0 all have it, 1 all have another one."""
     from bridge.curation.signals import find_mislabeled
+    from bridge.progress import watched
 
     with _opened(archive) as opened:
-        found = find_mislabeled(opened, label, where or "", neighbours=neighbours, space=space)
+        with watched() as progress:
+            found = find_mislabeled(opened, label, where or "", neighbours=neighbours, space=space, progress=progress)
         told = _kept(opened, write, _values(found))
     _show(found, "doubt", told, limit, as_json, about="neighbours say")
 

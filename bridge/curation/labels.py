@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.curation.line import Floats, Ids, Vectors
+    from bridge.progress import Progress
 
 _LEAST: Final = 1e-6
 
@@ -36,14 +37,16 @@ class Doubts:
     names: tuple[str, ...]
 
 
-def doubts(vectors: Vectors, labels: Sequence[str], *, neighbours: int = 10) -> Doubts:
+def doubts(
+    vectors: Vectors, labels: Sequence[str], *, neighbours: int = 10, progress: Progress | None = None
+) -> Doubts:
     """Return how much the neighbours of each of the unit vectors [N, E] doubt its label.
 
     doubt = (1 + share of the votes for the best other label - share for its own) / 2. A vote weighs 1 / distance in
     units of the farthest of the `neighbours`.
     """
     names, own = np.unique(np.asarray(labels, dtype=object).astype(str), return_inverse=True)
-    found = nearest(vectors, neighbours)
+    found = nearest(vectors, neighbours, progress=progress)
     votes = _votes(own, found.rows, found.distances, len(names))
     rows = np.arange(len(own))
     mine = votes[rows, own]

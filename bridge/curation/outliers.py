@@ -14,6 +14,7 @@ from bridge.curation.neighbours import nearest
 
 if TYPE_CHECKING:
     from bridge.curation.line import Floats, Ids, Vectors
+    from bridge.progress import Progress
 
 _ALIKE: Final = 201  # as many of about the same length are compared with
 _AT_ONCE: Final = 4096
@@ -21,13 +22,13 @@ _LEAST: Final = 1e-6  # distances below are none
 _NORMAL: Final = 1.4826  # standard deviation of a normal distribution / its median absolute deviation
 
 
-def outlyingness(vectors: Vectors, lengths: Ids, *, neighbours: int = 10) -> Floats:
+def outlyingness(vectors: Vectors, lengths: Ids, *, neighbours: int = 10, progress: Progress | None = None) -> Floats:
     """Return how far each of the unit vectors [N, E] is from the others, float64 [N]; 0 is usual, above 3 is rare.
 
     The logarithm of (mean distance to its `neighbours` nearest / mean of the same over these), in robust standard
     deviations from the median of the 201 vectors that are next by length [N].
     """
-    found = nearest(vectors, neighbours)
+    found = nearest(vectors, neighbours, progress=progress)
     if not found.rows.shape[1]:
         return np.zeros(len(vectors))
     own = np.maximum(found.distances.mean(axis=1), _LEAST)

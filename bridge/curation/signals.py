@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from bridge.archive import Archive
     from bridge.curation.held import Held
+    from bridge.progress import Progress
     from catalog.filters import Where
     from catalog.records import EpisodeRow
 
@@ -35,7 +36,12 @@ class Valued:
 
 
 def find_outliers(
-    archive: Archive, where: Where | str = "", *, neighbours: int = 10, space: str | None = None
+    archive: Archive,
+    where: Where | str = "",
+    *,
+    neighbours: int = 10,
+    space: str | None = None,
+    progress: Progress | None = None,
 ) -> list[Valued]:
     """Return all episodes that pass the filter, the one that is most unlike all others first.
 
@@ -43,7 +49,8 @@ def find_outliers(
     episodes have vectors in several. Raises QueryError, FilterError.
     """
     held = hold_one(archive, where, space)
-    return _falling(held, outlyingness(held.vectors, held.lengths, neighbours=neighbours).tolist())
+    values = outlyingness(held.vectors, held.lengths, neighbours=neighbours, progress=progress)
+    return _falling(held, values.tolist())
 
 
 def select_subset(
@@ -80,7 +87,13 @@ def weigh(
 
 
 def find_mislabeled(
-    archive: Archive, label: str, where: Where | str = "", *, neighbours: int = 10, space: str | None = None
+    archive: Archive,
+    label: str,
+    where: Where | str = "",
+    *,
+    neighbours: int = 10,
+    space: str | None = None,
+    progress: Progress | None = None,
 ) -> list[Valued]:
     """Return all episodes that pass the filter and have a label, the one that its neighbours doubt most first.
 
@@ -93,7 +106,7 @@ def find_mislabeled(
     if not held.episodes:
         raise QueryError(f"expected episodes with a label {label!r}, found none among {len(names)}")
     labels = [name for name in names if name is not None]
-    found = doubts(held.vectors, labels, neighbours=neighbours)
+    found = doubts(held.vectors, labels, neighbours=neighbours, progress=progress)
     about = [found.names[place] for place in found.suggested.tolist()]
     return _falling(held, found.doubt.tolist(), about)
 
