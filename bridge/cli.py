@@ -23,7 +23,7 @@ import catalog.cli_curate
 import catalog.cli_explore
 import wshard.cli
 import wshard.cli_convert
-from bridge.index.cli import IndexOption
+from bridge.index.cli import IndexOption, index_target
 from catalog.cli import (
     ArchiveOption,
     EnvOption,
@@ -90,7 +90,7 @@ def ingest(
     if missing := [path for path in paths if not path.exists()]:
         raise SourceNotFoundError(f"no such file or folder: {missing[0]}")  # before an archive is made for nothing
     with TrajectoryIngestor(
-        _target(index, folder), embedder or DEFAULT_EMBEDDER, lanes=_lanes(lanes), archive=folder
+        index_target(index, folder), embedder or DEFAULT_EMBEDDER, lanes=_lanes(lanes), archive=folder
     ) as ingestor:
         try:
             with watched() as progress:
@@ -146,7 +146,7 @@ def search(
     from catalog.location import archive_folder
 
     folder = archive_folder(archive)
-    with TrajectoryRetriever(_target(index, folder), embedder, lanes=_lanes(lanes), archive=folder) as retriever:
+    with TrajectoryRetriever(index_target(index, folder), embedder, lanes=_lanes(lanes), archive=folder) as retriever:
         find = retriever.search_similar_episodes
         if moments or windows is not None:
             plan = None if windows is None else _windows(windows)
@@ -192,7 +192,7 @@ def health(archive: ArchiveOption = None, index: IndexOption = None, as_json: Js
     from catalog.location import archive_folder
 
     folder = archive_folder(archive)
-    with open_archive(_target(index, folder), archive=folder) as opened:
+    with open_archive(index_target(index, folder), archive=folder) as opened:
         found = [vars(one) | {"space": describe(one.space)} for one in examine(opened)]
     if as_json:
         print_json(found)
@@ -262,15 +262,6 @@ def _lanes(text: str | None) -> list[str] | dict[str, float] | None:
         return {name: float(weight) for name, _, weight in pairs}
     except ValueError:
         raise typer.BadParameter(f"expected a weight for each lane, LANE=WEIGHT, found {text!r}") from None
-
-
-def _target(index: str | None, folder: Path) -> str | Path:
-    from bridge.archive import is_url
-    from wshard.errors import UnknownIndexError
-
-    if index is not None and not is_url(index):
-        raise UnknownIndexError(f"--index: expected a URL such as http://host:8080, found {index!r}")
-    return folder if index is None else index
 
 
 def _windows(text: str) -> WindowPlan:
