@@ -40,7 +40,7 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   ├── SourceNotFoundError (FileNotFoundError)
     │   └── NoLaneError                         no lane of the episode fits the embedder
     ├── StaleEpisodeError (ValueError)          a file is not the one that was ingested
-    ├── QueryError (ValueError)                 a query that fits no Space, or several
+    ├── QueryError (ValueError)                 a query that fits no Space, or several, or finds no vectors
     └── VectorIndexError (RuntimeError)         a vector index that cannot answer
         ├── UnknownIndexError (KeyError)        no index backend for that URL scheme
         ├── IndexUnreachableError (ConnectionError)  an index server that does not answer, or throttles for too long
@@ -221,7 +221,7 @@ class StaleEpisodeError(WShardError, ValueError):
 
 
 class QueryError(WShardError, ValueError):
-    """A query that fits no Space, or several."""
+    """A query that fits no Space, or several, or finds no vectors."""
 
 
 class VectorIndexError(WShardError, RuntimeError):
