@@ -35,6 +35,13 @@ def parse_lanes(text: str | None) -> list[str] | dict[str, float] | None:
         raise typer.BadParameter(f"expected a weight for each lane, LANE=WEIGHT, found {text!r}") from None
 
 
+def parse_plans(text: str) -> tuple[WindowPlan, ...]:
+    """Read what to embed: how episodes are cut, or "both" for whole episodes and windows of several sizes."""
+    from embedders.windows import BOTH
+
+    return BOTH if text == "both" else (parse_windows(text),)
+
+
 def parse_windows(text: str) -> WindowPlan:
     """Read how episodes are cut."""
     from embedders.windows import WindowPlan
@@ -52,5 +59,5 @@ def index_target(index: str | None, folder: Path) -> str | Path:
     from wshard.errors import UnknownIndexError
 
     if index is not None and not is_url(index):
-        raise UnknownIndexError(f"--index: expected a URL such as http://host:8080, found {index!r}")
+        raise UnknownIndexError(f"expected the URL of an index such as http://host:8080, found {index!r}")
     return folder if index is None else index

@@ -19,12 +19,14 @@ from bridge.expansion import combined
 from bridge.fusion import EXPAND, Fusion
 from bridge.holdings import Holdings
 from bridge.index.base import Request
+from bridge.index.metric import COSINE
 from bridge.query import Query, fit
 from bridge.rankers import Aim, at_least, by_words, differing, farthest, fused_with, nearest, vectors_of
 from bridge.refs import EpisodeRef, make_ref
 from bridge.wishes import Wishes
 from catalog.filters import Where, build_where
 from catalog.form_text import as_where
+from embedders.base import embed_by
 from embedders.registry import as_embedder, embedder_of
 from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, QueryError, SpaceMismatchError
@@ -73,8 +75,8 @@ class Hits(list[EpisodeRef]):
 class TrajectoryRetriever:
     """Finds similar episodes and moments in an archive.
 
-    target, archive: as for TrajectoryIngestor; the archive must exist. embedder: needed only where the archive was
-    embedded in several ways, or by a callable; it must be the one that the archive was ingested with. lanes: search
+    target, archive, token: as for TrajectoryIngestor; the archive must exist. embedder: needed only where the archive
+    was embedded in several ways, or by a callable; it must be the one that the archive was ingested with. lanes: search
     only what was embedded from exactly these lanes, without weights if it was; a mapping asks for just these weights.
 
     Other processes may ingest meanwhile: each search sees all that was committed before it.
@@ -85,13 +87,14 @@ class TrajectoryRetriever:
         target: PathLike,
         embedder: str | Embedder | PooledFunction | None = None,
         *,
-        lanes: Sequence[str] | Mapping[str, float] | None = None,
+        lanes: str | Sequence[str] | Mapping[str, float] | None = None,
         archive: PathLike | None = None,
+        token: str | None = None,
     ) -> None:
         self._embedder = None if embedder is None else as_embedder(embedder)
-        self._archive: Archive = open_archive(target, archive=archive)
+        self._archive: Archive = open_archive(target, archive=archive, token=token)
         self._holdings = Holdings(self._archive.catalog)
-        self._choice = SpaceChoice(self._archive.catalog, self._embedder, lanes)
+        self._choice = SpaceChoice(self._archive.catalog, self._embedder, (lanes,) if isinstance(lanes, str) else lanes)
 
     def __enter__(self) -> Self:
         return self
@@ -181,12 +184,17 @@ class TrajectoryRetriever:
             if wishes.unlike or wishes.diversity:
                 raise QueryError("unlike and diversity: expected a query or examples beside them, found words alone")
             return None
-        first = fit(like[0], self._choice.spaces(where, cut))
-        return self._towards(first.space, like, wishes.unlike)
+        space = fit(like[0], self._choice.spaces(where, cut)).space
+        if space.metric != COSINE and (len(like) > 1 or wishes.turn_vectors):
+            raise QueryError(
+                f"like, unlike, expand, least, diversity and contributions: expected a Space compared by the cosine, "
+                f"found one compared by {space.metric}"
+            )
+        return self._towards(space, like, wishes.unlike)
 
     def _towards(self, space: Space, like: Sequence[Query], unlike: Sequence[Query]) -> Aim:
         windows = [fit(example, [space]).window for example in (*like, *unlike)]
-        vectors = self._maker(space).embed(windows, space.scaling)
+        vectors = embed_by(self._maker(space), windows, space.scaling)
         wanted, against = vectors[: len(like)], vectors[len(like) :]
         return Aim(space, combined(wanted, against), against, (tuple(like), tuple(unlike)))
 
@@ -213,10 +221,11 @@ class TrajectoryRetriever:
 
     def _windows_of(self, aim: Aim) -> Aim | None:
         """Return what to search the windows of several sizes for that were cut from the lanes of whole episodes."""
-        if not aim.space.windows.whole:
+        if not aim.space.windows.whole or aim.space.metric != COSINE:
             return None
         for space in self._choice.active():
-            if space.windows.scales and (space.lanes, space.weights) == (aim.space.lanes, aim.space.weights):
+            alike = all(getattr(space, name) == getattr(aim.space, name) for name in ("lanes", "weights", "metric"))
+            if space.windows.scales and alike:
                 with suppress(EmbedderError):  # another one's embedder, which nobody passed
                     return self._towards(space, *aim.examples)
         return None

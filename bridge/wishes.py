@@ -75,3 +75,8 @@ class Wishes:
         if self.least and any(others.values()):
             named = " and ".join(name for name, given in others.items() if given)
             raise QueryError(f"least: expected a search for the least similar alone, found it together with {named}")
+
+    @property
+    def turn_vectors(self) -> bool:
+        """Whether any of the wishes takes vectors for directions: what is not so for every metric."""
+        return bool(self.unlike or self.expand or self.least or self.diversity or self.contributions)

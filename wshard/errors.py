@@ -31,6 +31,7 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   ├── CatalogVersionError (RuntimeError)  the catalog was written by a newer version
     │   ├── CatalogBusyError (TimeoutError)     another process held the write lock for too long
     │   ├── CatalogWriteError (OSError)         the database could not be written: disk full, read-only, ...
+    │   ├── CatalogExistsError (FileExistsError)  a catalog, or another file, is in the way
     │   ├── FilterError (ValueError)            a filter names an unknown field, or compares the wrong type
     │   │   └── FilterSyntaxError               a filter written as text or URL has a mistake, at a position
     │   ├── CollectionError (ValueError)        picks, fractions or names of which no collection can be made
@@ -39,7 +40,7 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   ├── SourceNotFoundError (FileNotFoundError)
     │   └── NoLaneError                         no lane of the episode fits the embedder
     ├── StaleEpisodeError (ValueError)          a file is not the one that was ingested
-    ├── QueryError (ValueError)                 a query that fits no Space, or cannot be searched with
+    ├── QueryError (ValueError)                 a query that fits no Space, or finds no vectors, or cannot be searched
     │   └── AmbiguousQueryError                 a query that fits several Spaces; says which
     └── VectorIndexError (RuntimeError)         a vector index that cannot answer
         ├── UnknownIndexError (KeyError)        no index backend for that URL scheme
@@ -180,6 +181,10 @@ class CatalogWriteError(CatalogError, OSError):
     """The database could not be written: disk full, read-only, I/O error."""
 
 
+class CatalogExistsError(CatalogError, FileExistsError):
+    """A catalog, or another file, is where a catalog or a backup should be written."""
+
+
 class FilterError(CatalogError, ValueError):
     """A filter names an unknown field or compares the wrong type."""
 
@@ -217,7 +222,7 @@ class StaleEpisodeError(WShardError, ValueError):
 
 
 class QueryError(WShardError, ValueError):
-    """A query that fits no Space, or that cannot be searched with."""
+    """A query that fits no Space, or finds no vectors, or that cannot be searched with."""
 
 
 class AmbiguousQueryError(QueryError):
