@@ -334,3 +334,28 @@ def test_what_fails_in_one_space_is_left_out_there_alone(folder, tmp_path):
         "expected 60 timesteps, found 57",
     }
     assert report.embedded == 2 * len(whole)
+
+
+class _Distant:
+    """An embedder whose vectors are compared by their distance."""
+
+    name, version, uses_statistics, metric = "distant", 1, False, "l2"
+
+    def parameters(self):
+        return {}
+
+    def dim(self, channels):
+        return channels
+
+    def embed(self, windows, _statistics):
+        return np.stack([window[-1] for window in windows]).astype(np.float32)
+
+
+def test_what_takes_vectors_for_directions_is_refused_for_other_metrics(folder, tmp_path):
+    ingest(tmp_path, folder, embedder=_Distant(), windows=BOTH)
+    with TrajectoryRetriever(tmp_path, _Distant()) as retriever:
+        assert retriever.search_similar_episodes(made(2, 2), 1)[0].episode_id == named(2, 2)
+        wished = ({"expand": 3}, {"least": True}, {"unlike": [made(0, 0)]}, {"like": [made(0, 0)]}, {"diversity": 0.5})
+        for options in wished:
+            with pytest.raises(QueryError, match="compared by the cosine, found one compared by l2"):
+                retriever.search_similar_episodes(made(2, 2), **options)
