@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import bridge.cli_check
 import bridge.index.cli
 import catalog.cli
 import catalog.cli_collect
@@ -21,6 +22,7 @@ import catalog.cli_curate
 import catalog.cli_explore
 import wshard.cli
 import wshard.cli_convert
+from bridge.cli_check import LimitsOption
 from bridge.index.cli import IndexOption
 from catalog.cli import (
     ArchiveOption,
@@ -74,6 +76,8 @@ def ingest(
     prune: Annotated[
         bool, typer.Option("--prune", help="Forget episodes below the given folders whose files are gone.")
     ] = False,
+    check: Annotated[bool, typer.Option("--check/--no-check", help="Run quality checks (`wshard check`).")] = True,
+    limits: LimitsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Put episodes into an archive: catalog, embeddings, search index. Run it again to go on or to update."""
@@ -82,13 +86,15 @@ def ingest(
     from catalog.location import archive_folder
     from embedders.registry import DEFAULT_EMBEDDER
     from wshard.errors import SourceNotFoundError
+    from wshard.quality.limits import DEFAULT_LIMITS, read_limits
 
     folder = archive_folder(archive)
     plans = [_windows(text) for text in windows or ["whole"]]
     if missing := [path for path in paths if not path.exists()]:
         raise SourceNotFoundError(f"no such file or folder: {missing[0]}")  # before an archive is made for nothing
+    wanted = (read_limits(limits) if limits else DEFAULT_LIMITS) if check else None
     with TrajectoryIngestor(
-        _target(index, folder), embedder or DEFAULT_EMBEDDER, lanes=_lanes(lanes), archive=folder
+        _target(index, folder), embedder or DEFAULT_EMBEDDER, lanes=_lanes(lanes), archive=folder, limits=wanted
     ) as ingestor:
         try:
             with watched() as progress:
@@ -104,12 +110,25 @@ def ingest(
 
 
 def _tell(report: IngestReport, folder: Path, as_json: bool) -> None:
-    counts = {name: getattr(report, name) for name in ("new", "changed", "moved", "unchanged", "removed", "embedded")}
+    counts = {
+        name: getattr(report, name)
+        for name in ("new", "changed", "moved", "unchanged", "removed", "embedded", "flagged")
+    }
     if as_json:
         failed = [{"path": failure.path, "error": failure.error} for failure in report.failed]
-        about = {**counts, "failed": failed, "delayed": report.delayed, "seconds": round(report.seconds, 3)}
+        unembedded = [{"path": failure.path, "error": failure.error} for failure in report.unembedded]
+        about = {
+            **counts,
+            "failed": failed,
+            "unembedded": unembedded,
+            "delayed": report.delayed,
+            "seconds": round(report.seconds, 3),
+        }
         typer.echo(json.dumps(about, indent=2))
         return
+    for failure in report.unembedded:
+        told_path = printable(shorten(failure.path))
+        typer.echo(f"catalogued, not embedded: {told_path}: {printable(failure.error)}", err=True)
     for failure in report.failed:
         typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
     if report.delayed is not None:
@@ -314,6 +333,7 @@ _VERBS: tuple[Callable[..., None], ...] = (
     *(reported()(verb) for verb in (ingest, search, health, show, catalog.cli.ls)),
     *(catalog.cli_explore.facets, catalog.cli_explore.stats, catalog.cli_explore.sql),
     *(catalog.cli_curate.tag, catalog.cli_curate.note, catalog.cli_curate.review, catalog.cli_collect.export_list),
+    bridge.cli_check.check,
     *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.repair, wshard.cli.recover, wshard.cli.cat),
     *(wshard.cli_convert.convert, wshard.cli_convert.export, wshard.cli_convert.doctor),
 )

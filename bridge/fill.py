@@ -42,7 +42,8 @@ def fill(run: Run, choice: Choice, files: Sequence[str]) -> None:
     if unfit:
         rows = catalog.rows(known).values()
         blamed = [row for row in rows if row.layout_id in unfit]
-        run.report.leave_out(Failure(row.path, told(unfit[row.layout_id], "episode")) for row in blamed)
+        kept = choice.lanes.names is None
+        run.report.leave_out(Failure(row.path, told(unfit[row.layout_id], "episode"), kept) for row in blamed)
 
 
 def _fill_family(run: Run, choice: Choice, family: Family, asked: Sequence[int] | None) -> None:

@@ -1,0 +1,68 @@
+"""From an episode file to the measures that quality checks judge by.
+
+Knows: which lanes are measured, which clock counts, how measures are stored. Does not know: what is judged, the catalog.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from bridge.selection import is_vector
+from catalog.records import LaneDefinition
+from wshard.episode_file import EpisodeFile, open_wshard
+from wshard.lanes import REWARD, TICKS, TIMESTAMPS
+from wshard.quality.form import Form
+from wshard.quality.measure import measure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+_MEASURED: Final = ("signal/", "action/")
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The measures of one episode: float32 [form.size]."""
+
+    form: Form
+    vector: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Examined:
+    """A file whose every block was compared with its checksum."""
+
+    path: str
+    episode_id: str
+    env_id: str
+    digest: str
+    measured: Measured
+
+
+def measure_file(file: EpisodeFile, lanes: Mapping[str, NDArray[Any]]) -> Measured:
+    """Return the measures of an open episode; lanes: those that were read, of which observations and actions count."""
+    looked = {name: values for name, values in lanes.items() if name.startswith(_MEASURED) or name == REWARD}
+    if file.has(TIMESTAMPS):
+        times, unit = file.lane(TIMESTAMPS), 1e-9
+    else:
+        times, unit = (file.lane(TICKS) if file.has(TICKS) else None), 1.0
+    return Measured(*measure(looked, file.length, times, unit))
+
+
+def examine(path: str) -> Examined:
+    """Read all of an episode file. Raises FormatError and its subclasses where a block is not what was written."""
+    with open_wshard(path) as file:
+        for _, error in file.shard.verify():
+            if error is not None:
+                raise error
+        definitions = [LaneDefinition(n, lane.dtype.value, lane.shape) for n, lane in file.lanes().items()]
+        names = [lane.name for lane in definitions if is_vector(lane) and file.has(lane.name)]
+        measured = measure_file(
+            file, {name: file.lane(name) for name in names if name.startswith(_MEASURED) or name == REWARD}
+        )
+        return Examined(path, file.id, file.env_id, file.digest(), measured)
