@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q install -c constraints.txt
 SOURCES := wshard embedders catalog bridge demo tests benchmarks golden
 
-.PHONY: help install demo test bench rb_a fuzz torture live-deepdata clean
+.PHONY: help install demo test bench rb_a rb_c fuzz torture live-deepdata clean
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 2 minutes the first time)"
 	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (about 6 minutes the first time)"
@@ -14,6 +14,7 @@ help:
 	@echo "make fuzz     200,000 damaged files, none of which may give a wrong value  (about 2 minutes)"
 	@echo "make torture  kill recordings at 2 x 200 random moments               (about 3 minutes)"
 	@echo "make rb_a     measure how well episodes of the same task are found    (about 5 minutes the first time)"
+	@echo "make rb_c     measure how well faults in episodes are found           (about 6 minutes the first time)"
 	@echo "make live-deepdata DEEPDATA_URL=http://...  the index tests on a real DeepData server, see docs/deepdata.md"
 	@echo "make clean    remove .venv, caches and the demo archive"
 
@@ -68,6 +69,10 @@ torture: $(VENV)/.dev
 rb_a: $(VENV)/.demo
 	@echo "== benchmark RB-A (about 3 minutes to record, once, and 2 to measure)"
 	@$(BIN)/python benchmarks/retrieval/rb_a.py --channels prop state --json .bench/rb_a.json
+
+rb_c: $(VENV)/.demo
+	@echo "== benchmark RB-C (about 3 minutes to record, once, and 3 to measure)"
+	@$(BIN)/python benchmarks/retrieval/rb_c.py --json .bench/rb_c.json
 
 live-deepdata: $(VENV)/.dev
 	@test -n "$(DEEPDATA_URL)" || { echo "expected DEEPDATA_URL=http://host:port?rpm=N"; exit 2; }

@@ -90,13 +90,13 @@ def check(
 
 
 def check_rest(run: Run, files: Sequence[str], checker: Checker) -> None:
-    """Check those of the files whose episodes are catalogued, but were not checked: an earlier ingest was killed, say."""
+    """Check what is catalogued of these files but was never checked: an earlier ingest was killed, or was older."""
     catalog = run.archive.catalog
     left_out = {failure.path for failure in run.report.failed}
     rest = []
     for batch in batches(files):
         ids = [episode.id for known in catalog.known(batch).values() for episode in known]
-        rest += [row.path for row in catalog.unchecked(VERSION, ids) if row.path not in left_out]
+        rest += [row.path for row in catalog.rows(catalog.unchecked(VERSION, ids)).values() if row.path not in left_out]
     if rest:
         _checked(Work(catalog, checker, run.crew, run.watch), rest)
 

@@ -1,6 +1,7 @@
 """From an episode file to the measures that quality checks judge by.
 
-Knows: which lanes are measured, which clock counts, how measures are stored. Does not know: what is judged, the catalog.
+Knows: which lanes are measured, which clock counts, that every byte of a file may be read for it.
+Does not know: what is judged, the catalog.
 """
 
 from __future__ import annotations
@@ -8,19 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from bridge.selection import is_vector
 from catalog.records import LaneDefinition
 from wshard.episode_file import EpisodeFile, open_wshard
 from wshard.lanes import REWARD, TICKS, TIMESTAMPS
-from wshard.quality.form import Form
 from wshard.quality.measure import measure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import numpy as np
     from numpy.typing import NDArray
+
+    from wshard.quality.form import Form
 
 _MEASURED: Final = ("signal/", "action/")
 
@@ -46,12 +47,10 @@ class Examined:
 
 def measure_file(file: EpisodeFile, lanes: Mapping[str, NDArray[Any]]) -> Measured:
     """Return the measures of an open episode; lanes: those that were read, of which observations and actions count."""
-    looked = {name: values for name, values in lanes.items() if name.startswith(_MEASURED) or name == REWARD}
-    if file.has(TIMESTAMPS):
-        times, unit = file.lane(TIMESTAMPS), 1e-9
-    else:
-        times, unit = (file.lane(TICKS) if file.has(TICKS) else None), 1.0
-    return Measured(*measure(looked, file.length, times, unit))
+    looked = {name: values for name, values in lanes.items() if is_measured(name)}
+    clock, unit_s = (TIMESTAMPS, 1e-9) if file.has(TIMESTAMPS) else (TICKS, 1.0)
+    times = file.lane(clock) if file.has(clock) else None
+    return Measured(*measure(looked, file.length, times, unit_s))
 
 
 def examine(path: str) -> Examined:
@@ -60,9 +59,12 @@ def examine(path: str) -> Examined:
         for _, error in file.shard.verify():
             if error is not None:
                 raise error
-        definitions = [LaneDefinition(n, lane.dtype.value, lane.shape) for n, lane in file.lanes().items()]
-        names = [lane.name for lane in definitions if is_vector(lane) and file.has(lane.name)]
-        measured = measure_file(
-            file, {name: file.lane(name) for name in names if name.startswith(_MEASURED) or name == REWARD}
-        )
+        lanes = [LaneDefinition(name, lane.dtype.value, lane.shape) for name, lane in file.lanes().items()]
+        looked = [lane.name for lane in lanes if is_vector(lane) and is_measured(lane.name) and file.has(lane.name)]
+        measured = measure_file(file, {name: file.lane(name) for name in looked})
         return Examined(path, file.id, file.env_id, file.digest(), measured)
+
+
+def is_measured(lane: str) -> bool:
+    """Say whether a lane counts: observations, actions and the reward do, predictions do not."""
+    return lane.startswith(_MEASURED) or lane == REWARD

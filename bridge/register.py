@@ -15,8 +15,8 @@ from bridge.checking import Checker, Subject
 from bridge.reading import Failure, Reading, read_episode, told
 from bridge.run import batches
 from catalog.records import Found
-from wshard.quality.form import VERSION
 from wshard.errors import WShardError
+from wshard.quality.form import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +64,7 @@ def _read_due(run: Run, due: Sequence[str], wanted: LaneChoice, checker: Checker
 
 def _check(run: Run, checker: Checker, readings: Sequence[Reading], ids: Sequence[int]) -> None:
     """Judge what was read, but not again what these checks have judged already: moved and unchanged data."""
-    new = {row.id for row in run.archive.catalog.unchecked(VERSION, ids)}
+    new = set(run.archive.catalog.unchecked(VERSION, ids))
     subjects = [
         Subject(id_, found.record.digest, found.record.env_id, found.measured)
         for found, id_ in zip(readings, ids, strict=True)

@@ -25,7 +25,8 @@ Item = TypeVar("Item")
 class IngestReport:
     """What a run did, in episodes.
 
-    failed says what was left out and why; unembedded, what was catalogued without a vector, and why; delayed, why the index is behind the ledger: the next run catches up.
+    flagged counts those in which quality checks found something. failed says what was left out and why; unembedded,
+    what was catalogued without a vector, and why; delayed, why the index is behind the ledger: the next run catches up.
     """
 
     new: int = 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import delete, func, insert, literal, select
 
-from catalog import ledger, queries
+from catalog import ledger
 from catalog.engine import one_of
 from catalog.facts import load_findings
 from catalog.schema import checked, episode, finding, score
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from catalog.records import Checked, EpisodeRow, Found
+    from catalog.records import Checked, Found
 
 PREFIX: Final = "quality."
 """What the names of scores by checks begin with."""
@@ -31,12 +31,12 @@ PREFIX: Final = "quality."
 class Checking(Session):
     """What checks say of episodes; ids that are not catalogued are passed over."""
 
-    def unchecked(self, version: str, ids: Sequence[int]) -> list[EpisodeRow]:
-        """Return those of the episodes that checks of this version have not looked at, by id."""
+    def unchecked(self, version: str, ids: Sequence[int]) -> list[int]:
+        """Return those of the episodes that checks of this version have not looked at, ascending."""
         with self._read() as connection:
             there = select(literal(1)).where(checked.c.episode_row == episode.c.id, checked.c.version == version)
             wanted = (one_of(connection, episode.c.id, ids), ~there.correlate(episode).exists())
-            return queries.load_rows(connection, *wanted, base=self._base)
+            return list(connection.execute(select(episode.c.id).where(*wanted).order_by(episode.c.id)).scalars())
 
     def kept_measures(self, family: str, limit: int) -> dict[int, bytes]:
         """Return up to limit measures that are kept for a family, by the id of their episode, the lowest ids first."""

@@ -1,4 +1,4 @@
-"""Everything about episodes that is not in their row: lanes, scores, findings, notes, review, lineage, snapshots, spaces.
+"""What is known of episodes beyond their row: lanes, scores, findings, notes, review, lineage, snapshots, spaces.
 
 Knows: how to read it for many episodes at once. Does not know: how it was written.
 """

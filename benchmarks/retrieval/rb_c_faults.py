@@ -204,6 +204,6 @@ FAULTS: Final[Mapping[str, tuple[str, Fault]]] = {
 
 
 def inject(clip: Clip, family: str, spread: Rows, rng: np.random.Generator) -> Clip | None:
-    """Return the clip with a fault of the family, None where it cannot have one. spread: std per channel of its task."""
+    """Return the clip with a fault of the family, None if it cannot have one. spread: std per channel in its task."""
     faulty = FAULTS[family][1](clip, spread, rng)
     return faulty and replace(faulty, kind=family)

@@ -1,4 +1,4 @@
-"""What is measured of every channel of a lane: numbers that are none, standstill, rails, jumps, phases.
+"""What is measured of every channel: numbers that are none, standstill, rails, jumps, phases.
 
 Every measure is a share of the duration or a ratio, so that none grows with the length of an episode.
 Does not know: which values are usual.
@@ -6,7 +6,7 @@ Does not know: which values are usual.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,23 +18,22 @@ if TYPE_CHECKING:
     Rows = NDArray[np.float64]
 
 
-def mended(lane: NDArray[Any]) -> tuple[Rows, Rows]:
-    """Return the lane as float64 [T, D] with numbers that are none held at the value before, and where they were.
+def mended(rows: Rows) -> tuple[Rows, Rows]:
+    """Return rows [T, D] with numbers that are none replaced by the value before, and where they were.
 
     The second array [2, D] has the share of such values, and the first timestep.
     """
-    rows = lane.reshape(len(lane), -1).astype(np.float64)
     bad = ~np.isfinite(rows)
     if not bad.any():
         return rows, np.zeros((2, rows.shape[1]))
     last = np.maximum.accumulate(np.where(bad, -1, np.arange(len(rows))[:, None]), axis=0)
     first = np.argmax(~bad, axis=0)  # what begins with none takes the first value there is
-    rows = np.take_along_axis(rows, np.where(last < 0, first, last), axis=0)
-    return np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0), np.stack([bad.mean(axis=0), np.argmax(bad, axis=0)])
+    held = np.take_along_axis(rows, np.where(last < 0, first, last), axis=0)
+    return np.nan_to_num(held, nan=0.0, posinf=0.0, neginf=0.0), np.stack([bad.mean(axis=0), np.argmax(bad, axis=0)])
 
 
 def measure_channels(rows: Rows, bad: Rows) -> Rows:
-    """Return the measures of a lane [T, D], T >= 1, in the order of form.CHANNEL and then the phases."""
+    """Return the measures of channels [T, D], T >= 1, in the order of form.CHANNEL and then the phases."""
     parts = [bad, _held(rows), _railed(rows), _jump(rows), rows.std(axis=0)[None], _phases(rows)]
     return np.concatenate(parts)
 
@@ -60,9 +59,9 @@ def _railed(rows: Rows) -> Rows:
     """Return the share of timesteps at the largest or at the smallest value, whichever is more, and the first one."""
     low, high = rows.min(axis=0), rows.max(axis=0)
     top, bottom = rows == high, rows == low
-    upper, lower = top.mean(axis=0), bottom.mean(axis=0)
-    first = np.where(upper >= lower, np.argmax(top, axis=0), np.argmax(bottom, axis=0))
-    return np.stack([np.where(high > low, np.maximum(upper, lower), 0.0), first])
+    upper, lower = np.count_nonzero(top, axis=0), np.count_nonzero(bottom, axis=0)
+    first = np.argmax(np.where(upper >= lower, top, bottom), axis=0)
+    return np.stack([np.where(high > low, np.maximum(upper, lower) / len(rows), 0.0), first])
 
 
 def _jump(rows: Rows) -> Rows:
@@ -70,11 +69,12 @@ def _jump(rows: Rows) -> Rows:
     if len(rows) < 3:
         return np.zeros((2, rows.shape[1]))
     apart = np.abs(rows[1:-1] - (rows[2:] + rows[:-2]) / 2)
-    return np.stack([apart.max(axis=0), np.argmax(apart, axis=0) + 1])
+    at = np.argmax(apart, axis=0)
+    return np.stack([apart[at, np.arange(rows.shape[1])], at + 1])
 
 
 def _phases(rows: Rows) -> Rows:
-    edges = np.linspace(0, len(rows), PHASES + 1)
-    starts = np.minimum(edges[:-1].astype(int), len(rows) - 1)
-    counts = np.maximum(np.diff(np.append(starts, len(rows))), 1)
-    return np.add.reduceat(rows, starts, axis=0) / counts[:, None]
+    edges = np.arange(PHASES + 1) * len(rows) // PHASES
+    counts = np.maximum(edges[1:] - edges[:-1], 1)  # of fewer timesteps than phases, some stand for two
+    means: Rows = np.add.reduceat(rows, edges[:-1], axis=0) / counts[:, None]
+    return means

@@ -5,7 +5,6 @@ Knows: names, order and sizes. Does not know: how they are measured, or what is 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -71,7 +70,7 @@ class Form:
             episode,
             clock,
             lag.reshape(len(vectors), -1, 2 * MOST_LAG + 1),
-            channels.reshape(len(vectors), -1, self.channels),
+            channels.reshape(len(vectors), len(CHANNEL) + PHASES, self.channels),
         )
 
     def place(self, channel: int) -> str:
@@ -89,8 +88,9 @@ class Form:
 
 @dataclass(frozen=True, eq=False)
 class Measures:
-    """Measures of N episodes of one form: episode [N, ...], clock [N, ...], lag [N, pairs, 17], channels [N, measures, D].
+    """Measures of N episodes of one form.
 
+    episode and clock [N, measures], lag [N, pairs, 17], channels [N, measures, D].
     NaN stands for what could not be measured: no clock, no action.
     """
 
@@ -115,8 +115,3 @@ class Measures:
     def phases(self) -> Numbers:
         """Return the means of the parts [N, PHASES, D]."""
         return self.channels[:, len(CHANNEL) :]
-
-
-def form_of(lanes: dict[str, tuple[int, ...]]) -> Form:
-    """Return the form of lanes given with their shape per timestep."""
-    return Form(tuple((name, math.prod(shape)) for name, shape in sorted(lanes.items())))

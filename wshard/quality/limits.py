@@ -22,25 +22,27 @@ if TYPE_CHECKING:
 class Limits:
     """A check's score is what it measured divided by its limit: 1 and above is flagged; a limit of inf flags nothing.
 
-    The limits of the clock, of numbers that are none and of shortest are plain ones. The others say how many times as
-    far from the median as usual (the 85th percentile) of the same environment a measure may lie.
+    Plain limits: missing, repeated, backward: shares of the timesteps; jitter, drift and period (against the usual
+    one): of a period; finite: share of the timesteps with NaN or Inf; short: of the usual length.
+    frozen, saturated, spike, stall, rough and unusual say how many times as far from the median as is usual (the 85th
+    percentile of the environment) a measure may lie; lag, how much of its fit an episode may gain by a shift.
     """
 
     missing: float = 0.002
     repeated: float = 0.002
     backward: float = 0.002
     jitter: float = 0.04
-    drift: float = 0.006
+    drift: float = 0.01
     period: float = 0.2
     finite: float = 1e-9
-    shortest: float = 0.2
-    frozen: float = 4.0
-    saturated: float = 4.0
+    short: float = 0.15
+    frozen: float = 7.0
+    saturated: float = 7.0
     spike: float = 4.0
-    stall: float = 4.0
-    lag: float = 4.0
-    unusual: float = 4.0
+    stall: float = 5.0
+    lag: float = 0.5
     rough: float = 6.0
+    unusual: float = 16.0
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -54,10 +56,10 @@ DEFAULT_LIMITS: Final = Limits()
 
 def limits_from(values: Mapping[str, Any], where: str = "limits") -> Limits:
     """Return limits with these values instead of the defaults; QualityError for an unknown name or a wrong value."""
-    unknown = sorted(set(values) - {one.name for one in fields(Limits)})
+    known = [one.name for one in fields(Limits)]
+    unknown = sorted(set(values) - set(known))
     if unknown:
-        known = ", ".join(one.name for one in fields(Limits))
-        raise QualityError(f"{where}: expected limits among {known}, found {unknown[0]!r}")
+        raise QualityError(f"{where}: expected limits among {', '.join(known)}, found {unknown[0]!r}")
     try:
         return replace(DEFAULT_LIMITS, **values)
     except QualityError as error:
@@ -65,10 +67,10 @@ def limits_from(values: Mapping[str, Any], where: str = "limits") -> Limits:
 
 
 def read_limits(path: str | os.PathLike[str]) -> Limits:
-    """Return the limits in a TOML or JSON file; QualityError for what is none of both, OSError."""
+    """Return the limits in a TOML file, or a JSON file whose name ends in .json; QualityError, OSError."""
     text = Path(path).read_text(encoding="utf-8")
     try:
-        values = json.loads(text) if str(path).endswith(".json") else tomllib.loads(text)
+        values = json.loads(text) if Path(path).suffix == ".json" else tomllib.loads(text)
     except ValueError as error:
         raise QualityError(f"{path}: expected TOML, or JSON in a file that ends in .json: {error}") from None
     if not isinstance(values, dict):

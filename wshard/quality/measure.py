@@ -23,34 +23,36 @@ if TYPE_CHECKING:
 
 _STILL: Final = 0.05  # of the speed that is typical of the episode
 _STRIDE: Final = 4
+_TYPICAL: Final = 0.75
+_TINY: Final = 1e-9
 
 
 def measure(
     lanes: Mapping[str, NDArray[Any]], length: int, times: NDArray[Any] | None = None, unit_s: float = 1.0
 ) -> tuple[Form, NDArray[np.float32]]:
-    """Return the measures of an episode as one vector, and its form.
+    """Return the measures of an episode of `length` timesteps as one vector, and its form.
 
     lanes: numbers [T, ...] by block name ("signal/state", "action/ctrl", "reward"); times, unit_s: see measure_clock.
     """
     names = sorted(lanes)
-    rows = {name: mended(lanes[name]) for name in names}
-    form = Form(tuple((name, rows[name][0].shape[1]) for name in names))
-    seen = _beside(rows, "signal/", length)
-    acted = _beside(rows, "action/", length)
-    looked = [part for name, (part, _) in rows.items() if name.startswith("signal/")]
-    still, still_at = _still(looked or [acted])
-    whole = [float(length), still, still_at, _rough(acted if acted.shape[1] else seen)]
-    channels = [measure_channels(*rows[name]) for name in names]
-    parts = [np.array(whole), measure_clock(times, unit_s), measure_lag(acted[:, :MOST_ACTING], seen[:, :MOST_SEEN])]
-    if channels:
-        parts.append(np.concatenate(channels, axis=1).ravel())
-    with np.errstate(over="ignore"):
+    flat = [lanes[name].reshape(length, -1) for name in names]
+    form = Form(tuple((name, rows.shape[1]) for name, rows in zip(names, flat, strict=True)))
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers near the limits of a float have infinite squares
+        together = np.concatenate([rows.astype(np.float64) for rows in flat] or [np.zeros((length, 0))], axis=1)
+        rows, bad = mended(together)
+        edges = np.cumsum([0, *(count for _, count in form.lanes)])
+        by_lane = {name: rows[:, a:b] for name, a, b in zip(names, edges[:-1], edges[1:], strict=True)}
+        seen, acted = _beside(by_lane, "signal/", length), _beside(by_lane, "action/", length)
+        looked = [part for name, part in by_lane.items() if name.startswith("signal/")]
+        whole = [length, *_still(looked or [acted]), _rough(acted if acted.shape[1] else seen)]
+        lag = measure_lag(acted[:, :MOST_ACTING], seen[:, :MOST_SEEN])
+        parts = [np.array(whole), measure_clock(times, unit_s), lag, measure_channels(rows, bad).ravel()]
         return form, np.concatenate(parts).astype(np.float32)
 
 
-def _beside(rows: Mapping[str, tuple[Rows, Rows]], prefix: str, length: int) -> Rows:
-    found = [part for name, (part, _) in rows.items() if name.startswith(prefix)]
-    return np.concatenate(found, axis=1) if found else np.zeros((length, 0))
+def _beside(lanes: Mapping[str, Rows], prefix: str, length: int) -> Rows:
+    found = [part for name, part in lanes.items() if name.startswith(prefix)]
+    return found[0] if len(found) == 1 else np.concatenate(found or [np.zeros((length, 0))], axis=1)
 
 
 def _still(lanes: Sequence[Rows]) -> tuple[float, float]:
@@ -61,10 +63,11 @@ def _still(lanes: Sequence[Rows]) -> tuple[float, float]:
     """
     speeds = []
     for rows in lanes:
-        far = np.sqrt(np.square(rows[_STRIDE:] - rows[:-_STRIDE]).sum(axis=1))
-        near = np.sqrt(np.square(np.diff(rows, axis=0)).sum(axis=1))
-        typical = float(np.quantile(far, 0.75)) if len(far) > _STRIDE else 0.0
-        if typical > 2 * float(np.quantile(near, 0.75, method="lower")) if typical else False:
+        if len(rows) <= 2 * _STRIDE or not rows.shape[1]:
+            continue
+        far = _length_of(rows[_STRIDE:] - rows[:-_STRIDE])
+        typical = _typical(far)
+        if typical > 2 * _typical(_length_of(rows[1:] - rows[:-1])):
             speeds.append(far / typical)
     if not speeds:
         return 0.0, 0.0
@@ -73,13 +76,23 @@ def _still(lanes: Sequence[Rows]) -> tuple[float, float]:
     return float(run[0]) / len(speed), float(start[0])
 
 
+def _length_of(rows: Rows) -> Rows:
+    lengths: Rows = np.sqrt(np.einsum("td,td->t", rows, rows))
+    return lengths
+
+
+def _typical(values: Rows) -> float:
+    place = int(_TYPICAL * (len(values) - 1))
+    return float(np.partition(values, place)[place])
+
+
 def _rough(rows: Rows) -> float:
-    """Return how much of the motion is trembling: second differences against first ones, the median over channels."""
+    """Return how much the channels tremble: second differences in standard deviations, the mean over channels."""
     if len(rows) < 4:
         return np.nan
-    first = np.diff(rows, axis=0)
-    size = np.abs(first).mean(axis=0)
-    moving = size > 1e-9
+    spread = rows.std(axis=0)
+    moving = spread > _TINY
     if not moving.any():
         return np.nan
-    return float(np.median(np.abs(np.diff(first[:, moving], axis=0)).mean(axis=0) / size[moving]))
+    apart = np.abs(rows[2:] - 2 * rows[1:-1] + rows[:-2]).sum(axis=0) / len(rows)
+    return float((apart[moving] / spread[moving]).mean())

@@ -1,7 +1,7 @@
-"""What is usual: the measures of other episodes of the same form and environment, as middle and upper spread.
+"""What is usual: the measures of other episodes of the same form and environment, their middle and how they spread.
 
-The middle is the median, the spread reaches from it to the 85th percentile: neither is moved by a tenth of faulty
-episodes. Does not know: which episodes these are.
+The middle is the median, the spread reaches from there to the 85th and the 15th percentile: neither is moved by a tenth
+of faulty episodes. Does not know: which episodes these are.
 """
 
 from __future__ import annotations
@@ -27,25 +27,34 @@ _UPPER: Final = 0.85
 
 @dataclass(frozen=True, eq=False)
 class Usual:
-    """Middle and upper spread of every measure, as Measures of one episode each."""
+    """Middle, and spread above and below it, of every measure, as Measures of one episode each.
+
+    scale: the standard deviation of each channel [D], within episodes and between them.
+    """
 
     middle: Measures
-    spread: Measures
+    above: Measures
     below: Measures
     scale: NDArray[np.float64]
 
 
 def usual(form: Form, vectors: Numbers) -> Usual | None:
-    """Return what is usual among episodes [N, size]; None for fewer than FEWEST."""
+    """Return what is usual among episodes [N, size]; None for fewer than FEWEST. A measure that none has is NaN."""
     if len(vectors) < FEWEST:
         return None
     ordered = np.sort(vectors, axis=0)  # NaN comes last
     last = np.maximum(np.count_nonzero(~np.isnan(vectors), axis=0) - 1, 0)
     places = [np.rint(share * last).astype(int)[None] for share in (1 - _UPPER, 0.5, _UPPER)]
-    low, middle, high = (np.take_along_axis(ordered, place, axis=0)[0] for place in places)
-    parts = form.read(vectors)
-    inside, between = parts.of_channels("std").astype(np.float64), parts.phases().astype(np.float64)
-    scale = np.sqrt(
-        np.median(inside**2, axis=0) + np.median((between - np.median(between, axis=(0, 1))) ** 2, axis=(0, 1))
-    )
-    return Usual(*(form.read(one[None]) for one in (middle, high - middle, middle - low)), scale)
+    low, middle, high = (np.take_along_axis(ordered, place, axis=0) for place in places)
+    with np.errstate(all="ignore"):  # numbers near the limits of a float
+        return Usual(form.read(middle), form.read(high - middle), form.read(middle - low), _scale(form.read(vectors)))
+
+
+def _scale(found: Measures) -> NDArray[np.float64]:
+    if not found.form.channels:
+        return np.zeros(0)
+    levels = found.phases().astype(np.float64).reshape(-1, found.form.channels)
+    within = np.median(found.of_channels("std").astype(np.float64) ** 2, axis=0)
+    between = np.median((levels - np.median(levels, axis=0)) ** 2, axis=0)
+    scale: NDArray[np.float64] = np.sqrt(within + between)
+    return scale
