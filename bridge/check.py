@@ -6,6 +6,7 @@ Knows: which episodes are meant, and what becomes of files that cannot be read. 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from bridge.checking import Checker, Subject, findings_of
@@ -65,7 +66,7 @@ class Work:
     watch: Progress
 
 
-def check(
+def check_episodes(
     catalog: Catalog,
     paths: Sequence[str | os.PathLike[str]] = (),
     *,
@@ -81,7 +82,7 @@ def check(
     files = discover(paths).files if paths else [row.path for row in catalog.rows(catalog.ids(where)).values()]
     with workers(workers_count) as crew:
         checker = Checker(catalog, limits)
-        found = _checked(Work(catalog, checker, crew, progress or Silent()), files)
+        found = _checked(Work(catalog, checker, crew, progress or Silent()), files, every_byte=True)
         corrected = checker.finish()
     return [
         replace(one, scores=corrected[id_].scores, findings=findings_of(corrected[id_])) if id_ in corrected else one
@@ -98,14 +99,14 @@ def check_rest(run: Run, files: Sequence[str], checker: Checker) -> None:
         ids = [episode.id for known in catalog.known(batch).values() for episode in known]
         rest += [row.path for row in catalog.rows(catalog.unchecked(VERSION, ids)).values() if row.path not in left_out]
     if rest:
-        _checked(Work(catalog, checker, run.crew, run.watch), rest)
+        _checked(Work(catalog, checker, run.crew, run.watch), rest, every_byte=False)
 
 
-def _checked(work: Work, files: Sequence[str]) -> list[tuple[int | None, Checkup]]:
+def _checked(work: Work, files: Sequence[str], *, every_byte: bool) -> list[tuple[int | None, Checkup]]:
     """Return the checkups of the files with the ids of their episodes, None where other data is catalogued, or none."""
     work.watch.stage("checking", len(files))
     found: list[tuple[int | None, Checkup]] = []
-    for outcome in work.crew.each(_examine, batches(files)):
+    for outcome in work.crew.each(partial(_examine, every_byte=every_byte), batches(files)):
         known = {path: there[0] for path, there in work.catalog.known([one.path for one in outcome]).items()}
         uids = {row.id: row.uid for row in work.catalog.rows(one.id for one in known.values()).values()}
         whole = [one for one in outcome if isinstance(one, Examined)]
@@ -129,12 +130,12 @@ def _id_of(known: Known | None, digest: str) -> int | None:
     return known.id if known is not None and known.digest == digest else None
 
 
-def _examine(paths: Sequence[str]) -> list[Examined | Failure]:
-    return [_examine_one(path) for path in paths]
+def _examine(paths: Sequence[str], *, every_byte: bool) -> list[Examined | Failure]:
+    return [_examine_one(path, every_byte=every_byte) for path in paths]
 
 
-def _examine_one(path: str) -> Examined | Failure:
+def _examine_one(path: str, *, every_byte: bool) -> Examined | Failure:
     try:
-        return examine(path)
+        return examine(path, every_byte=every_byte)
     except (WShardError, OSError) as error:
         return Failure(path, told(error, path))

@@ -54,6 +54,8 @@ LanesOption = Annotated[
     typer.Option("--lanes", help="Lanes to embed, e.g. state,reward or state=2,reward=1 (default: all small vectors)."),
 ]
 
+_TOLD = 20  # episodes without vectors, which every run over them tells again
+
 app = typer.Typer(
     help="The episode archive you can search.",
     no_args_is_help=True,
@@ -126,9 +128,11 @@ def _tell(report: IngestReport, folder: Path, as_json: bool) -> None:
         }
         typer.echo(json.dumps(about, indent=2))
         return
-    for failure in report.unembedded:
-        told_path = printable(shorten(failure.path))
-        typer.echo(f"catalogued, not embedded: {told_path}: {printable(failure.error)}", err=True)
+    for failure in report.unembedded[:_TOLD]:
+        where = printable(shorten(failure.path))
+        typer.echo(f"catalogued, not embedded: {where}: {printable(failure.error)}", err=True)
+    if len(report.unembedded) > _TOLD:
+        typer.echo(f"catalogued, not embedded: {len(report.unembedded) - _TOLD} more (--json lists all)", err=True)
     for failure in report.failed:
         typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
     if report.delayed is not None:

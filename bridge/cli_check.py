@@ -29,7 +29,7 @@ def check(
     as_json: JsonOption = False,
 ) -> None:
     """Check episodes: checksums, clock, NaN, frozen and clipped channels, spikes, stalls, lag; 1 if any is flagged."""
-    from bridge.check import check as check_episodes
+    from bridge.check import check_episodes
     from bridge.progress import watched
     from wshard.quality.limits import DEFAULT_LIMITS, read_limits
 

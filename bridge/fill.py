@@ -34,16 +34,17 @@ def fill(run: Run, choice: Choice, files: Sequence[str]) -> None:
     known = [found[0].id for batch in batches(files) for found in catalog.known(batch).values()]
     asked = None if choice.windows.whole else known
     groups, unfit = families(catalog, choice)
+    reasons = {layout: (error, choice.lanes.names is None) for layout, error in unfit.items()}
     for family in groups:
         try:
             _fill_family(run, choice, family, asked)
-        except NoLaneError as error:
-            unfit |= dict.fromkeys(family.layout_ids, error)
-    if unfit:
-        rows = catalog.rows(known).values()
-        blamed = [row for row in rows if row.layout_id in unfit]
-        kept = choice.lanes.names is None
-        run.report.leave_out(Failure(row.path, told(unfit[row.layout_id], "episode"), kept) for row in blamed)
+        except NoLaneError as error:  # of their numbers in a lane none are finite
+            reasons |= dict.fromkeys(family.layout_ids, (error, True))
+    if reasons:
+        blamed = [
+            (row.path, *reasons[row.layout_id]) for row in catalog.rows(known).values() if row.layout_id in reasons
+        ]
+        run.report.leave_out(Failure(path, told(error, "episode"), kept) for path, error, kept in blamed)
 
 
 def _fill_family(run: Run, choice: Choice, family: Family, asked: Sequence[int] | None) -> None:

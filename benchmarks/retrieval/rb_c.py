@@ -2,7 +2,7 @@
 
 In each round a fifth of the episodes of every task gets one fault each, of a random family, and all are judged by what
 is usual in this archive, faults included. Clips with and without faults have the same lengths, and AUC is taken within
-quarters of the length. Files are damaged on disk and found by `check`. Prints Markdown tables, writes JSON.
+quarters of the length. Files are damaged on disk and found by `wshard check`. Prints Markdown tables, writes JSON.
 
     python benchmarks/retrieval/rb_c.py --first 100 --json .bench/rb_c.json
 
@@ -24,7 +24,7 @@ from rb_a_data import EPISODES, NOISE, load
 from rb_c_baselines import BASELINES
 from rb_c_faults import FAULTS, clip_of, inject
 
-from bridge.check import check
+from bridge.check import check_episodes
 from bridge.ingest import TrajectoryIngestor
 from catalog.catalog import Catalog
 from wshard.episode_file import open_wshard, save_wshard
@@ -162,7 +162,7 @@ def damaged_files(recorded: Sequence[Recorded]) -> list[Result]:
                 damaged[str(path.resolve())] = kind = DAMAGES[number // 5 % 2]
                 damage(path, kind, rng)
         with Catalog.open(Path(folder, "archive", "catalog.db")) as catalog:
-            for found in check(catalog):
+            for found in check_episodes(catalog):
                 scores[damaged.get(found.path, "")].append(found.scores.get("integrity", 0.0))
     clean = np.array(scores[""])
     return [
