@@ -124,7 +124,7 @@ def area_within(scores: Values, faulty: NDArray[np.bool_], clean: NDArray[np.boo
 
 
 def results(seen: Sequence[Seen]) -> list[Result]:
-    """Return a row for each family."""
+    """Return a row for each family that came up."""
     kinds = np.array([one.clip.kind for one in seen])
     lengths = np.array([float(one.clip.length) for one in seen])
     told = {name: np.array([one.scores.get(name, np.nan) for one in seen]) for name in (*CHECKS, *BASELINES)}
@@ -133,12 +133,13 @@ def results(seen: Sequence[Seen]) -> list[Result]:
     rows = []
     for family, (name, _) in FAULTS.items():
         these, clean = kinds == family, kinds == ""
+        if not these.any():
+            continue
         flagged = np.mean([one.flagged for one in seen if one.clip.kind == family])
         others = {
             base: area_within(told[base], these & compared, clean & compared, lengths)
-            if (these & compared).any()
-            else 0.0
             for base in BASELINES
+            if (these & compared).any()
         }
         own, every = (area_within(np.nan_to_num(values), these, clean, lengths) for values in (told[name], worst))
         rows.append(Result(family, name, int(these.sum()), own, every, float(flagged), others))
