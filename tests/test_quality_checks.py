@@ -129,7 +129,7 @@ def test_a_short_episode_and_an_unusual_one_are_found():
     known = usual(form, np.stack([measure(arm(n, 240)[0], 240)[1] for n in range(FEWEST)]))
     (verdict,) = judge(form.read(vector[None]), known, DEFAULT_LIMITS)
     assert reasons(verdict)["short"] == "30 timesteps, 12% of the 240 that are usual"
-    away = with_joints(whole, lambda joints: np.add(joints, 3, out=joints))
+    away = with_joints(whole, lambda joints: np.add(joints, 9, out=joints))
     assert reasons(judged(away))["unusual"].startswith("signal/joints[")
 
 
@@ -218,3 +218,14 @@ def test_any_numbers_are_judged_without_a_warning(data, length):
         assert all(np.isfinite(score) and score >= 0 for score in verdict.scores.values())
         bad = any(not np.isfinite(rows).all() for rows in lanes.values())
         assert ("finite" in reasons(verdict)) == bad
+
+
+def test_actions_that_move_nothing_have_no_lag():
+    def idle(seed):
+        lanes, _ = arm(seed)
+        return lanes | {"action/ctrl": np.random.default_rng(seed).normal(size=(120, 4)).astype(np.float32)}
+
+    found = [measure(idle(n), 120) for n in range(40)]
+    form, vectors = found[0][0], np.stack([vector for _, vector in found])
+    verdicts = judge(form.read(vectors), usual(form, vectors), DEFAULT_LIMITS)
+    assert all("lag" not in verdict.scores for verdict in verdicts)

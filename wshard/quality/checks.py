@@ -192,9 +192,9 @@ def _stall(found: Measures, known: Usual | None, limits: Limits) -> Judged | Non
 
 
 def _lag(found: Measures, known: Usual | None, limits: Limits) -> Judged | None:
-    if known is None or not found.lag.shape[1] or np.isnan(known.middle.lag).all():
+    if known is None or known.answer is None:
         return None
-    shift, better = best_shift(found.lag, known.middle.lag[0])
+    shift, better = best_shift(found.lag, known.answer)
 
     def reason(n: int) -> str:
         when = "late" if shift[n] < 0 else "early"

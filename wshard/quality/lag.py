@@ -5,6 +5,7 @@ Does not know: which lag is usual; an arm may answer at once or after several ti
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 _LAGS: Final = 2 * MOST_LAG + 1
 _LEAST_OVERLAP: Final = 8
+_MOST: Final = 6  # timesteps by which actions may be moved
+_INNER: Final = slice(_MOST, _LAGS - _MOST)
+_LEAST_AGREEMENT: Final = 0.3  # cosine; actions that do nothing reach 0.25 by chance
+_TINY: Final = 1e-9
 
 
 def measure_lag(actions: Rows, seen: Rows) -> Rows:
@@ -46,16 +51,40 @@ def _units(rows: Rows) -> Rows:
     return units
 
 
-def best_shift(
-    pairs: NDArray[np.float32], common: NDArray[np.float32], most: int = MOST_LAG - 2
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return by how many timesteps curves [N, pairs, 17] are moved against the usual ones [pairs, 17], [N] each.
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """How actions usually go with motion: the curves [pairs, 17], and how well an episode fits them unmoved."""
 
-    Second: how much better they fit moved so than unmoved, as a share of the best fit; 0 where they fit best unmoved.
+    curves: NDArray[np.float64]
+    fit: float
+
+
+def usual_answer(pairs: NDArray[np.float32]) -> Answer | None:
+    """Return what is usual among episodes [N, pairs, 17]; None where they have nothing in common."""
+    known = pairs[~np.isnan(pairs).any(axis=(1, 2))].astype(np.float64)
+    if not known.size:
+        return None
+    curves = np.median(known, axis=0)
+    fit = _fit(known, curves, 0)
+    sizes = np.linalg.norm(known[:, :, _INNER], axis=(1, 2)) * np.linalg.norm(curves[:, _INNER])
+    agreement = float(np.median(fit / np.maximum(sizes, _TINY)))
+    return Answer(curves, float(np.median(fit))) if agreement >= _LEAST_AGREEMENT else None
+
+
+def best_shift(pairs: NDArray[np.float32], usual: Answer) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return by how many timesteps curves [N, pairs, 17] are moved against the usual ones, [N].
+
+    Second: how much better they fit moved so than unmoved, as a share of the best or of the usual fit, whichever is
+    larger; 0 where they fit best unmoved, NaN where there are none.
     """
-    inner = slice(most, _LAGS - most)
-    reference = np.nan_to_num(common[:, inner]).astype(np.float64).ravel()
-    moved = [pairs[:, :, inner.start + shift : inner.stop + shift] for shift in range(-most, most + 1)]
-    fit = np.stack([part.reshape(len(pairs), -1).astype(np.float64) @ reference for part in moved], axis=1)
-    highest = fit.max(axis=1)
-    return fit.argmax(axis=1) - most, (highest - fit[:, most]) / np.maximum(highest, 1e-9)
+    moved = np.stack(
+        [_fit(pairs.astype(np.float64), usual.curves, shift) for shift in range(-_MOST, _MOST + 1)], axis=1
+    )
+    highest = moved.max(axis=1)
+    return moved.argmax(axis=1) - _MOST, (highest - moved[:, _MOST]) / np.maximum(highest, usual.fit)
+
+
+def _fit(pairs: NDArray[np.float64], curves: NDArray[np.float64], shift: int) -> NDArray[np.float64]:
+    part = pairs[:, :, _INNER.start + shift : _INNER.stop + shift]
+    fit: NDArray[np.float64] = part.reshape(len(pairs), -1) @ curves[:, _INNER].ravel()
+    return fit

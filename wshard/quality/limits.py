@@ -40,9 +40,9 @@ class Limits:
     saturated: float = 7.0
     spike: float = 4.0
     stall: float = 5.0
-    lag: float = 0.5
+    lag: float = 0.4
     rough: float = 6.0
-    unusual: float = 16.0
+    unusual: float = 20.0
 
     def __post_init__(self) -> None:
         for one in fields(self):

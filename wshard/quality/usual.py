@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from wshard.quality.lag import usual_answer
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wshard.quality.form import Form, Measures
+    from wshard.quality.lag import Answer
 
     Numbers = NDArray[np.float32]
 
@@ -29,13 +32,15 @@ _UPPER: Final = 0.85
 class Usual:
     """Middle, and spread above and below it, of every measure, as Measures of one episode each.
 
-    scale: the standard deviation of each channel [D], within episodes and between them.
+    scale: the standard deviation of each channel [D], within episodes and between them. answer: see lag.py; None where
+    actions have nothing to do with what is observed.
     """
 
     middle: Measures
     above: Measures
     below: Measures
     scale: NDArray[np.float64]
+    answer: Answer | None
 
 
 def usual(form: Form, vectors: Numbers) -> Usual | None:
@@ -47,7 +52,9 @@ def usual(form: Form, vectors: Numbers) -> Usual | None:
     places = [np.rint(share * last).astype(int)[None] for share in (1 - _UPPER, 0.5, _UPPER)]
     low, middle, high = (np.take_along_axis(ordered, place, axis=0) for place in places)
     with np.errstate(all="ignore"):  # numbers near the limits of a float
-        return Usual(form.read(middle), form.read(high - middle), form.read(middle - low), _scale(form.read(vectors)))
+        spread = (form.read(high - middle), form.read(middle - low))
+        found = form.read(vectors)
+        return Usual(form.read(middle), *spread, _scale(found), usual_answer(found.lag))
 
 
 def _scale(found: Measures) -> NDArray[np.float64]:
