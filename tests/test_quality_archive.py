@@ -239,7 +239,7 @@ def test_an_episode_with_nan_is_catalogued_and_flagged_but_not_embedded(archive,
     assert [(Path(f.path).stem, f.error) for f in report.unembedded] == [
         ("arm-30", "lane 'signal/joints': expected finite numbers, found nan at timestep 17, channel 2")
     ]
-    assert flags(archive)["arm-30"]["finite"].startswith("signal/joints[2]: NaN or Inf in 0.83% of the timesteps")
+    assert flags(archive)["arm-30"]["finite"].startswith("signal/joints[2]: NaN or Inf in 1 timesteps")
     with TrajectoryRetriever(archive) as retriever:
         assert len(retriever.search_similar_episodes(episode(1), 100)) == COUNT
 

@@ -34,7 +34,20 @@ _ROUGH_FLOOR: Final = 0.1
 _LEVEL_FLOOR: Final = 0.1  # of a standard deviation
 _LASTING: Final = 3  # phases in which a channel must be unlike the others
 _TINY: Final = 1e-9
-_AMOUNTS: Final = ("missing", "repeated", "backward")
+_AMOUNTS: Final = MappingProxyType(
+    {
+        "missing": "timesteps missing before, first at timestep",
+        "repeated": "timesteps at the time of the one before, first at timestep",
+        "backward": "timesteps back in time, first at timestep",
+    }
+)
+_PARTS: Final = MappingProxyType(
+    {
+        "jitter": "timesteps scatter by {:.1%} of a period",
+        "drift": "the period drifts by {:.1%} from the first to the last timestep",
+        "period": "the period is {:.0%} off that of this environment",
+    }
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,49 +91,39 @@ def judge(measures: Measures, known: Usual | None, limits: Limits) -> list[Verdi
 
 
 def _clock(found: Measures, known: Usual | None, limits: Limits) -> Judged:
-    measured = {name: found.of_clock(name) for name in (*_AMOUNTS, "jitter", "drift")}
+    measured: dict[str, NDArray[np.floating]] = {n: found.of_clock(n) for n in (*_AMOUNTS, "jitter", "drift")}
+    counts = {name: np.rint(measured[name] * found.of_episode("length")) for name in _AMOUNTS}
+    measured["backward"] = counts["backward"]  # once is too often, however long the episode
     period = np.maximum(found.of_clock("period"), _TINY)
     common = np.maximum(known.middle.of_clock("period"), _TINY) if known else period
-    measured["period"] = np.abs(np.log(period / common))
+    measured["period"] = np.maximum(period, common) / np.minimum(period, common) - 1
     names = list(measured)
     parts = np.stack([values / getattr(limits, name) for name, values in measured.items()])
-    length = found.of_episode("length")
 
     def reason(n: int) -> str:
         name = names[int(np.nanargmax(parts[:, n]))]
-        value = float(measured[name][n])
         if name in _AMOUNTS:
-            at = found.of_clock(f"{name}_at")[n]
-            what = {
-                "missing": "missing before",
-                "repeated": "at the time of the one before",
-                "backward": "back in time",
-            }
-            return f"clock: {value * length[n]:.0f} timesteps {what[name]}, first at timestep {at:.0f}"
-        if name == "period":
-            return f"clock: the period is {np.expm1(value):.0%} off that of this environment"
-        if name == "jitter":
-            return f"clock: timesteps scatter by {value:.1%} of a period"
-        return f"clock: the period drifts by {value:.1%} from the first to the last timestep"
+            return f"clock: {counts[name][n]:.0f} {_AMOUNTS[name]} {found.of_clock(f'{name}_at')[n]:.0f}"
+        return f"clock: {_PARTS[name].format(float(measured[name][n]))}"
 
     return Judged(parts.max(axis=0), reason)
 
 
 def _finite(found: Measures, _: Usual | None, limits: Limits) -> Judged | None:
-    share, at = found.of_channels("bad"), found.of_channels("bad_at")
-    if not share.shape[1]:
+    if not found.form.channels:
         return None
-    worst = share.argmax(axis=1)
+    count = np.rint(found.of_channels("bad") * found.of_episode("length")[:, None])
+    at = found.of_channels("bad_at")
+    worst = count.argmax(axis=1)
 
     def reason(n: int) -> str:
-        c, others = worst[n], int((share[n] > 0).sum()) - 1
+        c, others = worst[n], int((count[n] > 0).sum()) - 1
         more = f", and in {others} other channels" if others else ""
         return (
-            f"{found.form.place(c)}: NaN or Inf in {share[n, c]:.2%} of the timesteps, "
-            f"first at timestep {at[n, c]:.0f}{more}"
+            f"{found.form.place(c)}: NaN or Inf in {count[n, c]:.0f} timesteps, first at timestep {at[n, c]:.0f}{more}"
         )
 
-    return Judged(share.max(axis=1) / limits.finite, reason)
+    return Judged(count.max(axis=1) / limits.finite, reason)
 
 
 def _short(found: Measures, known: Usual | None, limits: Limits) -> Judged | None:

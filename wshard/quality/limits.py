@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 class Limits:
     """A check's score is what it measured divided by its limit: 1 and above is flagged; a limit of inf flags nothing.
 
-    Plain limits: missing, repeated, backward: shares of the timesteps; jitter, drift and period (against the usual
-    one): of a period; finite: share of the timesteps with NaN or Inf; short: of the usual length.
-    frozen, saturated, spike, stall, rough and unusual say how many times as far from the median as is usual (the 85th
-    percentile of the environment) a measure may lie; lag, how much of its fit an episode may gain by a shift.
+    Plain limits: missing and repeated, shares of the timesteps; backward and finite (NaN or Inf), timesteps, of which
+    one is certain and scores 10; jitter, drift and period (against the usual one), of a period; short, of the usual
+    length. frozen, saturated, spike, stall, rough and unusual say how many times as far from the median as is usual
+    (the 85th percentile of the environment) a measure may lie; lag, how much of its fit an episode may gain by a shift.
     """
 
     missing: float = 0.002
     repeated: float = 0.002
-    backward: float = 0.002
+    backward: float = 0.1
     jitter: float = 0.04
     drift: float = 0.01
     period: float = 0.2
-    finite: float = 1e-9
+    finite: float = 0.1
     short: float = 0.15
     frozen: float = 7.0
     saturated: float = 7.0
