@@ -7,18 +7,19 @@ Does not know: episodes (they lie anywhere), tables, vectors.
 from __future__ import annotations
 
 import re
+import shutil
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from bridge.index.registry import EMBEDDED, open_index
+from catalog.backup import restore
 from catalog.catalog import Catalog
-from catalog.location import DATABASE, archive_folder
-from wshard.errors import CatalogNotFoundError
+from catalog.location import DATABASE, archive_folder, database_in
 
 if TYPE_CHECKING:
     import os
-    from pathlib import Path
 
     from bridge.index.base import VectorIndex
 
@@ -59,24 +60,36 @@ def open_archive(
     *,
     archive: str | os.PathLike[str] | None = None,
     create: bool = False,
+    token: str | None = None,
 ) -> Archive:
     """Open the archive that `target` names: an archive folder, or the URL of a vector index ("http://host:8080").
 
     With a URL the catalog is that of `archive`, of the variable WSHARD_ARCHIVE, or of ./.wshard. create: make a new,
-    empty archive where there is none. Raises CatalogNotFoundError, UnknownIndexError and the catalog's errors.
+    empty archive where there is none. token: API token or JWT for the index's server; it counts before one in the URL
+    or the environment. Raises CatalogNotFoundError, UnknownIndexError and the catalog's errors.
     """
     url = isinstance(target, str) and is_url(target)
     folder = archive_folder(archive if url or target is None else target)
     index_url = str(target) if url else EMBEDDED
-    database = folder / DATABASE
-    if not create and not database.is_file():
-        raise CatalogNotFoundError(f"no archive at {folder}: expected {database}; `wshard ingest` makes one")
-    fresh = create and not database.exists()
-    if fresh:
+    database = folder / DATABASE if create else database_in(folder)
+    if not database.exists():
         folder.mkdir(parents=True, exist_ok=True)
     catalog = Catalog.open(database, create=create)
     try:
-        return Archive(folder, catalog, open_index(index_url, catalog, folder / _INDEX))
+        return Archive(folder, catalog, open_index(index_url, catalog, folder / _INDEX, token=token))
     except BaseException:
         catalog.close()
         raise
+
+
+def restore_archive(
+    source: str | os.PathLike[str], folder: str | os.PathLike[str], *, force: bool = False
+) -> Path | None:
+    """Make the catalog of a backup that of the archive in a folder, and drop the folder's search index, a mere copy.
+
+    force: also where there is a catalog. Returns where one that was too damaged to be replaced was put. Raises as
+    catalog.backup.restore.
+    """
+    kept = restore(Path(source), Path(folder) / DATABASE, force=force)
+    shutil.rmtree(Path(folder) / _INDEX, ignore_errors=True)
+    return kept

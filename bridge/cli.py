@@ -10,10 +10,11 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+import bridge.cli_care
 import bridge.cli_check
 import bridge.cli_learn
 import bridge.index.cli
@@ -24,6 +25,7 @@ import catalog.cli_explore
 import wshard.cli
 import wshard.cli_convert
 from bridge.cli_check import LimitsOption
+from bridge.cli_options import EmbedderOption, LanesOption, index_target, parse_lanes, parse_windows
 from bridge.index.cli import IndexOption
 from catalog.cli import (
     ArchiveOption,
@@ -38,7 +40,8 @@ from catalog.cli import (
     print_table,
     shorten,
 )
-from wshard.cli import EXIT_FAILED, EXIT_INTERRUPTED, JsonOption, parse_span, printable, reported
+from wshard.cli import EXIT_FAILED, EXIT_INTERRUPTED, JsonOption, named_path, parse_span, printable, reported
+from wshard.interrupts import interrupt_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,13 +50,6 @@ if TYPE_CHECKING:
     from bridge.query import Query
     from bridge.refs import EpisodeRef
     from bridge.retrieve import Hits
-    from embedders.windows import WindowPlan
-
-EmbedderOption = Annotated[str | None, typer.Option("--embedder", help="arcdct, combo, dct, ... or module:attribute.")]
-LanesOption = Annotated[
-    str | None,
-    typer.Option("--lanes", help="Lanes to embed, e.g. state,reward or state=2,reward=1 (default: all small vectors)."),
-]
 
 _TOLD = 20  # episodes without vectors, which every run over them tells again
 
@@ -66,7 +62,10 @@ app = typer.Typer(
 
 
 def ingest(
-    paths: Annotated[list[Path], typer.Argument(help="Episode files, and folders to search for them.")],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(help="Episode files, and folders to search for them.", parser=named_path, metavar="PATHS"),
+    ],
     archive: ArchiveOption = None,
     index: IndexOption = None,
     embedder: EmbedderOption = None,
@@ -81,28 +80,35 @@ def ingest(
     ] = False,
     check: Annotated[bool, typer.Option("--check/--no-check", help="Run quality checks (`wshard check`).")] = True,
     limits: LimitsOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Prune although most episodes there are gone.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Put episodes into an archive: catalog, embeddings, search index. Run it again to go on or to update."""
     from bridge.ingest import TrajectoryIngestor
     from bridge.progress import watched
-    from catalog.location import archive_folder
+    from catalog.location import DATABASE, archive_folder
     from embedders.registry import DEFAULT_EMBEDDER
     from wshard.errors import SourceNotFoundError
     from wshard.quality.limits import DEFAULT_LIMITS, read_limits
 
     folder = archive_folder(archive)
-    plans = [_windows(text) for text in windows or ["whole"]]
-    if missing := [path for path in paths if not path.exists()]:
+    plans = [parse_windows(text) for text in windows or ["whole"]]
+    known = prune and (folder / DATABASE).exists()
+    if missing := [path for path in paths if not (path.exists() or known)]:
         raise SourceNotFoundError(f"no such file or folder: {missing[0]}")  # before an archive is made for nothing
     wanted = (read_limits(limits) if limits else DEFAULT_LIMITS) if check else None
     with TrajectoryIngestor(
-        _target(index, folder), embedder or DEFAULT_EMBEDDER, lanes=_lanes(lanes), archive=folder, limits=wanted
+        index_target(index, folder),
+        embedder or DEFAULT_EMBEDDER,
+        lanes=parse_lanes(lanes),
+        archive=folder,
+        limits=wanted,
     ) as ingestor:
+        forget: bool | Literal["cautiously"] = (yes or "cautiously") if prune else False
         try:
             with watched() as progress:
                 report = ingestor.ingest(
-                    list(paths), windows=plans, workers_count=workers, prune=prune, progress=progress
+                    list(paths), windows=plans, workers_count=workers, prune=forget, progress=progress
                 )
         except KeyboardInterrupt:
             typer.echo("interrupted: what was committed stays; run the same command again to go on", err=True)
@@ -168,10 +174,12 @@ def search(
     from catalog.location import archive_folder
 
     folder = archive_folder(archive)
-    with TrajectoryRetriever(_target(index, folder), embedder, lanes=_lanes(lanes), archive=folder) as retriever:
+    with TrajectoryRetriever(
+        index_target(index, folder), embedder, lanes=parse_lanes(lanes), archive=folder
+    ) as retriever:
         find = retriever.search_similar_episodes
         if moments or windows is not None:
-            plan = None if windows is None else _windows(windows)
+            plan = None if windows is None else parse_windows(windows)
             find = partial(retriever.search_similar_timesteps, windows=plan)
         window = _query(query, folder, None if span is None else parse_span(span))
         hits = find(window, top, env or None, min_length, parse_range(reward), where=where, explain=explain)
@@ -214,7 +222,7 @@ def health(archive: ArchiveOption = None, index: IndexOption = None, as_json: Js
     from catalog.location import archive_folder
 
     folder = archive_folder(archive)
-    with open_archive(_target(index, folder), archive=folder) as opened:
+    with open_archive(index_target(index, folder), archive=folder) as opened:
         found = [vars(one) | {"space": describe(one.space)} for one in examine(opened)]
     if as_json:
         typer.echo(json.dumps(found, indent=2))
@@ -273,38 +281,6 @@ def _query(text: str, folder: Path, span: tuple[int | None, int | None] | None) 
     return episode if span is None else cut(episode, *span)
 
 
-def _lanes(text: str | None) -> list[str] | dict[str, float] | None:
-    if text is None:
-        return None
-    named = [name.strip() for name in text.split(",") if name.strip()]
-    if not any("=" in name for name in named):
-        return named
-    pairs = [name.rpartition("=") for name in named]
-    try:
-        return {name: float(weight) for name, _, weight in pairs}
-    except ValueError:
-        raise typer.BadParameter(f"expected a weight for each lane, LANE=WEIGHT, found {text!r}") from None
-
-
-def _target(index: str | None, folder: Path) -> str | Path:
-    from bridge.archive import is_url
-    from wshard.errors import UnknownIndexError
-
-    if index is not None and not is_url(index):
-        raise UnknownIndexError(f"--index: expected a URL such as http://host:8080, found {index!r}")
-    return folder if index is None else index
-
-
-def _windows(text: str) -> WindowPlan:
-    from embedders.windows import WindowPlan
-    from wshard.errors import EmbedderError
-
-    try:
-        return WindowPlan.read(text)
-    except EmbedderError as error:
-        raise typer.BadParameter(str(error)) from None
-
-
 def _as_json(rank: int, ref: EpisodeRef) -> dict[str, Any]:
     return {
         "rank": rank,
@@ -336,6 +312,7 @@ def options(
 
 _VERBS: tuple[Callable[..., None], ...] = (
     *(reported()(verb) for verb in (ingest, search, health, show, bridge.cli_learn.train_embedder, catalog.cli.ls)),
+    *(bridge.cli_care.watch, bridge.cli_care.fsck, bridge.cli_care.backup, bridge.cli_care.restore),
     *(catalog.cli_explore.facets, catalog.cli_explore.stats, catalog.cli_explore.sql),
     *(catalog.cli_curate.tag, catalog.cli_curate.note, catalog.cli_curate.review, catalog.cli_collect.export_list),
     bridge.cli_check.check,
@@ -353,4 +330,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show must not end a list
-    app(prog_name="wshard")
+    try:
+        interrupt_once()
+        app(prog_name="wshard")
+    except KeyboardInterrupt:  # between two verbs' own answers to it
+        typer.echo("interrupted", err=True)
+        sys.exit(EXIT_INTERRUPTED)

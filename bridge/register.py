@@ -33,22 +33,22 @@ def register(run: Run, files: Sequence[str], wanted: LaneChoice, limits: Limits 
 
     wanted: the lanes that must be there, where they are named.
     """
-    catalog, report = run.archive.catalog, run.report
-    due = [path for batch in batches(files) for path in _unseen(catalog, batch)]
-    report.unchanged += len(files) - len(due)
-    checker = None if limits is None else Checker(catalog, limits)
+    due = [path for batch in batches(files) for path in unseen(run.archive.catalog, batch)]
+    run.report.unchanged += len(files) - len(due)
+    checker = None if limits is None else Checker(run.archive.catalog, limits)
     if due:
-        _read_due(run, due, wanted, checker)
+        read_again(run, due, wanted, checker)
     if checker is not None:
         check_rest(run, files, checker)
         checker.finish()
-        report.flagged = len(checker.flagged)
+        run.report.flagged = len(checker.flagged)
 
 
-def _read_due(run: Run, due: Sequence[str], wanted: LaneChoice, checker: Checker | None) -> None:
+def read_again(run: Run, files: Sequence[str], wanted: LaneChoice, checker: Checker | None = None) -> None:
+    """Register the files, also those that look as the catalog saw them."""
     catalog, report = run.archive.catalog, run.report
-    run.watch.stage("reading", len(due))
-    for outcome in run.crew.each(partial(_read, wanted=wanted), batches(due)):
+    run.watch.stage("reading", len(files))
+    for outcome in run.crew.each(partial(_read, wanted=wanted), batches(files)):
         readings = [found for found in outcome if isinstance(found, Reading)]
         failures = [found for found in outcome if isinstance(found, Failure)]
         done = catalog.register(_moved(catalog, [found.record for found in readings]))
@@ -73,16 +73,22 @@ def _check(run: Run, checker: Checker, readings: Sequence[Reading], ids: Sequenc
     checker.take(subjects)
 
 
-def prune(run: Run, folders: Sequence[str]) -> None:
-    """Forget the episodes below these folders whose files are gone."""
+def prune(run: Run, folders: Sequence[str], *, cautiously: bool) -> None:
+    """Forget the episodes below these folders whose files are gone; cautiously: not if they are more than half."""
     catalog = run.archive.catalog
-    gone = [id_ for folder in folders for id_, path in catalog.places(folder) if not Path(path).exists()]
-    run.report.removed += catalog.remove(gone)
-    run.follower.delete(gone)
+    for folder in folders:
+        there = dict(catalog.places(folder))
+        gone = [id_ for id_, path in there.items() if not Path(path).exists()]
+        if cautiously and 2 * len(gone) > len(there):
+            text = f"{len(gone)} of {len(there)} episodes that are catalogued here are gone: nothing was pruned"
+            run.report.leave_out([Failure(folder, f"{text}; is a disk missing? If not, prune with --yes")])
+            continue
+        run.report.removed += catalog.remove(gone)
+        run.follower.delete(gone)
 
 
-def _unseen(catalog: Catalog, paths: Sequence[str]) -> list[str]:
-    """Return the files that the catalog does not know as they are now, by size and modification time."""
+def unseen(catalog: Catalog, paths: Sequence[str]) -> list[str]:
+    """Return those of the files that the catalog does not know as they are now, by size and modification time."""
     known = catalog.known(paths)
     return [path for path in paths if not (path in known and _same_file(path, known[path][0]))]
 

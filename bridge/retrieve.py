@@ -63,8 +63,8 @@ class Hits(list[EpisodeRef]):
 class TrajectoryRetriever:
     """Finds similar episodes and moments in an archive.
 
-    target, archive: as for TrajectoryIngestor; the archive must exist. embedder: needed only where the archive was
-    embedded in several ways, or by a callable; it must be the one that the archive was ingested with. lanes: search
+    target, archive, token: as for TrajectoryIngestor; the archive must exist. embedder: needed only where the archive
+    was embedded in several ways, or by a callable; it must be the one that the archive was ingested with. lanes: search
     only what was embedded from exactly these lanes, without weights if it was; a mapping asks for just these weights.
 
     Other processes may ingest meanwhile: each search sees all that was committed before it.
@@ -75,12 +75,13 @@ class TrajectoryRetriever:
         target: PathLike,
         embedder: str | Embedder | PooledFunction | None = None,
         *,
-        lanes: Sequence[str] | Mapping[str, float] | None = None,
+        lanes: str | Sequence[str] | Mapping[str, float] | None = None,
         archive: PathLike | None = None,
+        token: str | None = None,
     ) -> None:
         self._embedder = None if embedder is None else as_embedder(embedder)
-        self._lanes = lanes
-        self._archive: Archive = open_archive(target, archive=archive)
+        self._lanes = (lanes,) if isinstance(lanes, str) else lanes
+        self._archive: Archive = open_archive(target, archive=archive, token=token)
         self._read: dict[str, Space] = {}  # Spaces by fingerprint: they never change, and reading one takes time
 
     def __enter__(self) -> Self:

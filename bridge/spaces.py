@@ -58,6 +58,8 @@ def weights_in(weights: Mapping[str, float] | None, lanes: Sequence[LaneSpec]) -
     if min(ordered) <= 0:
         raise EmbedderError(f"weights of lanes: expected numbers > 0, found {by_block}")
     whole = math.fsum(ordered)
+    if abs(whole - 1) < 2**-50:  # scaled before: scaling again could change the last bit, and with it the Space
+        return tuple(ordered)
     return tuple(weight / whole for weight in ordered)
 
 

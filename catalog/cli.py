@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wshard.cli import JsonOption, printable
+from wshard.cli import JsonOption, named_path, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,14 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
 
 ArchiveOption = Annotated[
-    Path | None, typer.Option("--archive", "-a", help="Archive folder (default: $WSHARD_ARCHIVE or ./.wshard).")
+    Path | None,
+    typer.Option(
+        "--archive",
+        "-a",
+        help="Archive folder (default: $WSHARD_ARCHIVE or ./.wshard).",
+        parser=named_path,
+        metavar="FOLDER",
+    ),
 ]
 EnvOption = Annotated[list[str] | None, typer.Option("--env", "-e", help="Environment; may be given several times.")]
 RewardOption = Annotated[str | None, typer.Option("--reward", help="Range of total reward, e.g. 0.8: or 0.8:2 or :2.")]
@@ -38,13 +45,9 @@ _SORTS = {"reward": "total_reward", "env": "env_id", "episode": "episode_id"}  #
 def open_catalog(archive: Path | None) -> Catalog:
     """Open the catalog of an archive folder; raises CatalogNotFoundError with the place it looked at."""
     from catalog.catalog import Catalog
-    from catalog.location import DATABASE, archive_folder
-    from wshard.errors import CatalogNotFoundError
+    from catalog.location import archive_folder, database_in
 
-    database = archive_folder(archive) / DATABASE
-    if not database.is_file():
-        raise CatalogNotFoundError(f"no archive at {database.parent}: expected {database}; `wshard ingest` makes one")
-    return Catalog.open(database)
+    return Catalog.open(database_in(archive_folder(archive)))
 
 
 def find_episode(opened: Catalog, name: str) -> EpisodeRow:

@@ -53,6 +53,13 @@ def reported() -> Iterator[None]:
         raise typer.Exit(EXIT_FAILED) from None
 
 
+def named_path(text: str) -> Path:
+    """Return the path that an argument names; an empty one, as of a variable that is not set, names nothing."""
+    if not text:
+        raise typer.BadParameter("expected a path, found an empty text")
+    return Path(text)
+
+
 def printable(text: str) -> str:
     """Return text with control characters escaped: names come from files, and a terminal obeys what it is sent."""
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
