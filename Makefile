@@ -15,7 +15,7 @@ help:
 	@echo "make torture  kill recordings at 2 x 200 random moments               (about 3 minutes)"
 	@echo "make minute   two processes ingest, one tags, one pages, for a minute"
 	@echo "make rb_a     measure how well episodes of the same task are found    (about 5 minutes the first time)"
-	@echo "make rb_c     measure how well faults in episodes are found           (about 6 minutes the first time)"
+	@echo "make rb_c     measure how well faults, copies and wrong labels are found  (about 8 minutes the first time)"
 	@echo "make live-deepdata DEEPDATA_URL=http://...  the index tests on a real DeepData server, see docs/deepdata.md"
 	@echo "make clean    remove .venv, caches and the demo archive"
 
@@ -75,8 +75,9 @@ rb_a: $(VENV)/.demo
 	@$(BIN)/python benchmarks/retrieval/rb_a.py --channels prop state --json .bench/rb_a.json
 
 rb_c: $(VENV)/.demo
-	@echo "== benchmark RB-C (about 3 minutes to record, once, and 3 to measure)"
+	@echo "== benchmark RB-C (about 3 minutes to record, once, and 5 to measure)"
 	@$(BIN)/python benchmarks/retrieval/rb_c.py --json .bench/rb_c.json
+	@$(BIN)/python benchmarks/retrieval/rb_c_vectors.py --first 100 --json .bench/rb_c_vectors.json
 
 live-deepdata: $(VENV)/.dev
 	@test -n "$(DEEPDATA_URL)" || { echo "expected DEEPDATA_URL=http://host:port?rpm=N"; exit 2; }

@@ -16,6 +16,7 @@ import typer
 
 import bridge.cli_care
 import bridge.cli_check
+import bridge.cli_curation
 import bridge.cli_learn
 import bridge.index.cli
 import catalog.cli
@@ -40,7 +41,16 @@ from catalog.cli import (
     print_table,
     shorten,
 )
-from wshard.cli import EXIT_FAILED, EXIT_INTERRUPTED, JsonOption, named_path, parse_span, printable, reported
+from wshard.cli import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    JsonOption,
+    named_path,
+    parse_span,
+    print_json,
+    printable,
+    reported,
+)
 from wshard.interrupts import interrupt_once
 
 if TYPE_CHECKING:
@@ -133,7 +143,7 @@ def _tell(report: IngestReport, folder: Path, as_json: bool) -> None:
             "delayed": report.delayed,
             "seconds": round(report.seconds, 3),
         }
-        typer.echo(json.dumps(about, indent=2))
+        print_json(about)
         return
     for failure in report.unembedded[:_TOLD]:
         where = printable(shorten(failure.path))
@@ -188,7 +198,7 @@ def search(
         told = {"exact": hits.exact, "milliseconds": round(hits.milliseconds, 3), "hits": found}
         if hits.explained is not None:
             told["explained"] = asdict(hits.explained)
-        typer.echo(json.dumps(told, indent=2))
+        print_json(told)
         return
     print_hits(hits, with_span=moments or windows is not None)
 
@@ -225,7 +235,7 @@ def health(archive: ArchiveOption = None, index: IndexOption = None, as_json: Js
     with open_archive(index_target(index, folder), archive=folder) as opened:
         found = [vars(one) | {"space": describe(one.space)} for one in examine(opened)]
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        print_json(found)
         return
     for one in found:
         typer.echo(one.pop("space"))
@@ -247,7 +257,7 @@ def show(
     said = {name: part for name, part in asdict(facts).items() if part and name not in ("lanes", "spaces")}
     about["lanes"] = {lane.name: f"{lane.dtype}{list(lane.shape)}" for lane in lanes}
     if as_json:
-        typer.echo(json.dumps(about | said, indent=2))
+        print_json(about | said)
         return
     pairs = [(key, value) for key, value in about.items() if key not in ("metadata", "lanes", "layout_id", "id")]
     pairs += [(f"metadata.{key}", value) for key, value in about["metadata"].items()]
@@ -316,6 +326,7 @@ _VERBS: tuple[Callable[..., None], ...] = (
     *(catalog.cli_explore.facets, catalog.cli_explore.stats, catalog.cli_explore.sql),
     *(catalog.cli_curate.tag, catalog.cli_curate.note, catalog.cli_curate.review, catalog.cli_collect.export_list),
     bridge.cli_check.check,
+    *bridge.cli_curation.VERBS,
     *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.repair, wshard.cli.recover, wshard.cli.cat),
     *(wshard.cli_convert.convert, wshard.cli_convert.export, wshard.cli_convert.doctor),
 )

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from catalog.cli import ArchiveOption, WhereOption, open_catalog, print_table, shorten
-from wshard.cli import EXIT_FAILED, JsonOption, reported
+from wshard.cli import EXIT_FAILED, JsonOption, print_json, reported
 
 LimitsOption = Annotated[
     Path | None, typer.Option("--limits", help="TOML or JSON with limits of the checks, e.g. spike = 8.", exists=True)
@@ -43,10 +43,8 @@ def check(
     flagged = [one for one in done if one.findings]
     shown = sorted(done if every else flagged, key=lambda one: (-one.worst, one.path))
     if as_json:
-        import json
-
         episodes = [_as_json(one) for one in shown]
-        typer.echo(json.dumps({"checked": len(done), "flagged": len(flagged), "episodes": episodes}, indent=2))
+        print_json({"checked": len(done), "flagged": len(flagged), "episodes": episodes})
     else:
         rows = [
             (one.episode_id or Path(one.path).name, f.check, f"{one.scores[f.check]:.3g}", f.reason, shorten(one.path))
@@ -67,6 +65,6 @@ def _as_json(one: Any) -> dict[str, Any]:
         "path": one.path,
         "episode_id": one.episode_id,
         "uid": one.uid,
-        "scores": {name: value if value < 1e300 else None for name, value in one.scores.items()},
+        "scores": dict(one.scores),
         "findings": findings,
     }

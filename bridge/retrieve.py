@@ -20,6 +20,7 @@ from bridge.selection import block_name
 from bridge.spaces import weights_in
 from catalog.filters import EVERYTHING, Where, all_of, build_where, comparisons, parts_of
 from catalog.form_text import as_where
+from embedders.base import embed_by
 from embedders.registry import as_embedder, embedder_of
 from embedders.space import LaneSpec, Space
 from wshard.errors import QueryError, SpaceMismatchError
@@ -148,7 +149,7 @@ class TrajectoryRetriever:
         while True:
             fitting = fit(query, self._spaces(request.where, cut))
             embedder = self._embedder or embedder_of(fitting.space)
-            vector = embedder.embed([fitting.window], fitting.space.scaling)[0]
+            vector = embed_by(embedder, [fitting.window], fitting.space.scaling)[0]
             try:
                 refs, answer, missing = self._ask(fitting.space, vector, request)
             except SpaceMismatchError:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.selection import LaneChoice, block_name, choose_lanes
+from embedders.base import dim_of
 from embedders.finite import check_number
 from embedders.space import LaneSpec, Space, Statistics
 from embedders.statistics import Moments, drift, merge, statistics
@@ -81,7 +82,7 @@ class Family:
             parameters=self.embedder.parameters(),
             lanes=self.lanes,
             windows=self.windows,
-            dim=self.embedder.dim(sum(lane.channels for lane in self.lanes)),
+            dim=dim_of(self.embedder, sum(lane.channels for lane in self.lanes)),
             metric=self.embedder.metric,
             statistics=frozen,
             weights=self.weights,

@@ -42,7 +42,7 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   └── NotFiniteError                      a lane to embed holds NaN or infinities
     ├── QualityError (ValueError)               limits of checks that are none
     ├── StaleEpisodeError (ValueError)          a file is not the one that was ingested
-    ├── QueryError (ValueError)                 a query that fits no Space, or several
+    ├── QueryError (ValueError)                 a query that fits no Space, or several, or finds no vectors
     └── VectorIndexError (RuntimeError)         a vector index that cannot answer
         ├── UnknownIndexError (KeyError)        no index backend for that URL scheme
         ├── IndexUnreachableError (ConnectionError)  an index server that does not answer, or throttles for too long
@@ -236,7 +236,7 @@ class StaleEpisodeError(WShardError, ValueError):
 
 
 class QueryError(WShardError, ValueError):
-    """A query that fits no Space, or several."""
+    """A query that fits no Space, or several, or finds no vectors."""
 
 
 class VectorIndexError(WShardError, RuntimeError):
