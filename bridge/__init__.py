@@ -8,6 +8,7 @@ from wshard.lazily import importer
 
 if TYPE_CHECKING:
     from bridge.archive import Archive, open_archive
+    from bridge.check import Checkup, check_episodes
     from bridge.index.base import Answer, Match, Point, Request, VectorIndex
     from bridge.ingest import IngestReport, TrajectoryIngestor
     from bridge.refs import EpisodeRef
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer",
     "Archive",
+    "Checkup",
     "EpisodeRef",
     "Hits",
     "IngestReport",
@@ -25,6 +27,7 @@ __all__ = [
     "TrajectoryIngestor",
     "TrajectoryRetriever",
     "VectorIndex",
+    "check_episodes",
     "open_archive",
 ]
 
@@ -33,6 +36,7 @@ __getattr__ = importer(
     {
         "Answer": "bridge.index.base",
         "Archive": "bridge.archive",
+        "Checkup": "bridge.check",
         "EpisodeRef": "bridge.refs",
         "Hits": "bridge.retrieve",
         "IngestReport": "bridge.ingest",
@@ -42,6 +46,7 @@ __getattr__ = importer(
         "TrajectoryIngestor": "bridge.ingest",
         "TrajectoryRetriever": "bridge.retrieve",
         "VectorIndex": "bridge.index.base",
+        "check_episodes": "bridge.check",
         "open_archive": "bridge.archive",
     },
 )

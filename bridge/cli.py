@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import bridge.cli_care
+import bridge.cli_check
 import bridge.cli_curation
 import bridge.cli_learn
 import bridge.cli_search
@@ -25,6 +26,7 @@ import catalog.cli_curate
 import catalog.cli_explore
 import wshard.cli
 import wshard.cli_convert
+from bridge.cli_check import LimitsOption
 from bridge.cli_options import EmbedderOption, LanesOption, index_target, parse_lanes, parse_plans
 from bridge.index.cli import IndexOption
 from catalog.cli import (
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bridge.ingest import IngestReport
+
+_TOLD = 20  # episodes without vectors, which every run over them tells again
 
 app = typer.Typer(
     help="The episode archive you can search.",
@@ -67,6 +71,8 @@ def ingest(
     prune: Annotated[
         bool, typer.Option("--prune", help="Forget episodes below the given folders whose files are gone.")
     ] = False,
+    check: Annotated[bool, typer.Option("--check/--no-check", help="Run quality checks (`wshard check`).")] = True,
+    limits: LimitsOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Prune although most episodes there are gone.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -75,14 +81,16 @@ def ingest(
     from bridge.progress import watched
     from catalog.location import DATABASE, archive_folder
     from wshard.errors import SourceNotFoundError
+    from wshard.quality.limits import DEFAULT_LIMITS, read_limits
 
     folder = archive_folder(archive)
     plans = [plan for text in windows or ["whole"] for plan in parse_plans(text)]
     known = prune and (folder / DATABASE).exists()
     if missing := [path for path in paths if not (path.exists() or known)]:
         raise SourceNotFoundError(f"no such file or folder: {missing[0]}")  # before an archive is made for nothing
+    wanted = (read_limits(limits) if limits else DEFAULT_LIMITS) if check else None
     with TrajectoryIngestor(
-        index_target(index, folder), embedder, lanes=parse_lanes(lanes), archive=folder
+        index_target(index, folder), embedder, lanes=parse_lanes(lanes), archive=folder, limits=wanted
     ) as ingestor:
         forget: bool | Literal["cautiously"] = (yes or "cautiously") if prune else False
         try:
@@ -99,12 +107,27 @@ def ingest(
 
 
 def _tell(report: IngestReport, folder: Path, as_json: bool) -> None:
-    counts = {name: getattr(report, name) for name in ("new", "changed", "moved", "unchanged", "removed", "embedded")}
+    counts = {
+        name: getattr(report, name)
+        for name in ("new", "changed", "moved", "unchanged", "removed", "embedded", "flagged")
+    }
     if as_json:
         failed = [{"path": failure.path, "error": failure.error} for failure in report.failed]
-        about = {**counts, "failed": failed, "delayed": report.delayed, "seconds": round(report.seconds, 3)}
+        unembedded = [{"path": failure.path, "error": failure.error} for failure in report.unembedded]
+        about = {
+            **counts,
+            "failed": failed,
+            "unembedded": unembedded,
+            "delayed": report.delayed,
+            "seconds": round(report.seconds, 3),
+        }
         print_json(about)
         return
+    for failure in report.unembedded[:_TOLD]:
+        where = printable(shorten(failure.path))
+        typer.echo(f"catalogued, not embedded: {where}: {printable(failure.error)}", err=True)
+    if len(report.unembedded) > _TOLD:
+        typer.echo(f"catalogued, not embedded: {len(report.unembedded) - _TOLD} more (--json lists all)", err=True)
     for failure in report.failed:
         typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
     if report.delayed is not None:
@@ -180,6 +203,7 @@ _VERBS: tuple[Callable[..., None], ...] = (
     *(bridge.cli_care.watch, bridge.cli_care.fsck, bridge.cli_care.backup, bridge.cli_care.restore),
     *(catalog.cli_explore.facets, catalog.cli_explore.stats, catalog.cli_explore.sql),
     *(catalog.cli_curate.tag, catalog.cli_curate.note, catalog.cli_curate.review, catalog.cli_collect.export_list),
+    bridge.cli_check.check,
     *bridge.cli_curation.VERBS,
     *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.repair, wshard.cli.recover, wshard.cli.cat),
     *(wshard.cli_convert.convert, wshard.cli_convert.export, wshard.cli_convert.doctor),

@@ -58,19 +58,20 @@ def fill(run: Run, choices: Sequence[Choice], files: Sequence[str]) -> None:
     catalog = run.archive.catalog
     known = [found[0].id for batch in batches(files) for found in catalog.known(batch).values()]
     alike: dict[tuple[LaneSpec, ...], list[_Plan]] = {}
-    unfit: dict[int, NoLaneError] = {}
+    reasons: dict[int, tuple[NoLaneError, bool]] = {}
     for choice in choices:
-        groups, without = families(catalog, choice)
-        unfit |= without
+        groups, unfit = families(catalog, choice)
+        reasons |= {layout: (error, choice.lanes.names is None) for layout, error in unfit.items()}
         for family in groups:
             plan = _Plan(choice, family, None if choice.windows.whole else known)
             alike.setdefault(family.lanes, []).append(plan)
-    for plans in alike.values():
-        unfit |= _fill_together(run, plans)
-    if unfit:
-        rows = catalog.rows(known).values()
-        blamed = [row for row in rows if row.layout_id in unfit]
-        run.report.leave_out(Failure(row.path, told(unfit[row.layout_id], "episode")) for row in blamed)
+    for plans in alike.values():  # what is left out then: of their numbers in a lane none are finite
+        reasons |= {layout: (error, True) for layout, error in _fill_together(run, plans).items()}
+    if reasons:
+        blamed = [
+            (row.path, *reasons[row.layout_id]) for row in catalog.rows(known).values() if row.layout_id in reasons
+        ]
+        run.report.leave_out(Failure(path, told(error, "episode"), kept) for path, error, kept in blamed)
 
 
 def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:

@@ -24,7 +24,7 @@ from bridge.discover import discover
 from bridge.fill import fill
 from bridge.follow import Follower
 from bridge.progress import Progress, Silent
-from bridge.reading import locate, read_record
+from bridge.reading import locate, read_episode
 from bridge.register import prune as prune_below
 from bridge.register import register
 from bridge.run import IngestReport, Run
@@ -35,7 +35,8 @@ from bridge.workers import workers
 from embedders.base import takes_frames
 from embedders.registry import as_embedder, default_embedder
 from embedders.windows import WindowPlan
-from wshard.errors import EmbedderError, IndexWarning, IngestError, SourceNotFoundError
+from wshard.errors import EmbedderError, IndexWarning, IngestError, NotEmbeddedWarning, SourceNotFoundError
+from wshard.quality.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     import os
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
     from embedders.base import Embedder
     from embedders.pooled import PooledFunction
+    from wshard.quality.limits import Limits
 
     PathLike = str | os.PathLike[str]
 
@@ -65,6 +67,8 @@ class TrajectoryIngestor:
     (see docs/search.md). An embedder of frames takes one lane of images. token: API token or JWT for the index's server
     (see docs/deepdata.md).
 
+    limits: from where on quality checks flag an episode (docs/quality.md); None to check nothing.
+
     Use as a context manager, or close() it. Several ingestors may work on one archive at once.
     """
 
@@ -76,8 +80,10 @@ class TrajectoryIngestor:
         lanes: str | Sequence[str] | Mapping[str, float] | None = None,
         archive: PathLike | None = None,
         token: str | None = None,
+        limits: Limits | None = DEFAULT_LIMITS,
     ) -> None:
         self._embedder = None if embedder is None else as_embedder(embedder)
+        self._limits = limits
         self._lanes = LaneChoice.of(lanes, frames=self._embedder is not None and takes_frames(self._embedder))
         if self._embedder is not None and self._lanes.weights is not None and not self._embedder.uses_statistics:
             name = self._embedder.name
@@ -97,8 +103,9 @@ class TrajectoryIngestor:
     def ingest_episode(self, path: PathLike) -> str:
         """Ingest one episode file and return its uid; an episode that is there already costs next to nothing.
 
-        Raises IngestError (a ValueError), FormatError, SourceNotFoundError; then nothing of the file was taken in. An
-        IndexWarning says that the index could not be told: the next ingest tells it.
+        Raises IngestError (a ValueError), FormatError, SourceNotFoundError; then nothing of the file was taken in. A
+        NotEmbeddedWarning says that the episode is catalogued, but has no vector (no lane to embed, NaN); an
+        IndexWarning, that the index could not be told: the next ingest tells it.
         """
         return self._ingest_one(path, _WHOLE).uid
 
@@ -118,9 +125,12 @@ class TrajectoryIngestor:
         if report.delayed is not None:
             warnings.warn(f"the vectors are safe in the catalog, the index lags: {report.delayed}", IndexWarning, 4)
         where = locate(path)
+        for failure in report.unembedded:
+            if failure.path == where:
+                warnings.warn(f"{where}: catalogued, not embedded: {failure.error}", NotEmbeddedWarning, 4)
         for failure in report.failed:
             if failure.path == where:
-                read_record(where, self._lanes)  # raises the typed error; what else went wrong is told in words
+                read_episode(where, self._lanes)  # raises the typed error; what else went wrong is told in words
                 raise IngestError(f"{failure.path}: {failure.error}")
         return self._archive.catalog.get(self._archive.catalog.known([where])[where][0].id)
 
@@ -149,7 +159,7 @@ class TrajectoryIngestor:
         with workers(workers_count) as crew:
             run = Run(self._archive, crew, progress or Silent(), report, Follower(self._archive))
             self._begin(sources.folders)
-            register(run, sources.files, self._lanes)
+            register(run, sources.files, self._lanes, self._limits)
             if prune:
                 prune_below(run, sources.folders, cautiously=prune == "cautiously")
             plans = [windows] if isinstance(windows, WindowPlan) else dict.fromkeys(windows)

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bridge.measuring import Measured, measure_file
 from bridge.selection import LaneChoice, choose_lanes, is_summarised, is_vector
 from catalog.records import EmbeddingRow, EpisodeRecord, LaneDefinition, LaneRecord, Spread
 from embedders.base import embed_by
 from embedders.statistics import Moments
 from wshard.episode_file import EpisodeFile, open_wshard
-from wshard.errors import EmbedderError, IngestError, SourceNotFoundError, WShardError
+from wshard.errors import EmbedderError, IngestError, NoLaneError, NotFiniteError, SourceNotFoundError, WShardError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,10 +39,19 @@ _AT_ONCE = 64  # episodes whose windows are embedded in one call
 
 @dataclass(frozen=True)
 class Failure:
-    """An episode that was left out, and why."""
+    """An episode that was left out, and why. kept: the catalog has it all the same, and only a vector is missing."""
 
     path: str
     error: str
+    kept: bool = False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one opening of a file gives: what the catalog stores, and what quality checks judge by."""
+
+    record: EpisodeRecord
+    measured: Measured
 
 
 def locate(path: str | os.PathLike[str]) -> str:
@@ -49,10 +59,11 @@ def locate(path: str | os.PathLike[str]) -> str:
     return Path(os.path.realpath(path)).as_posix()
 
 
-def read_record(path: str, wanted: LaneChoice) -> EpisodeRecord:
-    """Read what the catalog stores of the episode at `path`: metadata, lanes, moments, reward, digest.
+def read_episode(path: str, wanted: LaneChoice) -> Reading:
+    """Read what the catalog stores of the episode at `path`: metadata, lanes, moments, reward, digest; and measure it.
 
-    wanted: the lanes that will be embedded (see choose_lanes); they must exist; vectors must hold finite numbers only.
+    wanted: the lanes that will be embedded (see choose_lanes); those that are named must exist. A lane with numbers
+    that are not finite is catalogued without moments. Every lane is read once.
     Raises IngestError (a ValueError) or FormatError, each naming the file, SourceNotFoundError, OSError.
     """
     status = _status(path)
@@ -61,10 +72,14 @@ def read_record(path: str, wanted: LaneChoice) -> EpisodeRecord:
             raise IngestError(f"{path}: expected at least one timestep, found an empty episode")
         recorded = {name: lane for name, lane in file.lanes().items() if file.has(name)}
         definitions = tuple(LaneDefinition(name, lane.dtype.value, lane.shape) for name, lane in recorded.items())
-        chosen = {lane.name for lane in choose_lanes(definitions, wanted, path)}
-        lanes = tuple(_lane_record(file, definition, definition.name in chosen) for definition in definitions)
+        chosen = _chosen(definitions, wanted, path)
+        wanted_lanes = [
+            lane for lane in definitions if is_vector(lane) and (lane.name in chosen or is_summarised(lane))
+        ]
+        arrays = {lane.name: file.lane(lane.name) for lane in wanted_lanes}
+        lanes = tuple(_lane_record(definition, arrays.get(definition.name), file) for definition in definitions)
         success = file.metadata.get("success")
-        return EpisodeRecord(
+        record = EpisodeRecord(
             path=path,
             key="",
             episode_id=file.id,
@@ -78,6 +93,17 @@ def read_record(path: str, wanted: LaneChoice) -> EpisodeRecord:
             metadata=dict(file.metadata),
             lanes=lanes,
         )
+        return Reading(record, measure_file(file, arrays))
+
+
+def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str) -> frozenset[str]:
+    """Return the names of the lanes to embed; none where the rule of selection.py finds none."""
+    try:
+        return frozenset(lane.name for lane in choose_lanes(definitions, wanted, path))
+    except NoLaneError:
+        if wanted.names is not None:
+            raise
+        return frozenset()
 
 
 def _status(path: str) -> os.stat_result:
@@ -90,16 +116,14 @@ def _status(path: str) -> os.stat_result:
     return status
 
 
-def _lane_record(file: EpisodeFile, lane: LaneDefinition, chosen: bool) -> LaneRecord:  # noqa: FBT001  (internal)
+def _lane_record(lane: LaneDefinition, values: NDArray[Any] | None, file: EpisodeFile) -> LaneRecord:
     record = LaneRecord(lane.name, lane.dtype, tuple(lane.shape), file.length, None)
-    if not (is_vector(lane) and (chosen or is_summarised(lane))):
+    if values is None:
         return record
     try:
-        moments = Moments.of(file.lane(lane.name))
-    except EmbedderError as error:
-        if not chosen:
-            return record
-        raise IngestError(f"{file.where}: lane {lane.name!r} cannot be embedded: {error}") from error
+        moments = Moments.of(values)
+    except EmbedderError:  # numbers that are none: a check finds them, and embedding says so
+        return record
     return replace(record, moments=moments.to_bytes(), channels=_spreads(moments))
 
 
@@ -112,7 +136,7 @@ def _spreads(moments: Moments) -> tuple[Spread, ...]:
 def read_lanes(file: EpisodeFile, space: Space) -> NDArray[Any]:
     """Return [T, *window_shape]: the lanes side by side in the Space's order, or the one lane of images as it lies.
 
-    Raises IngestError for NaN and infinities in lanes side by side.
+    Raises NotFiniteError for NaN and infinities in lanes side by side.
     """
     lanes = space.lanes
     if len(space.window_shape) > 1:
@@ -123,7 +147,7 @@ def read_lanes(file: EpisodeFile, space: Space) -> NDArray[Any]:
         if not finite.all():
             step, channel = np.argwhere(~finite)[0].tolist()
             found = f"{values[step, channel]} at timestep {step}, channel {channel}"
-            raise IngestError(f"{file.where}: lane {lane.name!r}: expected finite numbers, found {found}")
+            raise NotFiniteError(f"{file.where}: lane {lane.name!r}: expected finite numbers, found {found}")
     return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1, dtype=np.float64)
 
 
@@ -164,7 +188,7 @@ def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[Lacking]) -> lis
             try:
                 values = _values(jobs[0].space, one.row)
             except (WShardError, OSError) as error:
-                failure = Failure(one.row.path, told(error, one.row.path))
+                failure = Failure(one.row.path, told(error, one.row.path), isinstance(error, NotFiniteError))
                 for number in one.numbers:
                     found[number].failed.append((one.row.id, failure))
                 continue

@@ -10,10 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bridge.reading import Failure, read_record, told
+from bridge.check import INTEGRITY, check_rest
+from bridge.checking import Checker, Subject
+from bridge.reading import Failure, Reading, read_episode, told
 from bridge.run import batches
-from catalog.records import EpisodeRecord
+from catalog.records import Found
 from wshard.errors import WShardError
+from wshard.quality.form import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,30 +24,53 @@ if TYPE_CHECKING:
     from bridge.run import Run
     from bridge.selection import LaneChoice
     from catalog.catalog import Catalog
-    from catalog.records import Known
+    from catalog.records import EpisodeRecord, Known
+    from wshard.quality.limits import Limits
 
 
-def register(run: Run, files: Sequence[str], wanted: LaneChoice) -> None:
-    """Bring the catalog up to date with the files; wanted: the lanes that must be there and hold finite numbers."""
+def register(run: Run, files: Sequence[str], wanted: LaneChoice, limits: Limits | None) -> None:
+    """Bring the catalog up to date with the files; limits: those of the quality checks, None to check nothing.
+
+    wanted: the lanes that must be there, where they are named.
+    """
     due = [path for batch in batches(files) for path in unseen(run.archive.catalog, batch)]
     run.report.unchanged += len(files) - len(due)
+    checker = None if limits is None else Checker(run.archive.catalog, limits)
     if due:
-        read_again(run, due, wanted)
+        read_again(run, due, wanted, checker)
+    if checker is not None:
+        check_rest(run, files, checker)
+        checker.finish()
+        run.report.flagged = len(checker.flagged)
 
 
-def read_again(run: Run, files: Sequence[str], wanted: LaneChoice) -> None:
+def read_again(run: Run, files: Sequence[str], wanted: LaneChoice, checker: Checker | None = None) -> None:
     """Register the files, also those that look as the catalog saw them."""
     catalog, report = run.archive.catalog, run.report
     run.watch.stage("reading", len(files))
     for outcome in run.crew.each(partial(_read, wanted=wanted), batches(files)):
-        records = [found for found in outcome if isinstance(found, EpisodeRecord)]
+        readings = [found for found in outcome if isinstance(found, Reading)]
         failures = [found for found in outcome if isinstance(found, Failure)]
-        for registered in catalog.register(_moved(catalog, records)):
+        done = catalog.register(_moved(catalog, [found.record for found in readings]))
+        for registered in done:
             name = registered.outcome
             setattr(report, name, getattr(report, name) + 1)
+        if checker is not None:
+            _check(run, checker, readings, [registered.id for registered in done])
         _withdraw(run, failures)
         report.leave_out(failures)
         run.watch.advance(len(outcome))
+
+
+def _check(run: Run, checker: Checker, readings: Sequence[Reading], ids: Sequence[int]) -> None:
+    """Judge what was read, but not again what these checks have judged already: moved and unchanged data."""
+    new = set(run.archive.catalog.unchecked(VERSION, ids))
+    subjects = [
+        Subject(id_, found.record.digest, found.record.env_id, found.measured)
+        for found, id_ in zip(readings, ids, strict=True)
+        if id_ in new
+    ]
+    checker.take(subjects)
 
 
 def prune(run: Run, folders: Sequence[str], *, cautiously: bool) -> None:
@@ -75,13 +101,13 @@ def _same_file(path: str, known: Known) -> bool:
     return (status.st_size, status.st_mtime_ns) == (known.size, known.mtime_ns)
 
 
-def _read(paths: Sequence[str], wanted: LaneChoice) -> list[EpisodeRecord | Failure]:
+def _read(paths: Sequence[str], wanted: LaneChoice) -> list[Reading | Failure]:
     return [_read_one(path, wanted) for path in paths]
 
 
-def _read_one(path: str, wanted: LaneChoice) -> EpisodeRecord | Failure:
+def _read_one(path: str, wanted: LaneChoice) -> Reading | Failure:
     try:
-        return read_record(path, wanted)
+        return read_episode(path, wanted)
     except (WShardError, OSError) as error:
         return Failure(path, told(error, path))
 
@@ -103,9 +129,16 @@ def _moved(catalog: Catalog, records: Sequence[EpisodeRecord]) -> list[EpisodeRe
 
 
 def _withdraw(run: Run, failures: Sequence[Failure]) -> None:
-    """Bury the vectors of catalogued episodes whose files can no longer be read: they describe other data."""
+    """Bury the vectors of catalogued episodes whose files can no longer be read, and flag them.
+
+    The vectors describe other data; checks cannot say anything about it.
+    """
     known = run.archive.catalog.known([failure.path for failure in failures])
     ids = [episode.id for episodes in known.values() for episode in episodes]
     if ids:
         run.archive.catalog.withdraw(ids)
         run.follower.delete(ids)
+    for failure in failures:
+        broken = [episode.id for episode in known.get(failure.path, ())]
+        if broken:
+            run.archive.catalog.flag(broken, Found(INTEGRITY, failure.error))

@@ -25,7 +25,8 @@ Item = TypeVar("Item")
 class IngestReport:
     """What a run did, in episodes.
 
-    failed says what was left out and why; delayed, why the index is behind the ledger: the next run catches up.
+    flagged counts those in which quality checks found something. failed says what was left out and why; unembedded,
+    what was catalogued without a vector, and why; delayed, why the index is behind the ledger: the next run catches up.
     """
 
     new: int = 0
@@ -34,19 +35,23 @@ class IngestReport:
     unchanged: int = 0
     removed: int = 0
     embedded: int = 0
+    flagged: int = 0
     failed: list[Failure] = field(default_factory=list)
+    unembedded: list[Failure] = field(default_factory=list)
     delayed: str | None = None
     seconds: float = 0.0
 
     @property
     def ok(self) -> bool:
-        """True if nothing was left out or delayed."""
+        """True if nothing was left out or delayed. What is catalogued without a vector, or flagged, is not left out."""
         return not self.failed and self.delayed is None
 
     def leave_out(self, failures: Iterable[Failure]) -> None:
         """Add failures; of several for one file the first is told."""
-        known = {failure.path for failure in self.failed}
-        self.failed += [failure for failure in failures if failure.path not in known]
+        known = {failure.path for failure in (*self.failed, *self.unembedded)}
+        fresh = [failure for failure in failures if failure.path not in known]
+        self.failed += [failure for failure in fresh if not failure.kept]
+        self.unembedded += [failure for failure in fresh if failure.kept]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from catalog import curation, ledger, places, queries, register
+from catalog.checking import Checking
 from catalog.collecting import Collecting
 from catalog.copies import Copies
 from catalog.curating import Curating
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     )
 
 
-class Catalog(Exploring, Curating, Collecting, Keeping):
+class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
     """An open catalog; close it, or use it as a context manager.
 
     Any number of threads and processes may use one catalog. A forked process must open its own. Every method raises

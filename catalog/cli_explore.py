@@ -13,13 +13,13 @@ import typer
 from catalog.cli import ArchiveOption, WhereOption, number, open_catalog, print_table
 from wshard.cli import JsonOption, print_json, reported
 
-_FACETS = ("env_id", "success", "review", "tag")
+_FACETS = ("env_id", "success", "review", "tag", "flag")
 _BAR = 40
 
 
 @reported()
 def facets(
-    fields: Annotated[list[str] | None, typer.Argument(help="Fields (default: env success review tag).")] = None,
+    fields: Annotated[list[str] | None, typer.Argument(help="Fields (default: env success review tag flag).")] = None,
     where: WhereOption = None,
     histogram: Annotated[list[str] | None, typer.Option("--histogram", help="Numeric field; may be repeated.")] = None,
     bins: Annotated[int, typer.Option("--bins", min=1, max=1000, help="Ranges of a histogram.")] = 10,

@@ -36,6 +36,7 @@ from catalog.schema import (
     document,
     embedding,
     episode,
+    finding,
     lane,
     lineage,
     note,
@@ -173,6 +174,10 @@ def _tagged(_: Field) -> _Rows:
     return select(tag.c.episode_row), tag.c.name
 
 
+def _flagged(_: Field) -> _Rows:
+    return select(finding.c.episode_row), finding.c.name
+
+
 def _noted(_: Field) -> _Rows:
     return select(note.c.episode_row).where(note.c.removed_at.is_(None)), note.c.text
 
@@ -214,6 +219,7 @@ def _picked(connection: Connection, clause: Compare) -> Select[Any]:
 _REVIEW: dict[str, Column[Any]] = {"review": review.c.state, "reviewer": review.c.who, "reviewed_at": review.c.at}
 _ELSEWHERE: dict[str, Callable[[Field], _Rows]] = {
     "tag": _tagged,
+    "flag": _flagged,
     "note": _noted,
     "score": _scored,
     "lineage": _descended,

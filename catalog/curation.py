@@ -18,7 +18,7 @@ from catalog.engine import one_of
 from catalog.facts import load_notes
 from catalog.ledger import advance
 from catalog.records import Note, Review
-from catalog.schema import document, episode, lineage, note, review, score
+from catalog.schema import checked, document, episode, finding, lineage, note, review, score
 from catalog.values import storable
 from catalog.words import indexed
 from wshard.errors import EntryNotFoundError, FilterError
@@ -152,7 +152,7 @@ def add_lineage(connection: Connection, ids: Collection[int], *, relation: str, 
 def forget(connection: Connection, ids: Iterable[int]) -> None:
     """Delete everything that was said of these episodes."""
     listed = list(ids)
-    for table in (document, note, review, score, lineage):
+    for table in (document, note, review, score, lineage, checked, finding):
         connection.execute(delete(table).where(one_of(connection, table.c.episode_row, listed)))
 
 

@@ -1,4 +1,4 @@
-"""Everything about episodes that is not in their row: lanes, scores, notes, review, lineage, snapshots, spaces.
+"""What is known of episodes beyond their row: lanes, scores, findings, notes, review, lineage, snapshots, spaces.
 
 Knows: how to read it for many episodes at once. Does not know: how it was written.
 """
@@ -12,8 +12,8 @@ from sqlalchemy import Connection, select
 
 from catalog.dialect import pack, unpack
 from catalog.engine import one_of
-from catalog.records import Facts, LaneFacts, Lineage, Note, Review, Spread
-from catalog.schema import collection, embedding, lane, lineage, note, pick, review, score, snapshot, space
+from catalog.records import Facts, Found, LaneFacts, Lineage, Note, Review, Spread
+from catalog.schema import collection, embedding, finding, lane, lineage, note, pick, review, score, snapshot, space
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -22,12 +22,22 @@ if TYPE_CHECKING:
 def load_facts(connection: Connection, ids: Collection[int]) -> dict[int, Facts]:
     """Return the facts of each of these episodes."""
     found: dict[int, dict[str, Any]] = {
-        number: {"lanes": {}, "scores": {}, "notes": [], "lineage": [], "collections": set(), "spaces": set()}
+        number: {
+            "lanes": {},
+            "scores": {},
+            "findings": [],
+            "notes": [],
+            "lineage": [],
+            "collections": set(),
+            "spaces": set(),
+        }
         for number in ids
     }
     _load_lanes(connection, found)
     for row, name, value in connection.execute(select(*score.c).where(one_of(connection, score.c.episode_row, ids))):
         found[row]["scores"][name] = value
+    for number, found_there in load_findings(connection, ids).items():
+        found[number]["findings"] = found_there
     for kept in load_notes(connection, ids):
         found[kept.episode_id]["notes"].append(kept)
     for entry in load_reviews(connection, ids):
@@ -45,6 +55,15 @@ def load_notes(connection: Connection, ids: Collection[int]) -> list[Note]:
     there = (one_of(connection, note.c.episode_row, ids), note.c.removed_at.is_(None))
     columns = (note.c.id, note.c.episode_row, note.c.text, note.c.who, note.c.at)
     return [Note(*row) for row in connection.execute(select(*columns).where(*there).order_by(note.c.id))]
+
+
+def load_findings(connection: Connection, ids: Collection[int]) -> dict[int, list[Found]]:
+    """Return what checks found wrong with these episodes, by id and in the order of the checks' names."""
+    statement = select(*finding.c).where(one_of(connection, finding.c.episode_row, ids))
+    found: dict[int, list[Found]] = {}
+    for number, name, reason in connection.execute(statement.order_by(finding.c.name)):
+        found.setdefault(number, []).append(Found(name, reason))
+    return found
 
 
 def load_reviews(connection: Connection, ids: Collection[int]) -> list[Review]:

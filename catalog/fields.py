@@ -36,13 +36,14 @@ FIELDS: Final[Mapping[str, type]] = MappingProxyType(
         "reviewer": str,
         "reviewed_at": str,
         "tag": str,
+        "flag": str,
         "note": str,
         "collection": str,
         "space": str,
         "text": str,
     }
 )
-"""Plain field -> type of its values. `text` is the full text of task and notes."""
+"""Plain field -> type of its values. `text` is the full text of task and notes, `flag` a check that found something."""
 
 FAMILIES: Final[Mapping[str, type | None]] = MappingProxyType(
     {"meta": None, "score": float, "lane": float, "lineage": str}
@@ -57,9 +58,11 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Short names that the text and URL forms write, and every form understands."""
 
-_MANY: Final = frozenset({"tag", "note", "collection", "space", "lineage"})
+_MANY: Final = frozenset({"tag", "flag", "note", "collection", "space", "lineage"})
 _SHORT: Final = {name: short for short, name in ALIASES.items()}
 _BARE: Final = r"[\w/+-]+"
+_PLAIN: Final = rf"{_BARE}(?:\.{_BARE})*"
+_DOTTED: Final = frozenset({"score"})  # whose names may have dots themselves: score.quality.spike
 _QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
 NAME: Final = re.compile(rf"[A-Za-z_]\w*(?:\.(?:{_QUOTED}|{_BARE}))*(?:\[\d{{1,9}}\])?", re.DOTALL)
 """How a field's name is written: parts after dots, quoted where they hold other signs than word / + -."""
@@ -104,7 +107,11 @@ class Field:
     def name(self) -> str:
         """The one full way to write it."""
         channel = "" if self.channel is None else f"[{self.channel}]"
-        return ".".join((self.root, *map(_written, self.parts))) + channel
+        plain = _PLAIN if self.root in _DOTTED else _BARE
+        return (
+            ".".join((self.root, *(part if re.fullmatch(plain, part) else quoted(part) for part in self.parts)))
+            + channel
+        )
 
     @property
     def short(self) -> str:
@@ -122,6 +129,7 @@ def field_of(name: str) -> Field:
     for part, number in _PART.findall(name[len(root) :]):
         channel = int(number) if number else channel
         parts += [_read(part)] if part else []
+    parts = [".".join(parts)] if root in _DOTTED and parts else parts
     field = Field(ALIASES.get(root, root), tuple(parts), channel)
     _check(field, name)
     return field
@@ -146,10 +154,6 @@ def _check(field: Field, name: str) -> None:
 
 def _listed() -> str:
     return ", ".join((*FIELDS, *(f"{family}.…" for family in FAMILIES)))
-
-
-def _written(part: str) -> str:
-    return part if re.fullmatch(_BARE, part) else quoted(part)
 
 
 def _read(part: str) -> str:

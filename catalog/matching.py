@@ -107,6 +107,7 @@ _SINGLES: Final[Mapping[str, Callable[[Field, EpisodeRow, Facts], Any]]] = Mappi
 _LISTS: Final[Mapping[str, Callable[[Field, EpisodeRow, Facts], Sequence[str]]]] = MappingProxyType(
     {
         "tag": lambda _, row, __: row.tags,
+        "flag": lambda _, __, facts: [found.check for found in facts.findings],
         "note": lambda _, __, facts: [note.text for note in facts.notes],
         "collection": lambda _, __, facts: facts.collections,
         "space": lambda _, __, facts: facts.spaces,

@@ -78,10 +78,15 @@ def _remember_what_indexes_hold(connection: Connection) -> None:
     _add_tables(connection, "index_copy", "synced")
 
 
+def _add_checks(connection: Connection) -> None:
+    _add_tables(connection, "checked", "finding")
+
+
 STEPS: tuple[Step, ...] = (
     Step(1, "first tables", _begin_with_current_tables),
     Step(2, "notes, reviews, scores, lineage, collections, full text", _add_curation),
     Step(3, "what indexes outside of the archive hold", _remember_what_indexes_hold),
+    Step(4, "what checks found", _add_checks),
 )
 
 

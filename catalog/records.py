@@ -178,11 +178,36 @@ class Lineage:
 
 
 @dataclass(frozen=True)
+class Found:
+    """Something that a check found wrong with an episode: the check, and the reason in words."""
+
+    check: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What the checks of a version say of an episode with that digest: scores by name, and what is wrong.
+
+    measures: opaque numbers, to be kept so that others of the family can be compared with them; None to keep nothing.
+    """
+
+    episode_id: int
+    digest: str
+    version: str
+    family: str
+    scores: Mapping[str, float]
+    findings: tuple[Found, ...]
+    measures: bytes | None = None
+
+
+@dataclass(frozen=True)
 class Facts:
     """What is known of an episode beyond its row. collections holds names and hashes of the snapshots it is in."""
 
     lanes: Mapping[str, LaneFacts] = field(default_factory=dict)
     scores: Mapping[str, float] = field(default_factory=dict)
+    findings: tuple[Found, ...] = ()
     notes: tuple[Note, ...] = ()
     review: Review | None = None
     lineage: tuple[Lineage, ...] = ()

@@ -21,7 +21,7 @@ from catalog.ledger import advance, bury
 from catalog.places import Roots, Spot, add_root, load_roots
 from catalog.queries import encode_lanes
 from catalog.records import EpisodeRecord, Known, LaneDefinition, Outcome, Registered
-from catalog.schema import archive, document, episode, lane, layout, score, tag
+from catalog.schema import archive, checked, document, episode, finding, lane, layout, score, tag
 from catalog.values import encode_metadata
 from catalog.words import indexed
 
@@ -193,7 +193,7 @@ def _apply(connection: Connection, steps: Sequence[Step], *, roots: Roots) -> No
     changed = [step.occupant.id for step in by["changed"]]
     if changed:
         bury(connection, changed)
-        for table in (lane, score):
+        for table in (lane, score, checked, finding):
             connection.execute(delete(table).where(one_of(connection, table.c.episode_row, changed)))
     # A moved episode may free the place that a new one takes.
     _update(connection, [_fingerprint(step) | _place(connection, step, roots=roots) for step in by["moved"]])

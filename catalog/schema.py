@@ -173,6 +173,27 @@ score = Table(
 )
 Index("score_name_value", score.c.name, score.c.value, score.c.episode_row)
 
+# What was checked, with which version of the checks; measures of the episodes that say what is usual in their family.
+checked = Table(
+    "checked",
+    metadata,
+    Column("episode_row", BIG, ForeignKey("episode.id"), primary_key=True, autoincrement=False),
+    Column("version", TEXT, nullable=False),
+    Column("family", TEXT, nullable=False),
+    Column("measures", LargeBinary),
+)
+_KEPT = checked.c.measures.is_not(None)
+Index("checked_family", checked.c.family, checked.c.episode_row, sqlite_where=_KEPT, postgresql_where=_KEPT)
+
+finding = Table(
+    "finding",
+    metadata,
+    Column("episode_row", BIG, ForeignKey("episode.id"), primary_key=True),
+    Column("name", TEXT, primary_key=True),
+    Column("reason", TEXT, nullable=False),
+)
+Index("finding_name", finding.c.name, finding.c.episode_row)
+
 lineage = Table(
     "lineage",
     metadata,

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, FromClause, Integer, cast, fun
 from catalog.conditions import condition, value_of
 from catalog.dialect import json_element, json_scalar
 from catalog.fields import Field, field_of
-from catalog.schema import episode, tag
+from catalog.schema import episode, finding, tag
 from catalog.values import Scalar
 from wshard.errors import FilterError
 
@@ -155,8 +155,10 @@ def _summary(row: Sequence[Any], centre: float) -> Summary:
 def _grouped(connection: Connection, field: Field, *, base: str | None) -> tuple[ColumnElement[Any], FromClause]:
     if field.root == "tag":
         return tag.c.name, episode.join(tag)
+    if field.root == "flag":
+        return finding.c.name, episode.join(finding)
     if field.many or field.root == "text":
-        raise FilterError(f"expected a field of one value or tag to group by, found {field.name!r}")
+        raise FilterError(f"expected a field of one value, tag or flag to group by, found {field.name!r}")
     if field.root == "meta":
         return json_scalar(json_element(episode.c.metadata, field.parts)), episode
     return value_of(connection, field, base=base), episode

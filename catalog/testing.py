@@ -75,6 +75,7 @@ FIELD_NAMES = (
 _POOLS: dict[str, tuple[Any, ...]] = {
     "tag": (*TAGS, "absent"),
     "text": WORDS,
+    "flag": ("spike", "integrity", *AWKWARD[1:4]),
     "note": (*PHRASES, "cube", "P"),
     "review": ("accepted", "rejected", "acc"),
     "reviewer": ("ann", "bob", ""),

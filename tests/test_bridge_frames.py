@@ -93,8 +93,8 @@ def test_of_two_cameras_one_must_be_named(folder):
         episode.observations["depth"] = Channel.of("depth", depth)
         save_wshard(episode, folder / "episodes" / f"ep-{seed}.wshard")
     report = ingest(folder)
-    assert len(report.failed) == 4
-    assert "where there are several, name one" in report.failed[0].error
+    assert len(report.unembedded) == 4
+    assert "where there are several, name one" in report.unembedded[0].error
     assert ingest(folder, lanes=["depth"]).ok
     assert [space.lanes[0].name for space in spaces(folder)] == ["signal/depth"]
     with TrajectoryRetriever(folder / "archive") as retriever:
@@ -107,7 +107,7 @@ def test_small_matrices_are_no_images(folder):
         path.unlink()
     save_wshard(make_episode(0, image_size=12), folder / "episodes" / "tiny.wshard")
     report = ingest(folder)
-    assert [Path(failure.path).name for failure in report.failed] == ["tiny.wshard"]
+    assert [Path(failure.path).name for failure in report.unembedded] == ["tiny.wshard"]
 
 
 def test_an_image_with_nan_is_left_out_and_told(folder):

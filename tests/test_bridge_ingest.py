@@ -216,15 +216,15 @@ def test_lanes_that_turn_out_to_hold_no_numbers_are_reported(archive, folder):
         save(folder, odd)
     assert ingest(archive, folder, lanes=["state"]).ok
     report = ingest(archive, folder)
-    assert [Path(failure.path).stem for failure in report.failed] == ["task-4-1"]
-    assert "'signal/extra': expected finite numbers, found nan at timestep 0, channel 0" in report.failed[0].error
+    assert [Path(failure.path).stem for failure in report.unembedded] == ["task-4-1"]
+    assert "'signal/extra': expected finite numbers, found nan at timestep 0, channel 0" in report.unembedded[0].error
     (folder / "task-4" / "task-4-2.wshard").unlink()
     ingest(archive, folder, prune=True)
     other = folder.parent / "other"
     ingest(other, folder, lanes=["state"])
     report = ingest(other, folder)
-    assert [Path(failure.path).stem for failure in report.failed] == ["task-4-1"]
-    assert "signal/extra" in report.failed[0].error
+    assert [Path(failure.path).stem for failure in report.unembedded] == ["task-4-1"]
+    assert "signal/extra" in report.unembedded[0].error
 
 
 def shifted(mean):

@@ -33,6 +33,7 @@ from wshard.errors import (
     FormatError,
     IngestError,
     NoLaneError,
+    NotEmbeddedWarning,
     SourceNotFoundError,
 )
 from wshard.types import Channel
@@ -73,25 +74,37 @@ def with_value(value, step=7, lane="state"):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_number_that_is_not_finite_is_refused_with_lane_and_timestep(archive, tmp_path, value):
-    (path,) = save(tmp_path, with_value(value))
-    with (
-        TrajectoryIngestor(archive) as ingestor,
-        pytest.raises(IngestError, match=rf"task-9-9.*signal/state.*{value}.*timestep 7, channel 2"),
-    ):
+def test_a_number_that_is_not_finite_is_told_with_lane_and_timestep_and_gets_no_vector(archive, folder, value):
+    ingest(archive, folder)
+    (path,) = save(folder, with_value(value))
+    told = rf"task-9-9.*catalogued, not embedded: lane 'signal/state'.*{value} at timestep 7, channel 2"
+    with TrajectoryIngestor(archive) as ingestor, pytest.warns(NotEmbeddedWarning, match=told):
         ingestor.ingest_episode(path)
-    assert episodes_by_path(archive) == {}
+    assert path in episodes_by_path(archive)
+    assert str(path) not in {known for _, known in vectors_of(archive)}
 
 
-def test_an_episode_without_observation_vectors_is_refused_with_what_it_has(archive, tmp_path):
+def test_an_episode_without_observation_vectors_is_catalogued_and_told_what_it_has(archive, tmp_path):
     image = Channel.of("camera", np.zeros((30, 8, 8, 3), np.uint8))
     (path,) = save(tmp_path, episode(observations={"camera": image}))
     told = r"no observation lane to embed.*signal/camera u8\[8, 8, 3\]"
-    with TrajectoryIngestor(archive) as ingestor, pytest.raises(NoLaneError, match=told):
+    with TrajectoryIngestor(archive) as ingestor, pytest.warns(NotEmbeddedWarning, match=told):
         ingestor.ingest_episode(path)
+    assert list(episodes_by_path(archive)) == [path]
+    assert spaces_of(archive) == []
     with TrajectoryIngestor(archive, lanes=["action/ctrl"]) as ingestor:
         ingestor.ingest_episode(path)
     assert spaces_of(archive)[0].channels == 2
+
+
+def test_an_episode_without_the_lanes_that_were_named_is_refused(archive, tmp_path):
+    (path,) = save(tmp_path, episode())
+    with (
+        TrajectoryIngestor(archive, lanes=["typo"]) as ingestor,
+        pytest.raises(NoLaneError, match="expected signal/typo"),
+    ):
+        ingestor.ingest_episode(path)
+    assert episodes_by_path(archive) == {}
 
 
 def test_broken_files_are_reported_and_hold_up_nobody(archive, folder, tmp_path):

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from catalog import EVERYTHING, Catalog, Compare, EmbeddingRow, EpisodeRow, Facts, Where, build_where, matches
 from catalog.fields import field_of
 from catalog.matching import read_field
+from catalog.records import Found
 from catalog.testing import (
     AWKWARD,
     FIELD_NAMES,
@@ -99,6 +100,8 @@ def filled(tmp_path_factory) -> Iterator[Filled]:
             catalog.review(some(), state, who=who)
         catalog.undo_review(some(), who="ann")
         catalog.set_scores("quality", {id_: random.choice((0.0, 0.5, -1.5, 1e300)) for id_ in some()})
+        for name in ("spike", "integrity", *AWKWARD[1:4]):
+            catalog.flag(some(), Found(name, "because"))
         catalog.add_lineage(some(), "converted_from", "file:///old/a.h5")
         space = catalog.add_space("fingerprint", "family", "{}")
         rows = catalog.rows(ids)

@@ -218,3 +218,20 @@ def test_every_filter_is_in_its_normal_form() -> None:
 def test_values_of_different_types_are_different_filters() -> None:
     assert Compare("meta.x", "eq", 1) != Compare("meta.x", "eq", True)
     assert Compare("meta.x", "in", [0, 2]) == Compare("meta.x", "in", [0.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("written", "full"),
+    [
+        ("score.quality.spike", "score.quality.spike"),
+        ('score."quality.spike"', "score.quality.spike"),
+        ("score.quality/spike", "score.quality/spike"),
+        ('score."odd name"', 'score."odd name"'),
+        ('score."trailing."', 'score."trailing."'),
+    ],
+)
+def test_names_of_scores_may_have_dots(written, full):
+    field = field_of(written)
+    assert field.name == full
+    assert field_of(field.name) == field
+    assert parse_where(f"{written}:>=1") == parse_where(where_text(Compare(written, "ge", 1.0)))

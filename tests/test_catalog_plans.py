@@ -9,7 +9,7 @@ from sqlalchemy import event
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from catalog import Among, Catalog, Compare, EmbeddingRow, build_where, schema
+from catalog import Among, Catalog, Checked, Compare, EmbeddingRow, Found, build_where, schema
 from catalog.testing import make_record
 
 if TYPE_CHECKING:
@@ -27,6 +27,12 @@ class Watch:
         self.layouts = tuple(layout.id for layout in catalog.layouts())
         rows = [EmbeddingRow(row.id, row.digest, 1, b"v") for row in catalog.rows(self.ids[:25]).values()]
         catalog.write_embeddings(self.space, rows)
+        spike = (Found("spike", "at timestep 3"),)
+        self.verdicts = [
+            Checked(row.id, row.digest, "1", "family", {"spike": row.id / 10}, spike * (row.id % 2), b"measures")
+            for row in catalog.rows(self.ids[:20]).values()
+        ]
+        catalog.set_checked(self.verdicts, most=10)
         self.notes = [catalog.add_note([id_], f"note {id_}") for id_ in self.ids[:5]]
         catalog.review(self.ids[:10], "accepted")
         catalog.set_scores("quality", {id_: id_ / 7 for id_ in self.ids})
@@ -83,6 +89,13 @@ CALLS: dict[str, Callable[[Watch], object]] = {
     "score": lambda w: w.catalog.ids("score.quality:>0.5"),
     "score order": lambda w: w.catalog.select(order="-score.quality", limit=5),
     "score order within": lambda w: w.catalog.select(COMBINED, order="score.quality", limit=5),
+    "flag": lambda w: w.catalog.ids("flag:spike"),
+    "facet of flags": lambda w: w.catalog.facets(["flag"]),
+    "findings": lambda w: w.catalog.findings(w.ids[:3]),
+    "unchecked": lambda w: w.catalog.unchecked("1", w.ids),
+    "kept measures": lambda w: w.catalog.kept_measures("family", 5),
+    "set checked": lambda w: w.catalog.set_checked(w.verdicts, most=5),
+    "flag them": lambda w: w.catalog.flag(w.ids[:3], Found("integrity", "cut")),
     "review": lambda w: w.catalog.ids("review:accepted"),
     "lineage": lambda w: w.catalog.ids("lineage.trimmed_from:uid"),
     "path within": lambda w: w.catalog.ids("env:env-1 path:/data/set/*"),
@@ -154,6 +167,7 @@ WALKED = {
         ),
         "SCAN tag USING COVERING INDEX sqlite_autoindex_tag_1",
     },
+    "facet of flags": {"SCAN finding USING COVERING INDEX finding_name"},
 }
 
 ABOUT_VECTORS = ("pending", "pending count", "pending of some", "embedded", "ledger state")

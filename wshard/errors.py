@@ -38,7 +38,9 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   └── StatementError (ValueError)         SQL text that is wrong, would write, or takes too long
     ├── IngestError (ValueError)                an episode that cannot be ingested
     │   ├── SourceNotFoundError (FileNotFoundError)
-    │   └── NoLaneError                         no lane of the episode fits the embedder
+    │   ├── NoLaneError                         no lane of the episode fits the embedder
+    │   └── NotFiniteError                      a lane to embed holds NaN or infinities
+    ├── QualityError (ValueError)               limits of checks that are none
     ├── StaleEpisodeError (ValueError)          a file is not the one that was ingested
     ├── QueryError (ValueError)                 a query that fits no Space, or finds no vectors, or cannot be searched
     │   └── AmbiguousQueryError                 a query that fits several Spaces; says which
@@ -52,6 +54,7 @@ Does not know: who raises it. Messages say what was expected, what was found, an
 
     FormatWarning (UserWarning)                 a known defect of an older writer that could be read around
     IndexWarning (UserWarning)                  a vector index that is behind the catalog, and will catch up
+    NotEmbeddedWarning (UserWarning)            an episode that was catalogued without a vector
 """
 
 from __future__ import annotations
@@ -71,6 +74,10 @@ class FormatWarning(UserWarning):
 
 class IndexWarning(UserWarning):
     """A vector index that is behind the catalog, and will catch up."""
+
+
+class NotEmbeddedWarning(UserWarning):
+    """An episode that was catalogued without a vector; the message says why no search will find it."""
 
 
 class FormatError(WShardError, ValueError):
@@ -215,6 +222,14 @@ class SourceNotFoundError(IngestError, FileNotFoundError):
 
 class NoLaneError(IngestError):
     """No lane of the episode fits the embedder."""
+
+
+class QualityError(WShardError, ValueError):
+    """Limits of quality checks that are none: an unknown name, a value that is no number > 0."""
+
+
+class NotFiniteError(IngestError):
+    """A lane to embed holds NaN or infinities."""
 
 
 class StaleEpisodeError(WShardError, ValueError):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 EPISODES: Final = 20  # per task
-_NOISE: Final = (0.0, 0.1, 0.3)
+NOISE: Final = (0.0, 0.1, 0.3)
 _GOAL_SEED: Final = 42
 _MOST_STEPS: Final = 250
 _SUCCESSES: Final = 10
@@ -76,7 +76,7 @@ def _record_task(folder: Path, first: int, task: tuple[int, str]) -> str:
     for episode in range(first, first + EPISODES):
         env.set_task(benchmark.train_tasks[episode % len(benchmark.train_tasks)])
         rng = np.random.default_rng(1000 * place + episode)
-        played.append(_play(env, ENV_POLICY_MAP[name](), rng, _NOISE[episode % 3]))
+        played.append(_play(env, ENV_POLICY_MAP[name](), rng, NOISE[episode % 3]))
     env.close()
     whole = folder / f"{name}.npz"
     part = whole.with_suffix(".partial.npz")

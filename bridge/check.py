@@ -1,0 +1,141 @@
+"""Check episodes: read every byte of their files, measure and judge them, and keep what is found in the catalog.
+
+Knows: which episodes are meant, and what becomes of files that cannot be read. Does not know: what is judged by what.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from bridge.checking import Checker, Subject, findings_of
+from bridge.discover import discover
+from bridge.measuring import Examined, examine
+from bridge.progress import Silent
+from bridge.reading import Failure, told
+from bridge.run import batches
+from bridge.workers import workers
+from catalog.records import Found
+from wshard.errors import WShardError
+from wshard.quality.form import VERSION
+from wshard.quality.limits import DEFAULT_LIMITS
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    from bridge.progress import Progress
+    from bridge.run import Run
+    from bridge.workers import Workers
+    from catalog.catalog import Catalog
+    from catalog.filters import Where
+    from catalog.records import Known
+    from wshard.quality.limits import Limits
+
+INTEGRITY: Final = "integrity"
+"""The check that a file fails which cannot be read, or holds other bytes than were written."""
+
+
+@dataclass(frozen=True)
+class Checkup:
+    """What the checks say of one file; uid None for one that is not catalogued, or holds other data by now.
+
+    scores: by check, 0 or more, flagged from 1 on; findings: what is wrong, with the reason in words.
+    """
+
+    path: str
+    episode_id: str
+    uid: str | None
+    scores: Mapping[str, float]
+    findings: tuple[Found, ...]
+
+    @property
+    def worst(self) -> float:
+        """The highest score."""
+        return max(self.scores.values(), default=0.0)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a check works with."""
+
+    catalog: Catalog
+    checker: Checker
+    crew: Workers
+    watch: Progress
+
+
+def check_episodes(
+    catalog: Catalog,
+    paths: Sequence[str | os.PathLike[str]] = (),
+    *,
+    where: Where | str = "",
+    limits: Limits = DEFAULT_LIMITS,
+    workers_count: int = 1,
+    progress: Progress | None = None,
+) -> list[Checkup]:
+    """Check episode files: those named and below the folders named, or else the catalogued ones that pass the filter.
+
+    What is found in catalogued episodes replaces what was found earlier. Raises SourceNotFoundError, FilterError.
+    """
+    files = discover(paths).files if paths else [row.path for row in catalog.rows(catalog.ids(where)).values()]
+    with workers(workers_count) as crew:
+        checker = Checker(catalog, limits)
+        found = _checked(Work(catalog, checker, crew, progress or Silent()), files, every_byte=True)
+        corrected = checker.finish()
+    return [
+        replace(one, scores=corrected[id_].scores, findings=findings_of(corrected[id_])) if id_ in corrected else one
+        for id_, one in found
+    ]
+
+
+def check_rest(run: Run, files: Sequence[str], checker: Checker) -> None:
+    """Check what is catalogued of these files but was never checked: an earlier ingest was killed, or was older."""
+    catalog = run.archive.catalog
+    left_out = {failure.path for failure in run.report.failed}
+    rest = []
+    for batch in batches(files):
+        ids = [episode.id for known in catalog.known(batch).values() for episode in known]
+        rest += [row.path for row in catalog.rows(catalog.unchecked(VERSION, ids)).values() if row.path not in left_out]
+    if rest:
+        _checked(Work(catalog, checker, run.crew, run.watch), rest, every_byte=False)
+
+
+def _checked(work: Work, files: Sequence[str], *, every_byte: bool) -> list[tuple[int | None, Checkup]]:
+    """Return the checkups of the files with the ids of their episodes, None where other data is catalogued, or none."""
+    work.watch.stage("checking", len(files))
+    found: list[tuple[int | None, Checkup]] = []
+    for outcome in work.crew.each(partial(_examine, every_byte=every_byte), batches(files)):
+        known = {path: there[0] for path, there in work.catalog.known([one.path for one in outcome]).items()}
+        uids = {row.id: row.uid for row in work.catalog.rows(one.id for one in known.values()).values()}
+        whole = [one for one in outcome if isinstance(one, Examined)]
+        ids = [_id_of(known.get(one.path), one.digest) for one in whole]
+        subjects = [Subject(id_, o.digest, o.env_id, o.measured) for id_, o in zip(ids, whole, strict=True)]
+        for id_, one, verdict in zip(ids, whole, work.checker.take(subjects), strict=True):
+            uid = None if id_ is None else uids.get(id_)
+            found.append((id_, Checkup(one.path, one.episode_id, uid, verdict.scores, findings_of(verdict))))
+        for failure in (one for one in outcome if isinstance(one, Failure)):
+            broken, entry = Found(INTEGRITY, failure.error), known.get(failure.path)
+            if entry is not None:
+                work.catalog.flag([entry.id], broken)
+                work.checker.flagged.add(entry.id)
+            uid = None if entry is None else uids.get(entry.id)
+            found.append((None, Checkup(failure.path, "", uid, {INTEGRITY: 1.0}, (broken,))))
+        work.watch.advance(len(outcome))
+    return found
+
+
+def _id_of(known: Known | None, digest: str) -> int | None:
+    return known.id if known is not None and known.digest == digest else None
+
+
+def _examine(paths: Sequence[str], *, every_byte: bool) -> list[Examined | Failure]:
+    return [_examine_one(path, every_byte=every_byte) for path in paths]
+
+
+def _examine_one(path: str, *, every_byte: bool) -> Examined | Failure:
+    try:
+        return examine(path, every_byte=every_byte)
+    except (WShardError, OSError) as error:
+        return Failure(path, told(error, path))

@@ -1,0 +1,70 @@
+"""The verb that checks episodes: check.
+
+Knows: how findings are shown. Does not know: how they are found. Imports what it needs inside.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from catalog.cli import ArchiveOption, WhereOption, open_catalog, print_table, shorten
+from wshard.cli import EXIT_FAILED, JsonOption, print_json, reported
+
+LimitsOption = Annotated[
+    Path | None, typer.Option("--limits", help="TOML or JSON with limits of the checks, e.g. spike = 8.", exists=True)
+]
+
+
+@reported()
+def check(
+    paths: Annotated[list[Path] | None, typer.Argument(help="Files and folders (default: the whole archive).")] = None,
+    where: WhereOption = None,
+    limits: LimitsOption = None,
+    every: Annotated[bool, typer.Option("--all", help="List the episodes without findings too.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that read.")] = 1,
+    archive: ArchiveOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check episodes: checksums, clock, NaN, frozen and clipped channels, spikes, stalls, lag; 1 if any is flagged."""
+    from bridge.check import check_episodes
+    from bridge.progress import watched
+    from wshard.quality.limits import DEFAULT_LIMITS, read_limits
+
+    if paths and where is not None:
+        raise typer.BadParameter("name files, or choose catalogued episodes by --where")
+    wanted = DEFAULT_LIMITS if limits is None else read_limits(limits)
+    with open_catalog(archive) as catalog, watched() as progress:
+        done = check_episodes(
+            catalog, paths or (), where=where or "", limits=wanted, workers_count=workers, progress=progress
+        )
+    flagged = [one for one in done if one.findings]
+    shown = sorted(done if every else flagged, key=lambda one: (-one.worst, one.path))
+    if as_json:
+        episodes = [_as_json(one) for one in shown]
+        print_json({"checked": len(done), "flagged": len(flagged), "episodes": episodes})
+    else:
+        rows = [
+            (one.episode_id or Path(one.path).name, f.check, f"{one.scores[f.check]:.3g}", f.reason, shorten(one.path))
+            for one in shown
+            for f in one.findings
+        ]
+        rows += [(one.episode_id, "", f"{one.worst:.3g}", "", shorten(one.path)) for one in shown if not one.findings]
+        if rows:
+            print_table(("episode", "check", ">score", "reason", "file"), rows)
+        typer.echo(f"{len(flagged)} of {len(done)} episodes flagged")
+    if flagged:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _as_json(one: Any) -> dict[str, Any]:
+    findings = [{"check": found.check, "reason": found.reason} for found in one.findings]
+    return {
+        "path": one.path,
+        "episode_id": one.episode_id,
+        "uid": one.uid,
+        "scores": dict(one.scores),
+        "findings": findings,
+    }

@@ -1,0 +1,118 @@
+"""The part of the catalog's interface that keeps what quality checks say of episodes.
+
+Knows: which episodes were checked by which version, whose measures say what is usual, and that all this speaks of the
+data: a changed episode loses it. Does not know: what is checked, or what measures mean.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import delete, func, insert, literal, select
+
+from catalog import ledger
+from catalog.engine import one_of
+from catalog.facts import load_findings
+from catalog.schema import checked, episode, finding, score
+from catalog.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection
+
+    from catalog.records import Checked, Found
+
+PREFIX: Final = "quality."
+"""What the names of scores by checks begin with."""
+
+
+class Checking(Session):
+    """What checks say of episodes; ids that are not catalogued are passed over."""
+
+    def unchecked(self, version: str, ids: Sequence[int]) -> list[int]:
+        """Return those of the episodes that checks of this version have not looked at, ascending."""
+        with self._read() as connection:
+            there = select(literal(1)).where(checked.c.episode_row == episode.c.id, checked.c.version == version)
+            wanted = (one_of(connection, episode.c.id, ids), ~there.correlate(episode).exists())
+            return list(connection.execute(select(episode.c.id).where(*wanted).order_by(episode.c.id)).scalars())
+
+    def kept_measures(self, family: str, limit: int) -> dict[int, bytes]:
+        """Return up to limit measures that are kept for a family, by the id of their episode, the lowest ids first."""
+        with self._read() as connection:
+            kept = (checked.c.family == family, checked.c.measures.is_not(None))
+            found = select(checked.c.episode_row, checked.c.measures).where(*kept).order_by(checked.c.episode_row)
+            return {number: bytes(data) for number, data in connection.execute(found.limit(limit))}
+
+    def set_checked(self, verdicts: Sequence[Checked], *, most: int) -> int:
+        """Replace what checks say of episodes, unless their data is another one by now; return how many there were.
+
+        The measures of at most `most` episodes of a family are kept.
+        """
+        latest = {verdict.episode_id: verdict for verdict in verdicts}
+        with self._write() as connection:
+            statement = select(episode.c.id, episode.c.digest).where(one_of(connection, episode.c.id, latest))
+            digests = {row.id: row.digest for row in connection.execute(statement)}
+            living = [one for one in latest.values() if digests.get(one.episode_id) == one.digest]
+            if living:
+                _replace(connection, living, most)
+                ledger.advance(connection)
+            return len(living)
+
+    def flag(self, ids: Sequence[int], found: Found) -> int:
+        """Say that something is wrong with episodes whose data cannot be measured; return how many there are.
+
+        Whatever else was found stays; the episodes count as unchecked from now on.
+        """
+        with self._write() as connection:
+            statement = select(episode.c.id).where(one_of(connection, episode.c.id, ids))
+            living = sorted(connection.execute(statement).scalars())
+            if living:
+                name = PREFIX + found.check
+                where = one_of(connection, finding.c.episode_row, living)
+                connection.execute(delete(finding).where(where, finding.c.name == found.check))
+                where = one_of(connection, score.c.episode_row, living)
+                connection.execute(delete(score).where(where, score.c.name == name))
+                connection.execute(delete(checked).where(one_of(connection, checked.c.episode_row, living)))
+                rows = [{"episode_row": number, "name": found.check, "reason": found.reason} for number in living]
+                connection.execute(insert(finding), rows)
+                scores = [{"episode_row": number, "name": name, "value": 1.0} for number in living]
+                connection.execute(insert(score), scores)
+                ledger.advance(connection)
+            return len(living)
+
+    def findings(self, ids: Sequence[int]) -> dict[int, list[Found]]:
+        """Return what checks found wrong with these episodes; those without findings are left out."""
+        with self._read() as connection:
+            return load_findings(connection, ids)
+
+
+def _replace(connection: Connection, verdicts: Sequence[Checked], most: int) -> None:
+    ids = [verdict.episode_id for verdict in verdicts]
+    for table in (finding, checked):
+        connection.execute(delete(table).where(one_of(connection, table.c.episode_row, ids)))
+    ours = (score.c.name >= PREFIX, score.c.name < PREFIX[:-1] + "/")
+    connection.execute(delete(score).where(one_of(connection, score.c.episode_row, ids), *ours))
+    kept = (one_of(connection, checked.c.family, {verdict.family for verdict in verdicts}),)
+    counted = select(checked.c.family, func.count(checked.c.measures)).where(*kept, checked.c.measures.is_not(None))
+    counts = {family: int(count) for family, count in connection.execute(counted.group_by(checked.c.family))}
+    rows = []
+    for one in verdicts:
+        keep = one.measures is not None and counts.get(one.family, 0) < most
+        counts[one.family] = counts.get(one.family, 0) + keep
+        measures = one.measures if keep else None
+        rows.append({"episode_row": one.episode_id, "version": one.version, "family": one.family, "measures": measures})
+    connection.execute(insert(checked), rows)
+    scores = [
+        {"episode_row": one.episode_id, "name": PREFIX + name, "value": float(value)}
+        for one in verdicts
+        for name, value in one.scores.items()
+    ]
+    if scores:
+        connection.execute(insert(score), scores)
+    findings = [
+        [{"episode_row": one.episode_id, "name": f.check, "reason": f.reason} for f in one.findings] for one in verdicts
+    ]
+    if found := list(chain.from_iterable(findings)):
+        connection.execute(insert(finding), found)

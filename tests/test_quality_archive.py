@@ -1,0 +1,295 @@
+"""Quality checks over an archive: what ingest and `wshard check` find, keep, replace and tell."""
+
+# ruff: noqa: ANN002, ANN003 -- fields of episodes and words of commands
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bridge_episodes import counts, files, ingest, looked_into, save
+from quality_arms import PERIOD_NS, arm
+
+from bridge.check import check_episodes
+from bridge.ingest import TrajectoryIngestor
+from bridge.retrieve import TrajectoryRetriever
+from catalog.catalog import Catalog
+from wshard.episode_file import open_wshard, save_wshard
+from wshard.errors import NotEmbeddedWarning
+from wshard.quality.limits import Limits
+from wshard.quality.usual import MOST
+from wshard.types import Channel, Episode
+
+COUNT = 12
+
+
+def episode(number, *, change=None, times=None, env_id="arm", **observed):
+    lanes, clock = arm(number)
+    joints = lanes["signal/joints"]
+    if change:
+        change(joints)
+    seen = {"joints": Channel.of("joints", joints)} | {name: Channel.of(name, rows) for name, rows in observed.items()}
+    return Episode(
+        id=f"arm-{number:02d}",
+        env_id=env_id,
+        length=len(joints),
+        observations=seen,
+        actions={"ctrl": Channel.of("ctrl", lanes["action/ctrl"])},
+        timestamps_ns=clock if times is None else times(clock),
+    )
+
+
+def spike(joints):
+    joints[64, 3] += 1.5
+
+
+def jump_back(clock):
+    return clock - (np.arange(len(clock)) >= 30) * 5 * PERIOD_NS
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a folder with twelve episodes of an arm: a spike in number 3, a clock that jumps back in number 7."""
+    changes = {3: {"change": spike}, 7: {"times": jump_back}}
+    save(tmp_path / "data", *(episode(n, **changes.get(n, {})) for n in range(COUNT)))
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def archive(tmp_path):
+    return tmp_path / "archive"
+
+
+def flags(archive):
+    """Return what was found, by episode id."""
+    with looked_into(archive) as opened:
+        rows = opened.catalog.rows(opened.catalog.ids())
+        found = opened.catalog.findings(list(rows))
+        told = {rows[id_].episode_id: {one.check: one.reason for one in some} for id_, some in found.items()}
+        return dict(sorted(told.items()))
+
+
+def damage(path, lane="signal/joints"):
+    """Change one byte of a lane, and nothing that a stat would tell."""
+    times = path.stat().st_mtime_ns
+    with open_wshard(path) as file:
+        place = file.shard.entry(lane).data_offset
+    data = bytearray(path.read_bytes())
+    data[place + 5] ^= 1
+    path.write_bytes(data)
+    os.utime(path, ns=(times, times))
+
+
+def test_ingest_finds_faults_and_says_where(archive, folder):
+    report = ingest(archive, folder)
+    assert counts(report) == {"new": COUNT, "embedded": COUNT, "flagged": 2}
+    assert report.ok
+    found = flags(archive)
+    assert {name: list(reasons) for name, reasons in found.items()} == {"arm-03": ["spike"], "arm-07": ["clock"]}
+    assert found["arm-03"]["spike"].startswith("signal/joints[3]: timestep 64 lies")
+    assert found["arm-07"]["clock"] == "clock: 1 timesteps back in time, first at timestep 30"
+
+
+def test_findings_are_fields_of_filters(archive, folder):
+    ingest(archive, folder)
+    with looked_into(archive) as opened:
+        catalog = opened.catalog
+
+        def ids(text):
+            return {row.episode_id for row in catalog.rows(catalog.ids(text)).values()}
+
+        assert ids("flag:*") == {"arm-03", "arm-07"}
+        assert ids("flag:spike") == ids("score.quality.spike:>=1") == {"arm-03"}
+        assert len(ids("-flag:*")) == COUNT - 2
+        assert len(ids("score.quality.clock:<1")) == COUNT - 1
+        worst = catalog.select(order="-score.quality.spike", limit=1).rows[0]
+        assert worst.episode_id == "arm-03"
+        assert catalog.facets(["flag"])["flag"] == [("clock", 1), ("spike", 1)]
+
+
+def test_a_rescan_looks_only_at_what_changed(archive, folder):
+    ingest(archive, folder)
+    with looked_into(archive) as opened:
+        row = next(row for row in opened.catalog.select(limit=99).rows if row.episode_id == "arm-00")
+        opened.catalog.set_scores("quality.spike", {row.id: 0.123})  # would be replaced if it were judged again
+    assert counts(ingest(archive, folder)) == {"unchanged": COUNT}
+    with looked_into(archive) as opened:
+        assert opened.catalog.facts([row.id])[row.id].scores["quality.spike"] == 0.123
+    save(folder, episode(3))
+    for path in files(folder)[3:4]:
+        os.utime(path, ns=(1, 1))
+    assert counts(ingest(archive, folder))["changed"] == 1
+    assert list(flags(archive)) == ["arm-07"]
+
+
+def test_moved_episodes_keep_their_findings_and_forgotten_ones_lose_them(archive, folder):
+    ingest(archive, folder)
+    before = flags(archive)
+    files(folder)[3].rename(folder / "elsewhere.wshard")
+    assert counts(ingest(archive, folder))["moved"] == 1
+    assert flags(archive) == before
+    (folder / "elsewhere.wshard").unlink()
+    ingest(archive, folder, prune=True)
+    assert list(flags(archive)) == ["arm-07"]
+
+
+def test_the_order_of_ingest_changes_nothing(archive, folder):
+    ingest(archive, folder)
+    one_by_one = archive.parent / "other"
+    with TrajectoryIngestor(one_by_one) as ingestor:
+        for path in reversed(files(folder)):
+            ingestor.ingest_episode(path)
+    assert {name: list(found) for name, found in flags(one_by_one).items()} == {
+        "arm-03": ["spike"],
+        "arm-07": ["clock"],
+    }
+
+
+def test_what_an_ingest_left_unchecked_the_next_one_checks(archive, folder):
+    with TrajectoryIngestor(archive, limits=None) as ingestor:
+        assert counts(ingestor.ingest(folder)) == {"new": COUNT, "embedded": COUNT}
+    assert flags(archive) == {}
+    assert counts(ingest(archive, folder)) == {"unchanged": COUNT, "flagged": 2}
+    assert list(flags(archive)) == ["arm-03", "arm-07"]
+    assert counts(ingest(archive, folder)) == {"unchanged": COUNT}
+
+
+def test_only_some_measures_of_a_family_are_kept(archive, tmp_path):
+    count = MOST + 6
+    paths = [tmp_path / "data" / f"{n:03d}.wshard" for n in range(count)]
+    paths[0].parent.mkdir()
+    for n, path in enumerate(paths):
+        save_wshard(episode(n, change=spike if n == count - 1 else None), path)
+    ingest(archive, tmp_path / "data")
+    assert list(flags(archive)) == [f"arm-{count - 1:02d}"]
+    with looked_into(archive) as opened:
+        query = "SELECT count(*), count(measures), count(DISTINCT family) FROM checked"
+        assert list(opened.catalog.sql(query).rows) == [(count, MOST, 1)]
+
+
+def test_check_finds_damage_that_nobody_has_looked_at(archive, folder):
+    ingest(archive, folder)
+    path = files(folder)[5]
+    damage(path)
+    assert counts(ingest(archive, folder)) == {"unchanged": COUNT}  # the file looks as it did
+    with Catalog.open(archive / "catalog.db") as catalog:
+        done = {one.path: one for one in check_episodes(catalog)}
+        assert len(done) == COUNT
+        assert done[str(path)].scores == {"integrity": 1.0}
+        assert "signal/joints" in done[str(path)].findings[0].reason
+        assert [one.worst for one in done.values() if not one.findings] != []
+    assert list(flags(archive)) == ["arm-03", "arm-05", "arm-07"]
+    damage(path)  # back again
+    ingest(archive, folder)
+    assert list(flags(archive)) == ["arm-03", "arm-07"]
+
+
+def test_a_known_file_that_cannot_be_read_any_more_is_flagged_until_it_is_mended(archive, folder):
+    ingest(archive, folder)
+    path = files(folder)[5]
+    whole, times = path.read_bytes(), path.stat().st_mtime_ns
+    path.write_bytes(whole[: len(whole) // 2])
+    report = ingest(archive, folder)
+    assert [failure.path for failure in report.failed] == [str(path)]
+    assert list(flags(archive)["arm-05"]) == ["integrity"]
+    path.write_bytes(whole)
+    os.utime(path, ns=(times, times))
+    ingest(archive, folder)
+    assert "arm-05" not in flags(archive)
+
+
+def test_check_takes_files_that_are_not_catalogued_and_other_limits(archive, folder, tmp_path):
+    ingest(archive, folder)
+    save(tmp_path / "new", episode(20, change=spike), episode(21))
+    (tmp_path / "new" / "broken.wshard").write_bytes(b"nothing")
+    with Catalog.open(archive / "catalog.db") as catalog:
+        found = {Path(one.path).stem: one for one in check_episodes(catalog, [tmp_path / "new"])}
+        assert {name: [f.check for f in one.findings] for name, one in found.items()} == {
+            "arm-20": ["spike"],
+            "arm-21": [],
+            "broken": ["integrity"],
+        }
+        assert all(one.uid is None for one in found.values())
+        assert len(catalog.ids()) == COUNT
+        assert [
+            one.findings for one in check_episodes(catalog, where="flag:spike", limits=Limits(spike=float("inf")))
+        ] == [()]
+    assert list(flags(archive)) == ["arm-07"]
+
+
+def test_workers_find_the_same(archive, folder):
+    ingest(archive, folder)
+    with Catalog.open(archive / "catalog.db") as catalog:
+        assert check_episodes(catalog, workers_count=2) == check_episodes(catalog)
+
+
+def test_an_episode_with_nan_is_catalogued_and_flagged_but_not_embedded(archive, folder):
+    def change(joints):
+        joints[17, 2] = np.nan
+
+    save(folder, episode(30, change=change))
+    report = ingest(archive, folder)
+    assert counts(report, "unembedded") == {"new": COUNT + 1, "embedded": COUNT, "flagged": 3}
+    assert report.ok
+    assert [(Path(f.path).stem, f.error) for f in report.unembedded] == [
+        ("arm-30", "lane 'signal/joints': expected finite numbers, found nan at timestep 17, channel 2")
+    ]
+    assert flags(archive)["arm-30"]["finite"].startswith("signal/joints[2]: NaN or Inf in 1 timesteps")
+    with TrajectoryRetriever(archive) as retriever:
+        assert len(retriever.search_similar_episodes(episode(1), 100)) == COUNT
+
+
+@pytest.mark.parametrize("shape", [(8, 8, 3), (300,)], ids=["images only", "too wide"])
+def test_an_episode_without_a_lane_to_embed_is_catalogued_and_told(archive, folder, shape):
+    odd = episode(31)
+    odd.observations = {"sight": Channel.of("sight", np.zeros((odd.length, *shape), np.uint8))}
+    (path,) = save(folder, odd)
+    report = ingest(archive, folder)
+    assert counts(report, "unembedded") == {"new": COUNT + 1, "embedded": COUNT, "flagged": 2}
+    assert report.ok
+    assert [failure.path for failure in report.unembedded] == [str(path)]
+    assert "no observation lane to embed: expected a number or a vector" in report.unembedded[0].error
+    with (
+        TrajectoryIngestor(archive) as ingestor,
+        pytest.warns(NotEmbeddedWarning, match="catalogued, not embedded: no observation lane to embed"),
+    ):
+        uid = ingestor.ingest_episode(path)
+    with looked_into(archive) as opened:
+        assert opened.catalog.get(uid).episode_id == "arm-31"
+        assert opened.catalog.facts([opened.catalog.get(uid).id])[opened.catalog.get(uid).id].spaces == ()
+
+
+def run(*arguments):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "wshard", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_the_command_tells_and_exits(archive, folder, tmp_path):
+    code, out, err = run("ingest", folder, "-a", archive, "--no-check")
+    assert (code, "flagged" in out) == (0, False), err
+    code, out, _ = run("check", "-a", archive)
+    assert code == 1
+    assert "arm-07   clock" in " ".join(out.split("\n")[1:3]).replace("    ", "   ")
+    assert out.strip().endswith(f"2 of {COUNT} episodes flagged")
+    code, out, _ = run("check", "-a", archive, "-w", "env:arm", "--json")
+    told = json.loads(out)
+    assert (code, told["checked"], told["flagged"]) == (1, COUNT, 2)
+    assert {one["episode_id"]: [f["check"] for f in one["findings"]] for one in told["episodes"]} == {
+        "arm-07": ["clock"],
+        "arm-03": ["spike"],
+    }
+    (tmp_path / "none.toml").write_text("spike = inf\nbackward = inf\n")
+    code, out, _ = run("check", "-a", archive, "--limits", tmp_path / "none.toml")
+    assert (code, out.strip()) == (0, f"0 of {COUNT} episodes flagged")
+    code, _, err = run("check", folder, "-a", archive, "-w", "flag:*")
+    assert (code, "name files, or choose" in err) == (2, True)

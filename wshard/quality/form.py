@@ -1,0 +1,117 @@
+"""How the measures of an episode lie in one vector of numbers, so that those of many episodes can be stacked.
+
+Knows: names, order and sizes. Does not know: how they are measured, or what is unusual.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.float32]
+
+VERSION: Final = "1"
+"""Of all that is measured and judged; another one makes stored measures worthless."""
+
+PHASES: Final = 8
+MOST_LAG: Final = 8
+MOST_ACTING: Final = 8
+MOST_SEEN: Final = 24
+EPISODE: Final = ("length", "still", "still_at", "rough")
+CLOCK: Final = (
+    "missing",
+    "missing_at",
+    "repeated",
+    "repeated_at",
+    "backward",
+    "backward_at",
+    "jitter",
+    "drift",
+    "period",
+)
+CHANNEL: Final = ("bad", "bad_at", "held", "held_at", "railed", "railed_at", "jump", "jump_at", "std")
+"""Measures of one channel; after them come the means of its PHASES parts of equal duration."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """The lanes that were measured, by name, with their channels. Equal forms can be compared number by number."""
+
+    lanes: tuple[tuple[str, int], ...]
+
+    @property
+    def channels(self) -> int:
+        """Channels of all lanes together, D."""
+        return sum(count for _, count in self.lanes)
+
+    @property
+    def size(self) -> int:
+        """Numbers in the vector."""
+        return len(EPISODE) + len(CLOCK) + self._lag_size + (len(CHANNEL) + PHASES) * self.channels
+
+    @property
+    def _lag_size(self) -> int:
+        return (2 * MOST_LAG + 1) * min(self._count("action/"), MOST_ACTING) * min(self._count("signal/"), MOST_SEEN)
+
+    def _count(self, prefix: str) -> int:
+        return sum(count for name, count in self.lanes if name.startswith(prefix))
+
+    def read(self, vectors: Numbers) -> Measures:
+        """Return the parts of vectors [N, size]."""
+        ends = np.cumsum([len(EPISODE), len(CLOCK), self._lag_size])
+        episode, clock, lag, channels = np.split(vectors, ends, axis=1)
+        return Measures(
+            self,
+            episode,
+            clock,
+            lag.reshape(len(vectors), -1, 2 * MOST_LAG + 1),
+            channels.reshape(len(vectors), len(CHANNEL) + PHASES, self.channels),
+        )
+
+    def place(self, channel: int) -> str:
+        """Return the name of one of the D channels, as people say it."""
+        for name, count in self.lanes:
+            if channel < count:
+                return f"{name}[{channel}]" if count > 1 else name
+            channel -= count
+        raise IndexError(channel)
+
+    def owns(self, prefix: str) -> NDArray[np.bool_]:
+        """Return which of the D channels are of lanes with this prefix."""
+        return np.repeat([name.startswith(prefix) for name, _ in self.lanes], [count for _, count in self.lanes])
+
+
+@dataclass(frozen=True, eq=False)
+class Measures:
+    """Measures of N episodes of one form.
+
+    episode and clock [N, measures], lag [N, pairs, 17], channels [N, measures, D].
+    NaN stands for what could not be measured: no clock, no action.
+    """
+
+    form: Form
+    episode: Numbers
+    clock: Numbers
+    lag: Numbers
+    channels: Numbers
+
+    def of_episode(self, name: str) -> Numbers:
+        """Return one measure of the whole episode [N]."""
+        return self.episode[:, EPISODE.index(name)]
+
+    def of_clock(self, name: str) -> Numbers:
+        """Return one measure of the clock [N]."""
+        return self.clock[:, CLOCK.index(name)]
+
+    def of_channels(self, name: str) -> Numbers:
+        """Return one measure of every channel [N, D]."""
+        return self.channels[:, CHANNEL.index(name)]
+
+    def phases(self) -> Numbers:
+        """Return the means of the parts [N, PHASES, D]."""
+        return self.channels[:, len(CHANNEL) :]

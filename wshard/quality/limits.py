@@ -1,0 +1,78 @@
+"""From where on something is flagged.
+
+Knows: the numbers, their defaults, and how a file gives others. Does not know: how they are compared with measures.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from wshard.errors import QualityError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A check's score is what it measured divided by its limit: 1 and above is flagged; a limit of inf flags nothing.
+
+    Plain limits: missing and repeated, shares of the timesteps; backward and finite (NaN or Inf), timesteps, of which
+    one is certain and scores 10; jitter, drift and period (against the usual one), of a period; short, of the usual
+    length. frozen, saturated, spike, stall, rough and unusual say how many times as far from the median as is usual
+    (the 85th percentile of the environment) a measure may lie; lag, how much of its fit an episode may gain by a shift.
+    """
+
+    missing: float = 0.002
+    repeated: float = 0.002
+    backward: float = 0.1
+    jitter: float = 0.04
+    drift: float = 0.01
+    period: float = 0.2
+    finite: float = 0.1
+    short: float = 0.15
+    frozen: float = 7.0
+    saturated: float = 7.0
+    spike: float = 4.0
+    stall: float = 5.0
+    lag: float = 0.4
+    rough: float = 6.0
+    unusual: float = 20.0
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                raise QualityError(f"limit {one.name!r}: expected a number > 0, found {value!r}")
+
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+def limits_from(values: Mapping[str, Any], where: str = "limits") -> Limits:
+    """Return limits with these values instead of the defaults; QualityError for an unknown name or a wrong value."""
+    known = [one.name for one in fields(Limits)]
+    unknown = sorted(set(values) - set(known))
+    if unknown:
+        raise QualityError(f"{where}: expected limits among {', '.join(known)}, found {unknown[0]!r}")
+    try:
+        return replace(DEFAULT_LIMITS, **values)
+    except QualityError as error:
+        raise QualityError(f"{where}: {error}") from None
+
+
+def read_limits(path: str | os.PathLike[str]) -> Limits:
+    """Return the limits in a TOML file, or a JSON file whose name ends in .json; QualityError, OSError."""
+    text = Path(path).read_text(encoding="utf-8")
+    try:
+        values = json.loads(text) if Path(path).suffix == ".json" else tomllib.loads(text)
+    except ValueError as error:
+        raise QualityError(f"{path}: expected TOML, or JSON in a file that ends in .json: {error}") from None
+    if not isinstance(values, dict):
+        raise QualityError(f"{path}: expected names with numbers, found {type(values).__name__}")
+    return limits_from(values, str(path))
