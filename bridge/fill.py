@@ -6,6 +6,8 @@ Does not know: how episodes came into the catalog, or when statistics are taken 
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bridge.index.base import Point
-from bridge.reading import Embedding, Failure, embed_episodes, told
+from bridge.reading import Embedding, Failure, Lacking, embed_episodes, told
 from bridge.run import BATCH, batches
 from bridge.spaces import Family, current, due, families
 from catalog.records import Among
@@ -26,81 +28,124 @@ if TYPE_CHECKING:
     from bridge.run import Run
     from bridge.spaces import Choice
     from catalog.records import EmbeddingRow, EpisodeRow, SpaceRow
+    from embedders.space import LaneSpec
 
 
-def fill(run: Run, choice: Choice, files: Sequence[str]) -> None:
-    """Embed what the archive's episodes lack under this choice; `files` are those that the run was asked for."""
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What to fill: the Spaces of one family; asked: the episodes that windows were asked for, None for all."""
+
+    choice: Choice
+    family: Family
+    asked: Sequence[int] | None
+
+
+@dataclass(frozen=True)
+class _Target:
+    """One Space to fill, and for whom."""
+
+    family: Family
+    row: SpaceRow
+    among: Among
+    left_out: list[int] = field(default_factory=list)  # ids of those that could not be embedded
+
+
+def fill(run: Run, choices: Sequence[Choice], files: Sequence[str]) -> None:
+    """Embed what the archive's episodes lack under these choices; `files` are those that the run was asked for.
+
+    Choices of the same lanes are filled together: each file is opened once for all of them.
+    """
     catalog = run.archive.catalog
     known = [found[0].id for batch in batches(files) for found in catalog.known(batch).values()]
-    asked = None if choice.windows.whole else known
-    groups, unfit = families(catalog, choice)
-    for family in groups:
-        try:
-            _fill_family(run, choice, family, asked)
-        except NoLaneError as error:
-            unfit |= dict.fromkeys(family.layout_ids, error)
+    alike: dict[tuple[LaneSpec, ...], list[_Plan]] = {}
+    unfit: dict[int, NoLaneError] = {}
+    for choice in choices:
+        groups, without = families(catalog, choice)
+        unfit |= without
+        for family in groups:
+            plan = _Plan(choice, family, None if choice.windows.whole else known)
+            alike.setdefault(family.lanes, []).append(plan)
+    for plans in alike.values():
+        unfit |= _fill_together(run, plans)
     if unfit:
         rows = catalog.rows(known).values()
         blamed = [row for row in rows if row.layout_id in unfit]
         run.report.leave_out(Failure(row.path, told(unfit[row.layout_id], "episode")) for row in blamed)
 
 
-def _fill_family(run: Run, choice: Choice, family: Family, asked: Sequence[int] | None) -> None:
-    """Fill the family's active Space, and a new one where its statistics are due, until nothing is left to do.
+def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:
+    """Fill the active Spaces, and new ones where statistics are due, until nothing is left to do.
 
-    Whom a Space is for is asked anew after each step that another ingest might have overtaken.
+    Whom a Space is for is asked anew after each step that another ingest might have overtaken. Returns why layouts, by
+    id, could not be embedded.
     """
     catalog = run.archive.catalog
-    while True:
-        active = current(catalog, family)
-        if active is not None:
-            _embed(run, family, active, _among(run, choice, family, asked))
-        target = due(catalog, family)
-        if target is None:
-            now = current(catalog, family)
-            if now is None or (active is not None and now.id == active.id):
-                return
-            continue
-        among = _among(run, choice, family, asked)
-        left_out = _embed(run, family, target, among)
-        try:
-            catalog.activate(target.id, among, ignoring=left_out)
-        except SpaceMismatchError:
-            continue  # another ingest replaced the Space meanwhile; the next round finds the new one
+    unfit: dict[int, NoLaneError] = {}
+    while plans:
+        active = {plan: row for plan in plans if (row := current(catalog, plan.family)) is not None}
+        _embed(run, [_Target(plan.family, row, _among(run, plan)) for plan, row in active.items()])
+        targets: dict[_Plan, _Target | None] = {}
+        for plan in plans:
+            try:
+                row = due(catalog, plan.family)
+            except NoLaneError as error:
+                unfit |= dict.fromkeys(plan.family.layout_ids, error)
+            else:
+                targets[plan] = None if row is None else _Target(plan.family, row, _among(run, plan))
+        _embed(run, [target for target in targets.values() if target is not None])
+        plans = [plan for plan, target in targets.items() if not _settled(run, plan, active.get(plan), target)]
+    return unfit
 
 
-def _among(run: Run, choice: Choice, family: Family, asked: Sequence[int] | None) -> Among:
+def _settled(run: Run, plan: _Plan, active: SpaceRow | None, target: _Target | None) -> bool:
+    """Activate what was filled; say whether nothing was filled, and no other ingest replaced the Space meanwhile."""
+    catalog = run.archive.catalog
+    if target is None:
+        now = current(catalog, plan.family)
+        return now is None or (active is not None and now.id == active.id)
+    with suppress(SpaceMismatchError):  # another ingest replaced the Space meanwhile; the next round finds the new one
+        catalog.activate(target.row.id, target.among, ignoring=target.left_out)
+    return False
+
+
+def _among(run: Run, plan: _Plan) -> Among:
     """Return whom the family's Spaces are for.
 
     Whole-episode vectors are for every episode of the archive, so that any run finishes what an earlier one left;
     windows are many, and only for the episodes that they were asked for.
     """
-    catalog = run.archive.catalog
-    layouts = next((now.layout_ids for now in families(catalog, choice)[0] if now.lanes == family.lanes), ())
-    if asked is None:
+    catalog, family = run.archive.catalog, plan.family
+    layouts = next((now.layout_ids for now in families(catalog, plan.choice)[0] if now.lanes == family.lanes), ())
+    if plan.asked is None:
         return Among(layouts)
     active = current(catalog, family)
-    return Among(layouts, tuple({*asked, *(catalog.embedded(active.id) if active else ())}))
+    return Among(layouts, tuple({*plan.asked, *(catalog.embedded(active.id) if active else ())}))
 
 
-def _embed(run: Run, family: Family, target: SpaceRow, among: Among) -> list[int]:
-    """Embed every pending episode into one Space; returns the ids of those that could not be embedded."""
-    space = Space.from_json(target.definition)
-    total = run.archive.catalog.pending_count(target.id, among)
-    if total == 0:
-        return []
-    run.watch.stage("embedding", total)
-    left_out: list[int] = []
-    job = partial(embed_episodes, Embedding(family.embedder, space))
-    for rows, failures in run.crew.each(job, _pending(run, target, among, left_out)):
-        try:
-            _commit(run, target.id, space, rows)
-        except SpaceMismatchError:
-            break  # another ingest replaced the Space meanwhile
-        left_out += [id_ for id_, _ in failures]
-        run.report.leave_out(failure for _, failure in failures)
-        run.watch.advance(len(rows) + len(failures))
-    return left_out
+def _embed(run: Run, targets: Sequence[_Target]) -> None:
+    """Embed every pending episode into the Spaces that it lacks."""
+    counts = [run.archive.catalog.pending_count(target.row.id, target.among) for target in targets]
+    lacking = [target for target, count in zip(targets, counts, strict=True) if count]
+    if not lacking:
+        return
+    run.watch.stage("embedding", sum(counts))
+    spaces = [Space.from_json(target.row.definition) for target in lacking]
+    jobs = [Embedding(target.family.embedder, space) for target, space in zip(lacking, spaces, strict=True)]
+    replaced: set[int] = set()
+    for outcome in run.crew.each(partial(embed_episodes, jobs), _pending(run, lacking)):
+        for target, space, done in zip(lacking, spaces, outcome, strict=True):
+            if target.row.id in replaced:
+                continue
+            try:
+                _commit(run, target.row.id, space, done.rows)
+            except SpaceMismatchError:
+                replaced.add(target.row.id)  # by another ingest meanwhile
+                continue
+            target.left_out.extend(id_ for id_, _ in done.failed)
+            run.report.leave_out(failure for _, failure in done.failed)
+            run.watch.advance(len(done.rows) + len(done.failed))
+        if len(replaced) == len(lacking):
+            break
 
 
 def _commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) -> None:
@@ -114,12 +159,29 @@ def _commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow])
     run.follower.upsert(space, points)
 
 
-def _pending(run: Run, target: SpaceRow, among: Among, left_out: list[int]) -> Iterator[list[EpisodeRow]]:
-    """Yield batches of pending episodes; those whose files are gone are left out: no search would return them."""
-    after = 0
-    while rows := run.archive.catalog.pending(target.id, among, after=after, limit=BATCH):
-        after = rows[-1].id
-        there = {row.id: Path(row.path).exists() for row in rows}
-        left_out += [id_ for id_, exists in there.items() if not exists]
-        run.watch.advance(len(rows) - sum(there.values()))
-        yield [row for row in rows if there[row.id]]
+def _pending(run: Run, targets: Sequence[_Target]) -> Iterator[list[Lacking]]:
+    """Yield batches of the episodes that any of the Spaces lacks, by id.
+
+    Those whose files are gone are left out: no search would return them.
+    """
+    catalog, after = run.archive.catalog, 0
+    while True:
+        found = [catalog.pending(target.row.id, target.among, after=after, limit=BATCH) for target in targets]
+        full = [rows[-1].id for rows in found if len(rows) == BATCH]
+        after = min(full, default=max((rows[-1].id for rows in found if rows), default=after))
+        lacking: dict[int, tuple[EpisodeRow, list[int]]] = {}
+        for number, rows in enumerate(found):
+            for row in rows:
+                if row.id <= after:
+                    lacking.setdefault(row.id, (row, []))[1].append(number)
+        if not lacking:
+            return
+        there = []
+        for id_, (row, numbers) in sorted(lacking.items()):
+            if Path(row.path).exists():
+                there.append(Lacking(row, tuple(numbers)))
+                continue
+            run.watch.advance(len(numbers))
+            for number in numbers:
+                targets[number].left_out.append(id_)
+        yield there

@@ -135,8 +135,8 @@ class TrajectoryIngestor:
     ) -> IngestReport:
         """Ingest files and folders (searched recursively); unchanged episodes are skipped.
 
-        windows: one vector per episode, or per window; several plans are filled one after the other. workers_count:
-        processes that read and embed. prune: forget catalogued episodes below the given folders whose files are gone.
+        windows: one vector per episode, or per window; several plans are filled in one pass. workers_count: processes
+        that read and embed. prune: forget catalogued episodes below the given folders whose files are gone.
         Episodes that cannot be ingested are reported, the others are not held up. Raises SourceNotFoundError before
         anything is written, CatalogError, OSError.
         """
@@ -152,8 +152,8 @@ class TrajectoryIngestor:
             register(run, sources.files, self._lanes)
             if prune:
                 prune_below(run, sources.folders)
-            for plan in [windows] if isinstance(windows, WindowPlan) else dict.fromkeys(windows):
-                fill(run, Choice(self._embedder, self._lanes, plan), sources.files)
+            plans = [windows] if isinstance(windows, WindowPlan) else dict.fromkeys(windows)
+            fill(run, [Choice(self._embedder, self._lanes, plan) for plan in plans], sources.files)
             run.follower.finish()
             report.delayed = run.follower.delayed
         report.seconds = time.perf_counter() - begun

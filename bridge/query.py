@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge.selection import block_name
-from wshard.errors import QueryError
+from wshard.errors import AmbiguousQueryError, QueryError
 from wshard.lanes import REWARD
 from wshard.types import Channel, Episode
 
@@ -54,10 +54,12 @@ def fit(query: Query, spaces: Sequence[Space]) -> Fit:
         raise QueryError("nothing is embedded that this search could look at: ingest episodes with this embedder first")
     if not fits:
         raise QueryError(f"the query {_told(asked)} fits none of the Spaces that can be searched:\n{listed}")
-    raise QueryError(
+    ambiguous = AmbiguousQueryError(
         f"the query {_told(asked)} fits several Spaces; choose with lanes=[...], embedder=..., env_id=... or, for "
         f"windows, window_size=... or windows=...:\n{listed}"
     )
+    ambiguous.query, ambiguous.spaces = _told(asked), listed
+    raise ambiguous
 
 
 def cut(episode: Episode, start: int | None, stop: int | None) -> Episode:

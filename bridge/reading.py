@@ -134,27 +134,57 @@ class Embedding:
     space: Space
 
 
-def embed_episodes(job: Embedding, rows: Sequence[EpisodeRow]) -> tuple[list[EmbeddingRow], list[tuple[int, Failure]]]:
-    """Embed the windows of catalogued episodes; returns ledger rows, and (episode id, failure) of those left out."""
-    done: list[EmbeddingRow] = []
-    failed: list[tuple[int, Failure]] = []
-    at_once = _AT_ONCE if len(job.space.window_shape) == 1 else 1  # images of many episodes would fill the memory
-    for start in range(0, len(rows), at_once):
-        ready: list[_Ready] = []
-        for row in rows[start : start + at_once]:
+@dataclass(frozen=True)
+class Lacking:
+    """An episode, and by number which of several embeddings it lacks."""
+
+    row: EpisodeRow
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What came of one embedding: ledger rows, and (episode id, failure) of the episodes that were left out."""
+
+    rows: list[EmbeddingRow]
+    failed: list[tuple[int, Failure]]
+
+
+def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[Lacking]) -> list[Embedded]:
+    """Embed what catalogued episodes lack, opening each file once; the jobs are of the same lanes.
+
+    Returns what came of each job, in their order.
+    """
+    found = [Embedded([], []) for _ in jobs]
+    at_once = _AT_ONCE if len(jobs[0].space.window_shape) == 1 else 1  # images of many episodes would fill the memory
+    for start in range(0, len(lacking), at_once):
+        ready: list[list[_Ready]] = [[] for _ in jobs]
+        for one in lacking[start : start + at_once]:
             try:
-                ready.append((row, _windows(job.space, row)))
+                values = _values(jobs[0].space, one.row)
             except (WShardError, OSError) as error:
-                failed.append((row.id, Failure(row.path, told(error, row.path))))
-        try:
-            done += _embed(job, ready)
-        except EmbedderError:  # one by one: what one episode breaks must not hold up the others
-            for one in ready:
-                try:
-                    done += _embed(job, [one])
-                except EmbedderError as error:
-                    failed.append((one[0].id, Failure(one[0].path, str(error))))
-    return done, failed
+                failure = Failure(one.row.path, told(error, one.row.path))
+                for number in one.numbers:
+                    found[number].failed.append((one.row.id, failure))
+                continue
+            for number in one.numbers:
+                ready[number].append((one.row, _windows(jobs[number].space, values)))
+        for job, episodes, done in zip(jobs, ready, found, strict=True):
+            _embed_all(job, episodes, done)
+    return found
+
+
+def _embed_all(job: Embedding, ready: Sequence[_Ready], done: Embedded) -> None:
+    if not ready:
+        return
+    try:
+        done.rows.extend(_embed(job, ready))
+    except EmbedderError:  # one by one: what one episode breaks must not hold up the others
+        for one in ready:
+            try:
+                done.rows.extend(_embed(job, [one]))
+            except EmbedderError as error:
+                done.failed.append((one[0].id, Failure(one[0].path, str(error))))
 
 
 def _embed(job: Embedding, ready: Sequence[_Ready]) -> list[EmbeddingRow]:
@@ -166,12 +196,15 @@ def _embed(job: Embedding, ready: Sequence[_Ready]) -> list[EmbeddingRow]:
     ]
 
 
-def _windows(space: Space, row: EpisodeRow) -> list[NDArray[Any]]:
+def _values(space: Space, row: EpisodeRow) -> NDArray[Any]:
     _status(row.path)
     with open_wshard(row.path) as file:
         if file.digest() != row.digest:
             raise IngestError(f"{row.path}: changed while it was being ingested: run the command again")
-        values = read_lanes(file, space)
+        return read_lanes(file, space)
+
+
+def _windows(space: Space, values: NDArray[Any]) -> list[NDArray[Any]]:
     return [values[start:stop] for start, stop in space.windows.spans(len(values)).tolist()]
 
 

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EpisodeRef:
-    """One hit. score: cosine similarity, -1 to 1, higher is better. span: timesteps [start, stop) that matched.
+    """One hit. score: higher is better, 1 = the same, see docs/search.md. span: timesteps [start, stop) that matched.
 
-    metadata: the episode's own, and env_id, length_T, total_reward, success, tags.
+    metadata: the episode's own, and env_id, length_T, total_reward, success, tags. contributions: what each lane adds
+    to the cosine of query and hit, their sum; empty where it was not asked for.
     """
 
     episode_id: str
@@ -32,6 +33,7 @@ class EpisodeRef:
     span: tuple[int, int] = (0, 0)
     uid: str = ""
     digest: str = field(default="", repr=False)
+    contributions: Mapping[str, float] = field(default_factory=dict, repr=False)
 
     def load(self, channels: Sequence[str] | None = None) -> Episode:
         """Load the whole episode from its file, checksums verified; channels as in load_wshard.

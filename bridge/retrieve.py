@@ -8,33 +8,43 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from bridge.archive import Archive, open_archive
+from bridge.choosing import SpaceChoice, identity, maker_of
+from bridge.contributions import contributions
+from bridge.expansion import combined
+from bridge.fusion import EXPAND, Fusion
+from bridge.holdings import Holdings
 from bridge.index.base import Request
-from bridge.query import Query, describe, fit
+from bridge.query import Query, fit
+from bridge.rankers import Aim, at_least, by_words, differing, farthest, fused_with, nearest, vectors_of
 from bridge.refs import EpisodeRef, make_ref
-from bridge.selection import block_name
-from bridge.spaces import weights_in
-from catalog.filters import EVERYTHING, Where, all_of, build_where, comparisons, parts_of
+from bridge.wishes import Wishes
+from catalog.filters import Where, build_where
 from catalog.form_text import as_where
 from embedders.registry import as_embedder, embedder_of
-from embedders.space import LaneSpec, Space
-from wshard.errors import QueryError, SpaceMismatchError
+from embedders.windows import WindowPlan
+from wshard.errors import EmbedderError, QueryError, SpaceMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Unpack
 
-    from bridge.index.base import Answer, Explained, Match, Vectors
-    from catalog.records import SpaceRow
+    from bridge.index.base import Answer, Explained, Match
+    from bridge.rankers import Ranker
+    from bridge.wishes import Asked
     from embedders.base import Embedder
     from embedders.pooled import PooledFunction
-    from embedders.windows import WindowPlan
+    from embedders.space import Space
 
     PathLike = str | os.PathLike[str]
     RewardRange = tuple[float | None, float | None]
+
+
+WHOLE: Final = WindowPlan()
 
 
 class Hits(list[EpisodeRef]):
@@ -79,9 +89,9 @@ class TrajectoryRetriever:
         archive: PathLike | None = None,
     ) -> None:
         self._embedder = None if embedder is None else as_embedder(embedder)
-        self._lanes = lanes
         self._archive: Archive = open_archive(target, archive=archive)
-        self._read: dict[str, Space] = {}  # Spaces by fingerprint: they never change, and reading one takes time
+        self._holdings = Holdings(self._archive.catalog)
+        self._choice = SpaceChoice(self._archive.catalog, self._embedder, lanes)
 
     def __enter__(self) -> Self:
         return self
@@ -93,140 +103,159 @@ class TrajectoryRetriever:
         """Close the archive."""
         self._archive.close()
 
-    def search_similar_episodes(  # noqa: PLR0913  (as the format's documents name it)
+    def search_similar_episodes(
         self,
-        query: Query,
+        query: Query | None = None,
         top_k: int = 10,
         env_id: str | Sequence[str] | None = None,
         min_length: int | None = None,
         reward_range: RewardRange | None = None,
-        *,
-        where: Where | str | None = None,
-        explain: bool = False,
+        **asked: Unpack[Asked],
     ) -> Hits:
         """Return the top_k episodes most like the query, best first; all of them if fewer pass the filters.
 
-        query: an observation [D], a window [T, D], {lane: array} or an Episode. env_id: one or several. min_length: in
-        timesteps, inclusive. reward_range: bounds of the summed reward, inclusive, None = open; an episode without
-        rewards is in no range. where: any further filter, as a value or as text. explain: let the hits say how they
-        were found. Raises QueryError where the query fits no Space or several, EmbedderError for NaN, FilterError,
-        SpaceMismatchError.
+        query: an observation [D], a window [T, D], {lane: array} or an Episode; none where like= or text= says what to
+        look for. env_id: one or several. min_length: in timesteps, inclusive. reward_range: bounds of the summed
+        reward, inclusive, None = open; an episode without rewards is in no range. asked: see Wishes.
+
+        Where windows of several sizes were ingested beside whole episodes, both rank together, and the query is
+        expanded by its best hits (docs/search.md); `plain=True` ranks by the cosine of whole episodes alone. Raises
+        QueryError where the query fits no Space or several, EmbedderError for NaN, FilterError, SpaceMismatchError.
         """
-        wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(where)
-        return self._search(query, Request(top_k, wanted, explain=explain), lambda plan: plan.whole)
+        wishes = Wishes(**asked)
+        wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(wishes.where)
+        return self._search(query, Request(top_k, wanted, explain=wishes.explain), wishes, lambda plan: plan.whole)
 
     def search_similar_timesteps(  # noqa: PLR0913  (as above)
         self,
-        query: Query,
+        query: Query | None = None,
         top_k: int = 10,
         env_id: str | Sequence[str] | None = None,
         min_length: int | None = None,
         reward_range: RewardRange | None = None,
         *,
-        where: Where | str | None = None,
         window_size: int | None = None,
         windows: WindowPlan | None = None,
-        explain: bool = False,
+        distinct: bool = False,
+        **asked: Unpack[Asked],
     ) -> Hits:
         """Return the top_k windows most like the query; each hit's span tells its timesteps.
 
         Searches what was ingested as windows; window_size, or the plan that they were cut by, chooses among several.
-        Otherwise as search_similar_episodes.
+        distinct: at most one hit per episode. Otherwise as search_similar_episodes, without text=.
         """
 
         def cut(plan: WindowPlan) -> bool:
             return not plan.whole and window_size in (None, plan.size) and windows in (None, plan)
 
-        wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(where)
-        return self._search(query, Request(top_k, wanted, distinct=False, explain=explain), cut)
+        wishes = Wishes(**asked)
+        if wishes.text is not None:
+            raise QueryError("text: expected a search for episodes, found one for timesteps, which have no words")
+        wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(wishes.where)
+        return self._search(query, Request(top_k, wanted, distinct=distinct, explain=wishes.explain), wishes, cut)
 
-    def _search(self, query: Query, request: Request, cut: Callable[[WindowPlan], bool]) -> Hits:
+    def _search(self, query: Query | None, request: Request, wishes: Wishes, cut: Callable[[WindowPlan], bool]) -> Hits:
         begun = time.perf_counter()
         if request.top_k < 1:
             raise QueryError(f"top_k: expected at least 1, found {request.top_k}")
         while True:
-            fitting = fit(query, self._spaces(request.where, cut))
-            embedder = self._embedder or embedder_of(fitting.space)
-            vector = embedder.embed([fitting.window], fitting.space.scaling)[0]
+            aim = self._aim(query, wishes, request.where, cut)
             try:
-                refs, answer, missing = self._ask(fitting.space, vector, request)
+                refs, answer, missing = self._ask(self._ranker(aim, wishes), request, aim)
             except SpaceMismatchError:
-                if fitting.space in self._active():
+                if aim is None or aim.space in self._choice.active():
                     raise
                 continue  # an ingest replaced the Space a moment ago: its successor answers
+            if wishes.contributions and aim is not None:
+                refs = self._explained(refs, aim)
             spent = (time.perf_counter() - begun) * 1e3
-            return Hits(refs, exact=answer.exact, milliseconds=spent, missing=missing, explained=answer.explained)
+            hits = [ref for ref, _ in refs]
+            return Hits(hits, exact=answer.exact, milliseconds=spent, missing=missing, explained=answer.explained)
 
-    def _ask(self, space: Space, vector: Vectors, request: Request) -> tuple[list[EpisodeRef], Answer, int]:
+    def _aim(self, query: Query | None, wishes: Wishes, where: Where, cut: Callable[[WindowPlan], bool]) -> Aim | None:
+        """Return the Space that the examples fit and the vector to search it for; None for words alone."""
+        like = [*([] if query is None else [query]), *wishes.like]
+        if not like:
+            if wishes.text is None:
+                raise QueryError("expected a query, examples (like=[...]) or words (text=...), found none of them")
+            if wishes.unlike or wishes.diversity:
+                raise QueryError("unlike and diversity: expected a query or examples beside them, found words alone")
+            return None
+        first = fit(like[0], self._choice.spaces(where, cut))
+        return self._towards(first.space, like, wishes.unlike)
+
+    def _towards(self, space: Space, like: Sequence[Query], unlike: Sequence[Query]) -> Aim:
+        windows = [fit(example, [space]).window for example in (*like, *unlike)]
+        vectors = self._maker(space).embed(windows, space.scaling)
+        return Aim(space, combined(vectors[: len(like)], vectors[len(like) :]), (tuple(like), tuple(unlike)))
+
+    def _ranker(self, aim: Aim | None, wishes: Wishes) -> Ranker:
+        """Return the way to rank that was wished for."""
+        catalog, index = self._archive.catalog, self._archive.index
+        if aim is None:
+            rank = by_words(catalog, str(wishes.text))
+        elif wishes.least:
+            return farthest(index, aim)
+        else:
+            windows = None if wishes.plain else self._windows_of(aim)
+            expand = wishes.expand if wishes.expand is not None else EXPAND if windows is not None else 0
+            rank = nearest(index, aim)
+            if windows is not None or expand:
+                rank = Fusion(index, self._holdings, aim, windows, expand)
+            if wishes.text is not None:
+                rank = fused_with(rank, by_words(catalog, wishes.text))
+        if wishes.min_score is not None:
+            rank = at_least(rank, wishes.min_score)
+        if aim is not None and wishes.diversity:
+            rank = differing(rank, self._holdings, aim.space, wishes.diversity)
+        return rank
+
+    def _windows_of(self, aim: Aim) -> Aim | None:
+        """Return what to search the windows of several sizes for that were cut from the lanes of whole episodes."""
+        if not aim.space.windows.whole:
+            return None
+        for space in self._choice.active():
+            if space.windows.scales and (space.lanes, space.weights) == (aim.space.lanes, aim.space.weights):
+                with suppress(EmbedderError):  # another one's embedder, which nobody passed
+                    return self._towards(space, *aim.examples)
+        return None
+
+    def _maker(self, space: Space) -> Embedder:
+        """Return the embedder of a Space: the one that was passed, if it is the one."""
+        given = self._embedder
+        return given if given is not None and identity(given) == maker_of(space) else embedder_of(space)
+
+    def _ask(
+        self, rank: Ranker, request: Request, aim: Aim | None
+    ) -> tuple[list[tuple[EpisodeRef, Match]], Answer, int]:
         """Return the best hits whose files are there, the answer they are from, and how many were passed over."""
         asked = request.top_k
         while True:
-            answer = self._archive.index.search(space, vector, replace(request, top_k=asked))
-            refs = self._refs(answer.matches, space)
+            answer = rank(replace(request, top_k=asked))
+            refs = self._refs(answer.matches, WHOLE if aim is None else aim.space.windows)
             if len(refs) >= request.top_k or len(answer.matches) < asked:
                 return refs[: request.top_k], answer, len(answer.matches) - len(refs)
             asked *= 2  # some hits are files that are gone: their places go to the next best
 
-    def _refs(self, matches: Sequence[Match], space: Space) -> list[EpisodeRef]:
+    def _explained(self, refs: Sequence[tuple[EpisodeRef, Match]], aim: Aim) -> list[tuple[EpisodeRef, Match]]:
+        """Let hits say what each lane adds; those that were found by words alone have nothing to say."""
+        maker, held = self._maker(aim.space), self._holdings.vectors(aim.space, {match.episode for _, match in refs})
+        return [
+            (replace(ref, contributions=contributions(maker, aim.space, aim.vector, vectors_of(vectors, match))), match)
+            if (vectors := held.get(match.episode)) is not None
+            else (ref, match)
+            for ref, match in refs
+        ]
+
+    def _refs(self, matches: Sequence[Match], windows: WindowPlan) -> list[tuple[EpisodeRef, Match]]:
         rows = self._archive.catalog.rows({match.episode for match in matches})
         refs = []
         for match in matches:
             row = rows.get(match.episode)
             if row is None or not os.path.exists(row.path):  # noqa: PTH110  (Path.exists can raise)
                 continue
-            spans = space.windows.spans(row.length)
+            spans = windows.spans(row.length)
             if match.window < len(spans):  # else the episode was ingested anew, and shorter, since the index answered
                 start, stop = spans[match.window].tolist()
-                refs.append(make_ref(row, match.score, (start, stop)))
+                refs.append((make_ref(row, match.score, (start, stop)), match))
         return refs
-
-    def _spaces(self, where: Where, cut: Callable[[WindowPlan], bool]) -> list[Space]:
-        """Return the Spaces of a wanted window plan that can answer."""
-        spaces = [space for space in self._active() if cut(space.windows)]
-        if self._lanes is not None:
-            spaces = _of_lanes(self._lanes, spaces)
-        if self._embedder is not None:
-            spaces = self._of_embedder(self._embedder, spaces)
-        return (self._holding(spaces, where) or spaces) if len(spaces) > 1 else spaces
-
-    def _active(self) -> list[Space]:
-        return [self._space(row) for row in self._archive.catalog.spaces("active")]
-
-    def _space(self, row: SpaceRow) -> Space:
-        if row.fingerprint not in self._read:
-            self._read[row.fingerprint] = Space.from_json(row.definition)
-        return self._read[row.fingerprint]
-
-    def _of_embedder(self, embedder: Embedder, spaces: Sequence[Space]) -> list[Space]:
-        asked = (embedder.name, embedder.version, dict(embedder.parameters()))
-        same = [space for space in spaces if (space.embedder, space.version, dict(space.parameters)) == asked]
-        if spaces and not same:
-            listed = "\n".join(f"  {describe(space)}" for space in spaces)
-            raise SpaceMismatchError(
-                f"the archive was not embedded by {embedder.name} version {embedder.version} {dict(asked[2])}: ingest "
-                f"it with that embedder, or search without embedder=. It holds:\n{listed}"
-            )
-        return same
-
-    def _holding(self, spaces: list[Space], where: Where) -> list[Space]:
-        """Keep the Spaces that hold episodes of the environments asked for, so that env_id tells like lanes apart."""
-        about = [part for part in parts_of(where) if {clause.field for clause in comparisons(part)} == {"env_id"}]
-        asked = all_of(*about)
-        if asked == EVERYTHING:
-            return spaces
-        layouts = [
-            {LaneSpec(lane.name, tuple(lane.shape)) for lane in layout.lanes}
-            for layout in self._archive.catalog.layouts(asked)
-        ]
-        return [space for space in spaces if any(set(space.lanes) <= held for held in layouts)]
-
-
-def _of_lanes(lanes: Sequence[str] | Mapping[str, float], spaces: Sequence[Space]) -> list[Space]:
-    found = []
-    for space in spaces:
-        held = {lane.name for lane in space.lanes}
-        if {block_name(name, held) for name in lanes} == held:
-            found.append(space)
-    if isinstance(lanes, Mapping):
-        return [space for space in found if space.weights == weights_in(lanes, space.lanes)]
-    return [space for space in found if space.weights is None] or found

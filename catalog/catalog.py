@@ -192,6 +192,11 @@ class Catalog(Exploring, Curating, Collecting):
         with self._read() as connection:
             return ledger.embedded_ids(connection, space_id)
 
+    def vectors(self, space_id: int, ids: Collection[int]) -> dict[int, tuple[int, bytes]]:
+        """Return (count, vectors) of those of the episodes that have vectors in the space, by id."""
+        with self._read() as connection:
+            return ledger.load_vectors(connection, space_id, ids=ids)
+
     def write_embeddings(self, space_id: int, rows: Sequence[EmbeddingRow]) -> list[LedgerEntry]:
         """Write vectors in one transaction that is on disk when this returns; return the entries that were written.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from catalog import plans, queries, statement, summaries
 from catalog.filters import EVERYTHING
+from catalog.relevance import load_relevance
 from catalog.session import Session
 
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ class Exploring(Session):
         """Return the ids of all matching episodes, ascending."""
         with self._read() as connection:
             return queries.load_matching_ids(connection, self._resolved(connection, where), base=self._base)
+
+    def relevant(self, text: str, where: Where | str = EVERYTHING) -> list[tuple[int, float]]:
+        """Return (id, BM25) of the matching episodes whose task or notes hold any word of the text, best first."""
+        with self._read() as connection:
+            return load_relevance(connection, text, self._resolved(connection, where), base=self._base)
 
     def facets(
         self, fields: Sequence[str], where: Where | str = EVERYTHING, *, limit: int | None = None

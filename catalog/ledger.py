@@ -166,6 +166,14 @@ def read_ledger(connection: Connection, space_id: int, *, since: int, limit: int
     return [LedgerEntry(number, seq, count or 0, vectors) for number, seq, count, vectors in found]
 
 
+def load_vectors(connection: Connection, space_id: int, *, ids: Collection[int]) -> dict[int, tuple[int, bytes]]:
+    """Return (count, vectors) of those of the episodes that have vectors in the space, by id."""
+    columns = (embedding.c.episode_row, embedding.c.count, embedding.c.vectors)
+    living = (embedding.c.space_id == space_id, embedding.c.digest.is_not(None))
+    statement = select(*columns).where(one_of(connection, embedding.c.episode_row, ids), *living)
+    return {number: (count, vectors) for number, count, vectors in connection.execute(statement)}
+
+
 def ledger_state(connection: Connection, space_id: int) -> tuple[int, int, int]:
     """Return (episodes with vectors, vectors, last number) of the space."""
     statement = select(func.count(embedding.c.count), func.sum(embedding.c.count), func.max(embedding.c.seq)).where(

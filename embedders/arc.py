@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 class ArcDct:
     """z-score, resample to `length` rows along the arc, DCT-II coefficient k times exp(-damping * k), unit length.
 
+    Coefficient 0, the mean along the path, counts `level` times as much: below 1 where sensors drift.
+
     The arc is spanned by the first `position` channels, by all when None or when there are fewer; every timestep adds
     `epsilon` to it. Vectors are laid out as those of `Dct`: dim = coefficients * channels.
     """
@@ -44,24 +46,35 @@ class ArcDct:
     damping: float = 0.15
     epsilon: float = 1e-4
     position: int | None = 3
+    level: float = 1.0
 
     def __post_init__(self) -> None:
         check_resolution(self.length, self.coefficients)
         object.__setattr__(self, "damping", check_number(self.damping, "damping"))
         object.__setattr__(self, "epsilon", check_number(self.epsilon, "epsilon"))
-        if self.damping < 0 or self.epsilon <= 0:
-            found = f"{self.damping} and {self.epsilon}"
-            raise EmbedderError(f"damping and epsilon: expected damping >= 0 and epsilon > 0, found {found}")
+        object.__setattr__(self, "level", check_number(self.level, "level"))
+        if self.damping < 0 or self.epsilon <= 0 or self.level < 0:
+            found = f"{self.damping}, {self.epsilon} and {self.level}"
+            raise EmbedderError(
+                f"damping, epsilon, level: expected damping >= 0, epsilon > 0, level >= 0, found {found}"
+            )
         if self.position is not None and not (type(self.position) is int and self.position >= 1):
             raise EmbedderError(f"position: expected None or a whole number >= 1, found {self.position!r}")
 
     def parameters(self) -> Mapping[str, JSON]:
-        """Return what the constructor takes."""
-        return asdict(self)
+        """Return what the constructor takes; without a level it is what it was before there was one."""
+        given = asdict(self)
+        if self.level == 1.0:
+            del given["level"]
+        return given
 
     def dim(self, channels: int) -> int:
         """Return coefficients * channels."""
         return self.coefficients * channels
+
+    def shares(self, channels: int) -> NDArray[np.float64]:
+        """Return [dim, channels]: which channel each value of a vector is of."""
+        return np.tile(np.eye(channels), (self.coefficients, 1))
 
     def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
         """Return float32 [N, dim], one unit row per window [T_i, D]. Raises EmbedderError."""
@@ -72,4 +85,5 @@ class ArcDct:
         position = slice(self.position)
         even = [arc_resample(rows, self.length, position=position, epsilon=self.epsilon) for rows in windows]
         damped = np.exp(-self.damping * np.arange(self.coefficients))
+        damped[0] *= self.level
         return spectra(even, damped[:, None] * dct_matrix(self.length, self.coefficients))

@@ -72,6 +72,15 @@ def takes_frames(embedder: Embedder) -> bool:
     return bool(getattr(embedder, "takes_frames", False))
 
 
+def shares_of(embedder: Embedder, channels: int) -> NDArray[np.float64] | None:
+    """Return how much of each value of a vector is of which channel: [dim, channels], rows of sum 1.
+
+    None for an embedder without a method `shares(channels)`: its values are of all channels together.
+    """
+    told = getattr(embedder, "shares", None)
+    return None if told is None else np.asarray(told(channels), np.float64)
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """Windows that passed the check: their rows one below the other, float64 [R, D].

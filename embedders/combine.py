@@ -78,6 +78,18 @@ class Combo:
         )
         return sum(size for weight, size in sizes if weight)
 
+    def shares(self, channels: int) -> NDArray[np.float64]:
+        """Return [dim, channels]: which channel each value of a vector is of; an area is half of each of its two."""
+        eye = np.eye(channels)
+        first, second = np.triu_indices(channels, k=1)
+        blocks = (
+            (self.arcdct, self._arc().shares(channels)),
+            (self.stats, Stats().shares(channels)),
+            (self.dct, self._time().shares(channels)),
+            (self.sig2, np.concatenate([eye, eye, (eye[first] + eye[second]) / 2])),
+        )
+        return np.concatenate([shares for weight, shares in blocks if weight])
+
     def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
         """Return float32 [N, dim], one unit row per window [T_i, D]. Raises EmbedderError."""
         return project(self, windows, statistics, self.describe)

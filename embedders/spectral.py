@@ -50,6 +50,10 @@ class Dct:
         """Return coefficients * channels."""
         return self.coefficients * channels
 
+    def shares(self, channels: int) -> NDArray[np.float64]:
+        """Return [dim, channels]: which channel each value of a vector is of."""
+        return np.tile(np.eye(channels), (self.coefficients, 1))
+
     def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
         """Return float32 [N, dim], one unit row per window [T_i, D]. Raises EmbedderError."""
         return project(self, windows, statistics, self.describe)

@@ -39,7 +39,8 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   ├── SourceNotFoundError (FileNotFoundError)
     │   └── NoLaneError                         no lane of the episode fits the embedder
     ├── StaleEpisodeError (ValueError)          a file is not the one that was ingested
-    ├── QueryError (ValueError)                 a query that fits no Space, or several
+    ├── QueryError (ValueError)                 a query that fits no Space, or cannot be searched with
+    │   └── AmbiguousQueryError                 a query that fits several Spaces; says which
     └── VectorIndexError (RuntimeError)         a vector index that cannot answer
         ├── UnknownIndexError (KeyError)        no index backend for that URL scheme
         ├── IndexUnreachableError (ConnectionError)  an index server that does not answer, or throttles for too long
@@ -216,7 +217,14 @@ class StaleEpisodeError(WShardError, ValueError):
 
 
 class QueryError(WShardError, ValueError):
-    """A query that fits no Space, or several."""
+    """A query that fits no Space, or that cannot be searched with."""
+
+
+class AmbiguousQueryError(QueryError):
+    """A query that fits several Spaces. query: the query in words; spaces: one line for each Space."""
+
+    query = ""
+    spaces = ""
 
 
 class VectorIndexError(WShardError, RuntimeError):

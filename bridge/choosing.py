@@ -1,0 +1,101 @@
+"""Which Spaces of an archive a search may look at: by embedder, lanes, windows, and the environments asked for.
+
+Knows: how one of several Spaces is named. Does not know: queries, vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from bridge.query import describe
+from bridge.selection import block_name
+from bridge.spaces import weights_in
+from catalog.filters import EVERYTHING, Where, all_of, comparisons, parts_of
+from embedders.space import LaneSpec, Space
+from wshard.errors import SpaceMismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from catalog.catalog import Catalog
+    from catalog.records import SpaceRow
+    from embedders.base import Embedder
+    from embedders.space import JSON
+    from embedders.windows import WindowPlan
+
+
+class SpaceChoice:
+    """The Spaces of an archive, narrowed by what a retriever was opened with; asked anew each time."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        embedder: Embedder | None,
+        lanes: Sequence[str] | Mapping[str, float] | None,
+    ) -> None:
+        self._catalog = catalog
+        self._embedder = embedder
+        self._lanes = lanes
+        self._read: dict[str, Space] = {}  # by fingerprint: they never change, and reading one takes time
+
+    def spaces(self, where: Where, cut: Callable[[WindowPlan], bool]) -> list[Space]:
+        """Return the Spaces of a wanted window plan that can answer."""
+        spaces = [space for space in self.active() if cut(space.windows)]
+        if self._lanes is not None:
+            spaces = _of_lanes(self._lanes, spaces)
+        if self._embedder is not None:
+            spaces = self._of_embedder(self._embedder, spaces)
+        return (self._holding(spaces, where) or spaces) if len(spaces) > 1 else spaces
+
+    def active(self) -> list[Space]:
+        """Return the Spaces that can be searched, the oldest first."""
+        return [self._space(row) for row in self._catalog.spaces("active")]
+
+    def _space(self, row: SpaceRow) -> Space:
+        if row.fingerprint not in self._read:
+            self._read[row.fingerprint] = Space.from_json(row.definition)
+        return self._read[row.fingerprint]
+
+    def _of_embedder(self, embedder: Embedder, spaces: Sequence[Space]) -> list[Space]:
+        asked = identity(embedder)
+        same = [space for space in spaces if maker_of(space) == asked]
+        if spaces and not same:
+            listed = "\n".join(f"  {describe(space)}" for space in spaces)
+            raise SpaceMismatchError(
+                f"the archive was not embedded by {embedder.name} version {embedder.version} {dict(asked[2])}: ingest "
+                f"it with that embedder, or search without embedder=. It holds:\n{listed}"
+            )
+        return same
+
+    def _holding(self, spaces: list[Space], where: Where) -> list[Space]:
+        """Keep the Spaces that hold episodes of the environments asked for, so that env_id tells like lanes apart."""
+        about = [part for part in parts_of(where) if {clause.field for clause in comparisons(part)} == {"env_id"}]
+        asked = all_of(*about)
+        if asked == EVERYTHING:
+            return spaces
+        layouts = [
+            {LaneSpec(lane.name, tuple(lane.shape)) for lane in layout.lanes} for layout in self._catalog.layouts(asked)
+        ]
+        return [space for space in spaces if any(set(space.lanes) <= held for held in layouts)]
+
+
+def identity(embedder: Embedder) -> tuple[str, int, dict[str, JSON]]:
+    """Return what tells an embedder from others."""
+    return embedder.name, embedder.version, dict(embedder.parameters())
+
+
+def maker_of(space: Space) -> tuple[str, int, dict[str, JSON]]:
+    """Return what tells the embedder that a Space was made by from others."""
+    return space.embedder, space.version, dict(space.parameters)
+
+
+def _of_lanes(lanes: Sequence[str] | Mapping[str, float], spaces: Sequence[Space]) -> list[Space]:
+    found = []
+    for space in spaces:
+        held = {lane.name for lane in space.lanes}
+        if {block_name(name, held) for name in lanes} == held:
+            found.append(space)
+    if isinstance(lanes, Mapping):
+        return [space for space in found if space.weights == weights_in(lanes, space.lanes)]
+    return [space for space in found if space.weights is None] or found

@@ -1,0 +1,32 @@
+"""What each lane adds to the similarity of a query and a hit.
+
+Knows: a cosine is a sum over the values of two vectors, and embedders say which channels a value is of. Does not know:
+lanes of files, searching.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from embedders.base import shares_of
+
+if TYPE_CHECKING:
+    from bridge.index.base import Vectors
+    from embedders.base import Embedder
+    from embedders.space import Space
+
+
+def contributions(embedder: Embedder, space: Space, query: Vectors, hit: Vectors) -> dict[str, float]:
+    """Return the part of each lane, by block name, in the cosine of two unit vectors [E]: together they are it.
+
+    A part is negative where the lane speaks against the hit. Empty for an embedder whose values are of all channels
+    together (networks, functions).
+    """
+    shares = shares_of(embedder, space.channels)
+    if shares is None:
+        return {}
+    channels = (query.astype(np.float64) * hit) @ shares
+    edges = np.cumsum([lane.channels for lane in space.lanes])[:-1]
+    return {lane.name: float(part.sum()) for lane, part in zip(space.lanes, np.split(channels, edges), strict=True)}

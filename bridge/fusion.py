@@ -1,0 +1,169 @@
+"""Episodes ranked by several views of them: as a whole, by their best window, and by what the best hits have in common.
+
+Knows: three searches and how their scores become one (scales.py), and when the result is proven. Does not know: how an
+index searches, how queries become vectors.
+
+    near    the better of: cosine of the whole, cosine of the best window; each calibrated
+    grown   cosine with the query that was expanded by its nearest; so a part of an episode finds what it is a part of,
+            and through it all that is like the whole
+    score   two thirds grown, one third the best window; never below what near alone says of almost equal ones
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.expansion import expanded
+from bridge.index.base import Answer, Explained, Match
+from bridge.rankers import depth, vectors_of
+from bridge.scales import calibrated, fused, nearness
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from bridge.holdings import Holdings
+    from bridge.index.base import Request, VectorIndex, Vectors
+    from bridge.rankers import Aim
+
+EXPAND: Final = 8
+"""Hits that a query is expanded by, where nothing else is asked for."""
+OWN_WEIGHT: Final = 0.25
+"""What the query itself counts beside them; each hit counts the third power of its nearness, at most 1."""
+_DEEPER: Final = (1, 4, 16)  # times the depth, while the result is not proven
+
+_Key = tuple[int, int]  # episode and window
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """Candidates with the vectors they are judged by: of the main Space, and all windows where there are any."""
+
+    keys: list[_Key]
+    vectors: NDArray[np.float32]
+    windows: list[Vectors | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Fusion:
+    """A ranker over one Space, and its windows where they are there too; expand: by how many hits, 0 = by none."""
+
+    index: VectorIndex
+    holdings: Holdings
+    main: Aim
+    windows: Aim | None
+    expand: int
+
+    def __call__(self, request: Request) -> Answer:
+        """Return the best of all episodes that pass: exact where it is proven that none was overlooked."""
+        for times in _DEEPER:
+            answer = self._attempt(request, times * depth(max(request.top_k, self.expand)))
+            if answer.exact:
+                break
+        return answer
+
+    def _attempt(self, request: Request, deep: int) -> Answer:
+        deeper = replace(request, top_k=deep)
+        aims = [self.main] if self.windows is None else [self.main, self.windows]
+        answers = [self.index.search(aim.space, aim.vector, deeper) for aim in aims]
+        keys = {(match.episode, match.window) for match in answers[0].matches}
+        keys |= {(match.episode, 0) for answer in answers[1:] for match in answer.matches}
+        seen = self._look(keys)
+        near, _ = self._near(seen)
+        tails = [_tail(answer, deep) for answer in answers]
+        levels = [self._level(aim) for aim in aims]
+        scores, beyond = near, max(map(_scaled, tails, levels))
+        if self.expand and seen.keys:
+            grown = self._grown(seen, near)
+            level = self._level(grown)
+            answers.append(self.index.search(grown.space, grown.vector, deeper))
+            seen = self._look(keys | {(match.episode, match.window) for match in answers[-1].matches})
+            near, parts = self._near(seen)
+            scores = fused(near, calibrated(_cosines(seen.vectors, grown.vector), level), parts)
+            last, windows = np.array([beyond]), None if self.windows is None else np.array([beyond])
+            beyond = float(fused(last, np.array([_scaled(_tail(answers[-1], deep), level)]), windows)[0])
+        return _answer(seen.keys, scores, request, answers, _proof(answers, deep, beyond))
+
+    def _look(self, keys: Iterable[_Key]) -> _Seen:
+        """Return candidates that the ledger still has, by episode and window."""
+        ordered = sorted(keys)
+        episodes = {episode for episode, _ in ordered}
+        held = self.holdings.vectors(self.main.space, episodes)
+        parts = {} if self.windows is None else self.holdings.vectors(self.windows.space, episodes)
+        kept = [key for key in ordered if key[0] in held]
+        rows = [vectors_of(held[episode], Match(episode, window, 0.0)) for episode, window in kept]
+        stacked = np.stack(rows) if rows else np.zeros((0, self.main.space.dim), np.float32)
+        return _Seen(kept, stacked, [parts.get(episode) for episode, _ in kept])
+
+    def _near(self, seen: _Seen) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """Return nearness, and the calibrated similarity of the best window; where there is none, of the whole."""
+        whole = calibrated(_cosines(seen.vectors, self.main.vector), self._level(self.main))
+        if self.windows is None:
+            return whole, None
+        level, vector = self._level(self.windows), self.windows.vector
+        best = [0.0 if rows is None else float(_cosines(rows, vector).max()) for rows in seen.windows]
+        lacking = np.array([rows is None for rows in seen.windows], np.bool_)
+        parts = np.where(lacking, whole, calibrated(np.array(best), level))
+        return nearness(whole, parts), parts
+
+    def _grown(self, seen: _Seen, near: NDArray[np.float64]) -> Aim:
+        seeds = np.lexsort((np.arange(len(near)), -near))[: self.expand]
+        vector = expanded(self.main.vector, seen.vectors[seeds], near[seeds], own=OWN_WEIGHT)
+        return replace(self.main, vector=vector)
+
+    def _level(self, aim: Aim) -> float:
+        return self.holdings.background(aim.space, aim.vector)
+
+
+def _cosines(vectors: NDArray[np.float32], query: Vectors) -> NDArray[np.float64]:
+    cosines: NDArray[np.float64] = np.clip(vectors.astype(np.float64) @ query.astype(np.float64), -1.0, 1.0)
+    return cosines
+
+
+def _scaled(cosine: float, level: float) -> float:
+    return float(calibrated(np.array([cosine]), level)[0])
+
+
+def _tail(answer: Answer, deep: int) -> float:
+    """Return what no episode that is not in the answer is above."""
+    return answer.matches[-1].score if len(answer.matches) >= deep else float("-inf")
+
+
+def _proof(answers: Sequence[Answer], deep: int, beyond: float) -> float:
+    """Return the score that hits must be above to be proven the best; infinite where an answer is not exact itself."""
+    if not all(answer.exact for answer in answers):
+        return float("inf")
+    everything = len(answers[0].matches) < deep  # all that pass have been seen
+    return float("-inf") if everything else beyond
+
+
+def _answer(
+    keys: Sequence[_Key], scores: NDArray[np.float64], request: Request, answers: Sequence[Answer], proof: float
+) -> Answer:
+    order = np.lexsort((np.arange(len(keys)), -scores))
+    if request.distinct:
+        _, first = np.unique(np.array([keys[number][0] for number in order]), return_index=True)
+        order = order[np.sort(first)]
+    chosen = [(*keys[number], float(scores[number])) for number in order[: request.top_k].tolist()]
+    matches = tuple(Match(episode, window, score) for episode, window, score in chosen)
+    enough = len(matches) == request.top_k and matches[-1].score > proof
+    exact = proof == float("-inf") or enough
+    return Answer(matches, exact, sum(answer.scored for answer in answers), _explained(answers))
+
+
+def _explained(answers: Sequence[Answer]) -> Explained | None:
+    told = [answer.explained for answer in answers if answer.explained is not None]
+    if not told:
+        return None
+    sums = {name: sum(getattr(one, name) for one in told) for name in ("scored", "lists", "all_lists", "tail")}
+    spent: dict[str, float] = {}
+    for one in told:
+        for name, value in one.milliseconds.items():
+            spent[name] = spent.get(name, 0.0) + value
+    return Explained(
+        " + ".join(one.route for one in told), sum(one.passing for one in told), **sums, milliseconds=spent
+    )

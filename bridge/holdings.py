@@ -1,0 +1,55 @@
+"""The vectors that an archive holds, by episode: what hits are compared with each other by.
+
+Knows: they lie in the ledger, whatever index searches them; how alike a query is to episodes in general. Does not know:
+searching.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from bridge.index.base import Vectors
+    from catalog.catalog import Catalog
+    from embedders.space import Space
+
+_SAMPLE: Final = 64  # episodes: their mean similarity to a query has an error of a hundredth or two
+
+
+class Holdings:
+    """Reads vectors of episodes; of each Space a sample of episodes is kept until the archive has doubled."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._samples: dict[str, tuple[int, list[Vectors]]] = {}
+
+    def vectors(self, space: Space, episodes: Collection[int]) -> dict[int, Vectors]:
+        """Return the vectors [n, E] of those of the episodes that have any in the Space, by id."""
+        number = self._number(space)
+        found = {} if number is None else self._catalog.vectors(number, episodes)
+        return {id_: np.frombuffer(data, "<f4").reshape(count, space.dim) for id_, (count, data) in found.items()}
+
+    def background(self, space: Space, query: Vectors) -> float:
+        """Return the mean cosine of the query [E] with episodes in general; of several vectors the best counts."""
+        sample = self._sample(space)
+        return float(np.mean([(vectors @ query).max() for vectors in sample])) if sample else 0.0
+
+    def _sample(self, space: Space) -> list[Vectors]:
+        clock = self._catalog.clock()
+        taken, sample = self._samples.get(space.fingerprint, (0, []))
+        if not sample or clock > 2 * taken:
+            number = self._number(space)
+            ids = [] if number is None else self._catalog.embedded(number)
+            places = np.unique(np.linspace(0, max(len(ids) - 1, 0), min(_SAMPLE, len(ids))).astype(int))
+            sample = [*self.vectors(space, [ids[place] for place in places]).values()]
+            self._samples[space.fingerprint] = (clock, sample)
+        return sample
+
+    def _number(self, space: Space) -> int | None:
+        """Return the id of a Space, None of one that was replaced meanwhile."""
+        rows = self._catalog.spaces()
+        return next((row.id for row in rows if row.fingerprint == space.fingerprint and row.state != "retired"), None)

@@ -1,0 +1,126 @@
+"""Ways to rank: each takes a request and gives an answer, so that they can be put around each other.
+
+Knows: the plain ways, and what is put around them: words, thresholds, diversity. Does not know: queries, files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from bridge.diverse import diverse
+from bridge.index.base import Answer, Match, Request
+from bridge.scales import reciprocal_ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bridge.holdings import Holdings
+    from bridge.index.base import VectorIndex, Vectors
+    from bridge.query import Query
+    from catalog.catalog import Catalog
+    from embedders.space import Space
+
+Ranker: TypeAlias = Callable[[Request], Answer]
+
+LEAST_DEPTH: Final = 100
+"""Hits that are looked at where the first ones of one list may not be the first ones of all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Aim:
+    """What one Space is searched for: a unit vector [E], made of these examples and counter-examples."""
+
+    space: Space
+    vector: Vectors
+    examples: tuple[Sequence[Query], Sequence[Query]] = ((), ())
+
+
+def depth(top_k: int) -> int:
+    """Return how far to look for so many hits."""
+    return max(LEAST_DEPTH, 4 * top_k)
+
+
+def nearest(index: VectorIndex, aim: Aim) -> Ranker:
+    """Rank by cosine, as the index does."""
+    return lambda request: index.search(aim.space, aim.vector, request)
+
+
+def farthest(index: VectorIndex, aim: Aim) -> Ranker:
+    """Rank by cosine, the lowest first: what is nearest to the opposite of the query."""
+
+    def rank(request: Request) -> Answer:
+        answer = index.search(aim.space, -aim.vector, request)
+        return replace(answer, matches=tuple(replace(match, score=-match.score) for match in answer.matches))
+
+    return rank
+
+
+def by_words(catalog: Catalog, text: str) -> Ranker:
+    """Rank by the words of task and notes (BM25); the best episode has score 1, the others their share of it."""
+
+    def rank(request: Request) -> Answer:
+        found = catalog.relevant(text, request.where)
+        best = found[0][1] if found else 1.0
+        matches = [Match(id_, 0, score / best) for id_, score in found[: request.top_k]]
+        return Answer(tuple(matches), exact=True, scored=len(found))
+
+    return rank
+
+
+def fused_with(rank: Ranker, other: Ranker) -> Ranker:
+    """Rank whole episodes by the reciprocal ranks that two ways give them; 1 is first in both."""
+
+    def both(request: Request) -> Answer:
+        deeper = replace(request, top_k=depth(request.top_k))
+        answers = [way(deeper) for way in (rank, other)]
+        scores = reciprocal_ranks([[match.episode for match in answer.matches] for answer in answers])
+        order = sorted(scores, key=lambda id_: (-scores[id_], id_))[: request.top_k]
+        whole = all(answer.exact and len(answer.matches) < deeper.top_k for answer in answers)
+        matches = tuple(Match(id_, 0, scores[id_]) for id_ in order)
+        scored = sum(answer.scored for answer in answers)
+        return Answer(matches, whole or _first_in_all(answers, order), scored, answers[0].explained)
+
+    return both
+
+
+def _first_in_all(answers: list[Answer], order: list[int]) -> bool:
+    """Say whether nothing beyond the lists can be among the hits: all of these are in every list."""
+    seen = [{match.episode for match in answer.matches} for answer in answers]
+    return all(answer.exact for answer in answers) and all(id_ in ids for id_ in order for ids in seen)
+
+
+def at_least(rank: Ranker, score: float) -> Ranker:
+    """Leave out matches below a score."""
+
+    def cut(request: Request) -> Answer:
+        answer = rank(request)
+        return replace(answer, matches=tuple(match for match in answer.matches if match.score >= score))
+
+    return cut
+
+
+def differing(rank: Ranker, holdings: Holdings, space: Space, diversity: float) -> Ranker:
+    """Rank anew what another way ranks first, so that hits differ from each other."""
+
+    def choose(request: Request) -> Answer:
+        answer = rank(replace(request, top_k=depth(request.top_k)))
+        held = holdings.vectors(space, {match.episode for match in answer.matches})
+        nothing = np.zeros((1, space.dim), np.float32)  # of episodes found by their words alone
+        rows = [vectors_of(held.get(match.episode, nothing), match) for match in answer.matches]
+        if not rows:
+            return answer
+        scores = np.array([match.score for match in answer.matches])
+        chosen = diverse(scores, np.stack(rows), request.top_k, diversity=diversity)
+        return replace(answer, matches=tuple(answer.matches[number] for number in chosen))
+
+    return choose
+
+
+def vectors_of(vectors: Vectors, match: Match) -> Vectors:
+    """Return the vector [E] of a match among those of its episode, the last one where it has fewer by now."""
+    row: Vectors = vectors[min(match.window, len(vectors) - 1)]
+    return row

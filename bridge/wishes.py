@@ -1,0 +1,77 @@
+"""What a search may be asked for besides query, number of hits and filter: one value, checked once.
+
+Knows: names, meanings and limits of the options. Does not know: how any of them is done.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from wshard.errors import QueryError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bridge.query import Query
+    from catalog.filters import Where
+
+
+class Asked(TypedDict, total=False):
+    """The options of a search by name, as keyword arguments; see Wishes for what they mean."""
+
+    where: Where | str | None
+    text: str | None
+    like: Sequence[Query]
+    unlike: Sequence[Query]
+    expand: int | None
+    plain: bool
+    least: bool
+    min_score: float | None
+    diversity: float
+    contributions: bool
+    explain: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Wishes:
+    """Options of a search.
+
+    where: any further filter, as a value or as text. text: words of the task or of notes; episodes that hold them
+    come first. like, unlike: further examples, and counter-examples, in any form of a query. expand: how many of the
+    best hits lead the search to their like; None = 8 where whole episodes and windows are searched together, else none.
+    plain: rank by the one cosine of whole episodes, also where there are windows. least: the least similar first.
+    min_score: no hits below it. diversity: 0 to 1, how much a hit that is like a better one is put back.
+    contributions: let every hit say what each lane adds to its similarity. explain: let the hits say how they were
+    found. Raises QueryError for values that cannot be, or not together.
+    """
+
+    where: Where | str | None = None
+    text: str | None = None
+    like: Sequence[Any] = ()
+    unlike: Sequence[Any] = ()
+    expand: int | None = None
+    plain: bool = False
+    least: bool = False
+    min_score: float | None = None
+    diversity: float = 0.0
+    contributions: bool = False
+    explain: bool = False
+
+    def __post_init__(self) -> None:
+        if self.expand is not None and self.expand < 0:
+            raise QueryError(f"expand: expected a number of hits, 0 or more, found {self.expand}")
+        if not 0 <= self.diversity <= 1:
+            raise QueryError(f"diversity: expected a number from 0 to 1, found {self.diversity}")
+        if self.min_score is not None and not math.isfinite(self.min_score):
+            raise QueryError(f"min_score: expected a finite number, found {self.min_score}")
+        others = {
+            "min_score": self.min_score is not None,
+            "diversity": self.diversity > 0,
+            "text": self.text is not None,
+            "expand": bool(self.expand),
+        }
+        if self.least and any(others.values()):
+            named = " and ".join(name for name, given in others.items() if given)
+            raise QueryError(f"least: expected a search for the least similar alone, found it together with {named}")
