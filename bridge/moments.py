@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.alignment.align import LIMITED, Alignment, Piece, Rule, align_all
+from bridge.alignment.align import FREE, LIMITED, Alignment, Piece, Rule, align, align_all
 from bridge.overlap import suppress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from bridge.alignment.align import Ints, Rows
     from bridge.lane_rows import Prepared
@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 CONSENSUS: Final = 0.8
 _FRIENDS: Final = 5  # moments that make the consensus
 _DOUBT: Final = 0.2  # variance that any step is thought to have, in variances of the archive
+_FINALISTS: Final = 12  # moments whose bounds are found, at least
 _APART: Final = 0.3  # overlap above which two candidates are one moment
 _MARGIN: Final = 1 / 3  # of a window, to each side of it: how far bounds may move
 _RANKING: Final = Rule(band=0.15, end_penalty=1.0)
+_SLOWER: Final = 2.0  # what half to twice the speed may cost more than any speed
 _BOUNDS: Final = Rule(LIMITED, detour=4 / 3, band=0.15, end_penalty=0.3)
 
 
@@ -101,13 +103,16 @@ def refine(
         for one, found in zip(near, again, strict=True)
         if found is not None
     ]
-    best = _spread(both, Wanted(2 * wanted.top_k, max(_APART, wanted.max_overlap), wanted.per_episode))
-    return [_moment(one) for one in _spread(_bounded(query.rows, best, rows_of), wanted)]
+    most = max(_FINALISTS, 2 * wanted.top_k)
+    best = _spread(both, Wanted(most, max(_APART, wanted.max_overlap), wanted.per_episode))
+    same = _identical(query.rows, dict.fromkeys(episode for episode, _, _ in windows), rows_of)
+    return [_moment(one) for one in _spread(same + _bounded(query.rows, best, rows_of), wanted)]
 
 
 def _aligned(
     query: Rows, windows: Sequence[tuple[int, tuple[int, int]]], rows_of: Callable[[int], Prepared]
 ) -> list[_Near]:
+    """Return how candidates align with the query, near their windows."""
     cut = [_piece(rows_of(episode).smooth, window) for episode, window in windows]
     aligned = align_all(query, [piece for piece, _ in cut], _RANKING)
     return [
@@ -115,6 +120,19 @@ def _aligned(
         for (episode, window), (_, first), found in zip(windows, cut, aligned, strict=True)
         if found is not None
     ]
+
+
+def _identical(query: Rows, episodes: Iterable[int], rows_of: Callable[[int], Prepared]) -> list[_Near]:
+    """Return every stretch of the episodes that equals the query value by value: no window need be exactly there."""
+    steps = len(query)
+    same = []
+    for episode in episodes:
+        rows = rows_of(episode).rows
+        for start in np.flatnonzero((rows[: max(0, len(rows) - steps + 1)] == query[0]).all(axis=1)).tolist():
+            if np.array_equal(rows[start : start + steps], query):
+                path = np.repeat(np.arange(steps)[:, None], 2, axis=1)
+                same.append(_Near(episode, (start, start + steps), start, Alignment(0, steps, 0.0, path), 0.0))
+    return same
 
 
 def _piece(rows: Rows, window: tuple[int, int]) -> tuple[Piece, int]:
@@ -161,13 +179,17 @@ def _along(one: _Near, rows: Rows, steps: int) -> Rows:
 
 def _bounded(query: Rows, best: Sequence[_Near], rows_of: Callable[[int], Prepared]) -> list[_Near]:
     """Align the best anew, on rows as they are, from the bounds found so far."""
-    pieces = [_piece(rows_of(one.episode).rows, one.span) for one in best]
     again = []
-    for one, (piece, first) in zip(best, pieces, strict=True):
+    for one in best:
+        piece, first = _piece(rows_of(one.episode).rows, one.span)
         # What bounds cost is measured by what the match costs: next to nothing where it is next to exact.
-        rule = replace(_BOUNDS, end_penalty=_BOUNDS.end_penalty * one.found.cost)
-        found = align_all(query, [piece], rule)[0]
-        again.append(one if found is None else replace(one, first=first, found=found, cost=_joint(found.cost, one.agreed)))
+        penalty = _BOUNDS.end_penalty * one.found.cost
+        found = align(query, piece, replace(_BOUNDS, end_penalty=penalty))
+        free = align(query, piece, replace(_BOUNDS, steps=FREE, detour=1.0, end_penalty=penalty))
+        if free is not None and (found is None or free.cost * _SLOWER < found.cost):
+            found = free  # a pause, or more than twice the speed
+        if found is not None:
+            again.append(replace(one, first=first, found=found, cost=_joint(found.cost, one.agreed)))
     return again
 
 
