@@ -64,7 +64,7 @@ class SpaceChoice:
             listed = "\n".join(f"  {describe(space)}" for space in spaces)
             raise SpaceMismatchError(
                 f"the archive was not embedded by {embedder.name} version {embedder.version} {dict(asked[2])}: ingest "
-                f"it with that embedder, or search without embedder=. It holds:\n{listed}"
+                f"it with that embedder, or search without naming one. It holds:\n{listed}"
             )
         return same
 

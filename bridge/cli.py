@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import bridge.cli_search
 import bridge.index.cli
 import catalog.cli
 import catalog.cli_collect
@@ -21,36 +22,21 @@ import catalog.cli_curate
 import catalog.cli_explore
 import wshard.cli
 import wshard.cli_convert
+from bridge.cli_options import EmbedderOption, LanesOption, index_target, parse_lanes, parse_windows
 from bridge.index.cli import IndexOption
 from catalog.cli import (
     ArchiveOption,
-    EnvOption,
-    MinLengthOption,
-    RewardOption,
-    WhereOption,
     find_episode,
-    number,
     open_catalog,
-    parse_range,
     print_table,
     shorten,
 )
-from wshard.cli import EXIT_FAILED, EXIT_INTERRUPTED, JsonOption, parse_span, printable, reported
+from wshard.cli import EXIT_FAILED, EXIT_INTERRUPTED, JsonOption, printable, reported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bridge.ingest import IngestReport
-    from bridge.query import Query
-    from bridge.refs import EpisodeRef
-    from bridge.retrieve import Hits
-    from embedders.windows import WindowPlan
-
-EmbedderOption = Annotated[str | None, typer.Option("--embedder", help="arcdct, combo, dct, ... or module:attribute.")]
-LanesOption = Annotated[
-    str | None,
-    typer.Option("--lanes", help="Lanes to embed, e.g. state,reward or state=2,reward=1 (default: all small vectors)."),
-]
 
 app = typer.Typer(
     help="The episode archive you can search.",
@@ -68,7 +54,7 @@ def ingest(
     lanes: LanesOption = None,
     windows: Annotated[
         list[str] | None,
-        typer.Option(help="What to embed: whole episodes, windows SIZE:STRIDE, or multi; give it again for more."),
+        typer.Option(help="What to embed: whole, SIZE:STRIDE, multi, or both = whole and multi, which ranks best."),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that read and embed.")] = 1,
     prune: Annotated[
@@ -80,15 +66,15 @@ def ingest(
     from bridge.ingest import TrajectoryIngestor
     from bridge.progress import watched
     from catalog.location import archive_folder
-    from embedders.registry import DEFAULT_EMBEDDER
+    from embedders.windows import BOTH
     from wshard.errors import SourceNotFoundError
 
     folder = archive_folder(archive)
-    plans = [_windows(text) for text in windows or ["whole"]]
+    plans = [plan for text in windows or ["whole"] for plan in (BOTH if text == "both" else [parse_windows(text)])]
     if missing := [path for path in paths if not path.exists()]:
         raise SourceNotFoundError(f"no such file or folder: {missing[0]}")  # before an archive is made for nothing
     with TrajectoryIngestor(
-        _target(index, folder), embedder or DEFAULT_EMBEDDER, lanes=_lanes(lanes), archive=folder
+        index_target(index, folder), embedder, lanes=parse_lanes(lanes), archive=folder
     ) as ingestor:
         try:
             with watched() as progress:
@@ -120,68 +106,6 @@ def _tell(report: IngestReport, folder: Path, as_json: bool) -> None:
     typer.echo(f"{folder}: {told}{failed_count} in {report.seconds:.1f} s")
 
 
-def search(
-    query: Annotated[str, typer.Argument(help="An episode file, a .npy array [T, D], or a catalogued episode's id.")],
-    archive: ArchiveOption = None,
-    index: IndexOption = None,
-    top: Annotated[int, typer.Option("--top", "-k", min=1, help="How many hits.")] = 10,
-    span: Annotated[str | None, typer.Option(help="Use timesteps START:STOP of the query only.")] = None,
-    moments: Annotated[bool, typer.Option("--moments", help="Search windows (see ingest --windows).")] = False,
-    windows: Annotated[str | None, typer.Option(help="Which windows, where several kinds were ingested.")] = None,
-    env: EnvOption = None,
-    reward: RewardOption = None,
-    min_length: MinLengthOption = None,
-    where: WhereOption = None,
-    embedder: EmbedderOption = None,
-    lanes: LanesOption = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Say how the index found the hits.")] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Find the episodes or moments most like a query."""
-    from functools import partial
-
-    from bridge.retrieve import TrajectoryRetriever
-    from catalog.location import archive_folder
-
-    folder = archive_folder(archive)
-    with TrajectoryRetriever(_target(index, folder), embedder, lanes=_lanes(lanes), archive=folder) as retriever:
-        find = retriever.search_similar_episodes
-        if moments or windows is not None:
-            plan = None if windows is None else _windows(windows)
-            find = partial(retriever.search_similar_timesteps, windows=plan)
-        window = _query(query, folder, None if span is None else parse_span(span))
-        hits = find(window, top, env or None, min_length, parse_range(reward), where=where, explain=explain)
-    if as_json:
-        found = [_as_json(rank, ref) for rank, ref in enumerate(hits, 1)]
-        told = {"exact": hits.exact, "milliseconds": round(hits.milliseconds, 3), "hits": found}
-        if hits.explained is not None:
-            told["explained"] = asdict(hits.explained)
-        typer.echo(json.dumps(told, indent=2))
-        return
-    print_hits(hits, with_span=moments or windows is not None)
-
-
-def print_hits(hits: Hits, *, with_span: bool = False) -> None:
-    """Print hits as a table, and how they were found."""
-    columns = (">rank", ">score", "episode", "env", ">length", ">reward", *(("span",) if with_span else ()), "file")
-    rows = []
-    for rank, ref in enumerate(hits, 1):
-        about = ref.metadata
-        span = (f"{ref.span[0]}:{ref.span[1]}",) if with_span else ()
-        length, reward = str(about["length_T"]), number(about["total_reward"])
-        place = shorten(ref.file_path)
-        rows.append((str(rank), f"{ref.score:.4f}", ref.episode_id, about["env_id"], length, reward, *span, place))
-    print_table(columns, rows)
-    how = "exact" if hits.exact else "approximate"
-    typer.echo(f"{len(hits)} hits, {how}, {hits.milliseconds:.1f} ms")
-    if hits.missing:
-        typer.echo(f"{hits.missing} left out: their files are gone; ingest the place where they are now", err=True)
-    if (told := hits.explained) is not None:
-        steps = ", ".join(f"{name} {spent:.2f} ms" for name, spent in told.milliseconds.items())
-        typer.echo(f"index: {told.route}; {told.scored} of {told.passing} vectors that pass were scored", nl=False)
-        typer.echo(f", {told.lists} of {told.all_lists} lists visited, {told.tail} in the tail; {steps}")
-
-
 def health(archive: ArchiveOption = None, index: IndexOption = None, as_json: JsonOption = False) -> None:
     """Say how healthy the vectors are: stale ones, duplicates, hubs, and how searches fare."""
     from bridge.archive import open_archive
@@ -190,7 +114,7 @@ def health(archive: ArchiveOption = None, index: IndexOption = None, as_json: Js
     from catalog.location import archive_folder
 
     folder = archive_folder(archive)
-    with open_archive(_target(index, folder), archive=folder) as opened:
+    with open_archive(index_target(index, folder), archive=folder) as opened:
         found = [vars(one) | {"space": describe(one.space)} for one in examine(opened)]
     if as_json:
         typer.echo(json.dumps(found, indent=2))
@@ -224,75 +148,6 @@ def show(
     print_table(("", ""), [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in pairs])
 
 
-def _query(text: str, folder: Path, span: tuple[int | None, int | None] | None) -> Query:
-    import numpy as np
-
-    from bridge.query import cut
-    from wshard.episode_file import load_wshard
-    from wshard.errors import QueryError
-    from wshard.types import Array
-
-    path = Path(text)
-    if path.suffix == ".npy" and path.exists():
-        try:
-            array: Array = np.load(path, allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
-            raise QueryError(f"{path}: expected an array of numbers [T, D] or [D]: {error}") from error
-        rows = array[slice(*span)] if span is not None and array.ndim else array
-        if not rows.size:
-            raise QueryError(f"{path}: expected timesteps, found none in span {span} of shape {list(array.shape)}")
-        return rows
-    if not path.exists():
-        with open_catalog(folder) as opened:
-            path = Path(find_episode(opened, text).path)
-    episode = load_wshard(path)
-    return episode if span is None else cut(episode, *span)
-
-
-def _lanes(text: str | None) -> list[str] | dict[str, float] | None:
-    if text is None:
-        return None
-    named = [name.strip() for name in text.split(",") if name.strip()]
-    if not any("=" in name for name in named):
-        return named
-    pairs = [name.rpartition("=") for name in named]
-    try:
-        return {name: float(weight) for name, _, weight in pairs}
-    except ValueError:
-        raise typer.BadParameter(f"expected a weight for each lane, LANE=WEIGHT, found {text!r}") from None
-
-
-def _target(index: str | None, folder: Path) -> str | Path:
-    from bridge.archive import is_url
-    from wshard.errors import UnknownIndexError
-
-    if index is not None and not is_url(index):
-        raise UnknownIndexError(f"--index: expected a URL such as http://host:8080, found {index!r}")
-    return folder if index is None else index
-
-
-def _windows(text: str) -> WindowPlan:
-    from embedders.windows import WindowPlan
-    from wshard.errors import EmbedderError
-
-    try:
-        return WindowPlan.read(text)
-    except EmbedderError as error:
-        raise typer.BadParameter(str(error)) from None
-
-
-def _as_json(rank: int, ref: EpisodeRef) -> dict[str, Any]:
-    return {
-        "rank": rank,
-        "score": ref.score,
-        "episode_id": ref.episode_id,
-        "uid": ref.uid,
-        "span": list(ref.span),
-        "file_path": ref.file_path,
-        "metadata": dict(ref.metadata),
-    }
-
-
 def _print_version(asked: bool) -> None:
     if asked:
         from wshard import __version__
@@ -311,7 +166,7 @@ def options(
 
 
 _VERBS: tuple[Callable[..., None], ...] = (
-    *(reported()(verb) for verb in (ingest, search, health, show, catalog.cli.ls)),
+    *(reported()(verb) for verb in (ingest, bridge.cli_search.search, health, show, catalog.cli.ls)),
     *(catalog.cli_explore.facets, catalog.cli_explore.stats, catalog.cli_explore.sql),
     *(catalog.cli_curate.tag, catalog.cli_curate.note, catalog.cli_curate.review, catalog.cli_collect.export_list),
     *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.repair, wshard.cli.recover, wshard.cli.cat),

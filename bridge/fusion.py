@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.expansion import expanded
+from bridge.expansion import combined, expanded
 from bridge.index.base import Answer, Explained, Match
 from bridge.rankers import depth, vectors_of
 from bridge.scales import calibrated, fused, nearness
@@ -41,11 +41,27 @@ _Key = tuple[int, int]  # episode and window
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
-    """Candidates with the vectors they are judged by: of the main Space, and all windows where there are any."""
+    """Candidates by episode and window, and the vectors [n, E] of their episodes in either Space."""
 
     keys: list[_Key]
-    vectors: NDArray[np.float32]
-    windows: list[Vectors | None]
+    whole: dict[int, Vectors]
+    windows: dict[int, Vectors]
+
+    def vectors(self) -> NDArray[np.float32]:
+        """Return the candidates' own vectors [N, E], at least one."""
+        return np.stack([vectors_of(self.whole[episode], Match(episode, window, 0.0)) for episode, window in self.keys])
+
+
+@dataclass(frozen=True, eq=False)
+class _Scaled:
+    """What one Space is searched for, and how alike that is to episodes in general."""
+
+    aim: Aim
+    level: float
+
+    def of(self, cosines: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return cosines on the common scale."""
+        return calibrated(cosines, self.level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,55 +84,59 @@ class Fusion:
 
     def _attempt(self, request: Request, deep: int) -> Answer:
         deeper = replace(request, top_k=deep)
-        aims = [self.main] if self.windows is None else [self.main, self.windows]
-        answers = [self.index.search(aim.space, aim.vector, deeper) for aim in aims]
+        main = self._scaled(self.main)
+        windows = None if self.windows is None else self._scaled(self.windows)
+        scaled = [main] if windows is None else [main, windows]
+        answers = [self.index.search(one.aim.space, one.aim.vector, deeper) for one in scaled]
         keys = {(match.episode, match.window) for match in answers[0].matches}
         keys |= {(match.episode, 0) for answer in answers[1:] for match in answer.matches}
-        seen = self._look(keys)
-        near, _ = self._near(seen)
-        tails = [_tail(answer, deep) for answer in answers]
-        levels = [self._level(aim) for aim in aims]
-        scores, beyond = near, max(map(_scaled, tails, levels))
-        if self.expand and seen.keys:
-            grown = self._grown(seen, near)
-            level = self._level(grown)
-            answers.append(self.index.search(grown.space, grown.vector, deeper))
-            seen = self._look(keys | {(match.episode, match.window) for match in answers[-1].matches})
-            near, parts = self._near(seen)
-            scores = fused(near, calibrated(_cosines(seen.vectors, grown.vector), level), parts)
-            last, windows = np.array([beyond]), None if self.windows is None else np.array([beyond])
-            beyond = float(fused(last, np.array([_scaled(_tail(answers[-1], deep), level)]), windows)[0])
+        seen = self._look(keys, _Seen([], {}, {}))
+        if not seen.keys:
+            return Answer((), all(answer.exact for answer in answers), 0, _explained(answers))
+        scores, _ = _near(seen, main, windows)
+        beyond = max(_tail(answer, deep, one) for answer, one in zip(answers, scaled, strict=True))
+        if self.expand:
+            grown = self._scaled(self._grown(seen, scores))
+            answers.append(self.index.search(grown.aim.space, grown.aim.vector, deeper))
+            seen = self._look(keys | {(match.episode, match.window) for match in answers[-1].matches}, seen)
+            near, parts = _near(seen, main, windows)
+            scores = fused(near, grown.of(_cosines(seen.vectors(), grown.aim.vector)), parts)
+            last, part = np.array([beyond]), None if windows is None else np.array([beyond])
+            beyond = float(fused(last, np.array([_tail(answers[-1], deep, grown)]), part)[0])
         return _answer(seen.keys, scores, request, answers, _proof(answers, deep, beyond))
 
-    def _look(self, keys: Iterable[_Key]) -> _Seen:
-        """Return candidates that the ledger still has, by episode and window."""
+    def _look(self, keys: Iterable[_Key], before: _Seen) -> _Seen:
+        """Return candidates that the ledger still has, by episode and window; what was read before is not again."""
         ordered = sorted(keys)
-        episodes = {episode for episode, _ in ordered}
-        held = self.holdings.vectors(self.main.space, episodes)
-        parts = {} if self.windows is None else self.holdings.vectors(self.windows.space, episodes)
-        kept = [key for key in ordered if key[0] in held]
-        rows = [vectors_of(held[episode], Match(episode, window, 0.0)) for episode, window in kept]
-        stacked = np.stack(rows) if rows else np.zeros((0, self.main.space.dim), np.float32)
-        return _Seen(kept, stacked, [parts.get(episode) for episode, _ in kept])
-
-    def _near(self, seen: _Seen) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-        """Return nearness, and the calibrated similarity of the best window; where there is none, of the whole."""
-        whole = calibrated(_cosines(seen.vectors, self.main.vector), self._level(self.main))
-        if self.windows is None:
-            return whole, None
-        level, vector = self._level(self.windows), self.windows.vector
-        best = [0.0 if rows is None else float(_cosines(rows, vector).max()) for rows in seen.windows]
-        lacking = np.array([rows is None for rows in seen.windows], np.bool_)
-        parts = np.where(lacking, whole, calibrated(np.array(best), level))
-        return nearness(whole, parts), parts
+        new = {episode for episode, _ in ordered} - before.whole.keys()
+        whole = before.whole | self.holdings.vectors(self.main.space, new)
+        parts = {} if self.windows is None else self.holdings.vectors(self.windows.space, new)
+        return _Seen([key for key in ordered if key[0] in whole], whole, before.windows | parts)
 
     def _grown(self, seen: _Seen, near: NDArray[np.float64]) -> Aim:
         seeds = np.lexsort((np.arange(len(near)), -near))[: self.expand]
-        vector = expanded(self.main.vector, seen.vectors[seeds], near[seeds], own=OWN_WEIGHT)
-        return replace(self.main, vector=vector)
+        vector = expanded(self.main.vector, seen.vectors()[seeds], near[seeds], own=OWN_WEIGHT)
+        return replace(self.main, vector=combined(vector[None], self.main.against))
 
-    def _level(self, aim: Aim) -> float:
-        return self.holdings.background(aim.space, aim.vector)
+    def _scaled(self, aim: Aim) -> _Scaled:
+        return _Scaled(aim, self.holdings.background(aim.space, aim.vector))
+
+
+def _near(
+    seen: _Seen, main: _Scaled, windows: _Scaled | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Return nearness, and the calibrated similarity of the best window; where there is none, of the whole."""
+    whole = main.of(_cosines(seen.vectors(), main.aim.vector))
+    if windows is None:
+        return whole, None
+    parts = whole.copy()
+    places = [place for place, (episode, _) in enumerate(seen.keys) if episode in seen.windows]
+    if places:
+        held = [seen.windows[seen.keys[place][0]] for place in places]
+        firsts = np.cumsum([0, *map(len, held[:-1])])
+        best = np.maximum.reduceat(_cosines(np.concatenate(held), windows.aim.vector), firsts)
+        parts[places] = windows.of(best)
+    return nearness(whole, parts), parts
 
 
 def _cosines(vectors: NDArray[np.float32], query: Vectors) -> NDArray[np.float64]:
@@ -124,13 +144,11 @@ def _cosines(vectors: NDArray[np.float32], query: Vectors) -> NDArray[np.float64
     return cosines
 
 
-def _scaled(cosine: float, level: float) -> float:
-    return float(calibrated(np.array([cosine]), level)[0])
-
-
-def _tail(answer: Answer, deep: int) -> float:
-    """Return what no episode that is not in the answer is above."""
-    return answer.matches[-1].score if len(answer.matches) >= deep else float("-inf")
+def _tail(answer: Answer, deep: int, scaled: _Scaled) -> float:
+    """Return what no episode that is not in the answer is above, on the common scale."""
+    if len(answer.matches) < deep:
+        return float("-inf")
+    return float(scaled.of(np.array([answer.matches[-1].score]))[0])
 
 
 def _proof(answers: Sequence[Answer], deep: int, beyond: float) -> float:

@@ -25,12 +25,13 @@ class Holdings:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
+        self._numbers: dict[str, int] = {}
         self._samples: dict[str, tuple[int, list[Vectors]]] = {}
 
     def vectors(self, space: Space, episodes: Collection[int]) -> dict[int, Vectors]:
         """Return the vectors [n, E] of those of the episodes that have any in the Space, by id."""
         number = self._number(space)
-        found = {} if number is None else self._catalog.vectors(number, episodes)
+        found = {} if number is None or not episodes else self._catalog.vectors(number, episodes)
         return {id_: np.frombuffer(data, "<f4").reshape(count, space.dim) for id_, (count, data) in found.items()}
 
     def background(self, space: Space, query: Vectors) -> float:
@@ -50,6 +51,7 @@ class Holdings:
         return sample
 
     def _number(self, space: Space) -> int | None:
-        """Return the id of a Space, None of one that was replaced meanwhile."""
-        rows = self._catalog.spaces()
-        return next((row.id for row in rows if row.fingerprint == space.fingerprint and row.state != "retired"), None)
+        """Return the id of a Space, which it keeps for ever, None of one that the archive never had."""
+        if space.fingerprint not in self._numbers:
+            self._numbers |= {row.fingerprint: row.id for row in self._catalog.spaces()}
+        return self._numbers.get(space.fingerprint)

@@ -32,7 +32,7 @@ from bridge.selection import LaneChoice
 from bridge.spaces import Choice
 from bridge.workers import workers
 from embedders.base import takes_frames
-from embedders.registry import DEFAULT_EMBEDDER, as_embedder
+from embedders.registry import as_embedder, default_embedder
 from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, IndexWarning, IngestError
 
@@ -57,10 +57,10 @@ class TrajectoryIngestor:
     target: an archive folder, made when missing ("demo-archive": catalog.db and index/; the episodes may lie
     anywhere), or the URL of a vector index; `archive` then names the catalog's folder (see open_archive).
     embedder: a name ("arcdct", "combo", "dct", ...), an Embedder, or a callable [D] -> [E] that gets the mean over
-    time. lanes: what to embed, e.g. ["state", "reward"], the lane with positions first; None = every observation lane
-    that is a number or a vector of at most 256 numbers per timestep. A mapping gives the lanes weights: {"state": 2,
-    "action/ctrl": 1} lets the state decide two thirds of the similarity (see docs/search.md). An embedder of
-    frames takes one lane of images.
+    time; None = arcdct, tuned to the windows. lanes: what to embed, e.g. ["state", "reward"], the lane with positions
+    first; None = every observation lane that is a number or a vector of at most 256 numbers per timestep. A mapping
+    gives the lanes weights: {"state": 2, "action/ctrl": 1} lets the state decide two thirds of the similarity (see
+    docs/search.md). An embedder of frames takes one lane of images.
 
     Use as a context manager, or close() it. Several ingestors may work on one archive at once.
     """
@@ -68,18 +68,18 @@ class TrajectoryIngestor:
     def __init__(
         self,
         target: PathLike,
-        embedder: str | Embedder | PooledFunction = DEFAULT_EMBEDDER,
+        embedder: str | Embedder | PooledFunction | None = None,
         *,
         lanes: Sequence[str] | Mapping[str, float] | None = None,
         archive: PathLike | None = None,
     ) -> None:
-        self._embedder = as_embedder(embedder)
+        self._embedder = None if embedder is None else as_embedder(embedder)
         self._lanes = LaneChoice(
             None if lanes is None else tuple(lanes),
             dict(lanes) if isinstance(lanes, Mapping) else None,
-            takes_frames(self._embedder),
+            self._embedder is not None and takes_frames(self._embedder),
         )
-        if self._lanes.weights is not None and not self._embedder.uses_statistics:
+        if self._embedder is not None and self._lanes.weights is not None and not self._embedder.uses_statistics:
             name = self._embedder.name
             raise EmbedderError(f"weights of lanes: expected an embedder that standardises channels, found {name!r}")
         self._archive: Archive = open_archive(target, archive=archive, create=True)
@@ -135,10 +135,10 @@ class TrajectoryIngestor:
     ) -> IngestReport:
         """Ingest files and folders (searched recursively); unchanged episodes are skipped.
 
-        windows: one vector per episode, or per window; several plans are filled in one pass. workers_count: processes
-        that read and embed. prune: forget catalogued episodes below the given folders whose files are gone.
-        Episodes that cannot be ingested are reported, the others are not held up. Raises SourceNotFoundError before
-        anything is written, CatalogError, OSError.
+        windows: one vector per episode, or per window; several plans (embedders.windows.BOTH) are filled in one pass.
+        workers_count: processes that read and embed. prune: forget catalogued episodes below the given folders whose
+        files are gone. Episodes that cannot be ingested are reported, the others are not held up. Raises
+        SourceNotFoundError before anything is written, CatalogError, OSError.
         """
         begun = time.perf_counter()
         listed = [paths] if isinstance(paths, (str, Path)) or hasattr(paths, "__fspath__") else list(paths)
@@ -153,8 +153,11 @@ class TrajectoryIngestor:
             if prune:
                 prune_below(run, sources.folders)
             plans = [windows] if isinstance(windows, WindowPlan) else dict.fromkeys(windows)
-            fill(run, [Choice(self._embedder, self._lanes, plan) for plan in plans], sources.files)
+            fill(run, [self._chosen(plan) for plan in plans], sources.files)
             run.follower.finish()
             report.delayed = run.follower.delayed
         report.seconds = time.perf_counter() - begun
         return report
+
+    def _chosen(self, windows: WindowPlan) -> Choice:
+        return Choice(self._embedder or default_embedder(windows), self._lanes, windows)

@@ -32,10 +32,14 @@ LEAST_DEPTH: Final = 100
 
 @dataclass(frozen=True, eq=False)
 class Aim:
-    """What one Space is searched for: a unit vector [E], made of these examples and counter-examples."""
+    """What one Space is searched for: a unit vector [E], made of these examples and counter-examples.
+
+    against: the vectors [m, E] of the counter-examples, for who takes other vectors into it.
+    """
 
     space: Space
     vector: Vectors
+    against: Vectors
     examples: tuple[Sequence[Query], Sequence[Query]] = ((), ())
 
 

@@ -223,7 +223,8 @@ class TrajectoryRetriever:
     def _towards(self, space: Space, like: Sequence[Query], unlike: Sequence[Query]) -> Aim:
         windows = [fit(example, [space]).window for example in (*like, *unlike)]
         vectors = self._maker(space).embed(windows, space.scaling)
-        return Aim(space, combined(vectors[: len(like)], vectors[len(like) :]), (tuple(like), tuple(unlike)))
+        wanted, against = vectors[: len(like)], vectors[len(like) :]
+        return Aim(space, combined(wanted, against), against, (tuple(like), tuple(unlike)))
 
     def _ranker(self, aim: Aim | None, wishes: Wishes) -> Ranker:
         """Return the way to rank that was wished for."""

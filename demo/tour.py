@@ -15,7 +15,7 @@ import numpy as np
 
 from bridge import TrajectoryIngestor, TrajectoryRetriever
 from bridge.archive import open_archive
-from bridge.cli import print_hits
+from bridge.cli_search import print_hits
 from bridge.evaluate import leave_one_out
 from bridge.progress import watched
 from catalog.cli import print_table

@@ -43,6 +43,10 @@ class Mean:
         """Return `channels`."""
         return channels
 
+    def shares(self, channels: int) -> NDArray[np.float64]:
+        """Return [dim, channels]: which channel each value of a vector is of."""
+        return np.eye(channels)
+
     def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
         """Return float32 [N, D], one unit row per window [T_i, D]. Raises EmbedderError."""
         return project(self, windows, statistics, _means)

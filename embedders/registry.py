@@ -10,6 +10,7 @@ import inspect
 from dataclasses import replace
 from importlib import import_module
 from importlib.metadata import entry_points
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from embedders.base import Embedder
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from embedders.pooled import PooledFunction
     from embedders.space import JSON, Space
+    from embedders.windows import WindowPlan
 
 EMBEDDERS: Final[Mapping[str, str]] = {
     "arcdct": "embedders.arc:ArcDct",
@@ -41,6 +43,14 @@ ENTRY_POINT_GROUP: Final = "wshard.embedders"
 """Where other packages announce theirs; a name of the table cannot be taken over."""
 
 DEFAULT_EMBEDDER: Final = "arcdct"
+
+_FOR_SCALES: Final = MappingProxyType({"damping": 0.0, "level": 0.6})
+"""Damping costs windows much where sensors drift, and the mean along a short path says little about what is done."""
+
+
+def default_embedder(windows: WindowPlan) -> Embedder:
+    """Return what embeds windows cut by this plan where nothing else is asked for: `arcdct`, tuned to the plan."""
+    return make_embedder(DEFAULT_EMBEDDER, None if windows.scales is None else _FOR_SCALES)
 
 
 def make_embedder(name: str, parameters: Mapping[str, JSON] | None = None) -> Embedder:

@@ -125,3 +125,7 @@ def _checked_scales(scales: Any) -> tuple[int, ...]:
     if not isinstance(scales, tuple | list) or not scales:
         raise EmbedderError(f"window scales: expected one size or more, found {scales!r}")
     return tuple(sorted({check_count(size, "every window size of the scales") for size in scales}))
+
+
+BOTH: Final = (WindowPlan(), WindowPlan(scales=SCALES))
+"""Whole episodes and windows of several sizes: what ranks episodes best together."""

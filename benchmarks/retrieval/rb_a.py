@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from dtw import full_dtw, pad, subsequence_dtw
+from rb_a_archive import searched
 from rb_a_data import load
 from rb_a_disturb import DISTURBANCES
 
@@ -42,8 +43,10 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.float64]
     Similarities = NDArray[np.float64]
+    Ask = Callable[[list[Rows]], Similarities]
 
 AT_ONCE: Final = 100  # episodes in one call of an alignment: bounds its memory
+THROUGH_ARCHIVE: Final = "archive, `--windows both`: whole, windows, expanded"
 EXPANSIONS: Final = ("arcdct undamped", "arcdct", "combo2")
 WHOLE: Final[dict[str, Embedder]] = {
     "mean (baseline)": Mean(),
@@ -62,6 +65,7 @@ WHOLE: Final[dict[str, Embedder]] = {
 WINDOWED: Final[dict[str, Embedder]] = {
     "windows, arcdct undamped": ArcDct(damping=0.0),
     "windows, arcdct": ArcDct(),
+    "windows, arcdct undamped, level .6": ArcDct(damping=0.0, level=0.6),
     "windows, combo2": Combo2(),
 }
 
@@ -94,9 +98,6 @@ class Result:
     precision_at_1: float
     precision_at_10: float
     ms_per_query: float
-
-
-Ask = "Callable[[list[Rows]], Similarities]"
 
 
 def choose_channels(episode: Recorded, channels: str) -> Rows:
@@ -199,12 +200,23 @@ def measure(archive: Archive, channels: str, first: int, *, alignment: bool) -> 
     results = []
     for method, make in methods(archive, alignment=alignment).items():
         ask, dim = make()
-        for name, asked in queries.items():
-            begun = time.perf_counter()
-            similarities = ask(asked)
-            spent = (time.perf_counter() - begun) * 1e3 / len(asked)
-            results.append(Result(channels, method, dim, name, *scored(similarities, archive), spent))
-        print(f"  {channels} {method}: {results[-1].ms_per_query:.2f} ms per query", flush=True)
+        results += answered(ask, queries, archive, (channels, method, dim))
+    with searched(archive.episodes, archive.asking.tolist()) as ask:
+        results += answered(ask, queries, archive, (channels, THROUGH_ARCHIVE, None))
+    return results
+
+
+def answered(
+    ask: Ask, queries: dict[str, list[Rows]], archive: Archive, about: tuple[str, str, int | None]
+) -> list[Result]:
+    """Return the results of one method, told by channels, name and size of its vectors, under all disturbances."""
+    results = []
+    for name, asked in queries.items():
+        begun = time.perf_counter()
+        similarities = ask(asked)
+        spent = (time.perf_counter() - begun) * 1e3 / len(asked)
+        results.append(Result(*about, name, *scored(similarities, archive), spent))
+    print(f"  {about[0]} {about[1]}: {results[-1].ms_per_query:.2f} ms per query", flush=True)
     return results
 
 

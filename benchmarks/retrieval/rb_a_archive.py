@@ -1,0 +1,56 @@
+"""Benchmark RB-A through an archive: files are written, ingested and searched as a user would, with the defaults.
+
+Knows: episodes as rows of channels. Does not know: how they were recorded or are disturbed, what is counted.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bridge.ingest import TrajectoryIngestor
+from bridge.retrieve import TrajectoryRetriever
+from catalog.filters import Compare
+from embedders.windows import BOTH
+from wshard.episode_file import save_wshard
+from wshard.types import Channel, Episode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Rows = NDArray[np.float64]
+    Ask = Callable[[list[Rows]], NDArray[np.float64]]
+
+
+@contextmanager
+def searched(episodes: Sequence[Rows], asking: Sequence[int]) -> Iterator[Ask]:
+    """Provide the search: it takes the queries of the episodes `asking`, filtered out, and returns scores [Q, N]."""
+    with tempfile.TemporaryDirectory() as name:
+        data, archive = Path(name) / "data", Path(name) / "archive"
+        data.mkdir()
+        for number, rows in enumerate(episodes):
+            lane = Channel.of("state", rows.astype(np.float32))
+            save_wshard(
+                Episode(str(number), "rb_a", len(rows), observations={"state": lane}), data / f"{number}.wshard"
+            )
+        with TrajectoryIngestor(archive) as ingestor:
+            report = ingestor.ingest(data, windows=BOTH)
+        if not report.ok:
+            raise SystemExit(f"expected a clean ingest, found {report}")
+        with TrajectoryRetriever(archive) as retriever:
+            yield partial(_scores, retriever, list(asking), len(episodes))
+
+
+def _scores(retriever: TrajectoryRetriever, asking: list[int], count: int, queries: list[Rows]) -> NDArray[np.float64]:
+    scores = np.full((len(queries), count), -np.inf)
+    for number, (query, own) in enumerate(zip(queries, asking, strict=True)):
+        for hit in retriever.search_similar_episodes(query, count, where=~Compare("episode_id", "eq", str(own))):
+            scores[number, int(hit.episode_id)] = hit.score
+    return scores

@@ -1,0 +1,177 @@
+"""The verb `search`: queries and options from the command line, hits as a table or JSON.
+
+Knows: how queries are named and hits are printed. Imports what it needs inside functions, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bridge.cli_options import EmbedderOption, LanesOption, index_target, parse_lanes, parse_windows
+from bridge.index.cli import IndexOption
+from catalog.cli import (
+    ArchiveOption,
+    EnvOption,
+    MinLengthOption,
+    RewardOption,
+    WhereOption,
+    find_episode,
+    number,
+    open_catalog,
+    parse_range,
+    print_table,
+    shorten,
+)
+from wshard.cli import JsonOption, parse_span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from bridge.query import Query
+    from bridge.refs import EpisodeRef
+    from bridge.retrieve import Hits
+
+_EXAMPLE = "An episode file, a .npy array [T, D], or a catalogued episode's id"
+
+
+def search(
+    query: Annotated[str | None, typer.Argument(help=f"{_EXAMPLE}; none with --like or --text.")] = None,
+    archive: ArchiveOption = None,
+    index: IndexOption = None,
+    top: Annotated[int, typer.Option("--top", "-k", min=1, help="How many hits.")] = 10,
+    span: Annotated[str | None, typer.Option(help="Use timesteps START:STOP of the query only.")] = None,
+    like: Annotated[list[str] | None, typer.Option(help="A further example, as QUERY; may be repeated.")] = None,
+    unlike: Annotated[list[str] | None, typer.Option(help="A counter-example, as QUERY; may be repeated.")] = None,
+    text: Annotated[str | None, typer.Option(help="Words of the task or of notes; alone, or beside a query.")] = None,
+    moments: Annotated[bool, typer.Option("--moments", help="Search windows (see ingest --windows).")] = False,
+    windows: Annotated[str | None, typer.Option(help="Which windows, where several kinds were ingested.")] = None,
+    distinct: Annotated[bool, typer.Option("--distinct", help="With --moments: one hit per episode.")] = False,
+    env: EnvOption = None,
+    reward: RewardOption = None,
+    min_length: MinLengthOption = None,
+    where: WhereOption = None,
+    embedder: EmbedderOption = None,
+    lanes: LanesOption = None,
+    expand: Annotated[int | None, typer.Option(min=0, help="Let so many of the best hits lead to their like.")] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Rank by the cosine of whole episodes alone.")] = False,
+    least: Annotated[bool, typer.Option("--least", help="The least similar first.")] = False,
+    min_score: Annotated[float | None, typer.Option(help="No hits below this score.")] = None,
+    diversity: Annotated[float, typer.Option(min=0, max=1, help="Put back hits that are like better ones.")] = 0.0,
+    contributions: Annotated[bool, typer.Option("--contributions", help="Say what each lane adds.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Say how the index found the hits.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Find the episodes or moments most like a query, like examples and unlike others, or told by words."""
+    from bridge.retrieve import TrajectoryRetriever
+    from catalog.location import archive_folder
+    from wshard.errors import QueryError
+
+    if query is None and not like and text is None:
+        raise QueryError("expected QUERY, --like or --text, found none of them")
+    folder = archive_folder(archive)
+    target, used = index_target(index, folder), None if span is None else parse_span(span)
+    asked: dict[str, Any] = {"where": where, "text": text, "expand": expand, "plain": plain, "least": least}
+    asked |= {"min_score": min_score, "diversity": diversity, "contributions": contributions, "explain": explain}
+    asked |= {"like": [read_query(one, folder) for one in like or ()]}
+    asked |= {"unlike": [read_query(one, folder) for one in unlike or ()]}
+    with options_named(), TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=folder) as retriever:
+        find: Callable[..., Hits] = retriever.search_similar_episodes
+        if moments or windows is not None:
+            find = retriever.search_similar_timesteps
+            asked |= {"windows": None if windows is None else parse_windows(windows), "distinct": distinct}
+        wanted = None if query is None else read_query(query, folder, used)
+        hits = find(wanted, top, env or None, min_length, parse_range(reward), **asked)
+    if as_json:
+        typer.echo(json.dumps(hits_as_json(hits), indent=2))
+    else:
+        print_hits(hits, with_span=moments or windows is not None)
+
+
+@contextmanager
+def options_named() -> Iterator[None]:
+    """Let a message about several Spaces name the options of the command line."""
+    from wshard.errors import AmbiguousQueryError
+
+    try:
+        yield
+    except AmbiguousQueryError as error:
+        told = f"the query {error.query} fits several Spaces; choose with --lanes, --embedder, --env or --windows"
+        raise AmbiguousQueryError(f"{told}:\n{error.spaces}") from error
+
+
+def print_hits(hits: Hits, *, with_span: bool = False) -> None:
+    """Print hits as a table, and how they were found."""
+    told = any(ref.contributions for ref in hits)
+    extra = (*(("span",) if with_span else ()), *(("lanes",) if told else ()))
+    columns = (">rank", ">score", "episode", "env", ">length", ">reward", *extra, "file")
+    rows = []
+    for rank, ref in enumerate(hits, 1):
+        about = ref.metadata
+        span = (f"{ref.span[0]}:{ref.span[1]}",) if with_span else ()
+        lanes = (" ".join(f"{name} {part:+.2f}" for name, part in ref.contributions.items()),) if told else ()
+        length, reward = str(about["length_T"]), number(about["total_reward"])
+        place = shorten(ref.file_path)
+        cells = (str(rank), f"{ref.score:.4f}", ref.episode_id, about["env_id"], length, reward, *span, *lanes, place)
+        rows.append(cells)
+    print_table(columns, rows)
+    how = "exact" if hits.exact else "approximate"
+    typer.echo(f"{len(hits)} hits, {how}, {hits.milliseconds:.1f} ms")
+    if hits.missing:
+        typer.echo(f"{hits.missing} left out: their files are gone; ingest the place where they are now", err=True)
+    if (explained := hits.explained) is not None:
+        steps = ", ".join(f"{name} {spent:.2f} ms" for name, spent in explained.milliseconds.items())
+        scored = f"{explained.scored} of {explained.passing} vectors that pass were scored"
+        lists = f"{explained.lists} of {explained.all_lists} lists visited, {explained.tail} in the tail"
+        typer.echo(f"index: {explained.route}; {scored}, {lists}; {steps}")
+
+
+def hits_as_json(hits: Hits) -> dict[str, Any]:
+    """Return hits as a JSON value."""
+    found = [_as_json(rank, ref) for rank, ref in enumerate(hits, 1)]
+    told: dict[str, Any] = {"exact": hits.exact, "milliseconds": round(hits.milliseconds, 3), "hits": found}
+    return told if hits.explained is None else told | {"explained": asdict(hits.explained)}
+
+
+def read_query(text: str, folder: Path, span: tuple[int | None, int | None] | None = None) -> Query:
+    """Return the episode or array that a text names, or timesteps [start, stop) of it."""
+    import numpy as np
+
+    from bridge.query import cut
+    from wshard.episode_file import load_wshard
+    from wshard.errors import QueryError
+    from wshard.types import Array
+
+    path = Path(text)
+    if path.suffix == ".npy" and path.exists():
+        try:
+            array: Array = np.load(path, allow_pickle=False)
+        except (ValueError, EOFError, OSError) as error:
+            raise QueryError(f"{path}: expected an array of numbers [T, D] or [D]: {error}") from error
+        rows = array[slice(*span)] if span is not None and array.ndim else array
+        if not rows.size:
+            raise QueryError(f"{path}: expected timesteps, found none in span {span} of shape {list(array.shape)}")
+        return rows
+    if not path.exists():
+        with open_catalog(folder) as opened:
+            path = Path(find_episode(opened, text).path)
+    episode = load_wshard(path)
+    return episode if span is None else cut(episode, *span)
+
+
+def _as_json(rank: int, ref: EpisodeRef) -> dict[str, Any]:
+    about = {
+        "rank": rank,
+        "score": ref.score,
+        "episode_id": ref.episode_id,
+        "uid": ref.uid,
+        "span": list(ref.span),
+        "file_path": ref.file_path,
+        "metadata": dict(ref.metadata),
+    }
+    return about | ({"contributions": dict(ref.contributions)} if ref.contributions else {})

@@ -1,0 +1,173 @@
+"""What ranking is made of, each against a slow literal reading: examples, expansion, scales, diversity, lanes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.contributions import contributions
+from bridge.diverse import diverse
+from bridge.expansion import combined, expanded
+from bridge.scales import calibrated, fused, nearness, reciprocal_ranks
+from bridge.wishes import Asked, Wishes
+from embedders.arc import ArcDct
+from embedders.base import shares_of
+from embedders.combine import Combo, Combo2
+from embedders.pooled import Mean, PooledCallable
+from embedders.space import LaneSpec, Space, Statistics, WindowPlan
+from embedders.spectral import Dct
+from embedders.stats import Stats
+from wshard.errors import EmbedderError, QueryError
+
+COSINES = st.floats(-1, 1)
+EMBEDDERS = [ArcDct(), ArcDct(damping=0.0, level=0.6), Dct(), Stats(), Mean(), Combo(), Combo2(), Combo(arcdct=0)]
+
+
+def units(count: int, dim: int = 5, seed: int = 0):
+    rows = np.random.default_rng(seed).normal(size=(count, dim))
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+def test_examples_are_averaged_and_counter_examples_taken_away():
+    like, unlike = units(3), units(2, seed=1)
+    wanted = [sum(v[n] for v in like) / 3 - 0.5 * sum(v[n] for v in unlike) / 2 for n in range(5)]
+    np.testing.assert_allclose(combined(like, unlike), np.array(wanted) / math.hypot(*wanted), atol=1e-6)
+    assert np.array_equal(combined(like[:1], unlike[:0]), like[0])
+    with pytest.raises(QueryError, match="the examples cancel out"):
+        combined(np.stack([like[0], -like[0]]), unlike[:0])
+
+
+def test_a_query_grows_by_its_hits_times_the_cube_of_their_similarity():
+    query, hits = units(1)[0], units(3, seed=2)
+    similarities = np.array([0.9, 0.5, -0.2])
+    wanted = [0.25 * query[n] + 0.9**3 * hits[0][n] + 0.5**3 * hits[1][n] for n in range(5)]
+    found = expanded(query, hits, similarities, own=0.25)
+    np.testing.assert_allclose(found, np.array(wanted) / math.hypot(*wanted), atol=1e-6)
+    np.testing.assert_allclose(expanded(query, hits[:0], similarities[:0], own=0.25), query, atol=1e-6)
+    assert np.array_equal(expanded(query, -query[None], np.array([1.0]), own=1.0), query)
+
+
+@given(st.lists(COSINES, min_size=1, max_size=8), st.floats(-1, 0.99))
+def test_the_calibrated_scale_keeps_the_order_and_has_1_and_0_where_it_says(cosines, background):
+    found = calibrated(np.array([*cosines, 1.0, background]), background)
+    assert found[-2] == 1.0
+    assert found[-1] == pytest.approx(0.0, abs=1e-9)
+    ordered = found[np.argsort([*cosines, 1.0, background], kind="stable")]
+    assert (np.diff(ordered) >= 0).all()
+
+
+def test_an_archive_of_copies_still_has_scores():
+    assert calibrated(np.array([1.0, 0.5]), 1.0).tolist() == [1.0, -499.0]
+
+
+@given(COSINES, COSINES, COSINES)
+def test_a_score_is_1_for_what_is_near_1_and_else_below(near, grown, part):
+    values = (np.array([value]) for value in (near, grown, part))
+    score = fused(*values)[0]
+    assert score <= 1
+    assert fused(np.array([1.0]), np.array([grown]), np.array([part]))[0] == 1.0
+    assert (score == 1.0) == (near == 1.0 or (grown + 0.5 * part) / 1.5 == 1.0)
+    assert nearness(np.array([near]), np.array([part]))[0] == max(near, part)
+
+
+def test_reciprocal_ranks_reward_what_several_lists_agree_on():
+    found = reciprocal_ranks([[3, 1, 2], [1, 4]])
+    assert found == pytest.approx({3: 0.5, 1: 0.5 * 61 / 62 + 0.5, 2: 0.5 * 61 / 63, 4: 0.5 * 61 / 62})
+    assert reciprocal_ranks([[7, 8], [7, 9]])[7] == 1.0
+
+
+@given(st.integers(0, 9), st.integers(1, 8), st.sampled_from([0.0, 0.2, 0.5, 0.9, 1.0]), st.integers(0, 50))
+def test_diverse_hits_are_those_of_a_slow_greedy_choice(count, among, diversity, seed):
+    vectors, scores = units(among, seed=seed), np.random.default_rng(seed).uniform(size=among)
+    left, chosen = list(range(among)), []
+    while left and len(chosen) < count:
+
+        def value(n):
+            alike = max(float(vectors[n].astype(float) @ vectors[m].astype(float)) for m in chosen)
+            return (1 - diversity) * scores[n] - diversity * alike
+
+        best = max(left, key=value) if chosen else max(left, key=lambda n: scores[n])
+        chosen.append(best)
+        left.remove(best)
+    assert diverse(scores, vectors, count, diversity=diversity) == chosen
+    if diversity == 0:
+        assert chosen == sorted(range(among), key=lambda n: -scores[n])[:count]
+
+
+def test_equal_hits_are_put_back():
+    vectors = units(2)[[0, 0, 0, 1]]
+    assert diverse(np.array([0.9, 0.89, 0.88, 0.3]), vectors, 4, diversity=0.6) == [0, 3, 1, 2]
+
+
+@pytest.mark.parametrize("embedder", EMBEDDERS, ids=str)
+def test_what_lanes_add_is_the_cosine(embedder):
+    lanes = (LaneSpec("signal/pose", (3,)), LaneSpec("signal/grip", ()), LaneSpec("reward", ()))
+    rng = np.random.default_rng(1)
+    statistics = Statistics(100, np.zeros(5), np.ones(5)) if embedder.uses_statistics else None
+    space = Space(
+        embedder.name,
+        embedder.version,
+        embedder.parameters(),
+        lanes,
+        WindowPlan(),
+        embedder.dim(5),
+        "cosine",
+        statistics,
+    )
+    one, two = embedder.embed([rng.normal(size=(20, 5)).cumsum(axis=0) for _ in range(2)], statistics)
+    parts = contributions(embedder, space, one, two)
+    assert [*parts] == ["signal/pose", "signal/grip", "reward"]
+    assert sum(parts.values()) == pytest.approx(float(one @ two), abs=1e-6)
+    own = contributions(embedder, space, one, one)
+    assert all(part >= 0 for part in own.values())
+
+
+@pytest.mark.parametrize("embedder", EMBEDDERS, ids=str)
+def test_shares_say_which_values_a_channel_can_change(embedder):
+    shares = shares_of(embedder, 5)
+    assert shares.shape == (embedder.dim(5), 5)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    rows = np.random.default_rng(2).normal(size=(20, 5)).cumsum(axis=0)
+    changed = rows.copy()
+    changed[:, 4] += np.linspace(1, 2, 20) ** 2  # not one of the three that span the path
+    if embedder.name == "mean":
+        one, two = rows.mean(axis=0), changed.mean(axis=0)
+    else:
+        one, two = embedder.describe([rows, changed])
+    assert np.array_equal(~np.isclose(one, two), shares[:, 4] > 0)
+
+
+def test_an_embedder_that_mixes_channels_has_no_contributions():
+    def swap(mean):
+        return mean[::-1]
+
+    embedder = PooledCallable(swap)
+    space = Space("swap", 1, {}, (LaneSpec("reward", ()),), WindowPlan(), 1, "cosine", None)
+    assert contributions(embedder, space, np.ones(1, np.float32), np.ones(1, np.float32)) == {}
+
+
+def test_the_level_scales_the_mean_along_the_path_and_older_spaces_keep_their_names():
+    rows = np.random.default_rng(3).normal(size=(40, 3)).cumsum(axis=0)
+    plain, low = ArcDct().describe([rows])[0], ArcDct(level=0.6).describe([rows])[0]
+    np.testing.assert_allclose(low[:3], 0.6 * plain[:3])
+    assert np.array_equal(low[3:], plain[3:])
+    assert "level" not in ArcDct().parameters()
+    assert ArcDct(level=0.6).parameters()["level"] == 0.6
+    with pytest.raises(EmbedderError, match=r"expected damping >= 0, epsilon > 0, level >= 0, found .* and -1.0"):
+        ArcDct(level=-1)
+
+
+def test_wishes_that_cannot_be_are_refused():
+    assert set(Asked.__annotations__) == set(Wishes.__dataclass_fields__)
+    for wrong, told in (
+        ({"expand": -1}, "expand: expected a number of hits"),
+        ({"diversity": 1.1}, "diversity: expected a number from 0 to 1"),
+        ({"min_score": math.nan}, "min_score: expected a finite number"),
+        ({"least": True, "text": "door", "expand": 3}, "least: .* together with text and expand"),
+    ):
+        with pytest.raises(QueryError, match=told):
+            Wishes(**wrong)

@@ -1,0 +1,77 @@
+"""Words that rank: BM25 against a literal reading of its formula; vectors of some episodes."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from catalog.catalog import Catalog
+from catalog.filters import Compare
+from catalog.records import EmbeddingRow
+from catalog.testing import make_record
+from catalog.words import words
+
+TASKS = (
+    "open the drawer",
+    "open the door, then the drawer, then the other drawer",
+    "close the window",
+    "press a button",
+    None,
+    "Öffne die Tür",
+)
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    with Catalog.open(tmp_path / "catalog.db", create=True) as opened:
+        opened.register([make_record(number, metadata={"task": task}) for number, task in enumerate(TASKS)])
+        yield opened
+
+
+def slow(text, numbers=range(6)):
+    """Return {number: BM25} of those that hold any of the words."""
+    asked = dict.fromkeys(words(text))
+    held = {number: words(TASKS[number] or "") for number in numbers}
+    some = {number: found for number, found in held.items() if set(found) & set(asked)}
+    usual = sum(map(len, some.values())) / max(len(some), 1)
+    scores = {}
+    for number, found in some.items():
+        scores[number] = 0.0
+        for word in asked:
+            holding, times = sum(word in other for other in some.values()), found.count(word)
+            rarity = math.log(1 + (len(held) - holding + 0.5) / (holding + 0.5))
+            scores[number] += rarity * times * 2.2 / (times + 1.2 * (0.25 + 0.75 * len(found) / usual))
+    return scores
+
+
+@pytest.mark.parametrize("text", ["drawer", "open the drawer", "the", "ÖFFNE tur", "button window button", "no", "?!"])
+def test_relevance_is_that_of_the_formula(catalog, text):
+    ids = catalog.ids()
+    wanted = {ids[number]: score for number, score in slow(text).items()}
+    found = catalog.relevant(text)
+    assert dict(found) == pytest.approx(wanted)
+    assert [id_ for id_, _ in found] == sorted(wanted, key=lambda id_: (-wanted[id_], id_))
+
+
+def test_only_what_passes_the_filter_is_ranked_and_counted(catalog):
+    ids = catalog.ids()
+    found = catalog.relevant("the drawer", Compare("id", "in", tuple(ids[:3])))
+    assert dict(found) == pytest.approx({ids[number]: score for number, score in slow("the drawer", range(3)).items()})
+    assert catalog.relevant("drawer", "meta.task:*window*") == []
+
+
+def test_notes_are_searched_too(catalog):
+    ids = catalog.ids()
+    catalog.add_note([ids[4]], "a squeaking drawer", who="ann")
+    assert ids[4] in dict(catalog.relevant("squeaking"))
+
+
+def test_vectors_of_some_episodes(catalog):
+    ids, space = catalog.ids(), catalog.add_space("f" * 64, "family", "{}").id
+    digests = {id_: row.digest for id_, row in catalog.rows(ids).items()}
+    catalog.write_embeddings(space, [EmbeddingRow(id_, digests[id_], 1, bytes([id_] * 4)) for id_ in ids[:3]])
+    assert catalog.vectors(space, ids[1:]) == {id_: (1, bytes([id_] * 4)) for id_ in ids[1:3]}
+    catalog.withdraw([ids[1]])
+    assert catalog.vectors(space, ids[1:]) == {ids[2]: (1, bytes([ids[2]] * 4))}
+    assert catalog.vectors(space + 1, ids) == {}
