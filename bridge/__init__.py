@@ -8,10 +8,11 @@ from wshard.lazily import importer
 
 if TYPE_CHECKING:
     from bridge.archive import Archive, open_archive
+    from bridge.hits import Hits
     from bridge.index.base import Answer, Match, Point, Request, VectorIndex
     from bridge.ingest import IngestReport, TrajectoryIngestor
     from bridge.refs import EpisodeRef
-    from bridge.retrieve import Hits, TrajectoryRetriever
+    from bridge.retrieve import TrajectoryRetriever
 
 __all__ = [
     "Answer",
@@ -34,7 +35,7 @@ __getattr__ = importer(
         "Answer": "bridge.index.base",
         "Archive": "bridge.archive",
         "EpisodeRef": "bridge.refs",
-        "Hits": "bridge.retrieve",
+        "Hits": "bridge.hits",
         "IngestReport": "bridge.ingest",
         "Match": "bridge.index.base",
         "Point": "bridge.index.base",

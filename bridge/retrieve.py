@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Unpack
 
+    from bridge.examples import Example
     from bridge.index.base import Answer, Match
+    from bridge.moment_search import Found
     from bridge.rankers import Ranker
     from bridge.wishes import Asked, AskedMoments
     from embedders.base import Embedder
@@ -96,8 +98,9 @@ class TrajectoryRetriever:
         """Return the top_k episodes most like the query, best first; all of them if fewer pass the filters.
 
         query: an observation [D], a window [T, D], {lane: array}, an Episode, or what names one: a hit, a file, or
-        (file, start, stop); none where like= or text= says what to look for. env_id: one or several. min_length: in timesteps, inclusive. reward_range: bounds of the summed
-        reward, inclusive, None = open; an episode without rewards is in no range. asked: see Wishes.
+        (file, start, stop); none where like= or text= says what to look for. env_id: one or several. min_length: in
+        timesteps, inclusive. reward_range: bounds of the summed reward, inclusive, None = open; an episode without
+        rewards is in no range. asked: see Wishes.
 
         Where windows of several sizes were ingested beside whole episodes, both rank together, and the query is
         expanded by its best hits (docs/search.md); `plain=True` ranks by the cosine of whole episodes alone. Raises
@@ -158,25 +161,22 @@ class TrajectoryRetriever:
             wanted &= without_their_episodes([example], self._archive.catalog)
         if top_k < 1:
             raise QueryError(f"top_k: expected at least 1, found {top_k}")
-        request = Request(top_k, wanted, distinct=False, explain=wishes.explain)
+        found = self._found(example, Request(top_k, wanted, distinct=False, explain=wishes.explain), wishes)
+        spent, answer = (time.perf_counter() - begun) * 1e3, found.answer
+        missing, explained = found.missing, answer.explained
+        return Hits(found.refs, exact=answer.exact, milliseconds=spent, missing=missing, explained=explained)
+
+    def _found(self, example: Example, request: Request, wishes: MomentWishes) -> Found:
         while True:
-            spaces = of_several_sizes(self._choice.spaces(wanted, lambda plan: not plan.whole), wishes)
-            asked_for = fit(example.query, spaces)
-            vector = self._maker(asked_for.space).embed([asked_for.window], asked_for.space.scaling)[0]
+            spaces = self._choice.spaces(request.where, lambda plan: not plan.whole)
+            asked = fit(example.query, of_several_sizes(spaces, wishes))
+            vector = self._maker(asked.space).embed([asked.window], asked.space.scaling)[0]
             try:
-                found = self._moments.search(asked_for, vector, request, wishes)
+                return self._moments.search(asked, vector, request, wishes)
             except SpaceMismatchError:
-                if asked_for.space in self._choice.active():
+                if asked.space in self._choice.active():
                     raise
-                continue  # an ingest replaced the Space a moment ago: its successor answers
-            spent, answer = (time.perf_counter() - begun) * 1e3, found.answer
-            return Hits(
-                found.refs,
-                exact=answer.exact,
-                milliseconds=spent,
-                missing=found.missing,
-                explained=answer.explained,
-            )
+                # An ingest replaced the Space a moment ago: its successor answers.
 
     def _search(self, query: Query | None, request: Request, wishes: Wishes, cut: Callable[[WindowPlan], bool]) -> Hits:
         begun = time.perf_counter()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from bridge.alignment import align, plain
+from bridge.cli import app
 from bridge.ingest import TrajectoryIngestor
 from bridge.lane_rows import LaneRows, prepare
 from bridge.overlap import overlap, suppress, without_overlaps
@@ -355,3 +358,31 @@ def test_what_comes_after_a_hit_of_unknown_length_is_nothing():
     ref = EpisodeRef("one", str(Path("one.wshard")), 1.0, span=(3, 9))
     assert ref.remaining == 0
     assert ref.after(5).span == (9, 9)
+
+
+# ---- the command line -----------------------------------------------------------------------------------------------
+
+
+def run(archive, arguments, code=0):
+    done = CliRunner().invoke(app, [*map(str, arguments), "--archive", str(archive)])
+    assert done.exit_code == code, done.output
+    return done.stdout
+
+
+def test_moments_on_the_command_line(archive, retriever):
+    path = name_of(archive, 6)
+    span = ("--from", 20, "--to", 45)
+    (found,) = json.loads(run(archive, ("moments", path, *span, "--json", "-k", 1)))["hits"]
+    assert (found["episode_id"], found["span"], found["score"]) == ("play-6", [20, 45], 1.0)
+    assert found["alignment"] == [[step, 20 + step] for step in range(25)]
+    assert found["remaining"] == len(play(6)[0]) - 45
+    assert set(found["lane_scores"]) == {"signal/pose", "signal/still"}
+    told = run(archive, ("moments", "play-6", *span, "--exclude-self", "--per-episode", 1, "-k", 3))
+    expected = retriever.search_moments((path, 20, 45), 3, exclude_self=True, per_episode=1)
+    assert all(f"{hit.span[0]}:{hit.span[1]}" in told for hit in expected)
+    assert "play-6" not in told
+    rest = run(archive, ("search", path, "--moments", "--exclude-self", "-k", 1))
+    assert "1 hits" in rest
+    assert "play-6" not in rest
+    run(archive, ("moments", path, "--from", 500), code=1)
+    run(archive, ("moments", archive / "none.npy"), code=1)
