@@ -183,9 +183,10 @@ def _bounded(query: Rows, best: Sequence[_Near], rows_of: Callable[[int], Prepar
     for one in best:
         piece, first = _piece(rows_of(one.episode).rows, one.span)
         # What bounds cost is measured by what the match costs: next to nothing where it is next to exact.
-        penalty = _BOUNDS.end_penalty * one.found.cost
-        found = align(query, piece, replace(_BOUNDS, end_penalty=penalty))
-        free = align(query, piece, replace(_BOUNDS, steps=FREE, detour=1.0, end_penalty=penalty))
+        penalty, gain = _BOUNDS.end_penalty * one.found.cost, _BOUNDS.row_gain * one.found.cost
+        rule = replace(_BOUNDS, end_penalty=penalty, row_gain=gain)
+        found = align(query, piece, rule)
+        free = align(query, piece, replace(rule, steps=FREE, detour=1.0))
         if free is not None and (found is None or free.cost * _SLOWER < found.cost):
             found = free  # a pause, or more than twice the speed
         if found is not None:

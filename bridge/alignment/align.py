@@ -44,18 +44,22 @@ class Rule:
 
     steps: (query steps, rows) that a path may advance at once, FREE or LIMITED. detour: what steps off the diagonal
     cost more, as a factor. band: how far a path may stray from the expected diagonal, as a share of the expected
-    match; None = anywhere. end_penalty: what every row costs by which start or stop differ from the expected ones; it
-    chooses among alignments and is not part of the cost told.
+    match; None = anywhere. end_penalty: what every row costs by which start or stop differ from the expected ones.
+    row_gain: what every matched row is worth; without it a match shrinks to its cheapest part, with the mean cost as
+    gain it takes in whatever is not dearer than the rest. The last two choose among alignments, and are not part of
+    the cost told.
     """
 
     steps: tuple[tuple[int, int], ...] = FREE
     detour: float = 1.0
     band: float | None = None
     end_penalty: float = 0.0
+    row_gain: float = 0.0
 
     def costs(self) -> Rows:
-        """Return [steps, 3]: query steps, rows, and what the pair reached costs per unit of difference."""
-        return np.array([(a, b, (a + b) * (1.0 if a == b else self.detour)) for a, b in self.steps], np.float64)
+        """Return [steps, 4]: query steps, rows, what the pair reached costs per unit of difference, what it gains."""
+        prices = [(a, b, (a + b) * (1.0 if a == b else self.detour), b * self.row_gain) for a, b in self.steps]
+        return np.array(prices, np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +104,7 @@ def align_all(query: Rows, pieces: Sequence[Piece], rule: Rule, weights: Rows | 
     expected = [(piece.start, piece.stop) for piece in pieces]
     costs = rule.costs()
     solved: list[tuple[float, Ints] | None] = solver().solve_all(
-        asked, heavy, ready, bounds, (costs, rule.end_penalty, expected)
+        asked, heavy, ready, bounds, (costs, rule.end_penalty, rule.row_gain, expected)
     )
     return [None if found is None else _alignment(*found) for found in solved]
 

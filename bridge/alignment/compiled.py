@@ -22,22 +22,22 @@ def solve_all(
     weights: Rows,
     pieces: Sequence[Rows],
     bounds: Sequence[Ints],
-    rule: tuple[Rows, float, Sequence[tuple[int, int]]],
+    rule: tuple[Rows, float, float, Sequence[tuple[int, int]]],
 ) -> list[tuple[float, Ints] | None]:
     """Return cost and path of the best alignment with every piece, None where there is no path.
 
-    rule: what Rule.costs returns, the penalty of ends, and where each match is expected.
+    rule: what Rule.costs returns, the penalty of ends, the gain of a row, and where each match is expected.
     """
-    costs, penalty, expected = rule
+    costs, penalty, gain, expected = rule
     solved: list[tuple[float, Ints] | None] = []
     for rows, low_high, (start, stop) in zip(pieces, bounds, expected, strict=True):
-        cost, path = _solve(query, weights, rows, low_high, costs, penalty, start, stop)
+        cost, path = _solve(query, weights, rows, low_high, costs, penalty, gain, start, stop)
         solved.append((cost, path) if len(path) else None)
     return solved
 
 
 @numba.njit(cache=True, nogil=True)
-def _solve(query, weights, rows, bounds, costs, penalty, start, stop):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, C901, PLR0912, PLR0913, PLR0917  (numba types it; one loop nest, so that no cell costs a call)
+def _solve(query, weights, rows, bounds, costs, penalty, gain, start, stop):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, C901, PLR0912, PLR0913, PLR0917  (numba types it; one loop nest, so that no cell costs a call)
     asked, held, channels = len(query), len(rows), query.shape[1]
     reached = np.full((3, held), np.inf)  # no step advances more than two query steps: rows i % 3
     begun = np.full((3, held), -1, np.int64)
@@ -55,12 +55,12 @@ def _solve(query, weights, rows, bounds, costs, penalty, start, stop):  # type: 
             local = np.sqrt(total)
             best, origin, by = np.inf, -1, -1
             if i == 0:
-                best, origin = penalty * abs(j - start) + 2.0 * local, j
+                best, origin = penalty * abs(j - start) + 2.0 * local - gain, j
             for number in range(len(costs)):
                 a, b = i - int(costs[number, 0]), j - int(costs[number, 1])
                 if a < 0 or b < 0 or begun[a % 3, b] < 0:
                     continue
-                cost = reached[a % 3, b] + costs[number, 2] * local
+                cost = reached[a % 3, b] + costs[number, 2] * local - costs[number, 3]
                 if cost < best:
                     best, origin, by = cost, begun[a % 3, b], number
             reached[here, j], begun[here, j], taken[i, j - low] = best, origin, by
@@ -70,20 +70,25 @@ def _solve(query, weights, rows, bounds, costs, penalty, start, stop):  # type: 
         if begun[last, j] < 0:
             continue
         matched = j - begun[last, j] + 1
-        mean = (reached[last, j] + penalty * abs(j + 1 - stop)) / (asked + matched)
+        mean = (reached[last, j] + gain * matched + penalty * abs(j + 1 - stop)) / (asked + matched)
         if mean < least or (mean == least and abs(matched - asked) < nearest):
             end, least, nearest = j, mean, abs(matched - asked)
     if end < 0:
         return np.inf, np.zeros((0, 2), np.int64)
     path = np.empty((asked + held, 2), np.int64)
-    length, i, j = 0, asked - 1, end
+    length, i, j, spent = 0, asked - 1, end, 0.0
     while True:
         path[length, 0], path[length, 1] = i, j
         length += 1
+        total = 0.0
+        for channel in range(channels):
+            apart = query[i, channel] - rows[j, channel]
+            total += weights[i, channel] * (apart * apart)
         by = taken[i, j - bounds[i, 0]]
         if by < 0:
+            spent += 2.0 * np.sqrt(total)
             break
+        spent += costs[by, 2] * np.sqrt(total)
         i, j = i - int(costs[by, 0]), j - int(costs[by, 1])
     matched = end - begun[last, end] + 1
-    spent = reached[last, end] - penalty * abs(begun[last, end] - start)
-    return max(spent, 0.0) / (asked + matched), path[:length][::-1].copy()
+    return spent / (asked + matched), path[:length][::-1].copy()

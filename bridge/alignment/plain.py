@@ -29,19 +29,21 @@ def solve_all(
     weights: Rows,
     pieces: Sequence[Rows],
     bounds: Sequence[Ints],
-    rule: tuple[Rows, float, Expected],
+    rule: tuple[Rows, float, float, Expected],
 ) -> list[Solved]:
     """Return cost and path of the best alignment with every piece, None where there is no path.
 
-    rule: what Rule.costs returns, the penalty of ends, and where each match is expected.
+    rule: what Rule.costs returns, the penalty of ends, the gain of a row, and where each match is expected.
     """
-    costs, penalty, expected = rule
+    costs, penalty, gain, expected = rule
     solved: list[Solved] = []
     for part in _batches(len(query), [len(rows) for rows in pieces]):
         local = _local(query, weights, pieces[part], bounds[part])
-        table = _fill(local, costs, penalty, np.array([start for start, _ in expected[part]]))
-        for number, (start, stop) in enumerate(expected[part]):
-            solved.append(_best(table, number, costs, (penalty, start, stop)))
+        begins = np.array([start for start, _ in expected[part]])
+        table = _fill(local, costs, (penalty, gain), begins)
+        for number, (_, stop) in enumerate(expected[part]):
+            end = _end(table, number, (penalty, gain, stop))
+            solved.append(None if end is None else _path(table.taken[number], end, costs, local[number]))
     return solved
 
 
@@ -86,7 +88,8 @@ class _Table:
     taken: NDArray[np.int8]
 
 
-def _fill(local: Rows, costs: Rows, penalty: float, starts: Ints) -> _Table:
+def _fill(local: Rows, costs: Rows, ends: tuple[float, float], starts: Ints) -> _Table:
+    penalty, gain = ends
     count, asked, longest = local.shape
     table = _Table(np.full((count, longest), np.inf), np.full((count, longest), -1), np.full(local.shape, -1, np.int8))
     # The last four diagonals by query step; a step reaches back three at most.
@@ -97,12 +100,12 @@ def _fill(local: Rows, costs: Rows, penalty: float, starts: Ints) -> _Table:
         here = local[:, i, diagonal - i]
         best, origin, by = np.full(here.shape, np.inf), np.full(here.shape, -1), np.full(here.shape, -1, np.int8)
         if i[0] == 0:
-            best[:, 0] = penalty * np.abs(diagonal - starts) + 2.0 * here[:, 0]
+            best[:, 0] = penalty * np.abs(diagonal - starts) + 2.0 * here[:, 0] - gain
             origin[:, 0] = np.where(np.isfinite(best[:, 0]), diagonal, -1)
-        for number, (over, along, cost) in enumerate(costs.tolist()):
+        for number, (over, along, cost, gained) in enumerate(costs.tolist()):
             inside = (i >= over) & (diagonal - i >= along)
             before, back = int(diagonal - over - along) % 4, i[inside] - int(over)
-            cost_then = reached[before][:, back] + cost * here[:, inside]
+            cost_then = reached[before][:, back] + cost * here[:, inside] - gained
             better = np.zeros(here.shape, np.bool_)
             better[:, inside] = cost_then < best[:, inside]
             chosen = better[:, inside]
@@ -116,26 +119,26 @@ def _fill(local: Rows, costs: Rows, penalty: float, starts: Ints) -> _Table:
     return table
 
 
-def _best(table: _Table, number: int, costs: Rows, about: tuple[float, int, int]) -> Solved:
-    penalty, start, stop = about
+def _end(table: _Table, number: int, about: tuple[float, float, int]) -> int | None:
+    penalty, gain, stop = about
     ends, begun = table.ends[number], table.begun[number]
     asked = table.taken.shape[1]
     places = np.flatnonzero(begun >= 0)
     if not len(places):
         return None
     matched = places - begun[places] + 1
-    means = (ends[places] + penalty * np.abs(places + 1 - stop)) / (asked + matched)
-    place = np.lexsort((places, np.abs(matched - asked), means))[0]
-    end = int(places[place])
-    spent = float(ends[end] - penalty * abs(int(begun[end]) - start))
-    return max(spent, 0.0) / (asked + int(matched[place])), _path(table.taken[number], end, costs)
+    means = (ends[places] + gain * matched + penalty * np.abs(places + 1 - stop)) / (asked + matched)
+    return int(places[np.lexsort((places, np.abs(matched - asked), means))[0]])
 
 
-def _path(taken: NDArray[np.int8], end: int, costs: Rows) -> Ints:
-    steps = costs[:, :2].astype(np.int64).tolist()
-    i, j = taken.shape[0] - 1, end
+def _path(taken: NDArray[np.int8], end: int, costs: Rows, local: Rows) -> tuple[float, Ints]:
+    """Return what the path to the last query step at this row costs, and its pairs."""
+    steps = [(int(over), int(along), cost) for over, along, cost, _ in costs.tolist()]
+    i, j, spent = taken.shape[0] - 1, end, 0.0
     path = [(i, j)]
     while (by := int(taken[i, j])) >= 0:
+        spent += steps[by][2] * float(local[i, j])
         i, j = i - steps[by][0], j - steps[by][1]
         path.append((i, j))
-    return np.array(path[::-1], np.int64)
+    spent += 2.0 * float(local[i, j])
+    return spent / (taken.shape[0] + end - j + 1), np.array(path[::-1], np.int64)
