@@ -10,13 +10,18 @@ import argparse
 import statistics
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from machine import facts
 
 from bridge.ingest import TrajectoryIngestor
+from embedders.windows import WindowPlan
 from wshard.episode_file import save_wshard
 from wshard.types import Channel, Episode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 LANES = {"joints": (7,), "pose": (6,), "gripper": ()}
 
@@ -41,11 +46,13 @@ def make_files(folder: Path, count: int, timesteps: int) -> None:
         save_wshard(episode, folder / f"{episode.id}.wshard")
 
 
-def measure(files: Path, archive: Path, workers: int) -> tuple[float, float]:
+def measure(
+    files: Path, archive: Path, workers: int, windows: Sequence[WindowPlan] = (WindowPlan(),)
+) -> tuple[float, float]:
     """Return the seconds of a first run and of a second one that finds nothing to do."""
     with TrajectoryIngestor(archive) as ingestor:
-        first = ingestor.ingest(files, workers_count=workers)
-        again = ingestor.ingest(files, workers_count=workers)
+        first = ingestor.ingest(files, workers_count=workers, windows=windows)
+        again = ingestor.ingest(files, workers_count=workers, windows=windows)
     if not first.ok or again.embedded:
         raise SystemExit(f"expected a clean first run and an idle second one, found {first} and {again}")
     return first.seconds, again.seconds
@@ -58,7 +65,9 @@ def main() -> None:
     parser.add_argument("--timesteps", type=int, default=200)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--windows", nargs="+", default=["whole"], help="whole, SIZE:STRIDE, multi; several: one pass")
     asked = parser.parse_args()
+    plans = [WindowPlan.read(text) for text in asked.windows]
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         (place / "data").mkdir()
@@ -66,8 +75,10 @@ def main() -> None:
         spent: dict[int, list[tuple[float, float]]] = {workers: [] for workers in asked.workers}
         for turn in range(asked.rounds):
             for workers in asked.workers:
-                spent[workers].append(measure(place / "data", place / f"archive-{workers}-{turn}", workers))
-    print(f"Ingest of {asked.episodes} episodes of {asked.timesteps} timesteps and {len(LANES)} observation lanes; ")
+                archive = place / f"archive-{workers}-{turn}"
+                spent[workers].append(measure(place / "data", archive, workers, plans))
+    cut = " and ".join(asked.windows)
+    print(f"Ingest of {asked.episodes} episodes of {asked.timesteps} timesteps, {len(LANES)} observation lanes, {cut};")
     print(f"median of {asked.rounds}. {facts()}\n")
     print("| workers | seconds | episodes/s | nothing to do, seconds |\n|---:|---:|---:|---:|")
     for workers, rounds in spent.items():

@@ -12,6 +12,7 @@ index searches, how queries become vectors.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -47,8 +48,9 @@ class _Seen:
     whole: dict[int, Vectors]
     windows: dict[int, Vectors]
 
+    @cached_property
     def vectors(self) -> NDArray[np.float32]:
-        """Return the candidates' own vectors [N, E], at least one."""
+        """The candidates' own vectors [N, E], at least one."""
         return np.stack([vectors_of(self.whole[episode], Match(episode, window, 0.0)) for episode, window in self.keys])
 
 
@@ -100,7 +102,7 @@ class Fusion:
             answers.append(self.index.search(grown.aim.space, grown.aim.vector, deeper))
             seen = self._look(keys | {(match.episode, match.window) for match in answers[-1].matches}, seen)
             near, parts = _near(seen, main, windows)
-            scores = fused(near, grown.of(_cosines(seen.vectors(), grown.aim.vector)), parts)
+            scores = fused(near, grown.of(_cosines(seen.vectors, grown.aim.vector)), parts)
             last, part = np.array([beyond]), None if windows is None else np.array([beyond])
             beyond = float(fused(last, np.array([_tail(answers[-1], deep, grown)]), part)[0])
         return _answer(seen.keys, scores, request, answers, _proof(answers, deep, beyond))
@@ -115,7 +117,7 @@ class Fusion:
 
     def _grown(self, seen: _Seen, near: NDArray[np.float64]) -> Aim:
         seeds = np.lexsort((np.arange(len(near)), -near))[: self.expand]
-        vector = expanded(self.main.vector, seen.vectors()[seeds], near[seeds], own=OWN_WEIGHT)
+        vector = expanded(self.main.vector, seen.vectors[seeds], near[seeds], own=OWN_WEIGHT)
         return replace(self.main, vector=combined(vector[None], self.main.against))
 
     def _scaled(self, aim: Aim) -> _Scaled:
@@ -126,7 +128,7 @@ def _near(
     seen: _Seen, main: _Scaled, windows: _Scaled | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
     """Return nearness, and the calibrated similarity of the best window; where there is none, of the whole."""
-    whole = main.of(_cosines(seen.vectors(), main.aim.vector))
+    whole = main.of(_cosines(seen.vectors, main.aim.vector))
     if windows is None:
         return whole, None
     parts = whole.copy()

@@ -23,9 +23,10 @@ def modules(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER))
     import dtw  # noqa: PLC0415  (importable only now)
     import rb_a  # noqa: PLC0415
+    import rb_a_archive  # noqa: PLC0415
     import rb_a_disturb  # noqa: PLC0415
 
-    return SimpleNamespace(dtw=dtw, rb_a=rb_a, disturb=rb_a_disturb)
+    return SimpleNamespace(dtw=dtw, rb_a=rb_a, disturb=rb_a_disturb, archive=rb_a_archive)
 
 
 def walks(*lengths: int):
@@ -99,6 +100,14 @@ def test_disturbances_are_those_of_the_definition(modules):
     warped = made["warp"]
     assert 50 <= len(warped) <= 200
     np.testing.assert_allclose(warped[[0, -1]], rows[[0, -1]])
+
+
+def test_an_archive_is_asked_for_all_but_the_one_that_asks(modules):
+    episodes = walks(40, 50, 60, 70)
+    with modules.archive.searched(episodes, [1, 3]) as ask:
+        scores = ask([episodes[1], episodes[3][:35]])
+    assert np.isneginf(scores).tolist() == [[False, True, False, False], [False, False, False, True]]
+    assert (scores[np.isfinite(scores)] < 1).all()
 
 
 def test_the_script_says_how_it_is_used():
