@@ -38,6 +38,7 @@ WINDOWS: Final = 600
 CANDIDATES: Final = 60
 """Windows that are refined at first."""
 
+_KNOWN: Final = 10_000  # rows of the catalog kept in memory
 _CROWDED: Final = 0.5  # overlap above which the better of two windows stands for both
 
 
@@ -73,6 +74,7 @@ class MomentSearch:
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
         self._lanes = LaneRows()
+        self._known: tuple[int, dict[int, EpisodeRow]] = (-1, {})  # rows, true as long as the catalog's clock stands
 
     def search(self, asked: Fit, vector: Vectors, request: Request, wishes: MomentWishes) -> Found:
         """Return the request.top_k moments most like the query, fewer only where no more pass the filter.
@@ -122,7 +124,7 @@ class MomentSearch:
         return lanes, stale
 
     def _windows(self, matches: Sequence[Match], space: Space) -> tuple[_Windows, int]:
-        rows = self._archive.catalog.rows({match.episode for match in matches})
+        rows = self._rows({match.episode for match in matches})
         there = {id_: row for id_, row in rows.items() if os.path.exists(row.path)}  # noqa: PTH110  (Path's can raise)
         spans = {length: space.windows.spans(length) for length in {row.length for row in there.values()}}
         episodes, found, scores = [], [], []
@@ -135,6 +137,14 @@ class MomentSearch:
                 scores.append(match.score)
         held = _Windows(np.array(episodes, np.int64), np.array(found, np.int64).reshape(-1, 2), scores, there)
         return held, len({match.episode for match in matches}) - len(there)
+
+    def _rows(self, ids: set[int]) -> dict[int, EpisodeRow]:
+        catalog, clock = self._archive.catalog, self._archive.catalog.clock()
+        if self._known[0] != clock or len(self._known[1]) > _KNOWN:
+            self._known = (clock, {})
+        held = self._known[1]
+        held |= catalog.rows(ids - held.keys())
+        return {id_: held[id_] for id_ in ids & held.keys()}
 
     def _scaling(self, space: Space) -> Statistics:
         """Return what to standardise by: the Space's statistics, or, where it has none, those of its lanes today."""

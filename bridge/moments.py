@@ -35,7 +35,7 @@ _APART: Final = 0.3  # overlap above which two candidates are one moment
 _MARGIN: Final = 1 / 3  # of a window, to each side of it: how far bounds may move
 _RANKING: Final = Rule(band=0.15, end_penalty=1.0)
 _SLOWER: Final = 2.0  # what half to twice the speed may cost more than any speed
-_BOUNDS: Final = Rule(LIMITED, detour=4 / 3, band=0.15, end_penalty=0.3)
+_BOUNDS: Final = Rule(LIMITED, detour=4 / 3, band=0.15, end_penalty=0.8, row_gain=2.0)  # the last two in costs
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,11 +127,14 @@ def _identical(query: Rows, episodes: Iterable[int], rows_of: Callable[[int], Pr
     steps = len(query)
     same = []
     for episode in episodes:
-        rows = rows_of(episode).rows
-        for start in np.flatnonzero((rows[: max(0, len(rows) - steps + 1)] == query[0]).all(axis=1)).tolist():
-            if np.array_equal(rows[start : start + steps], query):
+        rows, behind = rows_of(episode).rows, 0
+        begins = rows[: max(0, len(rows) - steps + 1), 0] == query[0, 0]  # one channel settles most
+        ends = rows[steps - 1 :, -1] == query[-1, -1]
+        for start in np.flatnonzero(begins & ends).tolist():
+            if start >= behind and np.array_equal(rows[start : start + steps], query):
+                behind = start + steps  # where nothing moves, the next step would begin another one
                 path = np.repeat(np.arange(steps)[:, None], 2, axis=1)
-                same.append(_Near(episode, (start, start + steps), start, Alignment(0, steps, 0.0, path), 0.0))
+                same.append(_Near(episode, (start, behind), start, Alignment(0, steps, 0.0, path), 0.0))
     return same
 
 

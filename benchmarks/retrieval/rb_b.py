@@ -27,8 +27,8 @@ from bridge.ingest import TrajectoryIngestor
 from bridge.overlap import overlap, suppress
 from bridge.retrieve import TrajectoryRetriever
 from catalog.filters import Compare
-from embedders.arc import ArcDct
 from embedders.pooled import Mean
+from embedders.registry import default_embedder
 from embedders.space import Statistics
 from embedders.standardise import standardise
 from embedders.windows import WindowPlan
@@ -51,6 +51,7 @@ RIGHT: Final = 0.5  # overlap with a segment from which a hit is it
 PLAN: Final = WindowPlan(scales=(24, 36, 54, 80, 120, 180))
 POOLED: Final = WindowPlan(32, 16)
 LANES: Final = ("arm", "action/ctrl")
+_DRAWN: Final = 52  # number of the query in the picture
 
 
 @dataclass(frozen=True)
@@ -115,14 +116,14 @@ def scanned(plays: Sequence[Play], scan: Callable[[Rows, Rows], rb_b_scan.Candid
 
 
 def stored(plays: Sequence[Play], folder: Path) -> None:
-    """Save the episodes and ingest them: windows of several sizes by arcdct, and pooled ones by the mean."""
+    """Save the episodes and ingest them: windows of several sizes as by default, and pooled ones by the mean."""
     for play in plays:
         channels = {
             "observations": {"arm": Channel.of("arm", play.arm)},
             "actions": {"ctrl": Channel.of("ctrl", play.action)},
         }
         save_wshard(Episode(f"play-{play.seed}", "scene-v0", len(play.arm), **channels), folder / f"{play.seed}.wshard")
-    for embedder, plan in ((ArcDct(damping=0.0), PLAN), (Mean(), POOLED)):
+    for embedder, plan in ((None, PLAN), (Mean(), POOLED)):
         with TrajectoryIngestor(folder / "archive", embedder, lanes=LANES) as ingestor:
             report = ingestor.ingest(folder, windows=plan)
             if not report.ok:
@@ -174,7 +175,7 @@ def run(plays: Sequence[Play], speed: str, *, scans: bool) -> list[Result]:
         stored(plays, Path(folder))
         with (
             TrajectoryRetriever(Path(folder) / "archive", Mean()) as pooled,
-            TrajectoryRetriever(Path(folder) / "archive", ArcDct(damping=0.0)) as ours,
+            TrajectoryRetriever(Path(folder) / "archive", default_embedder(PLAN)) as ours,
         ):
             methods: dict[str, Ask] = {"mean-pooled windows of 32": searched(plays, pooled, plan=POOLED, refine=False)}
             if scans:
@@ -203,12 +204,24 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=100, help="first of 30 seeds; those below 100 were tuned on")
     parser.add_argument("--speed", nargs="+", choices=("variable", "fixed"), default=["variable"])
     parser.add_argument("--no-scans", action="store_true", help="leave out the methods that scan")
+    parser.add_argument("--picture", type=Path, help="file for a picture of one query, its hits and an alignment")
     parser.add_argument("--json", type=Path, help="file for all results")
     options = parser.parse_args()
     ask = partial(load, options.cache, first=options.first, python=options.ogbench)
     results = [result for speed in options.speed for result in run(ask(speed=speed), speed, scans=not options.no_scans)]
     for speed in options.speed:
         print(f"\n{table(results, speed)}")
+    if options.picture:
+        from rb_b_plot import draw  # noqa: PLC0415  (needs matplotlib, which nothing else here does)
+
+        plays = ask(speed=options.speed[0])
+        query = choose(plays)[_DRAWN]
+        with tempfile.TemporaryDirectory() as folder:
+            stored(plays, Path(folder))
+            with TrajectoryRetriever(Path(folder) / "archive", default_embedder(PLAN)) as retriever:
+                path = Path(folder) / f"{plays[query.episode].seed}.wshard"
+                hits = retriever.search_moments((path, query.start, query.stop), 4, exclude_self=True)
+                draw(plays, query, hits, options.picture)
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         given = {name: str(value) for name, value in vars(options).items()}

@@ -138,6 +138,7 @@ def _bounds(asked: int, held: int, piece: Piece, rule: Rule) -> Ints:
     slope = (piece.stop - piece.start) / asked
     radius = max(rule.band * (piece.stop - piece.start), slope, _NARROWEST)
     middle = piece.start + slope * (np.arange(asked) + 0.5) - 0.5
-    low = np.clip(np.ceil(middle - radius), 0, held - 1)
-    high = np.clip(np.floor(middle + radius) + 1, low + 1, held)
-    return np.stack([low, high], axis=1).astype(np.int64)
+    bounds = np.empty((asked, 2), np.int64)
+    bounds[:, 0] = np.minimum(np.maximum(np.ceil(middle - radius), 0), held - 1)
+    bounds[:, 1] = np.maximum(np.minimum(np.floor(middle + radius) + 1, held), bounds[:, 0] + 1)
+    return bounds
