@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
+import sys
 
 import numpy as np
 import pytest
@@ -141,6 +141,23 @@ def test_a_query_that_stands_still_at_its_ends_keeps_its_bounds(kernel):
     assert (found.start, found.stop, found.cost) == (4, 16, 0.0)
 
 
+@given(st.lists(st.integers(1, 4), min_size=2, max_size=25), st.integers(0, 10), st.booleans())
+@settings(max_examples=40)
+def test_any_warp_and_any_stall_of_either_side_cost_nothing(counts, start, of_query):
+    rows = walk(40)
+    moment = rows[start : start + len(counts)]
+    replayed = np.repeat(moment, counts, axis=0)
+    if of_query:
+        found = align(replayed, Piece.whole(rows), Rule())
+        assert (found.start, found.stop, found.cost) == (start, start + len(counts), 0.0)
+    else:
+        around = np.concatenate([rows[:start], replayed, rows[start + len(counts) :]])
+        found = align(moment, Piece.whole(around), Rule())
+        assert found.cost == 0.0
+        assert start <= found.start < start + counts[0]
+        assert start + len(replayed) - counts[-1] < found.stop <= start + len(replayed)
+
+
 def test_pauses_and_a_third_of_the_speed_cost_nothing(kernel):
     rows = walk(80)
     moment = rows[20:50]
@@ -220,6 +237,6 @@ def test_what_cannot_be_aligned_is_refused(query, rows, weights):
 
 def test_without_numba_numpy_does_the_arithmetic(monkeypatch):
     assert alignment.solver() is compiled
-    monkeypatch.setattr(alignment, "find_spec", lambda name: None)  # noqa: ARG005  (as importlib's)
+    monkeypatch.delitem(sys.modules, "bridge.alignment.compiled")
+    monkeypatch.setitem(sys.modules, "numba", None)
     assert alignment.solver.__wrapped__() is plain
-    assert Path(plain.__file__).exists()

@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -104,7 +103,7 @@ def align_all(query: Rows, pieces: Sequence[Piece], rule: Rule, weights: Rows | 
     expected = [(piece.start, piece.stop) for piece in pieces]
     costs = rule.costs()
     solved: list[tuple[float, Ints] | None] = solver().solve_all(
-        asked, heavy, ready, bounds, (costs, rule.end_penalty, rule.row_gain, expected)
+        asked, heavy, ready, bounds, (costs, float(rule.end_penalty), float(rule.row_gain), expected)
     )
     return [None if found is None else _alignment(*found) for found in solved]
 
@@ -112,8 +111,10 @@ def align_all(query: Rows, pieces: Sequence[Piece], rule: Rule, weights: Rows | 
 @cache
 def solver() -> Any:
     """Return the module that does the arithmetic: the compiled one where numba is installed."""
-    name = "compiled" if find_spec("numba") is not None else "plain"
-    return import_module(f"bridge.alignment.{name}")
+    try:
+        return import_module("bridge.alignment.compiled")
+    except ImportError:
+        return import_module("bridge.alignment.plain")
 
 
 def _alignment(cost: float, path: Ints) -> Alignment:
