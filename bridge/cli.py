@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import bridge.cli_learn
 import bridge.cli_moments
 import bridge.cli_search
 import bridge.index.cli
@@ -167,10 +168,8 @@ def options(
 
 
 _VERBS: tuple[Callable[..., None], ...] = (
-    *(
-        reported()(verb)
-        for verb in (ingest, bridge.cli_search.search, bridge.cli_moments.moments, health, show, catalog.cli.ls)
-    ),
+    *(reported()(verb) for verb in (ingest, bridge.cli_search.search, bridge.cli_moments.moments, health, show)),
+    *(reported()(verb) for verb in (bridge.cli_learn.train_embedder, catalog.cli.ls)),
     *(catalog.cli_explore.facets, catalog.cli_explore.stats, catalog.cli_explore.sql),
     *(catalog.cli_curate.tag, catalog.cli_curate.note, catalog.cli_curate.review, catalog.cli_collect.export_list),
     *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.repair, wshard.cli.recover, wshard.cli.cat),
