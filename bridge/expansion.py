@@ -38,7 +38,7 @@ def combined(like: NDArray[np.floating], unlike: NDArray[np.floating]) -> Vector
 
 
 def expanded(
-    query: Vectors, hits: NDArray[np.floating], similarities: NDArray[np.float64], *, own: float, power: float = 3.0
+    query: Vectors, hits: NDArray[np.floating], similarities: NDArray[np.float64], *, own: float, power: float
 ) -> Vectors:
     """Return unit(own * query [E] + the sum of hits [n, E], each times max(similarity, 0) ** power).
 

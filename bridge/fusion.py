@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 EXPAND: Final = 8
 """Hits that a query is expanded by, where nothing else is asked for."""
 OWN_WEIGHT: Final = 0.25
-"""What the query itself counts beside them; each hit counts the third power of its nearness, at most 1."""
+"""What the query itself counts beside them."""
+POWER: Final = 6.0
+"""A hit counts this power of its nearness: where only two or three are like the query, the others hardly count."""
 _DEEPER: Final = (1, 4, 16)  # times the depth, while the result is not proven
 
 _Key = tuple[int, int]  # episode and window
@@ -117,7 +119,7 @@ class Fusion:
 
     def _grown(self, seen: _Seen, near: NDArray[np.float64]) -> Aim:
         seeds = np.lexsort((np.arange(len(near)), -near))[: self.expand]
-        vector = expanded(self.main.vector, seen.vectors[seeds], near[seeds], own=OWN_WEIGHT)
+        vector = expanded(self.main.vector, seen.vectors[seeds], near[seeds], own=OWN_WEIGHT, power=POWER)
         return replace(self.main, vector=combined(vector[None], self.main.against))
 
     def _scaled(self, aim: Aim) -> _Scaled:

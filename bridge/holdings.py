@@ -44,9 +44,8 @@ class Holdings:
         taken, sample = self._samples.get(space.fingerprint, (0, []))
         if not sample or clock > 2 * taken:
             number = self._number(space)
-            ids = [] if number is None else self._catalog.embedded(number)
-            places = np.unique(np.linspace(0, max(len(ids) - 1, 0), min(_SAMPLE, len(ids))).astype(int))
-            sample = [*self.vectors(space, [ids[place] for place in places]).values()]
+            ids = [] if number is None else self._catalog.sample(number, _SAMPLE)
+            sample = [*self.vectors(space, ids).values()]
             self._samples[space.fingerprint] = (clock, sample)
         return sample
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from bridge.diverse import diverse
 from bridge.index.base import Answer, Match, Request
-from bridge.scales import reciprocal_ranks
+from bridge.scales import reciprocal_rank, reciprocal_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bridge.holdings import Holdings
     from bridge.index.base import VectorIndex, Vectors
@@ -75,26 +75,37 @@ def by_words(catalog: Catalog, text: str) -> Ranker:
     return rank
 
 
-def fused_with(rank: Ranker, other: Ranker) -> Ranker:
-    """Rank whole episodes by the reciprocal ranks that two ways give them; 1 is first in both."""
+def fused_with(rank: Ranker, other: Ranker, *, reach: Callable[[int], int] = depth) -> Ranker:
+    """Rank whole episodes by the reciprocal ranks that two ways give them; 1 is first in both.
+
+    reach: how far to look in their lists for so many hits.
+    """
 
     def both(request: Request) -> Answer:
-        deeper = replace(request, top_k=depth(request.top_k))
+        deeper = replace(request, top_k=reach(request.top_k))
         answers = [way(deeper) for way in (rank, other)]
         scores = reciprocal_ranks([[match.episode for match in answer.matches] for answer in answers])
         order = sorted(scores, key=lambda id_: (-scores[id_], id_))[: request.top_k]
-        whole = all(answer.exact and len(answer.matches) < deeper.top_k for answer in answers)
         matches = tuple(Match(id_, 0, scores[id_]) for id_ in order)
         scored = sum(answer.scored for answer in answers)
-        return Answer(matches, whole or _first_in_all(answers, order), scored, answers[0].explained)
+        exact = all(answer.exact for answer in answers) and _certain(answers, deeper.top_k, scores, order)
+        return Answer(matches, exact, scored, answers[0].explained)
 
     return both
 
 
-def _first_in_all(answers: list[Answer], order: list[int]) -> bool:
-    """Say whether nothing beyond the lists can be among the hits: all of these are in every list."""
-    seen = [{match.episode for match in answer.matches} for answer in answers]
-    return all(answer.exact for answer in answers) and all(id_ in ids for id_ in order for ids in seen)
+def _certain(answers: Sequence[Answer], deep: int, scores: Mapping[int, float], order: Sequence[int]) -> bool:
+    """Say whether the hits are the best, whatever lies beyond the lists that were cut after `deep` matches."""
+    cut = [{match.episode for match in answer.matches} for answer in answers if len(answer.matches) >= deep]
+    if not cut:
+        return True
+    beyond = reciprocal_rank(deep) / len(answers)  # the most that a list gives to what it does not show
+    others = {id_: score + beyond * sum(id_ not in shown for shown in cut) for id_, score in scores.items()}
+    for id_ in order:
+        del others[id_]
+    best = max(others.values(), default=0.0)
+    complete = all(id_ in shown for id_ in order for shown in cut)
+    return complete and min(scores[id_] for id_ in order) > max(best, beyond * len(cut))
 
 
 def at_least(rank: Ranker, score: float) -> Ranker:

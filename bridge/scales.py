@@ -58,5 +58,10 @@ def reciprocal_ranks(lists: Sequence[Sequence[int]]) -> dict[int, float]:
     scores: dict[int, float] = {}
     for listed in lists:
         for rank, number in enumerate(listed):
-            scores[number] = scores.get(number, 0.0) + (RANK_OFFSET + 1) / (RANK_OFFSET + 1 + rank) / len(lists)
+            scores[number] = scores.get(number, 0.0) + reciprocal_rank(rank) / len(lists)
     return scores
+
+
+def reciprocal_rank(rank: int) -> float:
+    """Return what a place is worth: 1 for the first, which has rank 0."""
+    return (RANK_OFFSET + 1) / (RANK_OFFSET + 1 + rank)

@@ -192,6 +192,14 @@ class Catalog(Exploring, Curating, Collecting):
         with self._read() as connection:
             return ledger.embedded_ids(connection, space_id)
 
+    def sample(self, space_id: int, about: int) -> list[int]:
+        """Return the ids of about so many of the episodes with vectors in the space, all if there are no more.
+
+        Equal archives give equal samples; it takes every n-th episode in the order of embedding.
+        """
+        with self._read() as connection:
+            return ledger.sample_ids(connection, space_id, about=about)
+
     def vectors(self, space_id: int, ids: Collection[int]) -> dict[int, tuple[int, bytes]]:
         """Return (count, vectors) of those of the episodes that have vectors in the space, by id."""
         with self._read() as connection:

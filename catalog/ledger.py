@@ -127,6 +127,15 @@ def embedded_ids(connection: Connection, space_id: int) -> list[int]:
     return sorted(connection.execute(select(embedding.c.episode_row).where(*living)).scalars())
 
 
+def sample_ids(connection: Connection, space_id: int, *, about: int) -> list[int]:
+    """Return the ids of about so many of the episodes that have vectors in the space, all if there are no more."""
+    rows, _, last = ledger_state(connection, space_id)
+    step = max(1, rows // about)
+    living = (embedding.c.space_id == space_id, embedding.c.count.is_not(None))
+    statement = select(embedding.c.episode_row).where(*living, embedding.c.seq % step == last % step)
+    return sorted(connection.execute(statement).scalars())
+
+
 def _one_of_ids(connection: Connection, among: Among) -> list[ColumnElement[bool]]:
     return [] if among.ids is None else [one_of(connection, episode.c.id, among.ids)]
 

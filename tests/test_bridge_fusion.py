@@ -82,7 +82,7 @@ def scan(archive, query, *, expand=8):
     if not expand:
         return near
     seeds = sorted(near, key=lambda name: -near[name])[:expand]
-    grown = 0.25 * q + sum(max(near[name], 0) ** 3 * vectors[name] for name in seeds)
+    grown = 0.25 * q + sum(max(near[name], 0) ** 6 * vectors[name] for name in seeds)
     grown /= np.linalg.norm(grown)
     like = calibrate({name: float(v @ grown) for name, v in vectors.items()})
     return {name: max((like[name] + 0.5 * part[name]) / 1.5, 1 - 4 * (1 - near[name])) for name in near}

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 from bridge.contributions import contributions
 from bridge.diverse import diverse
 from bridge.expansion import combined, expanded
+from bridge.index.base import Answer, Match, Request
+from bridge.rankers import fused_with
 from bridge.scales import calibrated, fused, nearness, reciprocal_ranks
 from bridge.wishes import Asked, Wishes
+from catalog.filters import EVERYTHING
 from embedders.arc import ArcDct
 from embedders.base import shares_of
 from embedders.combine import Combo, Combo2
@@ -41,14 +44,14 @@ def test_examples_are_averaged_and_counter_examples_taken_away():
         combined(np.stack([like[0], -like[0]]), unlike[:0])
 
 
-def test_a_query_grows_by_its_hits_times_the_cube_of_their_similarity():
+def test_a_query_grows_by_its_hits_times_a_power_of_their_similarity():
     query, hits = units(1)[0], units(3, seed=2)
     similarities = np.array([0.9, 0.5, -0.2])
     wanted = [0.25 * query[n] + 0.9**3 * hits[0][n] + 0.5**3 * hits[1][n] for n in range(5)]
-    found = expanded(query, hits, similarities, own=0.25)
+    found = expanded(query, hits, similarities, own=0.25, power=3)
     np.testing.assert_allclose(found, np.array(wanted) / math.hypot(*wanted), atol=1e-6)
-    np.testing.assert_allclose(expanded(query, hits[:0], similarities[:0], own=0.25), query, atol=1e-6)
-    assert np.array_equal(expanded(query, -query[None], np.array([1.0]), own=1.0), query)
+    np.testing.assert_allclose(expanded(query, hits[:0], similarities[:0], own=0.25, power=3), query, atol=1e-6)
+    assert np.array_equal(expanded(query, -query[None], np.array([1.0]), own=1.0, power=3), query)
 
 
 @given(st.lists(COSINES, min_size=1, max_size=8), st.floats(-1, 0.99))
@@ -96,6 +99,28 @@ def test_diverse_hits_are_those_of_a_slow_greedy_choice(count, among, diversity,
     assert diverse(scores, vectors, count, diversity=diversity) == chosen
     if diversity == 0:
         assert chosen == sorted(range(among), key=lambda n: -scores[n])[:count]
+
+
+def test_fused_lists_are_called_exact_only_where_nothing_beyond_them_can_matter():
+    rng = np.random.default_rng(0)
+    proven = 0
+    for _ in range(300):
+        orders = [[int(id_) for id_ in rng.permutation(40)] for _ in range(2)]
+        if rng.random() < 0.5:
+            orders[1] = sorted(orders[0][:30], key=lambda id_: orders[0].index(id_) + rng.normal(0, 3))
+
+        def ranker(order):
+            return lambda request: Answer(
+                tuple(Match(id_, 0, 1.0 - place / 40) for place, id_ in enumerate(order[: request.top_k])), True, 40
+            )
+
+        answer = fused_with(ranker(orders[0]), ranker(orders[1]), reach=lambda _: 12)(Request(3, EVERYTHING))
+        scores = reciprocal_ranks(orders)
+        assert len(answer.matches) == 3
+        if answer.exact:
+            proven += 1
+            assert [match.episode for match in answer.matches] == sorted(scores, key=lambda n: (-scores[n], n))[:3]
+    assert 20 < proven < 280
 
 
 def test_equal_hits_are_put_back():

@@ -75,3 +75,18 @@ def test_vectors_of_some_episodes(catalog):
     catalog.withdraw([ids[1]])
     assert catalog.vectors(space, ids[1:]) == {ids[2]: (1, bytes([ids[2]] * 4))}
     assert catalog.vectors(space + 1, ids) == {}
+
+
+def test_a_sample_is_spread_over_all_episodes_with_vectors(tmp_path):
+    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+        ids = [done.id for done in catalog.register([make_record(number) for number in range(500)])]
+        space = catalog.add_space("f" * 64, "family", "{}").id
+        rows = [EmbeddingRow(id_, row.digest, 1, b"four") for id_, row in sorted(catalog.rows(ids).items())]
+        assert catalog.sample(space, 64) == []
+        catalog.write_embeddings(space, rows[:40])
+        assert catalog.sample(space, 64) == ids[:40]
+        catalog.write_embeddings(space, rows[40:])
+        found = catalog.sample(space, 64)
+        assert found == catalog.sample(space, 64)
+        assert 60 <= len(found) <= 80
+        assert max(b - a for a, b in zip([ids[0], *found], [*found, ids[-1]], strict=True)) <= 8
