@@ -220,7 +220,7 @@ def main() -> None:
             stored(plays, Path(folder))
             with TrajectoryRetriever(Path(folder) / "archive", default_embedder(PLAN)) as retriever:
                 path = Path(folder) / f"{plays[query.episode].seed}.wshard"
-                hits = retriever.search_moments((path, query.start, query.stop), 4, exclude_self=True)
+                hits = retriever.search_moments((path, query.start, query.stop), 3, exclude_self=True)
                 draw(plays, query, hits, options.picture)
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)

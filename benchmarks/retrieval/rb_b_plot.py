@@ -28,7 +28,7 @@ _AROUND: Final = 40  # timesteps shown before and after a hit
 
 def draw(plays: Sequence[Play], query: Query, hits: Sequence[EpisodeRef], target: Path) -> None:
     """Draw the way of the hand in query and hits: shaded what was found, dashed the true bounds."""
-    figure, panels = plt.subplots(1 + len(hits), 1, figsize=(8, 1.6 * (1 + len(hits))), layout="constrained")
+    figure, panels = plt.subplots(1 + len(hits), 1, figsize=(8, 1.5 * (1 + len(hits))), layout="constrained")
     _panel(panels[0], plays[query.episode], (query.start, query.stop), f"query: {query.label}")
     numbers = {f"play-{play.seed}": play for play in plays}
     for panel, hit in zip(panels[1:], hits, strict=True):
@@ -42,7 +42,7 @@ def draw(plays: Sequence[Play], query: Query, hits: Sequence[EpisodeRef], target
     panels[0].legend(_AXES, loc="upper right", ncols=3, fontsize=7)
     panels[-1].set_xlabel("timestep")
     target.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(target, dpi=90)
+    figure.savefig(target, dpi=80)
 
 
 def _panel(panel: Axes, play: Play, span: tuple[int, int], title: str) -> None:
