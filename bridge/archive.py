@@ -59,11 +59,13 @@ def open_archive(
     *,
     archive: str | os.PathLike[str] | None = None,
     create: bool = False,
+    token: str | None = None,
 ) -> Archive:
     """Open the archive that `target` names: an archive folder, or the URL of a vector index ("http://host:8080").
 
     With a URL the catalog is that of `archive`, of the variable WSHARD_ARCHIVE, or of ./.wshard. create: make a new,
-    empty archive where there is none. Raises CatalogNotFoundError, UnknownIndexError and the catalog's errors.
+    empty archive where there is none. token: API token or JWT for the index's server; it counts before one in the URL
+    or the environment. Raises CatalogNotFoundError, UnknownIndexError and the catalog's errors.
     """
     url = isinstance(target, str) and is_url(target)
     folder = archive_folder(archive if url or target is None else target)
@@ -76,7 +78,7 @@ def open_archive(
         folder.mkdir(parents=True, exist_ok=True)
     catalog = Catalog.open(database, create=create)
     try:
-        return Archive(folder, catalog, open_index(index_url, catalog, folder / _INDEX))
+        return Archive(folder, catalog, open_index(index_url, catalog, folder / _INDEX, token=token))
     except BaseException:
         catalog.close()
         raise

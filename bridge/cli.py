@@ -24,8 +24,8 @@ import catalog.cli_curate
 import catalog.cli_explore
 import wshard.cli
 import wshard.cli_convert
-from bridge.cli_options import EmbedderOption, LanesOption, index_target, parse_lanes, parse_windows
-from bridge.index.cli import IndexOption
+from bridge.cli_options import EmbedderOption, LanesOption, parse_lanes, parse_windows
+from bridge.index.cli import IndexOption, index_target
 from catalog.cli import (
     ArchiveOption,
     find_episode,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bridge.cli_options import EmbedderOption, LanesOption, index_target, parse_lanes, parse_windows
+from bridge.cli_options import EmbedderOption, LanesOption, parse_lanes, parse_windows
 from bridge.cli_search import hits_as_json, options_named, print_hits, read_query
-from bridge.index.cli import IndexOption
+from bridge.index.cli import IndexOption, index_target
 from catalog.cli import ArchiveOption, EnvOption, MinLengthOption, RewardOption, WhereOption, parse_range
 from wshard.cli import JsonOption
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bridge.cli_options import EmbedderOption, LanesOption, index_target, parse_lanes, parse_windows
-from bridge.index.cli import IndexOption
+from bridge.cli_options import EmbedderOption, LanesOption, parse_lanes, parse_windows
+from bridge.index.cli import IndexOption, index_target
 from catalog.cli import (
     ArchiveOption,
     EnvOption,

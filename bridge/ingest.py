@@ -60,7 +60,8 @@ class TrajectoryIngestor:
     time; None = arcdct, tuned to the windows. lanes: what to embed, e.g. ["state", "reward"], the lane with positions
     first; None = every observation lane that is a number or a vector of at most 256 numbers per timestep. A mapping
     gives the lanes weights: {"state": 2, "action/ctrl": 1} lets the state decide two thirds of the similarity (see
-    docs/search.md). An embedder of frames takes one lane of images.
+    docs/search.md). An embedder of frames takes one lane of images. token: API token or JWT for the index's server (see
+    docs/deepdata.md).
 
     Use as a context manager, or close() it. Several ingestors may work on one archive at once.
     """
@@ -72,6 +73,7 @@ class TrajectoryIngestor:
         *,
         lanes: Sequence[str] | Mapping[str, float] | None = None,
         archive: PathLike | None = None,
+        token: str | None = None,
     ) -> None:
         self._embedder = None if embedder is None else as_embedder(embedder)
         self._lanes = LaneChoice(
@@ -82,7 +84,7 @@ class TrajectoryIngestor:
         if self._embedder is not None and self._lanes.weights is not None and not self._embedder.uses_statistics:
             name = self._embedder.name
             raise EmbedderError(f"weights of lanes: expected an embedder that standardises channels, found {name!r}")
-        self._archive: Archive = open_archive(target, archive=archive, create=True)
+        self._archive: Archive = open_archive(target, archive=archive, create=True, token=token)
 
     def __enter__(self) -> Self:
         return self

@@ -55,8 +55,8 @@ WHOLE: Final = WindowPlan()
 class TrajectoryRetriever:
     """Finds similar episodes and moments in an archive.
 
-    target, archive: as for TrajectoryIngestor; the archive must exist. embedder: needed only where the archive was
-    embedded in several ways, or by a callable; it must be the one that the archive was ingested with. lanes: search
+    target, archive, token: as for TrajectoryIngestor; the archive must exist. embedder: needed only where the archive
+    was embedded in several ways, or by a callable; it must be the one that the archive was ingested with. lanes: search
     only what was embedded from exactly these lanes, without weights if it was; a mapping asks for just these weights.
 
     Other processes may ingest meanwhile: each search sees all that was committed before it.
@@ -69,9 +69,10 @@ class TrajectoryRetriever:
         *,
         lanes: Sequence[str] | Mapping[str, float] | None = None,
         archive: PathLike | None = None,
+        token: str | None = None,
     ) -> None:
         self._embedder = None if embedder is None else as_embedder(embedder)
-        self._archive: Archive = open_archive(target, archive=archive)
+        self._archive: Archive = open_archive(target, archive=archive, token=token)
         self._holdings = Holdings(self._archive.catalog)
         self._choice = SpaceChoice(self._archive.catalog, self._embedder, lanes)
         self._moments = MomentSearch(self._archive)

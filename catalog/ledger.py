@@ -90,11 +90,21 @@ def activate(connection: Connection, space_id: int, *, among: Among, ignoring: C
     family = load_spaces(connection, space.c.family == wanted.family, space.c.state != "retired")
     others = [found.id for found in family if found.id != wanted.id]
     if others or wanted.state != "active":
-        connection.execute(delete(embedding).where(one_of(connection, embedding.c.space_id, others)))
-        connection.execute(update(space).where(one_of(connection, space.c.id, others)).values(state="retired"))
+        _retire(connection, others)
         connection.execute(update(space).where(space.c.id == wanted.id).values(state="active"))
         advance(connection)
     return True
+
+
+def retire(connection: Connection, space_id: int) -> None:
+    """Drop the vectors of a space; one that is retired already is fine."""
+    _retire(connection, [load_space(connection, space_id).id])
+    advance(connection)
+
+
+def _retire(connection: Connection, ids: Sequence[int]) -> None:
+    connection.execute(delete(embedding).where(one_of(connection, embedding.c.space_id, ids)))
+    connection.execute(update(space).where(one_of(connection, space.c.id, ids)).values(state="retired"))
 
 
 def mark_checked(connection: Connection, space_id: int, *, seq: int) -> None:
