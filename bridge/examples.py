@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bridge.query import Query
     from catalog.catalog import Catalog
     from catalog.filters import Where
+    from wshard.types import Episode
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,17 +37,17 @@ class Example:
 def read_example(query: Query) -> Example:
     """Return what a query of any form holds; those that name an episode are read from its file.
 
-    Raises QueryError for a span that is not in the episode, StaleEpisodeError for a hit whose file has changed since,
-    FileNotFoundError, FormatError.
+    Raises QueryError for a path without a file and a span that is not in the episode, StaleEpisodeError for a hit whose
+    file has changed since, FileNotFoundError for one whose file is gone, FormatError.
     """
     if isinstance(query, EpisodeRef):
         episode = query.load()
         return Example(episode if query.span == (0, 0) else cut(episode, *query.span), uid=query.uid)
     if isinstance(query, (str, os.PathLike)):
-        return Example(load_wshard(query), path=locate(query))
+        return Example(_load(query), path=locate(query))
     if isinstance(query, tuple) and len(query) == 3 and isinstance(query[0], (str, os.PathLike)):
         path, start, stop = query
-        return Example(cut(load_wshard(path), _step(start), _step(stop)), path=locate(path))
+        return Example(cut(_load(path), _step(start), _step(stop)), path=locate(path))
     return Example(query)
 
 
@@ -66,6 +67,13 @@ def without_their_episodes(examples: Iterable[Example], catalog: Catalog) -> Whe
         rows = catalog.rows([one.id for one in known]).values()
         uids |= {row.uid for row in rows} | ({example.uid} if example.uid else set())
     return all_of(~Compare("uid", "in", tuple(sorted(uids)))) if uids else all_of()
+
+
+def _load(path: str | os.PathLike[str]) -> Episode:
+    try:
+        return load_wshard(path)
+    except FileNotFoundError:
+        raise QueryError(f"query: expected the path of an episode file, found none at {os.fspath(path)!r}") from None
 
 
 def _step(value: Any) -> int | None:
