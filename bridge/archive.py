@@ -7,18 +7,19 @@ Does not know: episodes (they lie anywhere), tables, vectors.
 from __future__ import annotations
 
 import re
+import shutil
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from bridge.index.registry import EMBEDDED, open_index
+from catalog.backup import restore
 from catalog.catalog import Catalog
-from catalog.location import DATABASE, archive_folder
-from wshard.errors import CatalogNotFoundError
+from catalog.location import DATABASE, archive_folder, database_in
 
 if TYPE_CHECKING:
     import os
-    from pathlib import Path
 
     from bridge.index.base import VectorIndex
 
@@ -70,11 +71,8 @@ def open_archive(
     url = isinstance(target, str) and is_url(target)
     folder = archive_folder(archive if url or target is None else target)
     index_url = str(target) if url else EMBEDDED
-    database = folder / DATABASE
-    if not create and not database.is_file():
-        raise CatalogNotFoundError(f"no archive at {folder}: expected {database}; `wshard ingest` makes one")
-    fresh = create and not database.exists()
-    if fresh:
+    database = folder / DATABASE if create else database_in(folder)
+    if not database.exists():
         folder.mkdir(parents=True, exist_ok=True)
     catalog = Catalog.open(database, create=create)
     try:
@@ -82,3 +80,16 @@ def open_archive(
     except BaseException:
         catalog.close()
         raise
+
+
+def restore_archive(
+    source: str | os.PathLike[str], folder: str | os.PathLike[str], *, force: bool = False
+) -> Path | None:
+    """Make the catalog of a backup that of the archive in a folder, and drop the folder's search index, a mere copy.
+
+    force: also where there is a catalog. Returns where one that was too damaged to be replaced was put. Raises as
+    catalog.backup.restore.
+    """
+    kept = restore(Path(source), Path(folder) / DATABASE, force=force)
+    shutil.rmtree(Path(folder) / _INDEX, ignore_errors=True)
+    return kept

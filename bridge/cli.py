@@ -10,10 +10,12 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+import bridge.cli_care
+import bridge.cli_curation
 import bridge.cli_learn
 import bridge.cli_moments
 import bridge.cli_search
@@ -24,8 +26,8 @@ import catalog.cli_curate
 import catalog.cli_explore
 import wshard.cli
 import wshard.cli_convert
-from bridge.cli_options import EmbedderOption, LanesOption, parse_lanes, parse_windows
-from bridge.index.cli import IndexOption, index_target
+from bridge.cli_options import EmbedderOption, LanesOption, index_target, parse_lanes, parse_windows
+from bridge.index.cli import IndexOption
 from catalog.cli import (
     ArchiveOption,
     find_episode,
@@ -33,7 +35,16 @@ from catalog.cli import (
     print_table,
     shorten,
 )
-from wshard.cli import EXIT_FAILED, EXIT_INTERRUPTED, JsonOption, printable, reported
+from wshard.cli import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    JsonOption,
+    named_path,
+    print_json,
+    printable,
+    reported,
+)
+from wshard.interrupts import interrupt_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +60,10 @@ app = typer.Typer(
 
 
 def ingest(
-    paths: Annotated[list[Path], typer.Argument(help="Episode files, and folders to search for them.")],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(help="Episode files, and folders to search for them.", parser=named_path, metavar="PATHS"),
+    ],
     archive: ArchiveOption = None,
     index: IndexOption = None,
     embedder: EmbedderOption = None,
@@ -62,26 +76,29 @@ def ingest(
     prune: Annotated[
         bool, typer.Option("--prune", help="Forget episodes below the given folders whose files are gone.")
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Prune although most episodes there are gone.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Put episodes into an archive: catalog, embeddings, search index. Run it again to go on or to update."""
     from bridge.ingest import TrajectoryIngestor
     from bridge.progress import watched
-    from catalog.location import archive_folder
+    from catalog.location import DATABASE, archive_folder
     from embedders.windows import BOTH
     from wshard.errors import SourceNotFoundError
 
     folder = archive_folder(archive)
     plans = [plan for text in windows or ["whole"] for plan in (BOTH if text == "both" else [parse_windows(text)])]
-    if missing := [path for path in paths if not path.exists()]:
+    known = prune and (folder / DATABASE).exists()
+    if missing := [path for path in paths if not (path.exists() or known)]:
         raise SourceNotFoundError(f"no such file or folder: {missing[0]}")  # before an archive is made for nothing
     with TrajectoryIngestor(
         index_target(index, folder), embedder, lanes=parse_lanes(lanes), archive=folder
     ) as ingestor:
+        forget: bool | Literal["cautiously"] = (yes or "cautiously") if prune else False
         try:
             with watched() as progress:
                 report = ingestor.ingest(
-                    list(paths), windows=plans, workers_count=workers, prune=prune, progress=progress
+                    list(paths), windows=plans, workers_count=workers, prune=forget, progress=progress
                 )
         except KeyboardInterrupt:
             typer.echo("interrupted: what was committed stays; run the same command again to go on", err=True)
@@ -96,7 +113,7 @@ def _tell(report: IngestReport, folder: Path, as_json: bool) -> None:
     if as_json:
         failed = [{"path": failure.path, "error": failure.error} for failure in report.failed]
         about = {**counts, "failed": failed, "delayed": report.delayed, "seconds": round(report.seconds, 3)}
-        typer.echo(json.dumps(about, indent=2))
+        print_json(about)
         return
     for failure in report.failed:
         typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
@@ -119,7 +136,7 @@ def health(archive: ArchiveOption = None, index: IndexOption = None, as_json: Js
     with open_archive(index_target(index, folder), archive=folder) as opened:
         found = [vars(one) | {"space": describe(one.space)} for one in examine(opened)]
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        print_json(found)
         return
     for one in found:
         typer.echo(one.pop("space"))
@@ -141,7 +158,7 @@ def show(
     said = {name: part for name, part in asdict(facts).items() if part and name not in ("lanes", "spaces")}
     about["lanes"] = {lane.name: f"{lane.dtype}{list(lane.shape)}" for lane in lanes}
     if as_json:
-        typer.echo(json.dumps(about | said, indent=2))
+        print_json(about | said)
         return
     pairs = [(key, value) for key, value in about.items() if key not in ("metadata", "lanes", "layout_id", "id")]
     pairs += [(f"metadata.{key}", value) for key, value in about["metadata"].items()]
@@ -170,8 +187,10 @@ def options(
 _VERBS: tuple[Callable[..., None], ...] = (
     *(reported()(verb) for verb in (ingest, bridge.cli_search.search, bridge.cli_moments.moments, health, show)),
     *(reported()(verb) for verb in (bridge.cli_learn.train_embedder, catalog.cli.ls)),
+    *(bridge.cli_care.watch, bridge.cli_care.fsck, bridge.cli_care.backup, bridge.cli_care.restore),
     *(catalog.cli_explore.facets, catalog.cli_explore.stats, catalog.cli_explore.sql),
     *(catalog.cli_curate.tag, catalog.cli_curate.note, catalog.cli_curate.review, catalog.cli_collect.export_list),
+    *bridge.cli_curation.VERBS,
     *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.repair, wshard.cli.recover, wshard.cli.cat),
     *(wshard.cli_convert.convert, wshard.cli_convert.export, wshard.cli_convert.doctor),
 )
@@ -186,4 +205,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show must not end a list
-    app(prog_name="wshard")
+    try:
+        interrupt_once()
+        app(prog_name="wshard")
+    except KeyboardInterrupt:  # between two verbs' own answers to it
+        typer.echo("interrupted", err=True)
+        sys.exit(EXIT_INTERRUPTED)

@@ -6,16 +6,15 @@ is quick.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bridge.cli_options import EmbedderOption, LanesOption, parse_lanes, parse_windows
+from bridge.cli_options import EmbedderOption, LanesOption, index_target, parse_lanes, parse_windows
 from bridge.cli_search import hits_as_json, options_named, print_hits, read_query
-from bridge.index.cli import IndexOption, index_target
+from bridge.index.cli import IndexOption
 from catalog.cli import ArchiveOption, EnvOption, MinLengthOption, RewardOption, WhereOption, parse_range
-from wshard.cli import JsonOption
+from wshard.cli import JsonOption, print_json
 
 if TYPE_CHECKING:
     from bridge.hits import Hits
@@ -55,7 +54,7 @@ def moments(
         wanted = read_query(query, folder, span)
         hits = retriever.search_moments(wanted, top, env or None, min_length, parse_range(reward), **asked)
     if as_json:
-        typer.echo(json.dumps(_as_json(hits), indent=2))
+        print_json(_as_json(hits))
     else:
         print_hits(hits, with_span=True)
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from embedders.windows import WindowPlan
 
 EmbedderOption = Annotated[str | None, typer.Option("--embedder", help="arcdct, combo, dct, ... or module:attribute.")]
@@ -42,3 +44,13 @@ def parse_windows(text: str) -> WindowPlan:
         return WindowPlan.read(text)
     except EmbedderError as error:
         raise typer.BadParameter(str(error)) from None
+
+
+def index_target(index: str | None, folder: Path) -> str | Path:
+    """Return what ingestor and retriever are opened with: the index's URL, else the archive's folder."""
+    from bridge.archive import is_url
+    from wshard.errors import UnknownIndexError
+
+    if index is not None and not is_url(index):
+        raise UnknownIndexError(f"expected the URL of an index such as http://host:8080, found {index!r}")
+    return folder if index is None else index

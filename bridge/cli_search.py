@@ -5,7 +5,6 @@ Knows: how queries are named and hits are printed. Imports what it needs inside 
 
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bridge.cli_options import EmbedderOption, LanesOption, parse_lanes, parse_windows
-from bridge.index.cli import IndexOption, index_target
+from bridge.cli_options import EmbedderOption, LanesOption, index_target, parse_lanes, parse_windows
+from bridge.index.cli import IndexOption
 from catalog.cli import (
     ArchiveOption,
     EnvOption,
@@ -28,7 +27,7 @@ from catalog.cli import (
     print_table,
     shorten,
 )
-from wshard.cli import JsonOption, parse_span
+from wshard.cli import JsonOption, parse_span, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -90,7 +89,7 @@ def search(
         wanted = None if query is None else read_query(query, folder, used)
         hits = find(wanted, top, env or None, min_length, parse_range(reward), **asked)
     if as_json:
-        typer.echo(json.dumps(hits_as_json(hits), indent=2))
+        print_json(hits_as_json(hits))
     else:
         print_hits(hits, with_span=moments or windows is not None)
 

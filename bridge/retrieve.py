@@ -28,6 +28,7 @@ from bridge.refs import EpisodeRef, make_ref
 from bridge.wishes import MomentWishes, Wishes
 from catalog.filters import Where, build_where
 from catalog.form_text import as_where
+from embedders.base import embed_by
 from embedders.registry import as_embedder, embedder_of
 from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, QueryError, SpaceMismatchError
@@ -67,14 +68,14 @@ class TrajectoryRetriever:
         target: PathLike,
         embedder: str | Embedder | PooledFunction | None = None,
         *,
-        lanes: Sequence[str] | Mapping[str, float] | None = None,
+        lanes: str | Sequence[str] | Mapping[str, float] | None = None,
         archive: PathLike | None = None,
         token: str | None = None,
     ) -> None:
         self._embedder = None if embedder is None else as_embedder(embedder)
         self._archive: Archive = open_archive(target, archive=archive, token=token)
         self._holdings = Holdings(self._archive.catalog)
-        self._choice = SpaceChoice(self._archive.catalog, self._embedder, lanes)
+        self._choice = SpaceChoice(self._archive.catalog, self._embedder, (lanes,) if isinstance(lanes, str) else lanes)
         self._moments = MomentSearch(self._archive)
 
     def __enter__(self) -> Self:
@@ -171,7 +172,7 @@ class TrajectoryRetriever:
         while True:
             spaces = self._choice.spaces(request.where, lambda plan: not plan.whole)
             asked = fit(example.query, of_several_sizes(spaces, wishes))
-            vector = self._maker(asked.space).embed([asked.window], asked.space.scaling)[0]
+            vector = embed_by(self._maker(asked.space), [asked.window], asked.space.scaling)[0]
             try:
                 return self._moments.search(asked, vector, request, wishes)
             except SpaceMismatchError:
@@ -223,7 +224,7 @@ class TrajectoryRetriever:
 
     def _towards(self, space: Space, like: Sequence[Query], unlike: Sequence[Query]) -> Aim:
         windows = [fit(example, [space]).window for example in (*like, *unlike)]
-        vectors = self._maker(space).embed(windows, space.scaling)
+        vectors = embed_by(self._maker(space), windows, space.scaling)
         wanted, against = vectors[: len(like)], vectors[len(like) :]
         return Aim(space, combined(wanted, against), against, (tuple(like), tuple(unlike)))
 

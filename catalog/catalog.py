@@ -18,6 +18,7 @@ from catalog.engine import absolute_path, file_of, found_file, one_of, open_file
 from catalog.exploring import Exploring
 from catalog.facts import load_facts
 from catalog.filters import EVERYTHING, Where
+from catalog.keeping import Keeping
 from catalog.location import base_folder
 from catalog.migrations import prepare
 from catalog.schema import episode, space
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     )
 
 
-class Catalog(Exploring, Curating, Collecting):
+class Catalog(Exploring, Curating, Collecting, Keeping):
     """An open catalog; close it, or use it as a context manager.
 
     Any number of threads and processes may use one catalog. A forked process must open its own. Every method raises

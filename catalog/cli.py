@@ -5,7 +5,6 @@ Knows: how rows are asked for and shown. Does not know: files, vectors. Imports 
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from dataclasses import asdict
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wshard.cli import JsonOption, printable
+from wshard.cli import JsonOption, named_path, print_json, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +23,14 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
 
 ArchiveOption = Annotated[
-    Path | None, typer.Option("--archive", "-a", help="Archive folder (default: $WSHARD_ARCHIVE or ./.wshard).")
+    Path | None,
+    typer.Option(
+        "--archive",
+        "-a",
+        help="Archive folder (default: $WSHARD_ARCHIVE or ./.wshard).",
+        parser=named_path,
+        metavar="FOLDER",
+    ),
 ]
 EnvOption = Annotated[list[str] | None, typer.Option("--env", "-e", help="Environment; may be given several times.")]
 RewardOption = Annotated[str | None, typer.Option("--reward", help="Range of total reward, e.g. 0.8: or 0.8:2 or :2.")]
@@ -38,13 +44,9 @@ _SORTS = {"reward": "total_reward", "env": "env_id", "episode": "episode_id"}  #
 def open_catalog(archive: Path | None) -> Catalog:
     """Open the catalog of an archive folder; raises CatalogNotFoundError with the place it looked at."""
     from catalog.catalog import Catalog
-    from catalog.location import DATABASE, archive_folder
-    from wshard.errors import CatalogNotFoundError
+    from catalog.location import archive_folder, database_in
 
-    database = archive_folder(archive) / DATABASE
-    if not database.is_file():
-        raise CatalogNotFoundError(f"no archive at {database.parent}: expected {database}; `wshard ingest` makes one")
-    return Catalog.open(database)
+    return Catalog.open(database_in(archive_folder(archive)))
 
 
 def find_episode(opened: Catalog, name: str) -> EpisodeRow:
@@ -121,7 +123,7 @@ def ls(
         total = catalog.count(wanted)
         if as_json:
             rows = [asdict(row) for row in page.rows]
-            typer.echo(json.dumps({"total": total, "next": page.next, "episodes": rows}, indent=2))
+            print_json({"total": total, "next": page.next, "episodes": rows})
             return
         _table(page.rows)
         typer.echo(f"{len(page.rows)} of {total} episodes{_summary(catalog, wanted)}")
@@ -153,7 +155,7 @@ def _table(rows: tuple[EpisodeRow, ...]) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows under a heading; a column named ">x" is aligned right. On a pipe lines are as long as they must be."""
+    """Print rows under a heading; a column named ">x" is aligned right. Nothing is folded or cut."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -161,13 +163,15 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
         right = name.startswith(">")
-        table.add_column(name.removeprefix(">"), justify="right" if right else "left", overflow="fold", no_wrap=right)
+        table.add_column(name.removeprefix(">"), justify="right" if right else "left", no_wrap=True)
     for row in rows:
         table.add_row(*(escape(printable(cell)) for cell in row))
-    console = Console(file=sys.stdout)
-    if not console.is_terminal:
-        console = Console(file=sys.stdout, width=10_000, soft_wrap=False)
-    console.print(table)
+    # Lines are as long as they must be: a folded or shortened id could not be copied.
+    console = Console(file=sys.stdout, width=10_000)
+    with console.capture() as drawn:
+        console.print(table)
+    for line in drawn.get().splitlines():
+        typer.echo(line.rstrip())
 
 
 def number(value: Any) -> str:

@@ -66,7 +66,7 @@ _SQLITE_ERRORS: tuple[tuple[tuple[str, ...], type[CatalogError], str], ...] = (
     (
         ("SQLITE_CORRUPT", "SQLITE_NOTADB"),
         CatalogError,
-        "the file is damaged or no database; move it away and ingest again to rebuild it (tags and notes were in it)",
+        "it is damaged or no database; `wshard restore` a backup, or move it away and ingest again (tags were in it)",
     ),
 )
 _POSTGRESQL_ERRORS: tuple[tuple[tuple[str, ...], type[CatalogError], str], ...] = (
@@ -128,12 +128,18 @@ def translated(name: str) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        table = _SQLITE_ERRORS if isinstance(error.orig, sqlite3.Error) else _POSTGRESQL_ERRORS
-        code = str(getattr(error.orig, "sqlite_errorname", None) or getattr(error.orig, "sqlstate", None) or "")
-        for prefixes, kind, reason in table:
-            if code.startswith(prefixes):
-                raise kind(f"cannot use the catalog at {name}: {reason} ({error.orig})") from error
-        raise CatalogError(f"cannot use the catalog at {name}: {error.orig}") from error
+        raise _translation(error.orig, name) from error
+    except sqlite3.Error as error:
+        raise _translation(error, name) from error
+
+
+def _translation(error: BaseException | None, name: str) -> CatalogError:
+    table = _SQLITE_ERRORS if isinstance(error, sqlite3.Error) else _POSTGRESQL_ERRORS
+    code = str(getattr(error, "sqlite_errorname", None) or getattr(error, "sqlstate", None) or "")
+    for prefixes, kind, reason in table:
+        if code.startswith(prefixes):
+            return kind(f"cannot use the catalog at {name}: {reason} ({error})")
+    return CatalogError(f"cannot use the catalog at {name}: {error}")
 
 
 def absolute_path(path: str | Path) -> Path:
@@ -173,7 +179,7 @@ def open_file(path: Path) -> Database:
     """Open an existing SQLite file, for reading only where it cannot be written."""
     if not path.is_file():
         raise CatalogNotFoundError(f"expected a catalog at {path}, found {'a folder' if path.is_dir() else 'nothing'}")
-    return _sqlite(path, query=_access(path))
+    return connected(path, query=access(path))
 
 
 def found_file(path: Path, found: Callable[[Database], None]) -> None:
@@ -181,12 +187,12 @@ def found_file(path: Path, found: Callable[[Database], None]) -> None:
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        database = _sqlite(draft, query="mode=rwc")
+        database = connected(draft, query="mode=rwc")
         try:
             found(database)
         finally:
             database.close()
-        _publish(draft, path)
+        publish(draft, path)
     except OSError as error:
         if isinstance(error, CatalogError):
             raise
@@ -210,7 +216,9 @@ def one_of(connection: Connection, column: ColumnElement[Any], values: Collectio
     return column.in_(select(table.c.value))
 
 
-def _sqlite(path: Path, *, query: str) -> Database:
+def connected(path: Path, *, query: str) -> Database:
+    """Return the SQLite file as a database, opened as the query of its URI says."""
+
     def connect() -> sqlite3.Connection:
         connection = sqlite3.connect(
             f"{path.as_uri()}?{query}", uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -237,7 +245,7 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN" if mode == "read" else "BEGIN IMMEDIATE")
 
 
-def _access(path: Path) -> str:
+def access(path: Path) -> str:
     """Return how SQLite must open the file here.
 
     On read-only media SQLite cannot make the shared memory of the write-ahead log, and opens the file only when told
@@ -248,7 +256,8 @@ def _access(path: Path) -> str:
     return "mode=ro" if Path(f"{path}-wal").exists() else "mode=ro&immutable=1"
 
 
-def _publish(draft: Path, path: Path) -> None:
+def publish(draft: Path, path: Path) -> None:
+    """Give a finished file its name; one that another process made meanwhile is kept."""
     try:
         os.link(draft, path)
     except FileExistsError:

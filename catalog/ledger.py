@@ -42,12 +42,16 @@ def bury(connection: Connection, ids: Collection[int]) -> None:
     living = select(embedding.c.seq).where(
         one_of(connection, embedding.c.episode_row, ids), embedding.c.digest.is_not(None)
     )
-    old = sorted(connection.execute(living).scalars())
-    if old:
-        first = advance(connection, len(old)) - len(old) + 1
+    bury_rows(connection, sorted(connection.execute(living).scalars()))
+
+
+def bury_rows(connection: Connection, numbers: Sequence[int]) -> None:
+    """Turn the ledger rows of these numbers into tombstones with new numbers, in their order."""
+    if numbers:
+        first = advance(connection, len(numbers)) - len(numbers) + 1
         statement = update(embedding).where(embedding.c.seq == bindparam("old"))
         values: dict[str, Any] = {"seq": bindparam("new"), "digest": None, "count": None, "vectors": None}
-        rows = [{"old": number, "new": first + offset} for offset, number in enumerate(old)]
+        rows = [{"old": number, "new": first + offset} for offset, number in enumerate(numbers)]
         connection.execute(statement.values(values), rows)
 
 

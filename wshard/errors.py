@@ -31,6 +31,7 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   ├── CatalogVersionError (RuntimeError)  the catalog was written by a newer version
     │   ├── CatalogBusyError (TimeoutError)     another process held the write lock for too long
     │   ├── CatalogWriteError (OSError)         the database could not be written: disk full, read-only, ...
+    │   ├── CatalogExistsError (FileExistsError)  a catalog, or another file, is in the way
     │   ├── FilterError (ValueError)            a filter names an unknown field, or compares the wrong type
     │   │   └── FilterSyntaxError               a filter written as text or URL has a mistake, at a position
     │   ├── CollectionError (ValueError)        picks, fractions or names of which no collection can be made
@@ -178,6 +179,10 @@ class CatalogBusyError(CatalogError, TimeoutError):
 
 class CatalogWriteError(CatalogError, OSError):
     """The database could not be written: disk full, read-only, I/O error."""
+
+
+class CatalogExistsError(CatalogError, FileExistsError):
+    """A catalog, or another file, is where a catalog or a backup should be written."""
 
 
 class FilterError(CatalogError, ValueError):

@@ -5,32 +5,20 @@ Knows: how states are told. Imports what it needs inside the verbs, so that `--h
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bridge.cli_options import index_target
 from catalog.cli import ArchiveOption, print_table
-from wshard.cli import EXIT_FAILED, EXIT_USAGE, JsonOption, reported
+from wshard.cli import EXIT_FAILED, EXIT_USAGE, JsonOption, print_json, reported
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from bridge.index.care import Holding, State
 
 IndexOption = Annotated[str | None, typer.Option("--index", help="URL of a vector index (default: embedded).")]
 
 app = typer.Typer(help="Look after vectors and their index: spaces, audit, rebuild, copy.", no_args_is_help=True)
-
-
-def index_target(index: str | None, folder: Path) -> str | Path:
-    """Return what to open: the URL of an index, or the archive folder where none is named; raises UnknownIndexError."""
-    from bridge.archive import is_url
-    from wshard.errors import UnknownIndexError
-
-    if index is not None and not is_url(index):
-        raise UnknownIndexError(f"expected the URL of an index such as http://host:8080, found {index!r}")
-    return folder if index is None else index
 
 
 def spaces(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
@@ -42,7 +30,7 @@ def spaces(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
     with open_archive(archive_folder(archive)) as opened:
         rows = [_about(one) for one in care.holdings(opened)]
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     shown = [tuple(", ".join(v) if isinstance(v, list) else str(v) for v in row.values()) for row in rows]
     columns = ("space", "state", "embedder", "lanes", "windows", "metric", ">dim", ">episodes", ">vectors", ">bytes")
@@ -135,7 +123,7 @@ def copy(
         copied = care.copy(opened, target.index)
     rows = [{"space": describe(space), "read": read, "held": held} for space, read, held in copied]
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        print_json(rows)
     else:
         table = [(str(read), str(held), describe(space)) for space, read, held in copied]
         print_table((">read", ">held", "space"), list(table))
@@ -159,7 +147,7 @@ def _tell(states: list[State], as_json: bool) -> None:
             }
             for state in states
         ]
-        typer.echo(json.dumps(found, indent=2))
+        print_json(found)
     else:
         rows: list[tuple[str, ...]] = [
             (
