@@ -81,12 +81,13 @@ class Fusion:
     def __call__(self, request: Request) -> Answer:
         """Return the best of all episodes that pass: exact where it is proven that none was overlooked."""
         for times in _DEEPER:
-            answer = self._attempt(request, times * depth(max(request.top_k, self.expand)))
-            if answer.exact:
+            answer, provable = self._attempt(request, times * depth(max(request.top_k, self.expand)))
+            if answer.exact or not provable:
                 break
         return answer
 
-    def _attempt(self, request: Request, deep: int) -> Answer:
+    def _attempt(self, request: Request, deep: int) -> tuple[Answer, bool]:
+        """Return the best among the first `deep` of each list, and whether deeper lists could prove more."""
         deeper = replace(request, top_k=deep)
         main = self._scaled(self.main)
         windows = None if self.windows is None else self._scaled(self.windows)
@@ -96,7 +97,7 @@ class Fusion:
         keys |= {(match.episode, 0) for answer in answers[1:] for match in answer.matches}
         seen = self._look(keys, _Seen([], {}, {}))
         if not seen.keys:
-            return Answer((), all(answer.exact for answer in answers), 0, _explained(answers))
+            return Answer((), all(answer.exact for answer in answers), 0, _explained(answers)), False
         scores, _ = _near(seen, main, windows)
         beyond = max(_tail(answer, deep, one) for answer, one in zip(answers, scaled, strict=True))
         if self.expand:
@@ -107,7 +108,8 @@ class Fusion:
             scores = fused(near, grown.of(_cosines(seen.vectors, grown.aim.vector)), parts)
             last, part = np.array([beyond]), None if windows is None else np.array([beyond])
             beyond = float(fused(last, np.array([_tail(answers[-1], deep, grown)]), part)[0])
-        return _answer(seen.keys, scores, request, answers, _proof(answers, deep, beyond))
+        answer = _answer(seen.keys, scores, request, answers, _proof(answers, deep, beyond))
+        return answer, all(found.exact for found in answers)
 
     def _look(self, keys: Iterable[_Key], before: _Seen) -> _Seen:
         """Return candidates that the ledger still has, by episode and window; what was read before is not again."""
