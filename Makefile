@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q install -c constraints.txt
 SOURCES := wshard embedders catalog bridge demo tests benchmarks golden
 
-.PHONY: help install demo test bench rb_a rb_c fuzz torture minute live-deepdata clean
+.PHONY: help install demo test bench rb_a rb_b rb_c fuzz torture minute live-deepdata clean
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 2 minutes the first time)"
 	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (about 6 minutes the first time)"
@@ -15,6 +15,7 @@ help:
 	@echo "make torture  kill recordings at 2 x 200 random moments               (about 3 minutes)"
 	@echo "make minute   two processes ingest, one tags, one pages, for a minute"
 	@echo "make rb_a     measure how well episodes of the same task are found    (about 5 minutes the first time)"
+	@echo "make rb_b     measure how well moments are found, with their bounds   (about 10 minutes the first time)"
 	@echo "make rb_c     measure how well faults, copies and wrong labels are found  (about 8 minutes the first time)"
 	@echo "make live-deepdata DEEPDATA_URL=http://...  the index tests on a real DeepData server, see docs/deepdata.md"
 	@echo "make clean    remove .venv, caches and the demo archive"
@@ -78,6 +79,16 @@ rb_c: $(VENV)/.demo
 	@echo "== benchmark RB-C (about 3 minutes to record, once, and 5 to measure)"
 	@$(BIN)/python benchmarks/retrieval/rb_c.py --json .bench/rb_c.json
 	@$(BIN)/python benchmarks/retrieval/rb_c_vectors.py --first 100 --json .bench/rb_c_vectors.json
+
+.bench/venv-ogbench/.created:
+	@echo "== an environment for ogbench alone: its mujoco is another one than the demo's (about a minute)"
+	@mkdir -p .bench && $(PYTHON) -m venv .bench/venv-ogbench
+	@.bench/venv-ogbench/bin/python -m pip --disable-pip-version-check -q install ogbench==1.2.2
+	@touch $@
+
+rb_b: $(VENV)/.dev .bench/venv-ogbench/.created
+	@echo "== benchmark RB-B (about 4 minutes to record, once, and 4 to measure)"
+	@$(BIN)/python benchmarks/retrieval/rb_b.py --speed variable fixed --json .bench/rb_b.json --picture .bench/rb_b.png
 
 live-deepdata: $(VENV)/.dev
 	@test -n "$(DEEPDATA_URL)" || { echo "expected DEEPDATA_URL=http://host:port?rpm=N"; exit 2; }

@@ -9,10 +9,11 @@ from wshard.lazily import importer
 if TYPE_CHECKING:
     from bridge.archive import Archive, open_archive
     from bridge.check import Checkup, check_episodes
+    from bridge.hits import Hits
     from bridge.index.base import Answer, Match, Point, Request, VectorIndex
     from bridge.ingest import IngestReport, TrajectoryIngestor
     from bridge.refs import EpisodeRef
-    from bridge.retrieve import Hits, TrajectoryRetriever
+    from bridge.retrieve import TrajectoryRetriever
 
 __all__ = [
     "Answer",
@@ -38,7 +39,7 @@ __getattr__ = importer(
         "Archive": "bridge.archive",
         "Checkup": "bridge.check",
         "EpisodeRef": "bridge.refs",
-        "Hits": "bridge.retrieve",
+        "Hits": "bridge.hits",
         "IngestReport": "bridge.ingest",
         "Match": "bridge.index.base",
         "Point": "bridge.index.base",

@@ -18,6 +18,7 @@ import bridge.cli_care
 import bridge.cli_check
 import bridge.cli_curation
 import bridge.cli_learn
+import bridge.cli_moments
 import bridge.cli_search
 import bridge.index.cli
 import catalog.cli
@@ -198,8 +199,8 @@ def options(
 
 
 _VERBS: tuple[Callable[..., None], ...] = (
-    *(reported()(verb) for verb in (ingest, bridge.cli_search.search, health, show, catalog.cli.ls)),
-    reported()(bridge.cli_learn.train_embedder),
+    *(reported()(verb) for verb in (ingest, bridge.cli_search.search, bridge.cli_moments.moments, health, show)),
+    *(reported()(verb) for verb in (bridge.cli_learn.train_embedder, catalog.cli.ls)),
     *(bridge.cli_care.watch, bridge.cli_care.fsck, bridge.cli_care.backup, bridge.cli_care.restore),
     *(catalog.cli_explore.facets, catalog.cli_explore.stats, catalog.cli_explore.sql),
     *(catalog.cli_curate.tag, catalog.cli_curate.note, catalog.cli_curate.review, catalog.cli_collect.export_list),

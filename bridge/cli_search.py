@@ -32,9 +32,9 @@ from wshard.cli import JsonOption, parse_span, print_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from bridge.hits import Hits
     from bridge.query import Query
     from bridge.refs import EpisodeRef
-    from bridge.retrieve import Hits
 
 _EXAMPLE = "An episode file, a .npy array [T, D], or a catalogued episode's id"
 
@@ -63,6 +63,7 @@ def search(
     min_score: Annotated[float | None, typer.Option(help="No hits below this score.")] = None,
     diversity: Annotated[float, typer.Option(min=0, max=1, help="Put back hits that are like better ones.")] = 0.0,
     contributions: Annotated[bool, typer.Option("--contributions", help="Say what each lane adds.")] = False,
+    exclude_self: Annotated[bool, typer.Option("--exclude-self", help="Leave out the episodes that ask.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Say how the index found the hits.")] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -77,6 +78,7 @@ def search(
     target, used = index_target(index, folder), None if span is None else parse_span(span)
     asked: dict[str, Any] = {"where": where, "text": text, "expand": expand, "plain": plain, "least": least}
     asked |= {"min_score": min_score, "diversity": diversity, "contributions": contributions, "explain": explain}
+    asked |= {"exclude_self": exclude_self}
     asked |= {"like": [read_query(one, folder) for one in like or ()]}
     asked |= {"unlike": [read_query(one, folder) for one in unlike or ()]}
     with options_named(), TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=folder) as retriever:
@@ -138,11 +140,9 @@ def hits_as_json(hits: Hits) -> dict[str, Any]:
 
 
 def read_query(text: str, folder: Path, span: tuple[int | None, int | None] | None = None) -> Query:
-    """Return the episode or array that a text names, or timesteps [start, stop) of it."""
+    """Return the file or array that a text names, or timesteps [start, stop) of it, as a query."""
     import numpy as np
 
-    from bridge.query import cut
-    from wshard.episode_file import load_wshard
     from wshard.errors import QueryError
     from wshard.types import Array
 
@@ -159,8 +159,7 @@ def read_query(text: str, folder: Path, span: tuple[int | None, int | None] | No
     if not path.exists():
         with open_catalog(folder) as opened:
             path = Path(find_episode(opened, text).path)
-    episode = load_wshard(path)
-    return episode if span is None else cut(episode, *span)
+    return path if span is None else (path, *span)
 
 
 def _as_json(rank: int, ref: EpisodeRef) -> dict[str, Any]:

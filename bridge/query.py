@@ -5,6 +5,7 @@ Knows: the forms a query may take, and which Spaces it fits. Does not know: embe
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bridge.refs import EpisodeRef
 from bridge.selection import block_name
 from wshard.errors import AmbiguousQueryError, QueryError
 from wshard.lanes import REWARD
@@ -20,8 +22,11 @@ from wshard.types import Channel, Episode
 if TYPE_CHECKING:
     from embedders.space import LaneSpec, Space
 
-Query = NDArray[Any] | Sequence[Any] | Mapping[str, Any] | Episode
-"""An observation [D], a window [T, D], images [T, H, W, C], a mapping {lane: array}, or an Episode."""
+Query = NDArray[Any] | Sequence[Any] | Mapping[str, Any] | Episode | EpisodeRef | str | os.PathLike[str]
+"""An observation [D], a window [T, D], images [T, H, W, C], a mapping {lane: array}, or an Episode.
+
+Or what names an episode: a hit (its span), the path of a file, or (path, start, stop); see bridge/examples.py.
+"""
 
 _Plain = NDArray[Any] | Mapping[str, NDArray[Any]] | Episode
 

@@ -5,7 +5,7 @@ Knows: which file, which timesteps, what the catalog says of it. Does not know: 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from wshard.episode_file import open_wshard
@@ -23,7 +23,8 @@ class EpisodeRef:
     """One hit. score: higher is better, 1 = the same, see docs/search.md. span: timesteps [start, stop) that matched.
 
     metadata: the episode's own, and env_id, length_T, total_reward, success, tags. contributions: what each lane adds
-    to the cosine of query and hit, their sum; empty where it was not asked for.
+    to the cosine of query and hit, their sum; empty where it was not asked for. alignment: of a moment, pairs (query
+    step, episode step) that meet; lane_scores: how well each lane alone agrees along them, 0 to 1.
     """
 
     episode_id: str
@@ -34,6 +35,18 @@ class EpisodeRef:
     uid: str = ""
     digest: str = field(default="", repr=False)
     contributions: Mapping[str, float] = field(default_factory=dict, repr=False)
+    alignment: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+    lane_scores: Mapping[str, float] = field(default_factory=dict, repr=False)
+
+    @property
+    def remaining(self) -> int:
+        """Timesteps that the episode goes on for after the span; 0 where the catalog does not say its length."""
+        return max(0, int(self.metadata.get("length_T", 0)) - self.span[1])
+
+    def after(self, steps: int) -> EpisodeRef:
+        """Return what comes next: the same episode with the span of up to `steps` timesteps behind this one."""
+        start, stop = self.span[1], self.span[1] + min(max(steps, 0), self.remaining)
+        return replace(self, span=(start, stop), alignment=(), lane_scores={}, contributions={})
 
     def load(self, channels: Sequence[str] | None = None) -> Episode:
         """Load the whole episode from its file, checksums verified; channels as in load_wshard.

@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING, Final, Self
 from bridge.archive import Archive, open_archive
 from bridge.choosing import SpaceChoice, identity, maker_of
 from bridge.contributions import contributions
+from bridge.examples import read_example, without_their_episodes
 from bridge.expansion import combined
 from bridge.fusion import EXPAND, Fusion
+from bridge.hits import Hits
 from bridge.holdings import Holdings
 from bridge.index.base import Request
 from bridge.index.metric import COSINE
+from bridge.moment_search import MomentSearch, of_several_sizes
 from bridge.query import Query, fit
 from bridge.rankers import Aim, at_least, by_words, differing, farthest, fused_with, nearest, vectors_of
 from bridge.refs import EpisodeRef, make_ref
-from bridge.wishes import Wishes
+from bridge.wishes import MomentWishes, Wishes
 from catalog.filters import Where, build_where
 from catalog.form_text import as_where
 from embedders.base import embed_by
@@ -32,12 +35,14 @@ from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, QueryError, SpaceMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Unpack
 
-    from bridge.index.base import Answer, Explained, Match
+    from bridge.examples import Example
+    from bridge.index.base import Answer, Match
+    from bridge.moment_search import Found
     from bridge.rankers import Ranker
-    from bridge.wishes import Asked
+    from bridge.wishes import Asked, AskedMoments
     from embedders.base import Embedder
     from embedders.pooled import PooledFunction
     from embedders.space import Space
@@ -47,29 +52,6 @@ if TYPE_CHECKING:
 
 
 WHOLE: Final = WindowPlan()
-
-
-class Hits(list[EpisodeRef]):
-    """Hits, best first. exact: proven to be the best there are. milliseconds: embedding, search and catalog look-up.
-
-    missing: matches that were passed over because their files are gone. explained: how the index found them, where that
-    was asked for.
-    """
-
-    def __init__(
-        self,
-        refs: Iterable[EpisodeRef] = (),
-        *,
-        exact: bool = True,
-        milliseconds: float = 0.0,
-        missing: int = 0,
-        explained: Explained | None = None,
-    ) -> None:
-        super().__init__(refs)
-        self.exact = exact
-        self.milliseconds = milliseconds
-        self.missing = missing
-        self.explained = explained
 
 
 class TrajectoryRetriever:
@@ -95,6 +77,7 @@ class TrajectoryRetriever:
         self._archive: Archive = open_archive(target, archive=archive, token=token)
         self._holdings = Holdings(self._archive.catalog)
         self._choice = SpaceChoice(self._archive.catalog, self._embedder, (lanes,) if isinstance(lanes, str) else lanes)
+        self._moments = MomentSearch(self._archive)
 
     def __enter__(self) -> Self:
         return self
@@ -117,9 +100,10 @@ class TrajectoryRetriever:
     ) -> Hits:
         """Return the top_k episodes most like the query, best first; all of them if fewer pass the filters.
 
-        query: an observation [D], a window [T, D], {lane: array} or an Episode; none where like= or text= says what to
-        look for. env_id: one or several. min_length: in timesteps, inclusive. reward_range: bounds of the summed
-        reward, inclusive, None = open; an episode without rewards is in no range. asked: see Wishes.
+        query: an observation [D], a window [T, D], {lane: array}, an Episode, or what names one: a hit, a file, or
+        (file, start, stop); none where like= or text= says what to look for. env_id: one or several. min_length: in
+        timesteps, inclusive. reward_range: bounds of the summed reward, inclusive, None = open; an episode without
+        rewards is in no range. asked: see Wishes.
 
         Where windows of several sizes were ingested beside whole episodes, both rank together, and the query is
         expanded by its best hits (docs/search.md); `plain=True` ranks by the cosine of whole episodes alone. Raises
@@ -129,7 +113,7 @@ class TrajectoryRetriever:
         wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(wishes.where)
         return self._search(query, Request(top_k, wanted, explain=wishes.explain), wishes, lambda plan: plan.whole)
 
-    def search_similar_timesteps(  # noqa: PLR0913  (as above)
+    def search_similar_timesteps(  # noqa: PLR0913  (as the format's documents name it)
         self,
         query: Query | None = None,
         top_k: int = 10,
@@ -157,12 +141,58 @@ class TrajectoryRetriever:
         wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(wishes.where)
         return self._search(query, Request(top_k, wanted, distinct=distinct, explain=wishes.explain), wishes, cut)
 
+    def search_moments(
+        self,
+        query: Query,
+        top_k: int = 10,
+        env_id: str | Sequence[str] | None = None,
+        min_length: int | None = None,
+        reward_range: RewardRange | None = None,
+        **asked: Unpack[AskedMoments],
+    ) -> Hits:
+        """Return the top_k moments most like the query, several of one episode where they do not overlap.
+
+        A beginning finds its like too: hit.after(50) is what comes next there. Windows from the index are aligned with
+        the query on the lanes in the files: hit.span are the bounds found, hit.alignment says which steps meet, and
+        hit.score is 1 for an exact match (docs/search.md). asked: see MomentWishes. Raises as search_similar_timesteps.
+        """
+        begun = time.perf_counter()
+        wishes = MomentWishes(**asked)
+        wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(wishes.where)
+        example = read_example(query)
+        if wishes.exclude_self:
+            wanted &= without_their_episodes([example], self._archive.catalog)
+        if top_k < 1:
+            raise QueryError(f"top_k: expected at least 1, found {top_k}")
+        found = self._found(example, Request(top_k, wanted, distinct=False, explain=wishes.explain), wishes)
+        spent, answer = (time.perf_counter() - begun) * 1e3, found.answer
+        missing, explained = found.missing, answer.explained
+        return Hits(found.refs, exact=answer.exact, milliseconds=spent, missing=missing, explained=explained)
+
+    def _found(self, example: Example, request: Request, wishes: MomentWishes) -> Found:
+        while True:
+            spaces = self._choice.spaces(request.where, lambda plan: not plan.whole)
+            asked = fit(example.query, of_several_sizes(spaces, wishes))
+            vector = embed_by(self._maker(asked.space), [asked.window], asked.space.scaling)[0]
+            try:
+                return self._moments.search(asked, vector, request, wishes)
+            except SpaceMismatchError:
+                if asked.space in self._choice.active():
+                    raise
+                # An ingest replaced the Space a moment ago: its successor answers.
+
     def _search(self, query: Query | None, request: Request, wishes: Wishes, cut: Callable[[WindowPlan], bool]) -> Hits:
         begun = time.perf_counter()
         if request.top_k < 1:
             raise QueryError(f"top_k: expected at least 1, found {request.top_k}")
+        like = [read_example(one) for one in [*([] if query is None else [query]), *wishes.like]]
+        unlike = [read_example(one) for one in wishes.unlike]
+        if wishes.exclude_self:
+            left = without_their_episodes([*like, *unlike], self._archive.catalog)
+            request = replace(request, where=request.where & left)
+        examples = [one.query for one in like], [one.query for one in unlike]
         while True:
-            aim = self._aim(query, wishes, request.where, cut)
+            aim = self._aim(examples, wishes, request.where, cut)
             try:
                 refs, answer, missing = self._ask(self._ranker(aim, wishes), request, aim)
             except SpaceMismatchError:
@@ -175,13 +205,19 @@ class TrajectoryRetriever:
             hits = [ref for ref, _ in refs]
             return Hits(hits, exact=answer.exact, milliseconds=spent, missing=missing, explained=answer.explained)
 
-    def _aim(self, query: Query | None, wishes: Wishes, where: Where, cut: Callable[[WindowPlan], bool]) -> Aim | None:
+    def _aim(
+        self,
+        examples: tuple[Sequence[Query], Sequence[Query]],
+        wishes: Wishes,
+        where: Where,
+        cut: Callable[[WindowPlan], bool],
+    ) -> Aim | None:
         """Return the Space that the examples fit and the vector to search it for; None for words alone."""
-        like = [*([] if query is None else [query]), *wishes.like]
+        like, unlike = examples
         if not like:
             if wishes.text is None:
                 raise QueryError("expected a query, examples (like=[...]) or words (text=...), found none of them")
-            if wishes.unlike or wishes.diversity:
+            if unlike or wishes.diversity:
                 raise QueryError("unlike and diversity: expected a query or examples beside them, found words alone")
             return None
         space = fit(like[0], self._choice.spaces(where, cut)).space
@@ -190,7 +226,7 @@ class TrajectoryRetriever:
                 f"like, unlike, expand, least, diversity and contributions: expected a Space compared by the cosine, "
                 f"found one compared by {space.metric}"
             )
-        return self._towards(space, like, wishes.unlike)
+        return self._towards(space, like, unlike)
 
     def _towards(self, space: Space, like: Sequence[Query], unlike: Sequence[Query]) -> Aim:
         windows = [fit(example, [space]).window for example in (*like, *unlike)]

@@ -150,16 +150,21 @@ def archive_statistics(catalog: Catalog, family: Family) -> Statistics:
     An episode whose numbers in one lane are not finite counts for its other lanes. Raises NoLaneError where that
     leaves a lane without any episode.
     """
-    lanes = [_lane_statistics(catalog, family, lane.name) for lane in family.lanes]
+    return lane_statistics(catalog, family.layout_ids, family.lanes)
+
+
+def lane_statistics(catalog: Catalog, layout_ids: Sequence[int], lanes: Sequence[LaneSpec]) -> Statistics:
+    """Return the statistics of lanes side by side over all episodes of these layouts; raises NoLaneError as above."""
+    found = [_lane_statistics(catalog, layout_ids, lane.name) for lane in lanes]
     return Statistics(
-        min(lane.count for lane in lanes),
-        np.concatenate([lane.mean for lane in lanes]),
-        np.concatenate([lane.std for lane in lanes]),
+        min(lane.count for lane in found),
+        np.concatenate([lane.mean for lane in found]),
+        np.concatenate([lane.std for lane in found]),
     )
 
 
-def _lane_statistics(catalog: Catalog, family: Family, lane: str) -> Statistics:
-    stored = catalog.moments(family.layout_ids, lane)
+def _lane_statistics(catalog: Catalog, layout_ids: Sequence[int], lane: str) -> Statistics:
+    stored = catalog.moments(layout_ids, lane)
     first = next(stored, None)
     if first is None:
         raise NoLaneError(f"lane {lane!r}: expected finite numbers in one episode at least, found none")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from bridge.query import Query
     from catalog.filters import Where
+    from embedders.windows import WindowPlan
 
 
 class Asked(TypedDict, total=False):
@@ -31,6 +32,7 @@ class Asked(TypedDict, total=False):
     min_score: float | None
     diversity: float
     contributions: bool
+    exclude_self: bool
     explain: bool
 
 
@@ -43,8 +45,9 @@ class Wishes:
     best hits lead the search to their like; None = 8 where whole episodes and windows are searched together, else none.
     plain: rank by the one cosine of whole episodes, also where there are windows. least: the least similar first.
     min_score: no hits below it. diversity: 0 to 1, how much a hit that is like a better one is put back.
-    contributions: let every hit say what each lane adds to its similarity. explain: let the hits say how they were
-    found. Raises QueryError for values that cannot be, or not together.
+    contributions: let every hit say what each lane adds to its similarity. exclude_self: leave out the episodes that
+    query and examples name (by a hit or a file). explain: let the hits say how they were found. Raises QueryError for
+    values that cannot be, or not together.
     """
 
     where: Where | str | None = None
@@ -57,6 +60,7 @@ class Wishes:
     min_score: float | None = None
     diversity: float = 0.0
     contributions: bool = False
+    exclude_self: bool = False
     explain: bool = False
 
     def __post_init__(self) -> None:
@@ -80,3 +84,41 @@ class Wishes:
     def turn_vectors(self) -> bool:
         """Whether any of the wishes takes vectors for directions: what is not so for every metric."""
         return bool(self.unlike or self.expand or self.least or self.diversity or self.contributions)
+
+
+class AskedMoments(TypedDict, total=False):
+    """The options of a search for moments by name, as keyword arguments; see MomentWishes for what they mean."""
+
+    where: Where | str | None
+    windows: WindowPlan | None
+    refine: bool
+    max_overlap: float
+    per_episode: int | None
+    exclude_self: bool
+    explain: bool
+
+
+@dataclass(frozen=True, eq=False)
+class MomentWishes:
+    """Options of a search for moments.
+
+    where: any further filter, as a value or as text. windows: the plan that they were cut by, where several were
+    ingested; None = those of several sizes. refine: align the query with the lanes in the files, for exact bounds.
+    max_overlap: of two moments of one episode, as the share of the timesteps that either of them covers. per_episode:
+    how many of one episode at most. exclude_self: leave out the episode that the query names. explain: let the hits
+    say how the index found their windows. Raises QueryError for values that cannot be.
+    """
+
+    where: Where | str | None = None
+    windows: WindowPlan | None = None
+    refine: bool = True
+    max_overlap: float = 0.3
+    per_episode: int | None = None
+    exclude_self: bool = False
+    explain: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.max_overlap < 1:
+            raise QueryError(f"max_overlap: expected a number >= 0 and < 1, found {self.max_overlap}")
+        if self.per_episode is not None and self.per_episode < 1:
+            raise QueryError(f"per_episode: expected at least 1, found {self.per_episode}")

@@ -379,7 +379,7 @@ def test_importing_the_packages_loads_nothing_heavy():
 
 
 def test_text_that_is_no_query_is_refused(retriever):
-    with pytest.raises(QueryError, match="fits none"):
+    with pytest.raises(QueryError, match="expected the path of an episode file, found none at 'task-0-1'"):
         retriever.search_similar_episodes("task-0-1")
     with pytest.raises(QueryError, match="rows that differ"):
         retriever.search_similar_episodes({"state": Channel.of("state", np.zeros((3, 4))), "odd": [[1], [1, 2]]})

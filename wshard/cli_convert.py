@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 REQUIRED: Final = (
     "numpy", "xxhash", "crc32c", "zstandard", "lz4", "sqlalchemy", "httpx", "typer", "rich", "threadpoolctl"
 )  # fmt: skip
-OPTIONAL: Final = ("ml_dtypes", "huggingface_hub", "datasets", "h5py", "torch")
+OPTIONAL: Final = ("ml_dtypes", "huggingface_hub", "datasets", "h5py", "torch", "numba")
 
 _FORMATS: Final = {
     "wshard": "wshard",

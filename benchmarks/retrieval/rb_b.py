@@ -1,0 +1,232 @@
+"""Benchmark RB-B: find moments of a robot at play that are like one of them, with their bounds.
+
+Segments with exact labels ask, as they are and replayed at another speed, for their like in the 29 other episodes. Our
+rows go through a real archive: files, ingest, index, retriever. Prints Markdown tables, writes JSON, draws a picture.
+
+    python benchmarks/retrieval/rb_b.py --ogbench .bench/venv-ogbench/bin/python --json .bench/rb_b.json
+
+The episodes are recorded once into --cache (a minute or two on two cores), by an interpreter that has ogbench.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import rb_b_scan
+from rb_b_data import choose, load, warped
+
+from bridge.ingest import TrajectoryIngestor
+from bridge.overlap import overlap, suppress
+from bridge.retrieve import TrajectoryRetriever
+from catalog.filters import Compare
+from embedders.pooled import Mean
+from embedders.registry import default_embedder
+from embedders.space import Statistics
+from embedders.standardise import standardise
+from embedders.windows import WindowPlan
+from wshard.episode_file import save_wshard
+from wshard.types import Channel, Episode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+    from rb_b_data import Play, Query
+
+    Rows = NDArray[np.float64]
+    Span = tuple[int, int, int]  # number of the episode, start, stop
+    Ask = Callable[[Rows, int], list[Span]]  # a query and the number of its own episode
+
+HITS: Final = 10
+OVERLAP: Final = 0.3  # of two hits of one episode, at most
+RIGHT: Final = 0.5  # overlap with a segment from which a hit is it
+PLAN: Final = WindowPlan(scales=(24, 36, 54, 80, 120, 180))
+POOLED: Final = WindowPlan(32, 16)
+LANES: Final = ("arm", "action/ctrl")
+_DRAWN: Final = 52  # number of the query in the picture
+
+
+@dataclass(frozen=True)
+class Result:
+    """One row of the tables; milliseconds per query by the clock, and of this process alone."""
+
+    speed: str
+    method: str
+    kind: str
+    precision_at_1: float
+    precision_at_10: float
+    boundary_error: float
+    ms: float
+    cpu_ms: float
+
+
+def judged(play: Play, label: str, start: int, stop: int) -> tuple[bool, float | None]:
+    """Return whether a hit is right, and by how many steps its bounds are off where the label is."""
+    shares = overlap(play.spans, (start, stop))
+    best = int(shares.argmax())
+    if play.labels[best] != label:
+        return False, None
+    return bool(shares[best] >= RIGHT), float(np.abs(play.spans[best] - (start, stop)).mean())
+
+
+def measure(plays: Sequence[Play], asking: Sequence[Query], ask: Ask, about: tuple[str, str, str]) -> Result:
+    """Return how well one method answers all queries of one kind."""
+    firsts, rights, errors = [], [], []
+    cut = [plays[query.episode].rows[query.start : query.stop] for query in asking]
+    queries = cut if about[2] == "clean" else [warped(rows, number) for number, rows in enumerate(cut)]
+    ask(queries[0], asking[0].episode)  # compile, read, warm up
+    begun, used = time.perf_counter(), time.process_time()
+    answers = [ask(rows, query.episode) for query, rows in zip(asking, queries, strict=True)]
+    spent, busy = time.perf_counter() - begun, time.process_time() - used
+    for query, hits in zip(asking, answers, strict=True):
+        told = [judged(plays[episode], query.label, start, stop) for episode, start, stop in hits]
+        firsts.append(told[0][0])
+        rights.append(sum(right for right, _ in told) / HITS)
+        errors += [apart for _, apart in told if apart is not None]
+    scores = (float(np.mean(firsts)), float(np.mean(rights)), float(np.median(errors)))
+    return Result(*about, *scores, 1e3 * spent / len(asking), 1e3 * busy / len(asking))
+
+
+def scanned(plays: Sequence[Play], scan: Callable[[Rows, Rows], rb_b_scan.Candidates]) -> Ask:
+    """Return a method that goes through all episodes."""
+    steps = np.concatenate([play.rows for play in plays])
+    statistics = Statistics(len(steps), steps.mean(axis=0), steps.std(axis=0))
+    held = [standardise(play.rows, statistics) for play in plays]
+
+    def ask(query: Rows, own: int) -> list[Span]:
+        asked = standardise(query, statistics)
+        others = [number for number in range(len(held)) if number != own]
+        found = [scan(asked, held[number]) for number in others]
+        episodes = np.repeat(others, [len(costs) for costs, _, _ in found])
+        costs, starts, stops = (np.concatenate(column) for column in zip(*found, strict=True))
+        order = np.argsort(costs, kind="stable")
+        spans = np.stack([starts, stops], axis=1)[order]
+        kept = suppress(episodes[order], spans, OVERLAP, HITS)
+        return [(int(episodes[order[place]]), *map(int, spans[place])) for place in kept]
+
+    return ask
+
+
+def stored(plays: Sequence[Play], folder: Path) -> None:
+    """Save the episodes and ingest them: windows of several sizes as by default, and pooled ones by the mean."""
+    for play in plays:
+        channels = {
+            "observations": {"arm": Channel.of("arm", play.arm)},
+            "actions": {"ctrl": Channel.of("ctrl", play.action)},
+        }
+        save_wshard(Episode(f"play-{play.seed}", "scene-v0", len(play.arm), **channels), folder / f"{play.seed}.wshard")
+    for embedder, plan in ((None, PLAN), (Mean(), POOLED)):
+        with TrajectoryIngestor(folder / "archive", embedder, lanes=LANES) as ingestor:
+            report = ingestor.ingest(folder, windows=plan)
+            if not report.ok:
+                raise SystemExit(f"expected to ingest every episode, left out {report.failed}")
+
+
+def searched(plays: Sequence[Play], retriever: TrajectoryRetriever, *, plan: WindowPlan, refine: bool) -> Ask:
+    """Return a search for moments through the archive."""
+    numbers = {f"play-{play.seed}": number for number, play in enumerate(plays)}
+    arm = plays[0].arm.shape[1]
+
+    def ask(query: Rows, own: int) -> list[Span]:
+        lanes = {"arm": query[:, :arm], "action/ctrl": query[:, arm:]}
+        others = ~Compare("episode_id", "eq", f"play-{plays[own].seed}")
+        hits = retriever.search_moments(lanes, HITS, where=others, windows=plan, refine=refine, max_overlap=OVERLAP)
+        return [(numbers[hit.episode_id], *hit.span) for hit in hits]
+
+    return ask
+
+
+def table(results: Sequence[Result], speed: str) -> str:
+    """Return a Markdown table, one row per method."""
+    kinds = ("clean", "warped")
+    lines = [
+        f"| {speed} speed | {' | '.join(f'{kind}: P@1 / P@10 / bounds' for kind in kinds)} | ms | CPU ms |",
+        "|---" * 5 + "|",
+    ]
+    mine = [result for result in results if result.speed == speed]
+    for method in dict.fromkeys(result.method for result in mine):
+        rows = {result.kind: result for result in mine if result.method == method}
+        cells = [
+            f"{rows[k].precision_at_1:.3f} / {rows[k].precision_at_10:.3f} / {rows[k].boundary_error:.1f}".replace(
+                "0.", "."
+            )
+            for k in kinds
+        ]
+        times = [np.mean([getattr(rows[k], name) for k in kinds]) for name in ("ms", "cpu_ms")]
+        lines.append(f"| {method} | {' | '.join(cells)} | {times[0]:.1f} | {times[1]:.1f} |")
+    return "\n".join(lines)
+
+
+def run(plays: Sequence[Play], speed: str, *, scans: bool) -> list[Result]:
+    """Return the results of all methods on one set of episodes."""
+    asking = choose(plays)
+    segments = sum(len(play.labels) for play in plays)
+    print(f"{speed}: {len(plays)} episodes, {segments} segments, {len(asking)} queries", flush=True)
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        stored(plays, Path(folder))
+        with (
+            TrajectoryRetriever(Path(folder) / "archive", Mean()) as pooled,
+            TrajectoryRetriever(Path(folder) / "archive", default_embedder(PLAN)) as ours,
+        ):
+            methods: dict[str, Ask] = {"mean-pooled windows of 32": searched(plays, pooled, plan=POOLED, refine=False)}
+            if scans:
+                methods |= {
+                    "subsequence DTW, steps (1,1) (1,2) (scan)": scanned(plays, rb_b_scan.dtw_scan(rb_b_scan.STRAP)),
+                    "subsequence DTW, free steps (scan)": scanned(plays, rb_b_scan.dtw_scan(rb_b_scan.FREE)),
+                    "Euclidean profile (scan)": scanned(plays, rb_b_scan.profile_scan),
+                }
+            methods |= {
+                "windows of several sizes (`refine=False`)": searched(plays, ours, plan=PLAN, refine=False),
+                "**`search_moments`**": searched(plays, ours, plan=PLAN, refine=True),
+            }
+            for name, ask in methods.items():
+                results += [measure(plays, asking, ask, (speed, name, kind)) for kind in ("clean", "warped")]
+                print(f"  {name}: {results[-1].ms:.1f} ms per query", flush=True)
+    return results
+
+
+def main() -> None:
+    """Record what is missing, measure, print, write."""
+    parser = argparse.ArgumentParser(description="RB-B: moments of the same kind, with their bounds")
+    parser.add_argument("--cache", type=Path, default=Path(".bench"), help="folder for recorded episodes")
+    parser.add_argument(
+        "--ogbench", type=Path, default=Path(".bench/venv-ogbench/bin/python"), help="python with ogbench"
+    )
+    parser.add_argument("--first", type=int, default=100, help="first of 30 seeds; those below 100 were tuned on")
+    parser.add_argument("--speed", nargs="+", choices=("variable", "fixed"), default=["variable"])
+    parser.add_argument("--no-scans", action="store_true", help="leave out the methods that scan")
+    parser.add_argument("--picture", type=Path, help="file for a picture of one query, its hits and an alignment")
+    parser.add_argument("--json", type=Path, help="file for all results")
+    options = parser.parse_args()
+    ask = partial(load, options.cache, first=options.first, python=options.ogbench)
+    results = [result for speed in options.speed for result in run(ask(speed=speed), speed, scans=not options.no_scans)]
+    for speed in options.speed:
+        print(f"\n{table(results, speed)}")
+    if options.picture:
+        from rb_b_plot import draw  # noqa: PLC0415  (needs matplotlib, which nothing else here does)
+
+        plays = ask(speed=options.speed[0])
+        query = choose(plays)[_DRAWN]
+        with tempfile.TemporaryDirectory() as folder:
+            stored(plays, Path(folder))
+            with TrajectoryRetriever(Path(folder) / "archive", default_embedder(PLAN)) as retriever:
+                path = Path(folder) / f"{plays[query.episode].seed}.wshard"
+                hits = retriever.search_moments((path, query.start, query.stop), 3, exclude_self=True)
+                draw(plays, query, hits, options.picture)
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        given = {name: str(value) for name, value in vars(options).items()}
+        options.json.write_text(json.dumps({"options": given, "results": [asdict(r) for r in results]}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""The verb `moments`: spans of episodes like timesteps of one, as a table or JSON.
+
+Knows: how the span that asks is named and moments are printed. Imports what it needs inside functions, so that `--help`
+is quick.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bridge.cli_options import EmbedderOption, LanesOption, index_target, parse_lanes, parse_windows
+from bridge.cli_search import hits_as_json, options_named, print_hits, read_query
+from bridge.index.cli import IndexOption
+from catalog.cli import ArchiveOption, EnvOption, MinLengthOption, RewardOption, WhereOption, parse_range
+from wshard.cli import JsonOption, print_json
+
+if TYPE_CHECKING:
+    from bridge.hits import Hits
+
+
+def moments(
+    query: Annotated[str, typer.Argument(help="An episode file, a .npy array [T, D], or a catalogued episode's id.")],
+    start: Annotated[int | None, typer.Option("--from", help="First timestep that asks (default: 0).")] = None,
+    stop: Annotated[int | None, typer.Option("--to", help="Timestep behind the last that asks (default: end).")] = None,
+    archive: ArchiveOption = None,
+    index: IndexOption = None,
+    top: Annotated[int, typer.Option("--top", "-k", min=1, help="How many hits.")] = 10,
+    exclude_self: Annotated[bool, typer.Option("--exclude-self", help="Leave out the episode that asks.")] = False,
+    per_episode: Annotated[int | None, typer.Option(min=1, help="How many of one episode at most.")] = None,
+    max_overlap: Annotated[float, typer.Option(min=0, max=0.99, help="Of two moments of one episode.")] = 0.3,
+    refine: Annotated[bool, typer.Option(help="Find exact bounds on the lanes in the files.")] = True,
+    windows: Annotated[str | None, typer.Option(help="Which windows, where several kinds were ingested.")] = None,
+    env: EnvOption = None,
+    reward: RewardOption = None,
+    min_length: MinLengthOption = None,
+    where: WhereOption = None,
+    embedder: EmbedderOption = None,
+    lanes: LanesOption = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say how the index found the windows.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Find the moments most like timesteps of an episode: where they start and end, and which steps meet."""
+    from bridge.retrieve import TrajectoryRetriever
+    from catalog.location import archive_folder
+
+    folder = archive_folder(archive)
+    target, span = index_target(index, folder), None if start is None and stop is None else (start, stop)
+    asked: dict[str, Any] = {"refine": refine, "max_overlap": max_overlap, "per_episode": per_episode}
+    asked |= {"exclude_self": exclude_self, "explain": explain, "where": where}
+    asked |= {"windows": None if windows is None else parse_windows(windows)}
+    with options_named(), TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=folder) as retriever:
+        wanted = read_query(query, folder, span)
+        hits = retriever.search_moments(wanted, top, env or None, min_length, parse_range(reward), **asked)
+    if as_json:
+        print_json(_as_json(hits))
+    else:
+        print_hits(hits, with_span=True)
+
+
+def _as_json(hits: Hits) -> dict[str, Any]:
+    told = hits_as_json(hits)
+    for hit, ref in zip(told["hits"], hits, strict=True):
+        hit |= {"lane_scores": dict(ref.lane_scores), "alignment": ref.alignment, "remaining": ref.remaining}
+    return told

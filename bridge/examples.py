@@ -1,0 +1,82 @@
+"""Queries that name an episode: a hit, a file, or timesteps of a file.
+
+Knows: how each is read, and under which uid the archive may hold it. Does not know: Spaces, searching.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bridge.query import cut
+from bridge.reading import locate
+from bridge.refs import EpisodeRef
+from catalog.filters import Compare, all_of
+from wshard.episode_file import load_wshard
+from wshard.errors import QueryError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bridge.query import Query
+    from catalog.catalog import Catalog
+    from catalog.filters import Where
+    from wshard.types import Episode
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """What a query holds, and where from: path is that of its file, uid the episode's, each "" where unknown."""
+
+    query: Query
+    path: str = ""
+    uid: str = ""
+
+
+def read_example(query: Query) -> Example:
+    """Return what a query of any form holds; those that name an episode are read from its file.
+
+    Raises QueryError for a path without a file and a span that is not in the episode, StaleEpisodeError for a hit whose
+    file has changed since, FileNotFoundError for one whose file is gone, FormatError.
+    """
+    if isinstance(query, EpisodeRef):
+        episode = query.load()
+        return Example(episode if query.span == (0, 0) else cut(episode, *query.span), uid=query.uid)
+    if isinstance(query, (str, os.PathLike)):
+        return Example(_load(query), path=locate(query))
+    if isinstance(query, tuple) and len(query) == 3 and isinstance(query[0], (str, os.PathLike)):
+        path, start, stop = query
+        return Example(cut(_load(path), _step(start), _step(stop)), path=locate(path))
+    return Example(query)
+
+
+def without_their_episodes(examples: Iterable[Example], catalog: Catalog) -> Where:
+    """Return the filter that leaves out the episodes that examples name, as far as the archive holds them.
+
+    Raises QueryError for an example that names none.
+    """
+    uids: set[str] = set()
+    for example in examples:
+        if not (example.uid or example.path):
+            raise QueryError(
+                "exclude_self: expected queries that name an episode (a hit, a file, or (file, start, stop)), "
+                f"found {type(example.query).__name__}"
+            )
+        known = catalog.known([example.path]).get(example.path, ()) if example.path else ()
+        rows = catalog.rows([one.id for one in known]).values()
+        uids |= {row.uid for row in rows} | ({example.uid} if example.uid else set())
+    return all_of(~Compare("uid", "in", tuple(sorted(uids)))) if uids else all_of()
+
+
+def _load(path: str | os.PathLike[str]) -> Episode:
+    try:
+        return load_wshard(path)
+    except FileNotFoundError:
+        raise QueryError(f"query: expected the path of an episode file, found none at {os.fspath(path)!r}") from None
+
+
+def _step(value: Any) -> int | None:
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    raise QueryError(f"(file, start, stop): expected timesteps as whole numbers or None, found {value!r}")

@@ -1,0 +1,95 @@
+"""The lanes of episodes as alignment compares them: read from their files, standardised, lightly smoothed, kept.
+
+Knows: that a file is the one that was ingested, how rows are prepared, and how many bytes of them stay in memory.
+Does not know: queries, alignment.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.reading import read_lanes
+from embedders.base import validate_windows
+from embedders.standardise import standardise
+from wshard.episode_file import open_wshard
+from wshard.errors import StaleEpisodeError
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from catalog.records import EpisodeRow
+    from embedders.finite import Rows
+    from embedders.space import Space, Statistics
+
+SMOOTHED: Final = 5  # timesteps: recordings and actions jitter from one to the next, movements do not
+_KEPT_BYTES: Final = 1 << 28
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Standardised rows [T, D], and the same averaged over SMOOTHED timesteps around each."""
+
+    rows: Rows
+    smooth: Rows
+
+
+def prepare(window: NDArray[Any], scaling: Statistics) -> Prepared:
+    """Return a window [T, D] as alignment compares it. Raises EmbedderError for values that are not finite."""
+    rows = standardise(validate_windows([window], scaling.mean.size).rows, scaling)
+    return Prepared(rows, _smooth(rows))
+
+
+def _smooth(rows: Rows) -> Rows:
+    """Average over SMOOTHED rows; at the ends over those that are there."""
+    half = SMOOTHED // 2
+    total, count = rows.copy(), np.ones((len(rows), 1))
+    for apart in range(1, min(half, len(rows) - 1) + 1):  # in one order for every row: equal rows stay equal
+        total[apart:] += rows[:-apart]
+        total[:-apart] += rows[apart:]
+        count[apart:] += 1
+        count[:-apart] += 1
+    total /= count
+    return total
+
+
+class LaneRows:
+    """Prepared rows of catalogued episodes; those used last stay in memory, as long as their files stay the same."""
+
+    def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
+        self._kept_bytes = kept_bytes
+        self._held: OrderedDict[tuple[str, str], tuple[tuple[int, int], Prepared]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def of(self, row: EpisodeRow, space: Space, scaling: Statistics) -> Prepared:
+        """Return the episode's rows of the Space's lanes. Raises StaleEpisodeError, OSError, FormatError."""
+        status = Path(row.path).stat()
+        stamp, key = (status.st_mtime_ns, status.st_size), (space.fingerprint, row.path + row.digest)
+        with self._lock:
+            held = self._held.get(key)
+            if held is not None and held[0] == stamp:
+                self._held.move_to_end(key)
+                return held[1]
+        with open_wshard(row.path) as file:
+            if file.digest() != row.digest:
+                raise StaleEpisodeError(f"{row.path}: changed since it was ingested: ingest it again")
+            rows = prepare(read_lanes(file, space), scaling)
+        self._keep(key, stamp, rows)
+        return rows
+
+    def _keep(self, key: tuple[str, str], stamp: tuple[int, int], rows: Prepared) -> None:
+        with self._lock:
+            if key in self._held:
+                self._bytes -= self._held.pop(key)[1].rows.nbytes * 2
+            self._held[key] = (stamp, rows)
+            self._bytes += rows.rows.nbytes * 2
+            while self._bytes > self._kept_bytes and len(self._held) > 1:
+                self._bytes -= self._held.popitem(last=False)[1][1].rows.nbytes * 2

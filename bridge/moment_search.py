@@ -1,0 +1,190 @@
+"""Moments in an archive: windows from the index, refined on the lanes in the files, as hits.
+
+Knows: how many windows it takes, which of them are tried, and what statistics alignment standardises by.
+Does not know: how a query becomes a vector, how the index searches, how moments are refined.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.lane_rows import LaneRows, Prepared, prepare
+from bridge.moments import Moment, Wanted, refine
+from bridge.overlap import suppress
+from bridge.refs import make_ref
+from bridge.spaces import lane_statistics
+from embedders.space import LaneSpec, Statistics
+from wshard.errors import QueryError, StaleEpisodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bridge.archive import Archive
+    from bridge.index.base import Answer, Match, Request, Vectors
+    from bridge.query import Fit
+    from bridge.refs import EpisodeRef
+    from bridge.wishes import MomentWishes
+    from catalog.records import EpisodeRow
+    from embedders.space import Space
+
+WINDOWS: Final = 600
+"""Windows asked for at first: neighbours are alike, so that few moments make many of the best windows."""
+
+CANDIDATES: Final = 60
+"""Windows that are refined at first."""
+
+_KNOWN: Final = 10_000  # rows of the catalog kept in memory
+_CROWDED: Final = 0.5  # overlap above which the better of two windows stands for both
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Hits, best first; the index's answer that they are from; episodes passed over, their files gone or changed."""
+
+    refs: list[EpisodeRef]
+    answer: Answer
+    missing: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Windows:
+    """Windows of episodes whose files are there, best first: ids [n], spans [n, 2], scores [n]; rows by id."""
+
+    episodes: np.ndarray[tuple[int], np.dtype[np.int64]]
+    spans: np.ndarray[tuple[int, int], np.dtype[np.int64]]
+    scores: list[float]
+    rows: Mapping[int, EpisodeRow]
+
+    def kept(self, wanted: Wanted) -> _Windows:
+        """Return the best that do not overlap."""
+        limits = (wanted.max_overlap, wanted.top_k)
+        places = suppress(self.episodes, self.spans, *limits, per_episode=wanted.per_episode)
+        scores = [self.scores[place] for place in places]
+        return _Windows(self.episodes[places], self.spans[places], scores, self.rows)
+
+
+class MomentSearch:
+    """Finds moments in one archive; keeps the lanes that it read last."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._lanes = LaneRows()
+        self._known: tuple[int, dict[int, EpisodeRow]] = (-1, {})  # rows, true as long as the catalog's clock stands
+
+    def search(self, asked: Fit, vector: Vectors, request: Request, wishes: MomentWishes) -> Found:
+        """Return the request.top_k moments most like the query, fewer only where no more pass the filter.
+
+        vector: the query's, in the Space asked.space. Raises QueryError for lanes that cannot be aligned.
+        """
+        scaling = self._scaling(asked.space) if wishes.refine else None
+        wanted = Wanted(request.top_k, wishes.max_overlap, wishes.per_episode)
+        count, most = max(WINDOWS, 2 * wanted.top_k), max(CANDIDATES, 3 * wanted.top_k)
+        while True:
+            answer = self._archive.index.search(asked.space, vector, replace(request, top_k=count))
+            windows, missing = self._windows(answer.matches, asked.space)
+            if scaling is None:
+                refs, stale = _as_they_are(windows.kept(wanted)), 0
+            else:
+                refs, stale = self._refined(asked, windows, wanted, (scaling, most))
+            everything = len(answer.matches) < count and (scaling is None or most >= len(windows.scores))
+            if len(refs) >= wanted.top_k or everything:
+                return Found(refs, answer, missing + stale)
+            count, most = 4 * count, 4 * most  # what was found lies too close together, or is gone
+
+    def _refined(
+        self, asked: Fit, windows: _Windows, wanted: Wanted, limits: tuple[Statistics, int]
+    ) -> tuple[list[EpisodeRef], int]:
+        scaling, most = limits
+        some = None if wanted.per_episode is None else 2 * wanted.per_episode
+        tried = windows.kept(Wanted(most, max(_CROWDED, wanted.max_overlap), some))
+        lanes, stale = self._read(tried, asked.space, scaling)
+        query = prepare(asked.window, scaling)
+        spans = [
+            (episode, start, stop)
+            for episode, (start, stop) in zip(tried.episodes.tolist(), tried.spans.tolist(), strict=True)
+            if episode in lanes
+        ]
+        found = refine(query, spans, lanes.__getitem__, wanted)
+        told = partial(_told, asked.space, query)
+        return [told(moment, windows.rows[moment.episode], lanes[moment.episode]) for moment in found], stale
+
+    def _read(self, tried: _Windows, space: Space, scaling: Statistics) -> tuple[dict[int, Prepared], int]:
+        """Return the lanes of every episode by id, without those whose files are gone or changed, and their number."""
+        lanes, stale = {}, 0
+        for episode in dict.fromkeys(tried.episodes.tolist()):
+            try:
+                lanes[episode] = self._lanes.of(tried.rows[episode], space, scaling)
+            except (StaleEpisodeError, FileNotFoundError):
+                stale += 1
+        return lanes, stale
+
+    def _windows(self, matches: Sequence[Match], space: Space) -> tuple[_Windows, int]:
+        rows = self._rows({match.episode for match in matches})
+        there = {id_: row for id_, row in rows.items() if os.path.exists(row.path)}  # noqa: PTH110  (Path's can raise)
+        spans = {length: space.windows.spans(length) for length in {row.length for row in there.values()}}
+        episodes, found, scores = [], [], []
+        for match in matches:
+            row = there.get(match.episode)
+            # An episode may have been ingested anew, and shorter, since the index answered.
+            if row is not None and match.window < len(spans[row.length]):
+                episodes.append(match.episode)
+                found.append(spans[row.length][match.window])
+                scores.append(match.score)
+        held = _Windows(np.array(episodes, np.int64), np.array(found, np.int64).reshape(-1, 2), scores, there)
+        return held, len({match.episode for match in matches}) - len(there)
+
+    def _rows(self, ids: set[int]) -> dict[int, EpisodeRow]:
+        catalog, clock = self._archive.catalog, self._archive.catalog.clock()
+        if self._known[0] != clock or len(self._known[1]) > _KNOWN:
+            self._known = (clock, {})
+        held = self._known[1]
+        held |= catalog.rows(ids - held.keys())
+        return {id_: held[id_] for id_ in ids & held.keys()}
+
+    def _scaling(self, space: Space) -> Statistics:
+        """Return what to standardise by: the Space's statistics, or, where it has none, those of its lanes today."""
+        if len(space.window_shape) > 1:
+            raise QueryError("moments: expected lanes of numbers to align, found images: search with refine=False")
+        if space.scaling is not None:
+            return space.scaling
+        catalog = self._archive.catalog
+        layouts = [
+            layout.id
+            for layout in catalog.layouts()
+            if set(space.lanes) <= {LaneSpec(lane.name, tuple(lane.shape)) for lane in layout.lanes}
+        ]
+        return lane_statistics(catalog, layouts, space.lanes)
+
+
+def of_several_sizes(spaces: Sequence[Space], wishes: MomentWishes) -> list[Space]:
+    """Return the Spaces to search for moments: of the plan asked for, else of windows of several sizes if there are."""
+    cut = [space for space in spaces if wishes.windows in (None, space.windows) and not space.windows.whole]
+    if not cut:
+        raise QueryError("moments: nothing is embedded as windows: ingest with `--windows multi` (docs/search.md)")
+    return [space for space in cut if space.windows.scales is not None] or cut
+
+
+def _as_they_are(windows: _Windows) -> list[EpisodeRef]:
+    spans = windows.spans.tolist()
+    return [
+        make_ref(windows.rows[episode], score, (span[0], span[1]))
+        for episode, span, score in zip(windows.episodes.tolist(), spans, windows.scores, strict=True)
+    ]
+
+
+def _told(space: Space, query: Prepared, moment: Moment, row: EpisodeRow, lanes: Prepared) -> EpisodeRef:
+    """Return a moment as a hit, with its path and each lane's own agreement along it."""
+    apart = query.rows[moment.path[:, 0]] - lanes.rows[moment.path[:, 1]]
+    edges = np.cumsum([0, *(lane.channels for lane in space.lanes)])
+    scores = {
+        lane.name: float(1.0 / (1.0 + np.sqrt((apart[:, first:last] ** 2).mean())))
+        for lane, first, last in zip(space.lanes, edges[:-1], edges[1:], strict=True)
+    }
+    path = tuple((asked, met) for asked, met in moment.path.tolist())
+    ref = make_ref(row, moment.score, (moment.start, moment.stop))
+    return replace(ref, alignment=path, lane_scores=scores)

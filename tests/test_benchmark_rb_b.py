@@ -1,0 +1,112 @@
+"""What benchmark RB-B counts with, against slow literal readings of the definitions. No simulator is needed."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+FOLDER = Path(__file__).resolve().parent.parent / "benchmarks" / "retrieval"
+
+
+@pytest.fixture
+def modules(monkeypatch):
+    """Provide the modules of the benchmark: scripts beside each other, no package."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import rb_b  # noqa: PLC0415  (importable only now)
+    import rb_b_data  # noqa: PLC0415
+    import rb_b_scan  # noqa: PLC0415
+
+    return SimpleNamespace(rb_b=rb_b, data=rb_b_data, scan=rb_b_scan)
+
+
+def walk(length, seed=0, channels=11):
+    return np.random.default_rng(seed).normal(size=(length, channels)).cumsum(axis=0)
+
+
+def play(modules, seed, length=300):
+    rows = walk(length, seed).astype(np.float32)
+    cuts = [0, 40, 95, 150, 190, 260, length]
+    spans = np.array([*pairwise(cuts)])
+    labels = ["cube", "button", "cube", "drawer", "button", "cube"]
+    return modules.data.Play(seed, rows[:, :6], rows[:, 6:], labels, spans)
+
+
+def test_hits_are_judged_by_the_segment_that_they_overlap_most(modules):
+    one = play(modules, 0)
+    assert modules.rb_b.judged(one, "button", 42, 99) == (True, 3.0)
+    assert modules.rb_b.judged(one, "cube", 42, 99) == (False, None)
+    assert modules.rb_b.judged(one, "button", 40, 60) == (False, 17.5)
+
+
+def test_sixteen_segments_of_every_label_ask(modules):
+    plays = [play(modules, seed) for seed in range(10)]
+    asking = modules.data.choose(plays)
+    counts = {label: sum(query.label == label for query in asking) for label in ("button", "cube", "drawer")}
+    assert counts == {"button": 16, "cube": 16, "drawer": 10}
+    assert len({(query.episode, query.start) for query in asking}) == len(asking)
+    for query in asking:
+        place = plays[query.episode].spans.tolist().index([query.start, query.stop])
+        assert plays[query.episode].labels[place] == query.label
+
+
+def test_a_warp_keeps_the_ends_and_the_way_between_them(modules):
+    rows = walk(60)
+    for number in range(5):
+        replayed = modules.data.warped(rows, number)
+        assert 30 <= len(replayed) <= 120
+        np.testing.assert_allclose(replayed[[0, -1]], rows[[0, -1]])
+        assert replayed.min() >= rows.min()
+        assert replayed.max() <= rows.max()
+        assert np.array_equal(replayed, modules.data.warped(rows, number))
+
+
+@pytest.mark.parametrize("pattern", ["STRAP", "FREE"])
+def test_scans_equal_slow_loops(modules, pattern):
+    steps = getattr(modules.scan, pattern)
+    query, rows = walk(9, 1, 3), walk(31, 2, 3)
+    best = {}
+    for i in range(9):
+        for j in range(31):
+            ways = [(0.0, j)] if i == 0 else []
+            ways += [best[i - a, j - b] for a, b in steps.tolist() if (i - a, j - b) in best]
+            if ways:
+                total, start = min(ways)
+                best[i, j] = (total + math.dist(query[i], rows[j]), start)
+    expected = {j + 1: best[8, j][0] / 9 for j in range(31) if (8, j) in best and j + 1 - best[8, j][1] >= 8}
+    costs, starts, stops = modules.scan.dtw_scan(steps)(query, rows)
+    assert (np.diff(costs) >= 0).all()
+    assert (stops - starts >= 8).all()
+    assert {int(stop): pytest.approx(cost) for stop, cost in zip(stops, costs, strict=True)} == expected
+
+
+def test_the_profile_equals_slow_loops(modules):
+    query, rows = walk(9, 1, 3), walk(31, 2, 3)
+    costs, starts, _ = modules.scan.profile_scan(query, rows)
+    expected = [np.sqrt(((query - rows[s : s + 9]) ** 2).sum(axis=0)).sum() for s in starts]
+    np.testing.assert_allclose(costs, expected, atol=1e-6)
+    assert len(modules.scan.profile_scan(rows, query)[0]) == 0
+
+
+def test_all_of_it_runs_on_a_few_episodes_through_an_archive(modules, monkeypatch):
+    monkeypatch.setattr(modules.rb_b, "choose", lambda plays: modules.data.choose(plays)[::8])
+    plays = [play(modules, seed) for seed in range(4)]
+    twin = play(modules, 2)
+    plays.append(modules.data.Play(4, twin.arm, twin.action, twin.labels, twin.spans))
+    results = modules.rb_b.run(plays, "variable", scans=False)
+    table = modules.rb_b.table(results, "variable")
+    assert table.count("\n") == 4
+    assert "**`search_moments`**" in table
+
+
+def test_the_script_says_how_it_is_used():
+    command = [sys.executable, str(FOLDER / "rb_b.py"), "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0
+    assert "--ogbench" in done.stdout

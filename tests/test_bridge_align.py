@@ -1,0 +1,242 @@
+"""Alignment: against a slow literal reading of its definition, by both kernels; ties, warps, stalls, refusals."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bridge.alignment import align as alignment
+from bridge.alignment import compiled, plain
+from bridge.alignment.align import FREE, LIMITED, Piece, Rule, align
+from wshard.errors import QueryError
+
+RULES = [
+    Rule(),
+    Rule(LIMITED),
+    Rule(LIMITED, detour=1.5, end_penalty=0.25),
+    Rule(band=0.2),
+    Rule(FREE, 1.25, 0.1, 1.0),
+    Rule(LIMITED, 1.25, row_gain=0.5),
+    Rule(band=0.4, end_penalty=0.1, row_gain=1.0),
+]
+
+
+@pytest.fixture(params=[plain, compiled], ids=["numpy", "numba"])
+def kernel(request, monkeypatch):
+    monkeypatch.setattr(alignment, "solver", lambda: request.param)
+    return request.param
+
+
+def slow(query, rows, rule, start, stop, weights=None):
+    """Return (cost, path) by the definition: every cell as a list of all that could lead there."""
+    n, channels = query.shape
+    weights = np.full(query.shape, 1 / channels) if weights is None else weights
+    slope = (stop - start) / n
+    radius = math.inf if rule.band is None else max(rule.band * (stop - start), slope, 4)
+    best = {}  # cell -> (total, start, what the pairs cost, path)
+    for i in range(n):
+        for j in range(len(rows)):
+            low = min(max(math.ceil(start + slope * (i + 0.5) - 0.5 - radius), 0), len(rows) - 1) if rule.band else 0
+            middle = start + slope * (i + 0.5) - 0.5
+            if rule.band and not low <= j < max(min(math.floor(middle + radius) + 1, len(rows)), low + 1):
+                continue
+            apart = math.sqrt(sum(weights[i, d] * (query[i, d] - rows[j, d]) ** 2 for d in range(channels)))
+            begin = rule.end_penalty * abs(j - start) + 2 * apart - rule.row_gain
+            ways = [(begin, j, 2 * apart, [(i, j)])] if i == 0 else []
+            for a, b in rule.steps:
+                if (i - a, j - b) in best:
+                    total, began, spent, path = best[i - a, j - b]
+                    price = (a + b) * (1 if a == b else rule.detour) * apart
+                    ways.append((total + price - rule.row_gain * b, began, spent + price, [*path, (i, j)]))
+            if ways:
+                best[i, j] = min(ways, key=lambda way: way[0])
+    ends = []
+    for j in range(len(rows)):
+        if (n - 1, j) in best:
+            total, began, spent, path = best[n - 1, j]
+            matched = j - began + 1
+            mean = (total + rule.row_gain * matched + rule.end_penalty * abs(j + 1 - stop)) / (n + matched)
+            ends.append((mean, abs(matched - n), j, spent, matched, path))
+    if not ends:
+        return None
+    _, _, _, spent, matched, path = min(ends)
+    return spent / (n + matched), path
+
+
+@given(
+    n=st.integers(1, 12),
+    m=st.integers(1, 16),
+    channels=st.integers(1, 4),
+    seed=st.integers(0, 10_000),
+    grid=st.booleans(),
+    rule=st.sampled_from(RULES),
+)
+@settings(max_examples=120)
+def test_both_kernels_equal_a_slow_reading_of_the_definition(n, m, channels, seed, grid, rule):
+    rng = np.random.default_rng(seed)
+    query, rows = rng.normal(size=(n, channels)), rng.normal(size=(m, channels))
+    if grid:  # many ties
+        query, rows = np.round(query), np.round(rows)
+    start = int(rng.integers(0, m))
+    piece = Piece(rows, start, int(rng.integers(start + 1, m + 1)))
+    weights = rng.uniform(0, 1, query.shape) if seed % 2 else None
+    expected = slow(query, rows, rule, piece.start, piece.stop, weights)
+    found = []
+    for module in (plain, compiled):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(alignment, "solver", lambda module=module: module)
+            found.append(align(query, piece, rule, weights))
+    if expected is None:
+        assert found == [None, None]
+        return
+    one, other = found
+    assert one.cost == other.cost
+    assert np.array_equal(one.path, other.path)
+    assert (one.start, one.stop) == (one.path[0, 1], one.path[-1, 1] + 1)
+    if not grid:  # among equal totals rounding decides which path the slow one finds
+        assert one.cost == pytest.approx(expected[0], rel=1e-12, abs=1e-12)
+        assert one.path.tolist() == [list(pair) for pair in expected[1]]
+
+
+def test_pieces_of_many_lengths_at_once_are_as_each_alone(kernel, monkeypatch):
+    rng = np.random.default_rng(0)
+    query = rng.normal(size=(20, 3))
+    pieces = [Piece(rng.normal(size=(length, 3)), 0, length) for length in (5, 40, 1, 33, 20)]
+    monkeypatch.setattr(plain, "_CELLS", 1500)
+    together = alignment.align_all(query, pieces, Rule(band=0.3))
+    for piece, found in zip(pieces, together, strict=True):
+        alone = align(query, piece, Rule(band=0.3))
+        assert found.cost == alone.cost
+        assert np.array_equal(found.path, alone.path)
+
+
+def walk(length, seed=0, channels=3):
+    return np.random.default_rng(seed).normal(size=(length, channels)).cumsum(axis=0)
+
+
+@given(start=st.integers(0, 60), length=st.integers(1, 60), rule=st.sampled_from([Rule(), Rule(LIMITED)]))
+@settings(max_examples=25)
+def test_a_piece_of_the_rows_is_found_where_it_is_at_no_cost(start, length, rule):
+    rows = walk(120)
+    found = align(rows[start : start + length], Piece.whole(rows), rule)
+    assert (found.start, found.stop, found.cost) == (start, start + length, 0.0)
+    assert found.path.tolist() == [[i, start + i] for i in range(length)]
+
+
+def test_of_exact_duplicates_the_first_wins_and_large_offsets_do_no_harm(kernel):
+    once = walk(30) + 1e8
+    rows = np.concatenate([walk(10, 1), once, walk(7, 2), once])
+    found = align(once, Piece.whole(rows), Rule())
+    assert (found.start, found.stop, found.cost) == (10, 40, 0.0)
+
+
+def test_a_query_that_stands_still_at_its_ends_keeps_its_bounds(kernel):
+    rows = np.concatenate([walk(10, 1), np.repeat(walk(1, 2), 9, axis=0), walk(10, 3)])
+    found = align(rows[4:16], Piece.whole(rows), Rule())
+    assert (found.start, found.stop, found.cost) == (4, 16, 0.0)
+
+
+@given(st.lists(st.integers(1, 4), min_size=2, max_size=25), st.integers(0, 10), st.booleans())
+@settings(max_examples=40)
+def test_any_warp_and_any_stall_of_either_side_cost_nothing(counts, start, of_query):
+    rows = walk(40)
+    moment = rows[start : start + len(counts)]
+    replayed = np.repeat(moment, counts, axis=0)
+    if of_query:
+        found = align(replayed, Piece.whole(rows), Rule())
+        assert (found.start, found.stop, found.cost) == (start, start + len(counts), 0.0)
+    else:
+        around = np.concatenate([rows[:start], replayed, rows[start + len(counts) :]])
+        found = align(moment, Piece.whole(around), Rule())
+        assert found.cost == 0.0
+        assert start <= found.start < start + counts[0]
+        assert start + len(replayed) - counts[-1] < found.stop <= start + len(replayed)
+
+
+def test_pauses_and_a_third_of_the_speed_cost_nothing(kernel):
+    rows = walk(80)
+    moment = rows[20:50]
+    paused = np.concatenate([moment[:12], np.repeat(moment[12:13], 25, axis=0), moment[12:]])
+    for query in (paused, np.repeat(moment, 3, axis=0)):
+        found = align(query, Piece.whole(rows), Rule())
+        assert (found.start, found.stop, found.cost) == (20, 50, 0.0)
+    for steps in (FREE, LIMITED):
+        slower = align(moment, Piece.whole(np.repeat(rows, 2, axis=0)), Rule(steps))
+        assert slower.cost == 0.0
+        assert 20 <= slower.start // 2 <= 21
+        assert 48 <= (slower.stop - 1) // 2 <= 50
+    fast = align(moment, Piece.whole(np.repeat(rows, 3, axis=0)), Rule())
+    assert fast.cost == 0.0
+    assert align(moment, Piece.whole(rows[:5]), Rule(LIMITED)) is None
+
+
+def test_a_query_longer_than_the_rows_a_single_step_and_constant_channels(kernel):
+    rows = walk(25)
+    longer = align(np.concatenate([rows[:1], np.repeat(rows, 4, axis=0)]), Piece.whole(rows), Rule())
+    assert (longer.start, longer.stop, longer.cost) == (0, 25, 0.0)
+    assert align(np.concatenate([walk(30, 5) + 50, rows]), Piece.whole(rows), Rule()).cost > 1
+    single = align(rows[7:8], Piece.whole(rows), Rule())
+    assert (single.start, single.stop, single.cost) == (7, 8, 0.0)
+    assert align(rows, Piece.whole(rows[:1]), Rule()).path[:, 1].tolist() == [0] * 25
+    still = align(np.zeros((5, 2)), Piece.whole(np.zeros((12, 2))), Rule())
+    assert (still.start, still.stop, still.cost) == (0, 5, 0.0)
+    assert align(np.zeros((5, 2)), Piece(np.zeros((12, 2)), 4, 9), Rule(end_penalty=0.1)).start == 4
+
+
+def test_penalty_and_band_keep_a_match_near_where_it_is_expected(kernel):
+    rows = np.tile(walk(20), (4, 1))
+    query = rows[:20] + 0.01 * walk(20, 9)
+    for rule in (Rule(end_penalty=0.5), Rule(band=0.2)):
+        found = align(query, Piece(rows, 40, 60), rule)
+        assert abs(found.start - 40) + abs(found.stop - 60) <= 8
+    free = align(query, Piece.whole(rows), Rule())
+    assert free.stop <= 21
+
+
+def test_weights_say_what_counts(kernel):
+    rows = walk(60)
+    query = rows[10:30].copy()
+    query[:, 2] = 100.0
+    heed = np.ones((20, 3))
+    heed[:, 2] = 0.0
+    found = align(query, Piece.whole(rows), Rule(), heed)
+    assert (found.start, found.stop, found.cost) == (10, 30, 0.0)
+    assert align(query, Piece.whole(rows), Rule()).cost > 1
+
+
+def test_a_gain_per_row_keeps_a_match_from_shrinking(kernel):
+    rows = walk(60)
+    query = rows[15:45] + np.linspace(2, 0, 30)[:, None]  # begins elsewhere, ends the same
+    shrunk = align(query, Piece(rows, 15, 45), Rule())
+    full = align(query, Piece(rows, 15, 45), Rule(row_gain=3 * shrunk.cost))
+    assert full.stop - full.start > shrunk.stop - shrunk.start
+    assert full.cost > shrunk.cost
+
+
+@pytest.mark.parametrize(
+    ("query", "rows", "weights"),
+    [
+        (np.full((3, 2), np.nan), np.zeros((4, 2)), None),
+        (np.zeros((3, 2)), np.full((4, 2), np.inf), None),
+        (np.zeros((0, 2)), np.zeros((4, 2)), None),
+        (np.zeros((3, 2)), np.zeros((0, 2)), None),
+        (np.zeros((3, 2)), np.zeros((4, 3)), None),
+        (np.zeros(3), np.zeros((4, 3)), None),
+        (np.zeros((3, 2)), np.zeros((4, 2)), np.ones((2, 2))),
+    ],
+)
+def test_what_cannot_be_aligned_is_refused(query, rows, weights):
+    with pytest.raises(QueryError, match="expected"):
+        align(query, Piece(rows, 0, len(rows)), Rule(), weights)
+
+
+def test_without_numba_numpy_does_the_arithmetic(monkeypatch):
+    assert alignment.solver() is compiled
+    monkeypatch.delitem(sys.modules, "bridge.alignment.compiled")
+    monkeypatch.setitem(sys.modules, "numba", None)
+    assert alignment.solver.__wrapped__() is plain

@@ -1,0 +1,388 @@
+"""Moments: from files to spans with exact bounds, scores, alignments; forms of queries, filters, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from bridge.alignment import align, plain
+from bridge.cli import app
+from bridge.ingest import TrajectoryIngestor
+from bridge.lane_rows import LaneRows, prepare
+from bridge.overlap import overlap, suppress, without_overlaps
+from bridge.refs import EpisodeRef
+from bridge.retrieve import TrajectoryRetriever
+from embedders.arc import ArcDct
+from embedders.windows import WindowPlan
+from wshard import Channel, Episode, load_wshard, save_wshard
+from wshard.errors import EmbedderError, QueryError, StaleEpisodeError
+
+PLAN = WindowPlan(scales=(12, 18, 27, 40))
+ACTS = ("reach", "turn", "press", "lift")
+PACE = {"reach": 30, "turn": 22, "press": 26, "lift": 18}
+
+
+def act(name, steps):
+    """Return [steps, 4]: one movement, its last channel constant."""
+    clock = np.linspace(0, 1, steps)[:, None]
+    shape = np.random.default_rng(ACTS.index(name))
+    path = np.sin(6 * shape.uniform(0.4, 1.6, 3) * clock + shape.uniform(0, 6, 3)) * shape.uniform(1, 2, 3)
+    return np.concatenate([path, np.ones((steps, 1))], axis=1)
+
+
+def play(number):
+    """Return lanes [T, 4] of an episode and its acts as (name, start, stop)."""
+    rng = np.random.default_rng(100 + number)
+    rows, acts = [], []
+    for name in rng.permutation(ACTS):
+        steps = int(PACE[name] * rng.uniform(0.7, 1.4))
+        start = sum(map(len, rows))
+        acts.append((str(name), start, start + steps))
+        rows.append(act(name, steps) + 0.05 * rng.normal(size=(steps, 4)) * [1, 1, 1, 0])
+    return np.concatenate(rows).astype(np.float32), acts
+
+
+def episode_of(number):
+    rows, _ = play(number)
+    observations = {"pose": Channel.of("pose", rows[:, :3]), "still": Channel.of("still", rows[:, 3])}
+    return Episode(f"play-{number}", f"env-{number % 3}", len(rows), observations=observations)
+
+
+def stored(archive, episodes, plan=PLAN, embedder=None):
+    folder = archive / "episodes"
+    folder.mkdir(exist_ok=True)
+    for one in episodes:
+        save_wshard(one, folder / f"{one.id}.wshard")
+    with TrajectoryIngestor(archive, embedder or ArcDct(damping=0.0)) as ingestor:
+        assert ingestor.ingest(folder, windows=plan).ok
+    return folder
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    place = tmp_path_factory.mktemp("plays")
+    stored(place, map(episode_of, range(12)))
+    return place
+
+
+@pytest.fixture(scope="module")
+def retriever(archive):
+    with TrajectoryRetriever(archive) as opened:
+        yield opened
+
+
+def name_of(archive, number):
+    return archive / "episodes" / f"play-{number}.wshard"
+
+
+def labels(hit):
+    """Return the act of the hit's episode that its span overlaps most, and by how much."""
+    _, acts = play(int(hit.episode_id.removeprefix("play-")))
+    shares = overlap(np.array([span for _, *span in acts]), hit.span)
+    return acts[int(shares.argmax())][0], float(shares.max())
+
+
+# ---- what is found --------------------------------------------------------------------------------------------------
+
+
+@given(number=st.integers(0, 11), start=st.integers(0, 60), length=st.integers(12, 40))
+@settings(max_examples=25)
+def test_any_span_finds_itself_first_with_score_1_and_its_own_bounds(archive, retriever, number, start, length):
+    del archive
+    rows, _ = play(number)
+    stop = min(start + length, len(rows))
+    hit = retriever.search_moments(rows[start:stop], 3)[0]
+    assert (hit.episode_id, hit.span, hit.score) == (f"play-{number}", (start, stop), 1.0)
+    assert hit.alignment == tuple((step, start + step) for step in range(stop - start))
+    assert set(hit.lane_scores.values()) == {1.0}
+
+
+def test_every_act_finds_its_like_in_the_other_episodes_with_their_bounds(retriever):
+    right, apart = 0, []
+    for name, start, stop in play(0)[1]:
+        query = play(0)[0][start:stop]
+        hits = retriever.search_moments(query, 10, exclude_self=False, per_episode=1)
+        assert len(hits) == 10
+        for hit in hits[1:]:
+            found, share = labels(hit)
+            right += found == name and share >= 0.5
+            apart.append(1 - share)
+    assert right >= 34
+    assert np.median(apart) < 0.2
+
+
+def test_slower_halting_and_thinned_out_performances_find_their_like(retriever):
+    name, start, stop = play(3)[1][1]
+    rows = play(3)[0][start:stop]
+    slow = retriever.search_moments(np.repeat(rows, 3, axis=0), 1)[0]
+    assert (slow.episode_id, slow.span, slow.score) == ("play-3", (start, stop), 1.0)
+    halting = np.concatenate([rows[:10], np.repeat(rows[10:11], 15, axis=0), rows[10:]])
+    own = next(hit for hit in retriever.search_moments(halting, 3) if hit.episode_id == "play-3")
+    assert overlap(np.array([[start, stop]]), own.span)[0] > 0.9
+    for query in (halting, rows[::2]):
+        assert {labels(hit)[0] for hit in retriever.search_moments(query, 5)} == {name}
+
+
+def test_exact_duplicates_score_1_each(tmp_path):
+    rows, _ = play(5)
+    for number in range(3):
+        one = episode_of(5)
+        one.id = f"copy-{number}"
+        stored(tmp_path, [one])
+    with TrajectoryRetriever(tmp_path) as opened:
+        hits = opened.search_moments(rows[20:50], 4)
+        assert [(hit.score, hit.span) for hit in hits[:3]] == [(1.0, (20, 50))] * 3
+        assert hits[3].score < 0.9
+
+
+def test_a_single_step_a_still_one_and_a_query_longer_than_every_episode(retriever):
+    rows, _ = play(2)
+    assert 0 < len(retriever.search_moments(rows[7], 5)) <= 5
+    still = np.repeat(rows[30:31], 20, axis=0)
+    assert len(retriever.search_moments(still, 5)) == 5
+    long = np.repeat(rows, 3, axis=0)
+    hit = retriever.search_moments(long, 1)[0]
+    assert (hit.episode_id, hit.score) == ("play-2", 1.0)
+    assert hit.span == (0, len(rows))
+
+
+def test_a_beginning_is_found_and_a_hit_tells_what_comes_next(retriever):
+    _, acts = play(4)
+    stop = acts[1][2] - 6
+    hit = retriever.search_moments(play(4)[0][:stop], 1)[0]
+    assert hit.span == (0, stop)
+    assert hit.remaining == len(play(4)[0]) - stop
+    assert hit.after(10).span == (stop, stop + 10)
+    assert hit.after(10_000).span == (stop, len(play(4)[0]))
+    assert hit.after(10_000).remaining == 0
+    assert hit.after(10).load().id == "play-4"
+
+
+def test_moments_do_not_overlap_and_per_episode_limits_them(retriever):
+    rows = play(1)[0][10:40]
+    hits = retriever.search_moments(rows, 40, max_overlap=0.1)
+    for place, hit in enumerate(hits):
+        same = [other.span for other in hits[:place] if other.uid == hit.uid]
+        assert not same or overlap(np.array(same), hit.span).max() <= 0.1
+    assert max(np.unique([hit.uid for hit in hits], return_counts=True)[1]) > 1
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    for limit in (1, 2):
+        few = retriever.search_moments(rows, 12, per_episode=limit)
+        assert len(few) == 12
+        assert max(np.unique([hit.uid for hit in few], return_counts=True)[1]) <= limit
+    windows = retriever.search_similar_timesteps(rows, 40)
+    assert 1 < len(without_overlaps(windows)) < 40
+    assert len(without_overlaps(windows, per_episode=1)) == len({hit.uid for hit in windows})
+
+
+def test_without_refinement_hits_are_windows_and_cosines(retriever):
+    rows = play(1)[0][12:39]
+    hits = retriever.search_moments(rows, 5, refine=False, explain=True)
+    assert hits[0].score == pytest.approx(retriever.search_similar_timesteps(rows, 1)[0].score)
+    assert hits[0].alignment == ()
+    assert hits.explained is not None
+    spans = PLAN.spans(len(play(1)[0])).tolist()
+    assert all(list(hit.span) in spans for hit in hits if hit.episode_id == "play-1")
+
+
+# ---- filters --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("refine", [True, False])
+def test_filters_leave_none_few_or_all(retriever, refine):
+    rows = play(0)[0][10:40]
+    assert retriever.search_moments(rows, 5, "nowhere", refine=refine) == []
+    one = retriever.search_moments(rows, 50, where="episode_id:play-7", refine=refine)
+    assert {hit.episode_id for hit in one} == {"play-7"}
+    assert 1 <= len(one) < 50
+    assert len(retriever.search_moments(rows, 10, ["env-0", "env-1", "env-2"], refine=refine)) == 10
+    some = retriever.search_moments(rows, 10, "env-1", refine=refine)
+    assert len(some) == 10
+    assert {hit.metadata["env_id"] for hit in some} == {"env-1"}
+
+
+# ---- forms of queries -----------------------------------------------------------------------------------------------
+
+
+def test_a_hit_a_file_and_timesteps_of_a_file_are_queries_of_every_search(archive, retriever):
+    path = name_of(archive, 6)
+    hit = retriever.search_moments((path, 20, 45), 1)[0]
+    assert (hit.file_path, hit.span, hit.score) == (str(path), (20, 45), 1.0)
+    again = retriever.search_moments(hit, 3)
+    assert (again[0].uid, again[0].span) == (hit.uid, hit.span)
+    assert retriever.search_moments((str(path), None, 30), 1)[0].span == (0, 30)
+    whole = retriever.search_similar_timesteps(path, 1)[0]
+    assert (whole.episode_id, whole.span) == ("play-6", (0, len(play(6)[0])))
+    assert retriever.search_similar_timesteps(str(path), 1) == [whole]
+    assert retriever.search_similar_timesteps(whole, 1) == [whole]
+
+
+def test_the_episode_that_a_query_names_can_be_left_out(archive, retriever, tmp_path):
+    path = name_of(archive, 6)
+    hit = retriever.search_moments((path, 20, 45), 1)[0]
+    for query in (hit, path, (str(path), 20, 45)):
+        for search in (retriever.search_moments, retriever.search_similar_timesteps):
+            hits = search(query, 5, exclude_self=True)
+            assert len(hits) == 5
+            assert hit.uid not in {other.uid for other in hits}
+    elsewhere = tmp_path / "elsewhere.wshard"
+    save_wshard(load_wshard(path), elsewhere)
+    assert retriever.search_similar_timesteps(elsewhere, 1, exclude_self=True)[0].episode_id == "play-6"
+    with pytest.raises(QueryError, match="exclude_self: expected queries that name an episode"):
+        retriever.search_moments(play(0)[0], exclude_self=True)
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "told"),
+    [
+        (("play", 3, 3), {}, "holds no timestep"),
+        (("play", "a", 3), {}, "whole numbers"),
+        (np.zeros((5, 4)), {"top_k": 0}, "top_k"),
+        (np.zeros((5, 4)), {"max_overlap": 1.0}, "max_overlap"),
+        (np.zeros((5, 4)), {"per_episode": 0}, "per_episode"),
+        (np.zeros((5, 7)), {}, "fits none"),
+        (np.zeros((5, 4)), {"windows": WindowPlan(5, 5)}, "nothing is embedded as windows"),
+    ],
+)
+def test_what_cannot_be_searched_for_is_refused(archive, retriever, query, options, told):
+    if isinstance(query, tuple):
+        query = (name_of(archive, 1), *query[1:])
+    with pytest.raises(QueryError, match=told):
+        retriever.search_moments(query, **options)
+
+
+def test_a_query_with_nan_and_a_file_that_is_not_there_are_refused(retriever, tmp_path):
+    with pytest.raises(EmbedderError, match="finite"):
+        retriever.search_moments(np.full((5, 4), np.nan))
+    with pytest.raises(QueryError, match="path of an episode file"):
+        retriever.search_moments(tmp_path / "none.wshard")
+
+
+# ---- files that change, lanes kept in memory ------------------------------------------------------------------------
+
+
+def test_files_that_are_gone_or_changed_give_their_places_to_the_next(tmp_path):
+    folder = stored(tmp_path, map(episode_of, range(5)))
+    rows = play(0)[0][10:40]
+    with TrajectoryRetriever(tmp_path) as opened:
+        before = opened.search_moments(rows, 5)
+        ref = before[0]
+        (folder / "play-1.wshard").unlink()
+        other = episode_of(2)
+        save_wshard(other, folder / "play-3.wshard")
+        after = opened.search_moments(rows, 5)
+        assert after.missing == 2
+        assert len(after) == 5
+        assert {hit.episode_id for hit in after}.isdisjoint({"play-1", "play-3"})
+        save_wshard(other, folder / "play-0.wshard")
+        with pytest.raises(StaleEpisodeError):
+            opened.search_moments(ref)
+
+
+def test_lanes_in_memory_are_few_and_follow_their_files(archive):
+    with TrajectoryRetriever(archive) as opened:
+        (space,) = opened._choice.active()
+        rows = [*opened._archive.catalog.rows(opened._archive.catalog.ids()).values()][:4]
+        small = LaneRows(kept_bytes=1)
+        first = [small.of(row, space, space.scaling) for row in rows]
+        assert len(small._held) == 1
+        large = LaneRows()
+        kept = [large.of(row, space, space.scaling) for row in rows]
+        assert all(large.of(row, space, space.scaling) is one for row, one in zip(rows, kept, strict=True))
+        for one, other in zip(first, kept, strict=True):
+            assert np.array_equal(one.rows, other.rows)
+            assert np.array_equal(one.smooth, other.smooth)
+        half = kept[0].rows
+        expected = [half[max(0, step - 2) : step + 3].mean(axis=0) for step in range(len(half))]
+        np.testing.assert_allclose(kept[0].smooth, expected, atol=1e-12)
+        assert len(prepare(np.zeros((1, 4)), space.scaling).smooth) == 1
+
+
+# ---- kernels, embedders, overlap ------------------------------------------------------------------------------------
+
+
+def test_both_kernels_give_the_same_hits(retriever, monkeypatch):
+    rows = play(8)[0][5:60]
+    compiled = retriever.search_moments(rows, 10)
+    monkeypatch.setattr(align, "solver", lambda: plain)
+    numpy = retriever.search_moments(rows, 10)
+    assert numpy == compiled
+    assert [hit.alignment for hit in numpy] == [hit.alignment for hit in compiled]
+
+
+def test_spaces_without_statistics_are_aligned_by_those_of_the_archive(tmp_path):
+    stored(tmp_path, map(episode_of, range(4)), embedder="mean")
+    with TrajectoryRetriever(tmp_path) as opened:
+        hit = opened.search_moments(play(2)[0][17:41], 1)[0]
+        assert (hit.episode_id, hit.span, hit.score) == ("play-2", (17, 41), 1.0)
+
+
+def test_windows_of_one_size_serve_too_and_whole_episodes_do_not(tmp_path):
+    stored(tmp_path, map(episode_of, range(4)), plan=WindowPlan(24, 6))
+    with TrajectoryRetriever(tmp_path) as opened:
+        assert opened.search_moments(play(2)[0][17:41], 1)[0].span == (17, 41)
+    other = tmp_path / "whole"
+    other.mkdir()
+    stored(other, [episode_of(0)], plan=WindowPlan())
+    with TrajectoryRetriever(other) as opened, pytest.raises(QueryError, match="--windows multi"):
+        opened.search_moments(play(0)[0][:20])
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(1, 15)), max_size=20), st.floats(0, 0.9))
+def test_suppression_keeps_the_best_and_only_them(found, limit):
+    episodes = np.array([episode for episode, _, _ in found], np.int64)
+    spans = np.array([(start, start + length) for _, start, length in found], np.int64).reshape(-1, 2)
+    kept = suppress(episodes, spans, limit, len(found)).tolist()
+    slow: list[int] = []
+    for place in range(len(found)):
+        steps = set(range(*spans[place]))
+        shares = [
+            len(steps & set(range(*spans[other])))
+            / (max(spans[place, 1], spans[other, 1]) - min(spans[place, 0], spans[other, 0]))
+            for other in slow
+            if episodes[other] == episodes[place]
+        ]
+        if all(share <= limit for share in shares):
+            slow.append(place)
+    assert kept == slow
+    assert suppress(episodes, spans, limit, 2).tolist() == slow[:2]
+
+
+def test_what_comes_after_a_hit_of_unknown_length_is_nothing():
+    ref = EpisodeRef("one", str(Path("one.wshard")), 1.0, span=(3, 9))
+    assert ref.remaining == 0
+    assert ref.after(5).span == (9, 9)
+
+
+# ---- the command line -----------------------------------------------------------------------------------------------
+
+
+def run(archive, arguments, code=0):
+    done = CliRunner().invoke(app, [*map(str, arguments), "--archive", str(archive)])
+    assert done.exit_code == code, done.output
+    return done.stdout
+
+
+def test_moments_on_the_command_line(archive, retriever):
+    path = name_of(archive, 6)
+    span = ("--from", 20, "--to", 45)
+    (found,) = json.loads(run(archive, ("moments", path, *span, "--json", "-k", 1)))["hits"]
+    assert (found["episode_id"], found["span"], found["score"]) == ("play-6", [20, 45], 1.0)
+    assert found["alignment"] == [[step, 20 + step] for step in range(25)]
+    assert found["remaining"] == len(play(6)[0]) - 45
+    assert set(found["lane_scores"]) == {"signal/pose", "signal/still"}
+    told = run(archive, ("moments", "play-6", *span, "--exclude-self", "--per-episode", 1, "-k", 3))
+    expected = retriever.search_moments((path, 20, 45), 3, exclude_self=True, per_episode=1)
+    assert all(f"{hit.span[0]}:{hit.span[1]}" in told for hit in expected)
+    assert "play-6" not in told
+    rest = run(archive, ("search", path, "--moments", "--exclude-self", "-k", 1))
+    assert "1 hits" in rest
+    assert "play-6" not in rest
+    run(archive, ("moments", path, "--from", 500), code=1)
+    run(archive, ("moments", archive / "none.npy"), code=1)
