@@ -14,12 +14,13 @@ from catalog import curation, ledger, places, queries, register
 from catalog.collecting import Collecting
 from catalog.copies import Copies
 from catalog.curating import Curating
-from catalog.engine import absolute_path, file_of, found_file, one_of, open_file, open_server
+from catalog.engine import absolute_path, file_of, found_file, one_of, open_file
 from catalog.exploring import Exploring
 from catalog.facts import load_facts
 from catalog.filters import EVERYTHING, Where
 from catalog.location import base_folder
 from catalog.migrations import prepare
+from catalog.postgresql import open_server
 from catalog.schema import episode, space
 from catalog.values import storable
 from catalog.walks import walk_ledger, walk_moments, walk_places

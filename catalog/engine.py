@@ -1,7 +1,7 @@
-"""Everything that one database product does differently from another: opening, transactions, types, errors.
+"""An open database, and SQLite: opening, transactions, errors.
 
-Knows: SQLite (the default; one file in WAL mode, which must not lie on a network file system) and what PostgreSQL needs
-instead. Does not know: the catalog's tables or what is asked of them.
+Knows: what every product's database can do, and SQLite (the default; one file in WAL mode, which must not lie on a
+network file system). Does not know: servers (postgresql.py), the catalog's tables or what is asked of them.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ import json
 import os
 import sqlite3
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     ARRAY,
-    BigInteger,
     ColumnElement,
     Connection,
     Engine,
-    Integer,
-    Text,
     any_,
     create_engine,
     event,
@@ -30,15 +29,15 @@ from sqlalchemy import (
     make_url,
     select,
 )
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import QueuePool
 
-from catalog.dialect import add_functions
+from catalog.functions import add_functions
 from catalog.values import Scalar, storable
-from wshard.errors import CatalogBusyError, CatalogError, CatalogNotFoundError, CatalogWriteError, MissingExtraError
+from wshard.errors import CatalogBusyError, CatalogError, CatalogNotFoundError, CatalogWriteError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
 BUSY_SECONDS = 30.0
 CACHE_KIBIBYTES = 64 * 1024
@@ -46,15 +45,10 @@ MAPPED_BYTES = 1 << 30
 # 64 MiB: with the default of 4 MiB each batch of episodes would write the same index pages twice.
 LOG_PAGES = 16_384
 
-# SQLite makes a key its row address, which is what a range of it reads fastest, only under the plain name INTEGER.
-BIG = BigInteger().with_variant(Integer(), "sqlite")
-# Code point order everywhere: SQLite's default, the collation "C" of PostgreSQL.
-TEXT = Text().with_variant(Text(collation="C"), "postgresql")
-
-_MODE = "catalog_mode"
+MODE = "catalog_mode"
 _SYNCHRONOUS = {"write": "NORMAL", "durable": "FULL"}
 
-_SQLITE_ERRORS: tuple[tuple[tuple[str, ...], type[CatalogError], str], ...] = (
+SQLITE_REASONS = (
     (
         ("SQLITE_BUSY", "SQLITE_LOCKED"),
         CatalogBusyError,
@@ -69,22 +63,24 @@ _SQLITE_ERRORS: tuple[tuple[tuple[str, ...], type[CatalogError], str], ...] = (
         "the file is damaged or no database; move it away and ingest again to rebuild it (tags and notes were in it)",
     ),
 )
-_POSTGRESQL_ERRORS: tuple[tuple[tuple[str, ...], type[CatalogError], str], ...] = (
-    (("55P03", "40001", "40P01"), CatalogBusyError, "another process held its write lock for too long"),
-    (("53100", "25006", "58030"), CatalogWriteError, "the server cannot write"),
-)
+Reasons = Sequence[tuple[tuple[str, ...], type[CatalogError], str]]
+"""What the beginnings of a product's error codes mean here; "none" is no code at all."""
 
 
 class Database:
     """An open database: short transactions, and errors of this project only.
 
-    name says where it is, in messages. Any thread may use it. A forked process must open its own: connections do not
-    survive a fork.
+    name says where it is, in messages; reasons what the product's errors mean; options what its connections need for
+    reading. Any thread may use it. A forked process must open its own: connections do not survive a fork.
     """
 
-    def __init__(self, engine: Engine, name: str) -> None:
+    def __init__(
+        self, engine: Engine, name: str, *, reasons: Reasons, reading: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
         self._engine = engine
         self.name = name
+        self._reasons = reasons
+        self._reading = reading
         self._process = os.getpid()
         self._closed = False
 
@@ -94,10 +90,11 @@ class Database:
         if self._closed or self._process != os.getpid():
             state = "closed" if self._closed else "of another process; open it after the fork"
             raise CatalogError(f"expected an open catalog, but the one at {self.name} is {state}")
+        options = {MODE: mode, **(self._reading if mode == "read" else {})}
         with (
-            translated(self.name),
+            translated(self.name, self._reasons),
             self._engine.connect() as connection,
-            connection.execution_options(**{_MODE: mode}).begin(),
+            connection.execution_options(**options).begin(),
         ):
             yield connection
 
@@ -108,14 +105,13 @@ class Database:
 
 
 @contextlib.contextmanager
-def translated(name: str) -> Iterator[None]:
+def translated(name: str, reasons: Reasons) -> Iterator[None]:
     """Turn every error of the database into one of the catalog's."""
     try:
         yield
     except DBAPIError as error:
-        table = _SQLITE_ERRORS if isinstance(error.orig, sqlite3.Error) else _POSTGRESQL_ERRORS
-        code = str(getattr(error.orig, "sqlite_errorname", None) or getattr(error.orig, "sqlstate", None) or "")
-        for prefixes, kind, reason in table:
+        code = str(getattr(error.orig, "sqlite_errorname", None) or getattr(error.orig, "sqlstate", None) or "none")
+        for prefixes, kind, reason in reasons:
             if code.startswith(prefixes):
                 raise kind(f"cannot use the catalog at {name}: {reason} ({error.orig})") from error
         raise CatalogError(f"cannot use the catalog at {name}: {error.orig}") from error
@@ -139,19 +135,6 @@ def file_of(location: str | Path) -> Path | None:
     if not url.database or url.database == ":memory:":
         raise CatalogError(f"expected a catalog in a file, found the in-memory database {location!r}")
     return absolute_path(url.database)
-
-
-def open_server(url: str) -> Database:
-    """Open the database at a URL of a server; MissingExtraError when its driver is not installed."""
-    try:
-        engine = create_engine(url)
-    except ImportError as error:
-        raise MissingExtraError(
-            f"the catalog at {make_url(url)!r} needs a driver that is not installed: {error}"
-        ) from error
-    except NoSuchModuleError as error:
-        raise CatalogError(f"expected sqlite or postgresql, found the database {make_url(url)!r}") from error
-    return Database(engine, engine.url.render_as_string(hide_password=True))
 
 
 def open_file(path: Path) -> Database:
@@ -211,12 +194,12 @@ def _sqlite(path: Path, *, query: str) -> Database:
     # Threads wait for the write lock inside SQLite, never for a connection.
     engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool, max_overflow=-1)
     event.listen(engine, "begin", _begin)
-    return Database(engine, str(path))
+    return Database(engine, str(path), reasons=SQLITE_REASONS)
 
 
 def _begin(connection: Connection) -> None:
     """Take SQLite's write lock at the start: a reader that turns writer could fail instead of waiting."""
-    mode = connection.get_execution_options()[_MODE]
+    mode = connection.get_execution_options()[MODE]
     if mode in _SYNCHRONOUS:
         connection.exec_driver_sql(f"PRAGMA synchronous={_SYNCHRONOUS[mode]}")
     connection.exec_driver_sql("BEGIN" if mode == "read" else "BEGIN IMMEDIATE")

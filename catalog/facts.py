@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, select
 
-from catalog.dialect import pack, unpack
 from catalog.engine import one_of
 from catalog.records import Facts, LaneFacts, Lineage, Note, Review, Spread
 from catalog.schema import collection, embedding, lane, lineage, note, pick, review, score, snapshot, space
@@ -53,7 +52,7 @@ def load_reviews(connection: Connection, ids: Collection[int]) -> list[Review]:
     return [Review(*row) for row in connection.execute(statement)]
 
 
-def pack_spread(channels: Sequence[Spread] | None) -> bytes | None:
+def pack_spread(channels: Sequence[Spread] | None) -> list[float] | None:
     """Return the statistics of a lane as they are stored: of the whole lane, then of each channel."""
     if not channels:
         return None
@@ -61,13 +60,13 @@ def pack_spread(channels: Sequence[Spread] | None) -> bytes | None:
     low, high, means, stds = zip(*rows, strict=True)
     mean = sum(means) / len(rows)
     variance = sum(std * std + (each - mean) * (each - mean) for each, std in zip(means, stds, strict=True)) / len(rows)
-    return pack([min(low), max(high), mean, variance**0.5, *chain.from_iterable(rows)])
+    return [min(low), max(high), mean, variance**0.5, *chain.from_iterable(rows)]
 
 
 def _load_lanes(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
     statement = select(lane.c.episode_row, lane.c.name, lane.c.count, lane.c.spread)
     for row, name, count, stored in connection.execute(statement.where(one_of(connection, lane.c.episode_row, found))):
-        numbers = unpack(stored) if stored is not None else ()
+        numbers = stored or ()
         spreads = [Spread(*numbers[start : start + 4]) for start in range(0, len(numbers), 4)]
         found[row]["lanes"][name] = LaneFacts(count, spreads[0] if spreads else None, tuple(spreads[1:]))
 

@@ -146,14 +146,17 @@ def page_statements(
     descending = order.startswith("-")
     spoken = [part for part in parts_of(where) if isinstance(part, Compare) and part.field == "text"]
     if field.root == "id" and spoken and len(spoken) == len(parts_of(where)):
-        return [_worded(spoken, cursor, descending=descending)]
+        return [_worded(connection, spoken, cursor, descending=descending)]
     wanted = condition(connection, where, base=base)
     return [statement.where(wanted) for statement in _phases(field, cursor, descending=descending)]
 
 
-def _worded(clauses: Sequence[Compare], cursor: Cursor | None, *, descending: bool) -> Select[Any]:
+def _worded(
+    connection: Connection, clauses: Sequence[Compare], cursor: Cursor | None, *, descending: bool
+) -> Select[Any]:
     """Return the statement for the episodes with these words by id: read from the index in order, never all of them."""
-    source, key, found = words_index(document.c.words, [phrase(clause.value) for clause in clauses])
+    phrases = [phrase(clause.value) for clause in clauses]
+    source, key, found = words_index(connection.dialect.name, document.c.words, document.c.episode_row, phrases)
     joined = source.join(episode, episode.c.id == key).outerjoin(root, root.c.id == episode.c.root_id)
     statement = select(*episode.c, *_PLACE, null().label("sorted_by")).select_from(joined).where(found)
     if cursor is not None:

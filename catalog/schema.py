@@ -18,8 +18,8 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from catalog.dialect import NUMBERS, index_words
-from catalog.engine import BIG, TEXT
+from catalog.column_types import BIG, TEXT, Numbers
+from catalog.dialect import index_json, index_words
 
 metadata = MetaData()
 
@@ -76,6 +76,7 @@ episode = Table(
     Column("ingested_at", TEXT, nullable=False),
     UniqueConstraint("root_id", "path", "key"),
 )
+index_json(episode.c.metadata)
 Index("episode_env_reward_length", episode.c.env_id, episode.c.total_reward, episode.c.length)
 Index("episode_env_length", episode.c.env_id, episode.c.length)
 Index("episode_reward_env", episode.c.total_reward, episode.c.env_id)
@@ -92,7 +93,7 @@ lane = Table(
     Column("name", TEXT, primary_key=True),
     Column("count", BIG, nullable=False),
     Column("moments", LargeBinary),
-    Column("spread", NUMBERS),
+    Column("spread", Numbers),
 )
 
 tag = Table(

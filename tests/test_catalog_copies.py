@@ -11,8 +11,8 @@ from catalog.testing import make_record
 
 
 @pytest.fixture
-def catalog(tmp_path):
-    with Catalog.open(tmp_path / "catalog.db", create=True) as opened:
+def catalog(location):
+    with Catalog.open(location, create=True) as opened:
         yield opened
 
 
