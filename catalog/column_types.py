@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ARRAY, BigInteger, Double, Integer, LargeBinary, Numeric, Text
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy.types import NullType, TypeDecorator
 
 from catalog.values import comparable_number, storable
 
@@ -61,7 +61,8 @@ class JsonNumber(TypeDecorator[Any]):
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
         """Return the product's type."""
-        return dialect.type_descriptor(Numeric() if dialect.name == "postgresql" else Double())
+        # SQLite compares integers and floats exactly, if it is given both.
+        return dialect.type_descriptor(Numeric() if dialect.name == "postgresql" else NullType())
 
     def process_bind_param(self, value: float | None, dialect: Dialect) -> Any:
         """Return a value as the product takes it."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sqlalchemy import (
     DDL,
-    BigInteger,
     Boolean,
     Column,
     ColumnElement,
@@ -143,10 +142,27 @@ class _Position(_Spelled):
     spelling: ClassVar = {"sqlite": "instr({0}, {1})", "postgresql": "strpos({0}, {1})"}
 
 
-class _Whole(_Spelled):
-    type = BigInteger()
+class _Bin(_Spelled):
+    """(number, low, high, width, bins); PostgreSQL counts from 1."""
+
+    type = Integer()
     inherit_cache = True
-    spelling: ClassVar = {"sqlite": "CAST({0} AS INTEGER)", "postgresql": "CAST(trunc({0}) AS BIGINT)"}
+    spelling: ClassVar = {
+        "sqlite": "CAST(({0} - {1}) / {3} AS INTEGER)",
+        "postgresql": "width_bucket(CAST({0} AS double precision), CAST({1} AS double precision), "
+        "CAST({2} AS double precision), {4}) - 1",
+    }
+
+
+class _Square(_Spelled):
+    """(number). PostgreSQL refuses results that no float can hold, also those that are too close to 0."""
+
+    type = Double()
+    inherit_cache = True
+    spelling: ClassVar = {
+        "sqlite": "({0} * {0})",
+        "postgresql": "CASE WHEN abs({0}) < 1e-150 THEN 0 WHEN abs({0}) > 1e150 THEN 'Infinity' ELSE {0} * {0} END",
+    }
 
 
 class _Query(_Spelled):
@@ -176,7 +192,7 @@ def json_element(document: Column[str], keys: Sequence[str]) -> ColumnElement[An
 
 def json_value(element: ColumnElement[Any], kind: str) -> ColumnElement[Any]:
     """Return JSON as a value of that kind (text, number, flag), NULL where it is another."""
-    return {"number": _JsonNumber, "flag": _JsonFlag, "text": _JsonText}[kind](element)
+    return {"number": _JsonNumber, "flag": _JsonFlag}.get(kind, _JsonText)(element)
 
 
 def json_scalar(element: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -194,9 +210,15 @@ def contains(text: ColumnElement[Any], part: str) -> ColumnElement[bool]:
     return _Position(text, literal(part, Text())) > 0
 
 
-def whole(number: ColumnElement[Any]) -> ColumnElement[int]:
-    """Return a number of 0 or more without what stands after its point."""
-    return _Whole(number)
+def bin_of(number: ColumnElement[Any], low: float, high: float, *, bins: int) -> ColumnElement[int]:
+    """Return in which of so many ranges of equal width from low to high a number is, from 0; high itself: bins."""
+    width = high / bins - low / bins
+    return _Bin(number, literal(low, Double()), literal(high, Double()), literal(width, Double()), literal(bins))
+
+
+def square(number: ColumnElement[Any]) -> ColumnElement[float]:
+    """Return the number times itself."""
+    return _Square(number)
 
 
 def index_json(document: Column[str]) -> None:

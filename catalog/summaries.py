@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import ColumnElement, Connection, Double, FromClause, cast, func, literal, select, type_coerce
 
 from catalog.conditions import condition, value_of
-from catalog.dialect import json_element, json_scalar, whole
+from catalog.dialect import bin_of, json_element, json_scalar, square
 from catalog.fields import Field, field_of
 from catalog.schema import episode, tag
 from catalog.values import Scalar, comparable_number, storable
@@ -85,7 +85,7 @@ def load_histogram(connection: Connection, name: str, *, where: Where, bins: int
         return Histogram((), (), int(total))
     low, high = float(low), float(high)
     width = high / bins - low / bins
-    place = whole((value - literal(float(low))) / literal(width)) if width else literal(0)
+    place = bin_of(value, low, high, bins=bins) if width else literal(0)
     statement = select(place, func.count()).select_from(episode).where(wanted, *finite).group_by(place)
     counts = [0] * (bins if width else 1)
     for number, count in connection.execute(statement):
@@ -108,7 +108,7 @@ def load_groups(
     columns: list[ColumnElement[Any]] = [func.count()]
     for value, centre in zip(values, centres, strict=True):
         apart = value - literal(centre)  # sums of squares around some mean lose no digits
-        columns += [func.count(value), func.min(value), func.max(value), func.sum(apart), func.sum(apart * apart)]
+        columns += [func.count(value), func.min(value), func.max(value), func.sum(apart), func.sum(square(apart))]
     statement = select(*keys, *columns).select_from(source).where(wanted).group_by(*keys)
     statement = statement.order_by(func.count().desc(), *(key.asc().nulls_first() for key in keys))
     fields = [field_of(name) for name in by]

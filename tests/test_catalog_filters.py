@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -54,7 +54,14 @@ ROW = EpisodeRow(
 EMPTY = {"score.other", "lane.action/joint.std[7]", "lane.signal/camera.min"}
 """Fields that no episode here has."""
 
-Filled = tuple[Catalog, list[EpisodeRow], dict[int, Facts]]
+
+class Filled(NamedTuple):
+    catalog: Catalog
+    rows: list[EpisodeRow]
+    facts: dict[int, Facts]
+
+    def __repr__(self) -> str:
+        return "Filled"
 
 
 def some_metadata(random: Random) -> dict:
@@ -103,7 +110,7 @@ def filled(shared_location) -> Iterator[Filled]:
         space = catalog.add_space("fingerprint", "family", "{}")
         rows = catalog.rows(ids)
         catalog.write_embeddings(space.id, [EmbeddingRow(id_, rows[id_].digest, 1, b"v") for id_ in some()])
-        yield catalog, list(rows.values()), catalog.facts(ids)
+        yield Filled(catalog, list(rows.values()), catalog.facts(ids))
 
 
 @settings(max_examples=2000)
