@@ -79,16 +79,16 @@ def ingest(
     """Put episodes into an archive: catalog, embeddings, search index. Run it again to go on or to update."""
     from bridge.ingest import TrajectoryIngestor
     from bridge.progress import watched
-    from catalog.location import archive_folder
+    from catalog.location import archive_named, place_of
     from embedders.registry import DEFAULT_EMBEDDER
     from wshard.errors import SourceNotFoundError
 
-    folder = archive_folder(archive)
+    named = archive_named(archive)
     plans = [_windows(text) for text in windows or ["whole"]]
     if missing := [path for path in paths if not path.exists()]:
         raise SourceNotFoundError(f"no such file or folder: {missing[0]}")  # before an archive is made for nothing
     with TrajectoryIngestor(
-        _target(index, folder), embedder or DEFAULT_EMBEDDER, lanes=_lanes(lanes), archive=folder
+        _target(index, named), embedder or DEFAULT_EMBEDDER, lanes=_lanes(lanes), archive=named
     ) as ingestor:
         try:
             with watched() as progress:
@@ -98,12 +98,12 @@ def ingest(
         except KeyboardInterrupt:
             typer.echo("interrupted: what was committed stays; run the same command again to go on", err=True)
             raise typer.Exit(EXIT_INTERRUPTED) from None
-    _tell(report, folder, as_json)
+    _tell(report, place_of(named).name, as_json)
     if not report.ok:
         raise typer.Exit(EXIT_FAILED)
 
 
-def _tell(report: IngestReport, folder: Path, as_json: bool) -> None:
+def _tell(report: IngestReport, place: str, as_json: bool) -> None:
     counts = {name: getattr(report, name) for name in ("new", "changed", "moved", "unchanged", "removed", "embedded")}
     if as_json:
         failed = [{"path": failure.path, "error": failure.error} for failure in report.failed]
@@ -117,7 +117,7 @@ def _tell(report: IngestReport, folder: Path, as_json: bool) -> None:
         typer.echo("the vectors are safe in the catalog; run the same command again to catch up", err=True)
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to do"
     failed_count = f", {len(report.failed)} left out" if report.failed else ""
-    typer.echo(f"{folder}: {told}{failed_count} in {report.seconds:.1f} s")
+    typer.echo(f"{place}: {told}{failed_count} in {report.seconds:.1f} s")
 
 
 def search(
@@ -141,15 +141,15 @@ def search(
     from functools import partial
 
     from bridge.retrieve import TrajectoryRetriever
-    from catalog.location import archive_folder
+    from catalog.location import archive_named
 
-    folder = archive_folder(archive)
-    with TrajectoryRetriever(_target(index, folder), embedder, lanes=_lanes(lanes), archive=folder) as retriever:
+    named = archive_named(archive)
+    with TrajectoryRetriever(_target(index, named), embedder, lanes=_lanes(lanes), archive=named) as retriever:
         find = retriever.search_similar_episodes
         if moments or windows is not None:
             plan = None if windows is None else _windows(windows)
             find = partial(retriever.search_similar_timesteps, windows=plan)
-        window = _query(query, folder, None if span is None else parse_span(span))
+        window = _query(query, named, None if span is None else parse_span(span))
         hits = find(window, top, env or None, min_length, parse_range(reward), where=where, explain=explain)
     if as_json:
         found = [_as_json(rank, ref) for rank, ref in enumerate(hits, 1)]
@@ -187,10 +187,10 @@ def health(archive: ArchiveOption = None, index: IndexOption = None, as_json: Js
     from bridge.archive import open_archive
     from bridge.health import examine
     from bridge.query import describe
-    from catalog.location import archive_folder
+    from catalog.location import archive_named
 
-    folder = archive_folder(archive)
-    with open_archive(_target(index, folder), archive=folder) as opened:
+    named = archive_named(archive)
+    with open_archive(_target(index, named), archive=named) as opened:
         found = [vars(one) | {"space": describe(one.space)} for one in examine(opened)]
     if as_json:
         typer.echo(json.dumps(found, indent=2))
@@ -224,7 +224,7 @@ def show(
     print_table(("", ""), [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in pairs])
 
 
-def _query(text: str, folder: Path, span: tuple[int | None, int | None] | None) -> Query:
+def _query(text: str, archive: str, span: tuple[int | None, int | None] | None) -> Query:
     import numpy as np
 
     from bridge.query import cut
@@ -243,7 +243,7 @@ def _query(text: str, folder: Path, span: tuple[int | None, int | None] | None) 
             raise QueryError(f"{path}: expected timesteps, found none in span {span} of shape {list(array.shape)}")
         return rows
     if not path.exists():
-        with open_catalog(folder) as opened:
+        with open_catalog(archive) as opened:
             path = Path(find_episode(opened, text).path)
     episode = load_wshard(path)
     return episode if span is None else cut(episode, *span)
@@ -262,13 +262,13 @@ def _lanes(text: str | None) -> list[str] | dict[str, float] | None:
         raise typer.BadParameter(f"expected a weight for each lane, LANE=WEIGHT, found {text!r}") from None
 
 
-def _target(index: str | None, folder: Path) -> str | Path:
+def _target(index: str | None, archive: str) -> str:
     from bridge.archive import is_url
     from wshard.errors import UnknownIndexError
 
     if index is not None and not is_url(index):
         raise UnknownIndexError(f"--index: expected a URL such as http://host:8080, found {index!r}")
-    return folder if index is None else index
+    return archive if index is None else index
 
 
 def _windows(text: str) -> WindowPlan:

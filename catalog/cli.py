@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
 
 ArchiveOption = Annotated[
-    Path | None, typer.Option("--archive", "-a", help="Archive folder (default: $WSHARD_ARCHIVE or ./.wshard).")
+    str | None,
+    typer.Option("--archive", "-a", help="Folder, or postgresql://... (default: $WSHARD_ARCHIVE or ./.wshard)."),
 ]
 EnvOption = Annotated[list[str] | None, typer.Option("--env", "-e", help="Environment; may be given several times.")]
 RewardOption = Annotated[str | None, typer.Option("--reward", help="Range of total reward, e.g. 0.8: or 0.8:2 or :2.")]
@@ -35,16 +36,12 @@ WhereOption = Annotated[
 _SORTS = {"reward": "total_reward", "env": "env_id", "episode": "episode_id"}  # as the options are called
 
 
-def open_catalog(archive: Path | None) -> Catalog:
-    """Open the catalog of an archive folder; raises CatalogNotFoundError with the place it looked at."""
-    from catalog.catalog import Catalog
-    from catalog.location import DATABASE, archive_folder
-    from wshard.errors import CatalogNotFoundError
+def open_catalog(archive: str | None) -> Catalog:
+    """Open the catalog of an archive; raises CatalogNotFoundError with the place it looked at."""
+    from catalog.location import place_of
+    from catalog.opening import open_place
 
-    database = archive_folder(archive) / DATABASE
-    if not database.is_file():
-        raise CatalogNotFoundError(f"no archive at {database.parent}: expected {database}; `wshard ingest` makes one")
-    return Catalog.open(database)
+    return open_place(place_of(archive))
 
 
 def find_episode(opened: Catalog, name: str) -> EpisodeRow:

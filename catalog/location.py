@@ -1,22 +1,58 @@
-"""Where the catalog of an archive lies, when nobody says: one rule for Python and the command line.
+"""Where an archive is, when nobody says, and when somebody does: one rule for Python and the command line.
 
-Knows: the environment variable, the default folder, the database's file name. Does not know: what is in it.
+Knows: the environment variables, the default folder, the database's file name, the folder for copies of what a server
+holds. Does not know: what is in it.
 """
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import xxhash
+
+from catalog.postgresql import is_server, shown_url
+
 ARCHIVE_VARIABLE: Final = "WSHARD_ARCHIVE"
+CACHE_VARIABLE: Final = "WSHARD_CACHE"
 DEFAULT_ARCHIVE: Final = ".wshard"
 DATABASE: Final = "catalog.db"
+_INDEX: Final = "index"
 
 
-def archive_folder(archive: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder: the one given, that of the variable WSHARD_ARCHIVE, or ./.wshard."""
-    return Path(archive or os.environ.get(ARCHIVE_VARIABLE) or DEFAULT_ARCHIVE)
+@dataclass(frozen=True)
+class Place:
+    """An archive's place: its database (a file, or the URL of a server), and the folder for copies of its vectors.
+
+    name is what people are told: the folder, or the URL without password.
+    """
+
+    database: Path | str
+    index: Path
+    name: str
+
+
+def archive_named(archive: str | os.PathLike[str] | None = None) -> str:
+    """Return the folder or the server's URL that is meant: the one given, that of WSHARD_ARCHIVE, or ./.wshard."""
+    return os.fspath(archive or os.environ.get(ARCHIVE_VARIABLE) or DEFAULT_ARCHIVE)
+
+
+def place_of(archive: str | os.PathLike[str] | None = None) -> Place:
+    """Return the place of the archive that is meant.
+
+    The copies of a server's vectors lie in $WSHARD_CACHE, or wshard in $XDG_CACHE_HOME or ~/.cache, under a hash of the
+    URL without its password.
+    """
+    named = archive_named(archive)
+    if not is_server(named):
+        folder = Path(named)
+        return Place(folder / DATABASE, folder / _INDEX, str(folder))
+    told = shown_url(named)
+    cache = os.environ.get(CACHE_VARIABLE)
+    base = Path(cache) if cache else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wshard"
+    return Place(named, base / xxhash.xxh3_64_hexdigest(told.encode()) / _INDEX, told)
 
 
 def base_folder(database: Path) -> Path:

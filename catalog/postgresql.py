@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import create_engine, event, make_url
-from sqlalchemy.exc import NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from catalog import engine as files
 from catalog.engine import MODE, Database, Reasons
@@ -80,6 +80,19 @@ def server_url(location: str) -> URL:
     """Return the URL with the driver that is used unless it names another."""
     url = make_url(location)
     return url.set(drivername=DRIVER) if url.drivername in ("postgresql", "postgres") else url
+
+
+def is_server(text: str) -> bool:
+    """Say whether the text is the URL of a PostgreSQL server."""
+    return text.startswith(("postgresql://", "postgresql+", "postgres://"))
+
+
+def shown_url(location: str) -> str:
+    """Return the URL of a server without its password; CatalogError for one that cannot be read."""
+    try:
+        return server_url(location).render_as_string(hide_password=True)
+    except ArgumentError as error:
+        raise CatalogError("expected the URL postgresql://USER:PASSWORD@HOST/DATABASE, found another form") from error
 
 
 def _begin(connection: Connection) -> None:

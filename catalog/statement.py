@@ -97,4 +97,6 @@ def _ask_postgresql(connection: Connection, text: str, *, seconds: float, limit:
     with raw.cursor() as cursor:
         # Row by row: no more rows than asked for are held, and the protocol then takes one statement only.
         rows = list(islice(cursor.stream(text), limit))
+        if cursor.description is None:  # not told where there are no rows
+            cursor.execute(text, binary=True)
         return tuple(found.name for found in cursor.description or ()), rows

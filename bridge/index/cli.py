@@ -30,10 +30,10 @@ def audit(
     """Compare an index with the archive's ledger; exit 1 if anything is missing."""
     from bridge.archive import open_archive
     from bridge.index import care
-    from catalog.location import archive_folder
+    from catalog.location import archive_named
 
-    folder = archive_folder(archive)
-    with open_archive(index or folder, archive=folder) as opened:
+    named = archive_named(archive)
+    with open_archive(index or named, archive=named) as opened:
         _tell(care.audit(opened, full=full), as_json)
 
 
@@ -41,11 +41,11 @@ def rebuild(archive: ArchiveOption = None, index: IndexOption = None, as_json: J
     """Drop what an index holds of this archive and fill it again from the ledger; nothing is embedded again."""
     from bridge.archive import open_archive
     from bridge.index import care
-    from catalog.location import archive_folder
+    from catalog.location import archive_named
 
-    folder = archive_folder(archive)
-    with open_archive(index or folder, archive=folder) as opened:
-        _tell(care.rebuild(opened, folder / "index"), as_json)
+    named = archive_named(archive)
+    with open_archive(index or named, archive=named) as opened:
+        _tell(care.rebuild(opened, opened.place.index), as_json)
 
 
 def copy(
@@ -58,10 +58,10 @@ def copy(
     from bridge.archive import open_archive
     from bridge.index import care
     from bridge.query import describe
-    from catalog.location import archive_folder
+    from catalog.location import archive_named
 
-    folder = archive_folder(archive)
-    with open_archive(source, archive=folder) as opened, open_archive(to, archive=folder) as target:
+    named = archive_named(archive)
+    with open_archive(source, archive=named) as opened, open_archive(to, archive=named) as target:
         copied = care.copy(opened, target.index)
     rows = [{"space": describe(space), "read": read, "held": held} for space, read, held in copied]
     if as_json:
