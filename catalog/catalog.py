@@ -27,6 +27,7 @@ from catalog.walks import walk_ledger, walk_moments, walk_places
 from wshard.errors import EntryNotFoundError
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         Known,
         Layout,
         LedgerEntry,
+        Outcome,
         Registered,
         SpaceRow,
     )
@@ -89,6 +91,14 @@ class Catalog(Exploring, Curating, Collecting):
         """
         with self._write() as connection:
             return register.register(connection, records, base=self._base)
+
+    def load(self, batches: Iterable[Sequence[EpisodeRecord]]) -> Counter[Outcome]:
+        """Register batches of records, all in one transaction, and return how many had which outcome.
+
+        For loads of more than about a fifth of what is there, such as the first one: a multiple of the speed.
+        """
+        with self._write() as connection:
+            return register.load(connection, batches, base=self._base)
 
     def remove(self, ids: Sequence[int]) -> int:
         """Forget the episodes, leaving tombstones in the ledger, and return how many there were."""

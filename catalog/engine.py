@@ -92,7 +92,7 @@ class Database:
             raise CatalogError(f"expected an open catalog, but the one at {self.name} is {state}")
         options = {MODE: mode, **(self._reading if mode == "read" else {})}
         with (
-            translated(self.name, self._reasons),
+            translated(self.name, self._reasons, self._engine.dialect.loaded_dbapi.Error),
             self._engine.connect() as connection,
             connection.execution_options(**options).begin(),
         ):
@@ -105,16 +105,17 @@ class Database:
 
 
 @contextlib.contextmanager
-def translated(name: str, reasons: Reasons) -> Iterator[None]:
-    """Turn every error of the database into one of the catalog's."""
+def translated(name: str, reasons: Reasons, driver: type[Exception]) -> Iterator[None]:
+    """Turn every error of the database, SQLAlchemy's or its driver's, into one of the catalog's."""
     try:
         yield
-    except DBAPIError as error:
-        code = str(getattr(error.orig, "sqlite_errorname", None) or getattr(error.orig, "sqlstate", None) or "none")
+    except (DBAPIError, driver) as error:
+        raw = getattr(error, "orig", error)
+        code = str(getattr(raw, "sqlite_errorname", None) or getattr(raw, "sqlstate", None) or "none")
         for prefixes, kind, reason in reasons:
             if code.startswith(prefixes):
-                raise kind(f"cannot use the catalog at {name}: {reason} ({error.orig})") from error
-        raise CatalogError(f"cannot use the catalog at {name}: {error.orig}") from error
+                raise kind(f"cannot use the catalog at {name}: {reason} ({raw})") from error
+        raise CatalogError(f"cannot use the catalog at {name}: {raw}") from error
 
 
 def absolute_path(path: str | Path) -> Path:

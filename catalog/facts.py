@@ -5,7 +5,6 @@ Knows: how to read it for many episodes at once. Does not know: how it was writt
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, select
@@ -56,11 +55,11 @@ def pack_spread(channels: Sequence[Spread] | None) -> list[float] | None:
     """Return the statistics of a lane as they are stored: of the whole lane, then of each channel."""
     if not channels:
         return None
-    rows = [(channel.min, channel.max, channel.mean, channel.std) for channel in channels]
-    low, high, means, stds = zip(*rows, strict=True)
-    mean = sum(means) / len(rows)
-    variance = sum(std * std + (each - mean) * (each - mean) for each, std in zip(means, stds, strict=True)) / len(rows)
-    return [min(low), max(high), mean, variance**0.5, *chain.from_iterable(rows)]
+    numbers = [number for one in channels for number in (one.min, one.max, one.mean, one.std)]
+    count, means = len(channels), numbers[2::4]
+    mean = sum(means) / count
+    variance = sum([std * std for std in numbers[3::4]]) + sum([(each - mean) ** 2 for each in means])
+    return [min(numbers[::4]), max(numbers[1::4]), mean, (variance / count) ** 0.5, *numbers]
 
 
 def _load_lanes(connection: Connection, found: dict[int, dict[str, Any]]) -> None:

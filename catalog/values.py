@@ -21,6 +21,8 @@ Scalar: TypeAlias = str | int | float | bool
 INTEGER_LIMIT = 2**63 - 1
 _WHOLE = 2**53  # from here on every float is an integer
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
 # Cheap to find in JSON text: NaN and infinities, NUL, surrogates, of which those in pairs are fine, and floats of 64
 # bits before the point, whose shortest digits are those of another integer.
 _AWKWARD = re.compile(r"NaN|Infinity|\\u0000|\\ud[89a-f]|e\+1[678]")
@@ -55,9 +57,9 @@ def encode_metadata(metadata: Mapping[str, JSON], *, path: str) -> str:
     float that is a large integer is written as one.
     """
     try:
-        text = json.dumps(dict(metadata), separators=(",", ":"))
+        text = _ENCODER.encode(dict(metadata))
         if _AWKWARD.search(text):
-            text = json.dumps(_plain(json.loads(text)), separators=(",", ":"))
+            text = _ENCODER.encode(_plain(json.loads(text)))
     except (TypeError, ValueError, RecursionError) as error:
         raise IngestError(f"metadata must be JSON values by name; {error}, in the episode at {path}") from error
     return text
