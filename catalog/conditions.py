@@ -23,6 +23,7 @@ from sqlalchemy import (
     or_,
     select,
     true,
+    union_all,
 )
 
 from catalog.dialect import contains, json_element, json_there, json_value, number_at, words_index
@@ -208,7 +209,7 @@ def _picked(connection: Connection, clause: Compare) -> Select[Any]:
         return rows
     named = select(collection.c.snapshot_id).where(one_of(connection, collection.c.name, clause.values))
     hashed = select(snapshot.c.id).where(one_of(connection, snapshot.c.hash, clause.values))
-    return rows.where(or_(pick.c.snapshot_id.in_(named), pick.c.snapshot_id.in_(hashed)))
+    return rows.where(pick.c.snapshot_id.in_(union_all(named, hashed)))
 
 
 _REVIEW: dict[str, Column[Any]] = {"review": review.c.state, "reviewer": review.c.who, "reviewed_at": review.c.at}

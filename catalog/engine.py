@@ -64,7 +64,9 @@ SQLITE_REASONS = (
     ),
 )
 Reasons = Sequence[tuple[tuple[str, ...], type[CatalogError], str]]
-"""What the beginnings of a product's error codes mean here; "none" is no code at all."""
+"""What the beginnings of a product's error codes mean here."""
+NO_ANSWER = "no answer"
+"""Stands for the code where there was nobody to give one."""
 
 
 class Database:
@@ -92,7 +94,7 @@ class Database:
             raise CatalogError(f"expected an open catalog, but the one at {self.name} is {state}")
         options = {MODE: mode, **(self._reading if mode == "read" else {})}
         with (
-            translated(self.name, self._reasons, self._engine.dialect.loaded_dbapi.Error),
+            translated(self.name, self._reasons, self._engine.dialect.loaded_dbapi),
             self._engine.connect() as connection,
             connection.execution_options(**options).begin(),
         ):
@@ -105,13 +107,15 @@ class Database:
 
 
 @contextlib.contextmanager
-def translated(name: str, reasons: Reasons, driver: type[Exception]) -> Iterator[None]:
+def translated(name: str, reasons: Reasons, driver: Any) -> Iterator[None]:
     """Turn every error of the database, SQLAlchemy's or its driver's, into one of the catalog's."""
     try:
         yield
-    except (DBAPIError, driver) as error:
+    except (DBAPIError, driver.Error) as error:
         raw = getattr(error, "orig", error)
-        code = str(getattr(raw, "sqlite_errorname", None) or getattr(raw, "sqlstate", None) or "none")
+        code = str(getattr(raw, "sqlite_errorname", None) or getattr(raw, "sqlstate", None) or "")
+        if not code and isinstance(raw, driver.OperationalError):
+            code = NO_ANSWER
         for prefixes, kind, reason in reasons:
             if code.startswith(prefixes):
                 raise kind(f"cannot use the catalog at {name}: {reason} ({raw})") from error

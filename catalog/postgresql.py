@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from catalog import engine as files
-from catalog.engine import MODE, Database, Reasons
+from catalog.engine import MODE, NO_ANSWER, Database, Reasons
 from wshard.errors import (
     CatalogBusyError,
     CatalogError,
@@ -40,7 +40,7 @@ _REASONS: Reasons = (
     (("53100", "53200", "25006", "42501", "58030"), CatalogWriteError, "its server cannot write it, or may not"),
     (("3D000",), CatalogNotFoundError, "there is no such database; `createdb` makes one"),
     (
-        ("none", "08", "28", "57P"),
+        (NO_ANSWER, "08", "28", "57P"),
         CatalogUnreachableError,
         _UNREACHABLE,
     ),
