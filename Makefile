@@ -29,8 +29,11 @@ $(VENV)/.demo: $(VENV)/.created pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
-	@echo "== installing what the tests need (about 20 seconds)"
+	@echo "== installing what the tests need (about a minute)"
 	@$(PIP) -e '.[demo,dev]'
+	@# "+cpu" so that pip never takes the CUDA build and its gigabytes; where there is no such wheel, tests of networks skip.
+	@$(PIP) 'torch==2.13.0+cpu' && $(PIP) -e '.[torch,onnx]' onnx \
+		|| echo "== no CPU build of torch for this machine: the tests of networks will say that they are skipped"
 	@touch $@
 
 install: $(VENV)/.dev
