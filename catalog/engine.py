@@ -22,6 +22,7 @@ from sqlalchemy import (
     Connection,
     Engine,
     any_,
+    bindparam,
     create_engine,
     event,
     func,
@@ -181,6 +182,18 @@ def one_of(connection: Connection, column: ColumnElement[Any], values: Collectio
         return column.in_(select(func.float_from_hex(exact.c.value)))
     table = func.json_each(json.dumps(listed, ensure_ascii=False)).table_valued("value")
     return column.in_(select(table.c.value))
+
+
+def among_listed(product: str, column: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Return `column is one of those that are listed when it is asked`, for statements that are made once."""
+    if product != "sqlite":
+        return column == any_(bindparam("listed", type_=ARRAY(column.type)))
+    return column.in_(select(func.json_each(bindparam("listed")).table_valued("value").c.value))
+
+
+def listed(connection: Connection, values: Collection[int]) -> dict[str, Any]:
+    """Return the parameter of such a statement."""
+    return {"listed": list(values) if connection.dialect.name != "sqlite" else json.dumps(list(values))}
 
 
 def _sqlite(path: Path, *, query: str) -> Database:
