@@ -81,7 +81,8 @@ def _row(row: Any, *, tags: Iterable[str], base: str | None) -> EpisodeRow:
     values[_PATH] = absolute(base, place, inside=inside, path=values[_PATH])
     values[_METADATA] = json.loads(values[_METADATA])
     del values[_ROOT]
-    return EpisodeRow(*values, tags=tuple(tags))
+    values.append(tuple(tags))
+    return EpisodeRow(*values)
 
 
 def _tags(connection: Connection, ids: Collection[int]) -> dict[int, list[str]]:
