@@ -95,7 +95,8 @@ class Catalog(Exploring, Curating, Collecting):
     def load(self, batches: Iterable[Sequence[EpisodeRecord]]) -> Counter[Outcome]:
         """Register batches of records, all in one transaction, and return how many had which outcome.
 
-        For loads of more than about a fifth of what is there, such as the first one: a multiple of the speed.
+        For loads of more than about a fifth of what is there, such as the first one: several times as fast. Others can
+        read, but not write, until it is done.
         """
         with self._write() as connection:
             return register.load(connection, batches, base=self._base)
