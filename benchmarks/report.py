@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import math
 import os
 import statistics
 import time
@@ -19,10 +20,11 @@ PACKAGES = ("crc32c", "zstandard", "h5py", "zarr", "safetensors", "pyarrow", "to
 
 
 class Timing(NamedTuple):
-    """Seconds of one call: the median, and the best, which tells what a busy machine hides."""
+    """Seconds of one call: the median, the best, and the median of processor time, which a busy machine hides least."""
 
     median: float
     best: float
+    cpu: float = math.nan
 
 
 @dataclass
@@ -33,28 +35,34 @@ class Table:
     seconds: dict[str, Timing] = field(default_factory=dict)
     verdicts: list[str] = field(default_factory=list)
 
-    def goal(self, what: str, found: float, limit: float, unit: str = "", *, least: bool = False) -> None:
-        """Note a goal, what was found, and whether it was met."""
+    def goal(
+        self, what: str, found: float, limit: float, unit: str = "", *, least: bool = False, why: str = ""
+    ) -> None:
+        """Note a goal, what was found, whether it was met, and why not if it was missed."""
         met = found >= limit if least else found <= limit
-        verdict = "met" if met else "**missed**"
-        self.verdicts.append(f"{what}: {found:.3g}{unit}, goal {'>=' if least else '<='} {limit:g}{unit}: {verdict}.")
+        verdict = "met." if met else f"**missed**. {why}".rstrip()
+        self.verdicts.append(f"{what}: {found:.3g}{unit}, goal {'>=' if least else '<='} {limit:g}{unit}: {verdict}")
 
     def markdown(self) -> str:
         """Return title, verdicts and numbers, each with its ratio to the first."""
         verdicts = [f"- {verdict}" for verdict in self.verdicts]
-        lines = [f"### {self.title}", "", *verdicts, "", "| | median | ratio | best |", "|---|---|---|---|"]
-        first = next(iter(self.seconds.values())).median
+        columns = ["| | median | ratio | best | processor |", "|---|---:|---:|---:|---:|"]
+        lines = [f"### {self.title}", "", *verdicts, "", *columns]
         for name, timing in self.seconds.items():
-            lines.append(f"| {name} | {shown(timing.median)} | {timing.median / first:.2f} | {shown(timing.best)} |")
+            shares = (shown(timing.median), f"{self.ratio(name):.2f}", shown(timing.best), shown(timing.cpu))
+            lines.append(f"| {name} | {' | '.join(shares)} |")
         return "\n".join(lines) + "\n"
 
-    def ratio(self, name: str) -> float:
-        """Return how many times the first row's median a row takes."""
-        return self.seconds[name].median / next(iter(self.seconds.values())).median
+    def ratio(self, name: str, *, cpu: bool = False) -> float:
+        """Return how many times the first row's median, or its processor time, a row takes."""
+        row, base = self.seconds[name], next(iter(self.seconds.values()))
+        return row.cpu / base.cpu if cpu else row.median / base.median
 
 
 def shown(seconds: float) -> str:
-    """Return a time in the unit that suits it."""
+    """Return a time in the unit that suits it, nothing for one that was not measured."""
+    if math.isnan(seconds):
+        return ""
     return f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
 
 
@@ -62,21 +70,23 @@ def timed(work: Callable[[], Any], *, seconds: float = 0.7, least: int = 7) -> T
     """Return the duration of a call, from as many calls as fit into `seconds`."""
     work()
     durations: list[float] = []
+    busy: list[float] = []
     deadline = time.perf_counter() + seconds
     while time.perf_counter() < deadline or len(durations) < least:
-        start = time.perf_counter()
+        began, start = time.process_time(), time.perf_counter()
         work()
         durations.append(time.perf_counter() - start)
-    return Timing(statistics.median(durations), min(durations))
+        busy.append(time.process_time() - began)
+    return Timing(statistics.median(durations), min(durations), statistics.median(busy))
 
 
 def machine(folder: Path, missing: list[str]) -> str:
     """Return where the numbers come from; missing: packages that were not there to be measured."""
     versions = [f"{name} {importlib.metadata.version(name)}" for name in PACKAGES if name not in missing]
     absent = f" Not installed, so not measured: {', '.join(missing)}." if missing else ""
-    where = "in memory" if folder.is_relative_to("/dev") else "on disk"
+    where = "in memory (/dev/shm)" if folder.is_relative_to("/dev") else "on disk"
     return (
-        f"Machine: {facts()}, {', '.join(versions)}. Files {where}, warm.{absent} "
+        f"Machine: {facts()}, {', '.join(versions)}. Files {where}, warm, if nothing else is said.{absent} "
         f"Load of the machine when this began: {os.getloadavg()[0]:.1f}.\n"
     )
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import bridge.cli_learn
 import bridge.index.cli
 import catalog.cli
 import catalog.cli_collect
@@ -311,7 +312,7 @@ def options(
 
 
 _VERBS: tuple[Callable[..., None], ...] = (
-    *(reported()(verb) for verb in (ingest, search, health, show, catalog.cli.ls)),
+    *(reported()(verb) for verb in (ingest, search, health, show, bridge.cli_learn.train_embedder, catalog.cli.ls)),
     *(catalog.cli_explore.facets, catalog.cli_explore.stats, catalog.cli_explore.sql),
     *(catalog.cli_curate.tag, catalog.cli_curate.note, catalog.cli_curate.review, catalog.cli_collect.export_list),
     *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.repair, wshard.cli.recover, wshard.cli.cat),

@@ -29,13 +29,14 @@ EMBEDDERS: Final[Mapping[str, str]] = {
     "combo2": "embedders.combine:Combo2",
     "dct": "embedders.spectral:Dct",
     "frames": "embedders.frames:Frames",
+    "learned": "embedders.learned:Learned",
     "mean": "embedders.pooled:Mean",
     "stats": "embedders.stats:Stats",
     "torchmodule": "embedders.torch_module:TorchModule",
 }
 """Name -> "module:attribute" of every embedder of this package."""
 
-_OF_FILES: Final = frozenset({"torchmodule"})  # a database must not decide which file gets loaded either
+_OF_FILES: Final = {"learned": "weights", "torchmodule": "model"}  # and the parameter that names the file
 
 ENTRY_POINT_GROUP: Final = "wshard.embedders"
 """Where other packages announce theirs; a name of the table cannot be taken over."""
@@ -44,12 +45,15 @@ DEFAULT_EMBEDDER: Final = "arcdct"
 
 
 def make_embedder(name: str, parameters: Mapping[str, JSON] | None = None) -> Embedder:
-    """Return the embedder of a known name, or of "package.module:attribute", made with `parameters`.
+    """Return the embedder of a known name, "learned:FILE", or "package.module:attribute", made with `parameters`.
 
     The attribute is an embedder class, a ready embedder, or a function of the mean over time; the latter two take no
     parameters. Raises UnknownEmbedderError, MissingExtraError when the module cannot be imported, EmbedderError for
     parameters that do not fit.
     """
+    kind, _, file = name.partition(":")
+    if kind in _OF_FILES and file:
+        return _build(_load(EMBEDDERS[kind]), kind, {_OF_FILES[kind]: file, **(parameters or {})})
     target = _target(name) or (name if ":" in name else None)
     if target is None:
         known = ", ".join(sorted({**_announced(), **EMBEDDERS}))

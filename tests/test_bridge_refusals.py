@@ -26,7 +26,7 @@ from bridge_episodes import (
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
 from embedders.pooled import PooledCallable
-from wshard.compress import CodecPlan
+from wshard.codec_plan import CodecPlan
 from wshard.encoding import describe
 from wshard.episode_file import open_wshard, store
 from wshard.errors import (

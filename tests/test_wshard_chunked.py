@@ -119,9 +119,9 @@ def test_each_chunk_says_where_it_belongs(tmp_path):
     ep = replace(make_episode(T=25), blocks={"debug/log": b"text"})
     chunks = list(written(ep, tmp_path, 10).iter_chunks())
     assert [(chunk.chunk_index, chunk.total_chunks, chunk.timestep_range) for chunk in chunks] == [
-        (0, 3, (0, 9)),
-        (1, 3, (10, 19)),
-        (2, 3, (20, 24)),
+        (0, 3, [0, 9]),
+        (1, 3, [10, 19]),
+        (2, 3, [20, 24]),
     ]
     assert [chunk.metadata for chunk in chunks] == [ep.metadata] * 3
     assert [list(chunk.blocks) for chunk in chunks] == [["debug/log"], [], []]
@@ -163,7 +163,7 @@ def test_the_documented_loop_needs_no_total(tmp_path):
     reader = ChunkedEpisodeReader(manifest)
     assert reader.load().length == 7 + 8 + 9
     assert reader.load().id == "run"
-    assert load_wshard(paths[1]).timestep_range == (7, 14)
+    assert load_wshard(paths[1]).timestep_range == [7, 14]
 
 
 def test_the_manifest_is_what_older_readers_expect(tmp_path):

@@ -14,8 +14,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wshard.compress import Codec, CodecPlan, CompressionType, compress, decompress
+from wshard.codec import Codec, CompressionType, compress, decompress
+from wshard.codec_plan import CodecPlan
 from wshard.container import ShardReader
+from wshard.entry_index import pack_index
 from wshard.errors import (
     ChecksumError,
     CodecError,
@@ -27,7 +29,7 @@ from wshard.errors import (
     OverlapError,
     RecordingStateError,
 )
-from wshard.layout import ENTRY_COMPRESSED, ENTRY_LZ4, ENTRY_ZSTD, Header, IndexEntry, checksum, pack_index
+from wshard.layout import ENTRY_COMPRESSED, ENTRY_LZ4, ENTRY_ZSTD, Header, IndexEntry, checksum
 from wshard.writer import ShardWriter, publish
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

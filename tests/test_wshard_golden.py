@@ -15,7 +15,7 @@ import wshard_plain
 
 from wshard.episode_file import open_wshard
 from wshard.layout import checksum, name_hash
-from wshard.streaming import recover
+from wshard.recovery import recover
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 FILES = sorted(path.name for path in GOLDEN.glob("*.wshard"))
@@ -32,7 +32,7 @@ def assert_twin(path: Path, expected: dict[str, Any]):
         assert dict(file.metadata) == about.get("metadata", {})
         assert file.timebase.tick_hz == expected["tick_hz"]
         assert recorded.chunk_index == about.get("chunk_index")
-        assert recorded.timestep_range == (tuple(about["timestep_range"]) if "timestep_range" in about else None)
+        assert recorded.timestep_range == about.get("timestep_range")
         assert set(expected["lanes"]) <= set(file.lanes())
         for block, lane in expected["lanes"].items():
             array = file.lane(block)

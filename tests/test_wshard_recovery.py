@@ -18,7 +18,8 @@ from wshard_recording import STATE, interrupted
 from wshard.episode_file import load_wshard, save_wshard
 from wshard.errors import FormatError, RecordingExistsError
 from wshard.journal import STEP_LANES
-from wshard.streaming import WShardStreamWriter, recover
+from wshard.recovery import recover
+from wshard.streaming import WShardStreamWriter
 from wshard.testing import assert_same_episode, make_episode
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ import numpy as np
 from wshard.streaming import ChannelDef, WShardStreamWriter
 from wshard.types import DType
 
-recording = WShardStreamWriter(sys.argv[1], "e", [ChannelDef("s", DType.FLOAT64, [500])], flush_interval=3)
+recording = WShardStreamWriter(sys.argv[1], "e", [ChannelDef("s", DType.FLOAT64, [500])], None, flush_interval=3)
 recording.begin_episode()
 t, last = 0, int(sys.argv[2])
 while t != last:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from wshard_files import with_blocks
 
 from wshard import lane_view
-from wshard.compress import CodecPlan
+from wshard.codec_plan import CodecPlan
 from wshard.container import ShardReader
 from wshard.episode_file import load_wshard, open_wshard, save_wshard
 from wshard.errors import ChecksumError, CodecError, EntryNotFoundError, FormatError, StepError

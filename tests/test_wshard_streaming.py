@@ -15,7 +15,8 @@ from wshard_recording import STATE, interrupted, record, write, writer
 
 from wshard.episode_file import load_wshard, save_wshard
 from wshard.errors import CodecError, EpisodeError, RecordingExistsError, RecordingStateError
-from wshard.streaming import ChannelDef, WShardStreamWriter, discard, recover
+from wshard.recovery import discard, recover
+from wshard.streaming import ChannelDef, WShardStreamWriter
 from wshard.testing import assert_same_episode
 from wshard.types import Channel, DType, Episode, Modality, TimebaseSpec
 

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from wshard_files import saved, with_json
 
 from wshard.container import ShardReader
 from wshard.episode_file import EpisodeFile, load_wshard, open_wshard
-from wshard.errors import FormatError, OverlapError
-from wshard.types import DType, Modality
+from wshard.errors import FormatError, LaneError, OverlapError
+from wshard.testing import make_episode
+from wshard.types import Channel, DType, Modality
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,6 +121,20 @@ def test_go_episode_keeps_metadata_rate_and_modality(wshard_fixtures):
     assert ep.observations["cam0/rgb"].modality is Modality.RGB
     assert list(ep.omens["joint_pos"]) == ["dreamer"]
     assert list(ep.uncerts) == ["joint_pos/dreamer/std"]
+
+
+def test_predictions_that_newer_reference_packages_declare_have_their_dtype_and_shape():
+    """E-6: `omen_channels` of meta/wshard."""
+    ep = make_episode(3, 4)
+    codes = np.arange(24, dtype=np.int16).reshape(4, 2, 3)
+    ep.omens = {"joint_pos": {"dreamer": Channel.of("joint_pos/dreamer", codes)}}
+    data = with_json(saved(ep), "meta/channels", lanes=None)
+    assert load_wshard(data).omens["joint_pos"]["dreamer"].dtype is DType.FLOAT32  # E-10: nothing else is known
+    row = {"block": "omen/joint_pos/dreamer", "dtype": "i16", "shape": [2, 3]}
+    found = load_wshard(with_json(data, "meta/wshard", omen_channels=[row]))
+    np.testing.assert_array_equal(found.omens["joint_pos"]["dreamer"].data, codes)
+    with pytest.raises(LaneError, match="omen_channels: expected a list"):
+        load_wshard(with_json(data, "meta/wshard", omen_channels={"a": 1}))
 
 
 def test_typescript_files_have_their_rate_from_dt_ns(wshard_fixtures):

@@ -11,7 +11,7 @@ from wshard.episode_file import open_wshard, save_wshard
 from wshard.writer import ShardWriter
 
 if TYPE_CHECKING:
-    from wshard.compress import Compression
+    from wshard.codec_plan import Compression
     from wshard.types import Episode
 
 

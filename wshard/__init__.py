@@ -1,7 +1,8 @@
 """Episode files: one file, one episode. Read, write, record and check WShard files."""
 
 from wshard.chunked import ChunkedEpisodeReader, ChunkedEpisodeWriter, ChunkManifest, validate_chunk_continuity
-from wshard.compress import Codec, CompressionLevel, CompressionType
+from wshard.codec import Codec, CompressionLevel, CompressionType
+from wshard.compress import Compressor
 from wshard.container import ShardReader
 from wshard.convert import convert, detect_format, load, save
 from wshard.dreamer import load_dreamer, save_dreamer
@@ -17,6 +18,7 @@ from wshard.latent import (
     set_latent_actions,
 )
 from wshard.multimodal import add_multimodal_observation, get_multimodal_observations
+from wshard.recovery import discard, recover
 from wshard.residual import (
     HAS_COWRIE,
     compute_error_residual,
@@ -36,7 +38,7 @@ from wshard.residual import (
     unpack_residual_bits,
 )
 from wshard.shard_stream import ShardStreamWriter
-from wshard.streaming import ChannelDef, WShardStreamWriter, discard, recover
+from wshard.streaming import ChannelDef, WShardStreamWriter
 from wshard.types import (
     Channel,
     DType,
@@ -64,6 +66,7 @@ __all__ = [
     "Codec",
     "CompressionLevel",
     "CompressionType",
+    "Compressor",
     "DType",
     "Episode",
     "EpisodeFile",

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import sys
 from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
-def main() -> None:
-    """Run the console command `wshard`; exits with its code."""
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run the console command `wshard` with these arguments, by default those of the process; exits with its code."""
+    if argv is not None:
+        sys.argv[1:] = argv
     command = next(iter(entry_points(group="console_scripts", name="wshard")), None)
     if command is None:
         sys.exit("error: the command wshard is not installed: pip install wshard")
-    command.load()()
+    sys.exit(command.load()())
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.compress import CodecPlan
+from wshard.codec_plan import CodecPlan
 from wshard.errors import EpisodeError
 from wshard.lanes import DONE, REWARD, TICKS, TRUNCATIONS
 from wshard.meta import Declaration
@@ -23,7 +23,7 @@ from wshard.types import Array, DType, Modality
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wshard.compress import Compression, FrameSteps
+    from wshard.codec_plan import Compression, FrameSteps
 
 _MAX_TICK: Final = 2**31 - 1
 _MAX_REWARD: Final = float(np.finfo(np.float32).max)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wshard.chunked_file import ChunkedEpisodeFile
-from wshard.compress import Compression, CompressionLevel, CompressionType
+from wshard.codec import CompressionLevel, CompressionType
 from wshard.episode_file import EpisodeFile, save_wshard
 from wshard.errors import ChecksumError, EpisodeError, ManifestError
 from wshard.layout import ROLE_MANIFEST
@@ -24,12 +24,14 @@ from wshard.manifest import (
     validate_chunk_continuity,
     write_manifest,
 )
+from wshard.regular_file import open_file
 from wshard.splitting import cut, join
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
+    from wshard.codec_plan import Compression
     from wshard.manifest import Chunk
     from wshard.types import Episode
 
@@ -98,7 +100,7 @@ class ChunkedEpisodeWriter:
             ep,
             chunk_index=index,
             total_chunks=max(index + 1, ep.total_chunks or 0),
-            timestep_range=(first, first + ep.length - 1),
+            timestep_range=[first, first + ep.length - 1],
         )
         chunk.validate()
         if not self._rows and self._path.exists():
@@ -147,7 +149,7 @@ class ChunkedEpisodeWriter:
                     f"found {row.start} to {row.stop}: it is of another episode or chunk size"
                 )
             return self.base_path / row.uri
-        part = replace(cut(ep, start, stop), total_chunks=total, timestep_range=(base + start, base + stop - 1))
+        part = replace(cut(ep, start, stop), total_chunks=total, timestep_range=[base + start, base + stop - 1])
         return self.write_chunk(part, index)
 
     def finalize_manifest(self) -> Path:
@@ -230,7 +232,7 @@ class ChunkedEpisodeReader:
             whole,
             id=manifest.episode_id,
             env_id=manifest.env_id or whole.env_id,
-            timestep_range=(first, end - 1) if first else None,
+            timestep_range=[first, end - 1] if first else None,
         )
 
     def open_chunk(self, row: Chunk) -> EpisodeFile:
@@ -252,9 +254,9 @@ class ChunkedEpisodeReader:
         with self.open_chunk(row) as file:
             ep = file.load()
         total = max(self.num_chunks, row.index + 1)
-        return replace(ep, chunk_index=row.index, total_chunks=total, timestep_range=(row.start, row.stop - 1))
+        return replace(ep, chunk_index=row.index, total_chunks=total, timestep_range=[row.start, row.stop - 1])
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

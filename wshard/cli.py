@@ -13,14 +13,14 @@ import time
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from wshard.errors import WShardError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from wshard.repair import RepairReport
 
@@ -291,8 +291,19 @@ def recover(
 ) -> None:
     """Turn what a killed recording left behind into an episode file of all its flushed timesteps."""
     from wshard.episode_file import EpisodeFile
-    from wshard.streaming import recover as recover_partial
+    from wshard.recovery import recover as recover_partial
 
     path = recover_partial(partial, compression=compression)
     with EpisodeFile(path) as episode:
         typer.echo(f"recovered  {printable(str(path))}  ({episode.length} timesteps)")
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run the installed command, every package's verbs included (see wshard.__main__)."""
+    from wshard.__main__ import main as run
+
+    run(argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,263 +1,97 @@
-"""Block compression: the codec table, bounded decoding, and the rule that says when compressing pays.
+"""Compression under the import path and by the names of the format's reference package.
 
-Knows: zstd frames and raw lz4 blocks as the Shard container stores them.
-Does not know: files, entries, checksums; how single frames of a block are found (seekable.py).
+Knows: which of our names each of theirs is. Does not know: what a codec does (codec.py).
 """
 
 from __future__ import annotations
 
-import fnmatch
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
-import lz4.block
-import zstandard
-
-from wshard.errors import CodecError, LimitError
-from wshard.layout import (
-    CODEC_LZ4,
-    CODEC_NONE,
-    CODEC_ZSTD,
-    ENTRY_COMPRESSED,
-    ENTRY_LZ4,
-    ENTRY_ZSTD,
-    MAX_DECOMPRESS_SIZE,
-    MAX_LZ4_WRITE_SIZE,
-)
+from wshard import codec
+from wshard.codec import MIN_COMPRESS_SIZE, Codec, CompressionLevel, CompressionType
+from wshard.errors import LimitError
+from wshard.layout import CODEC_LZ4, CODEC_ZSTD, ENTRY_COMPRESSED, ENTRY_LZ4, ENTRY_ZSTD, MAX_DECOMPRESS_SIZE
 
 if TYPE_CHECKING:
     from wshard.layout import Buffer
 
-MIN_COMPRESS_SIZE: Final = 64
-MAX_KEPT_RATIO: Final = 0.9  # a block that shrinks less than this is stored raw: decoding would cost more than it saves
-_ZSTD_MAX_EXPANSION: Final = 1 << 15  # one 128 KiB block costs at least 4 bytes
-_LZ4_MAX_EXPANSION: Final = 255
-_ZSTD_MAX_LEVEL: Final = 22
+__all__ = [
+    "BLOCK_FLAG_COMPRESSED",
+    "BLOCK_FLAG_LZ4",
+    "BLOCK_FLAG_ZSTD",
+    "LZ4_MAX_DECOMPRESS_SIZE",
+    "Codec",
+    "CompressionLevel",
+    "CompressionType",
+    "Compressor",
+    "compress",
+    "compression_byte",
+    "compression_from_byte",
+    "decompress",
+    "should_compress",
+]
+
+BLOCK_FLAG_COMPRESSED: Final = ENTRY_COMPRESSED
+BLOCK_FLAG_ZSTD: Final = ENTRY_ZSTD
+BLOCK_FLAG_LZ4: Final = ENTRY_LZ4
+LZ4_MAX_DECOMPRESS_SIZE: Final = MAX_DECOMPRESS_SIZE
+"""The reference package stops at 256 MiB, which the container cores' files may exceed."""
 
 
-class CompressionType(StrEnum):
-    """The codecs of the container."""
+class Compressor:
+    """A codec with its level, by method calls."""
 
-    NONE = "none"
-    ZSTD = "zstd"
-    LZ4 = "lz4"
+    def __init__(
+        self,
+        compression_type: str = CompressionType.NONE,
+        level: int = CompressionLevel.DEFAULT,
+    ) -> None:
+        self.type = Codec.parse(compression_type).type
+        self.level = level
 
+    def compress(self, data: Buffer) -> Buffer:
+        """Return the compressed bytes; see the function compress."""
+        return compress(data, self.type, self.level)
 
-class CompressionLevel(int, Enum):
-    """Named effort; any zstd level 1-22 may be given as an int instead."""
-
-    FASTEST = 1
-    DEFAULT = 3
-    BEST = 9
-
-
-@dataclass(frozen=True)
-class Codec:
-    """One codec with its level, e.g. Codec.parse("zstd:19")."""
-
-    type: CompressionType = CompressionType.NONE
-    level: int = CompressionLevel.DEFAULT
-
-    @staticmethod
-    def parse(text: str | CompressionType | Codec, level: int | None = None) -> Codec:
-        """Read "none", "zstd", "lz4" or "zstd:LEVEL"; raises CodecError (a ValueError) for anything else."""
-        if isinstance(text, Codec):
-            return text
-        name, _, suffix = str(text).partition(":")
-        try:
-            kind = CompressionType(name)
-            effort = int(suffix) if suffix else int(level or CompressionLevel.DEFAULT)
-        except ValueError:
-            raise CodecError(f"compression: expected none, zstd, lz4 or zstd:LEVEL, found {text!r}") from None
-        if not 1 <= effort <= _ZSTD_MAX_LEVEL:
-            raise CodecError(f"compression: expected a level from 1 to {_ZSTD_MAX_LEVEL}, found {effort}")
-        return Codec(kind, effort)
-
-    @property
-    def number(self) -> int:
-        """The codec's number in the header byte compression_default."""
-        return {CompressionType.NONE: CODEC_NONE, CompressionType.ZSTD: CODEC_ZSTD, CompressionType.LZ4: CODEC_LZ4}[
-            self.type
-        ]
-
-    @property
-    def entry_flags(self) -> int:
-        """The index flags of a block stored with this codec."""
-        return {
-            CompressionType.NONE: 0,
-            CompressionType.ZSTD: ENTRY_COMPRESSED | ENTRY_ZSTD,
-            CompressionType.LZ4: ENTRY_COMPRESSED | ENTRY_LZ4,
-        }[self.type]
-
-    @property
-    def buffers(self) -> int:
-        """How many times its size compressing a block takes at most: liblz4's binding copies its result."""
-        return {CompressionType.NONE: 0, CompressionType.ZSTD: 1, CompressionType.LZ4: 2}[self.type]
+    def decompress(self, data: Buffer, orig_size: int) -> Buffer:
+        """Return the orig_size bytes that were compressed; see the function decompress."""
+        return decompress(data, orig_size, self.type)
 
 
-Compression = str | CompressionType | Codec | Mapping[str, "str | CompressionType | Codec"]
-FrameSteps = int | Mapping[str, int]
+def compress(
+    data: Buffer, compression_type: str = CompressionType.NONE, level: int = CompressionLevel.DEFAULT
+) -> Buffer:
+    """Return data as one zstd frame or raw lz4 block, even where that is longer; empty data stay as they are.
 
-
-@dataclass(frozen=True)
-class CodecPlan:
-    """Which codec and which frames each block gets: patterns in order, first match wins; exact names beat patterns."""
-
-    rules: tuple[tuple[str, Codec], ...]
-    frames: tuple[tuple[str, int], ...] = ()
-
-    @staticmethod
-    def of(compression: Compression, level: int | None = None, frame_steps: FrameSteps | None = None) -> CodecPlan:
-        """Read one codec for all blocks, or a mapping {"signal/rgb": "zstd:19", "*": "none"}; frame_steps likewise.
-
-        Raises CodecError (a ValueError) for what is no codec or no positive number of timesteps, and for frames that
-        are asked of a block by name which zstd does not compress.
-        """
-        codecs = compression if isinstance(compression, Mapping) else {"*": compression}
-        frames = frame_steps if isinstance(frame_steps, Mapping) else {"*": frame_steps} if frame_steps else {}
-        plan = CodecPlan(
-            tuple((pattern, Codec.parse(codec, level)) for pattern, codec in codecs.items()), tuple(frames.items())
-        )
-        for pattern, steps in plan.frames:
-            if type(steps) is not int or steps < 1:
-                raise CodecError(f"frame_steps: {pattern!r}: expected at least 1 timestep, found {steps!r}")
-            if not _is_pattern(pattern) and plan.codec(pattern).type is not CompressionType.ZSTD:
-                raise CodecError(f"frame_steps: {pattern!r}: expected zstd for it, found {plan.codec(pattern).type}")
-        return plan
-
-    def codec(self, block: str) -> Codec:
-        """Return the codec for a block name; blocks that no rule names stay uncompressed."""
-        return _first_match(self.rules, block) or Codec()
-
-    def frame_steps(self, block: str) -> int:
-        """Return the timesteps per frame of a block, 0 for a block that is stored as one frame or without zstd."""
-        if self.codec(block).type is not CompressionType.ZSTD:
-            return 0
-        return _first_match(self.frames, block) or 0
-
-    @property
-    def default(self) -> Codec:
-        """The codec to state in the file header: that of the rule for everything, else none."""
-        return self.codec("")
-
-
-T = TypeVar("T")
-
-
-def _first_match(rules: Sequence[tuple[str, T]], block: str) -> T | None:
-    exact = (value for name, value in rules if name == block)
-    return next(exact, None) or next((value for name, value in rules if fnmatch.fnmatchcase(block, name)), None)
-
-
-def _is_pattern(name: str) -> bool:
-    return any(sign in name for sign in "*?[")
-
-
-def compress(data: Buffer, codec: Codec) -> bytes | None:
-    """Return the compressed bytes, or None where compressing does not pay (the keep rule)."""
-    size = len(data)
-    largest = MAX_LZ4_WRITE_SIZE if codec.type is CompressionType.LZ4 else MAX_DECOMPRESS_SIZE
-    if codec.type is CompressionType.NONE or not MIN_COMPRESS_SIZE <= size <= largest:
-        return None
-    if codec.type is CompressionType.ZSTD:
-        packed = zstandard.ZstdCompressor(level=codec.level, write_content_size=True).compress(data)
-    elif codec.level <= CompressionLevel.FASTEST:
-        packed = lz4.block.compress(data, mode="fast", store_size=False)
-    else:
-        packed = lz4.block.compress(data, mode="high_compression", compression=9, store_size=False)
-    return packed if len(packed) < MAX_KEPT_RATIO * size else None
-
-
-def decompress(data: Buffer, orig_size: int, flags: int, where: str) -> Buffer:
-    """Decode one block to exactly orig_size bytes, never producing more.
-
-    flags: the entry's codec bits. Raises LimitError for sizes that the codec cannot honestly reach, CodecError for
-    everything else; `where` names file and block.
+    Raises CodecError (a ValueError) for an unknown codec or level.
     """
-    if orig_size > MAX_DECOMPRESS_SIZE:
-        raise LimitError(f"{where}: orig_size {orig_size} is out of bounds, limit {MAX_DECOMPRESS_SIZE}")
-    if orig_size == 0:
-        return b""
-    expansion = _LZ4_MAX_EXPANSION if flags & ENTRY_LZ4 else _ZSTD_MAX_EXPANSION
-    if orig_size > (len(data) + 64) * expansion:
-        raise LimitError(f"{where}: {len(data)} stored bytes cannot hold orig_size {orig_size}: out of bounds")
-    decode = _decode_lz4 if flags & ENTRY_LZ4 else _decode_zstd
-    try:
-        decoded = decode(data, orig_size, where)
-    except MemoryError:
-        raise LimitError(f"{where}: its {orig_size} decompressed bytes do not fit into memory") from None
-    if len(decoded) != orig_size:
-        raise CodecError(f"{where}: expected {orig_size} decompressed bytes, found {len(decoded)}")
-    return decoded
+    chosen = Codec.parse(compression_type, level)
+    return codec.encode(data, chosen) if len(data) else data
 
 
-def _decode_zstd(data: Buffer, orig_size: int, where: str) -> Buffer:
-    try:
-        claimed = zstandard.get_frame_parameters(data).content_size
-        if claimed in (orig_size, zstandard.CONTENTSIZE_UNKNOWN):
-            decoded = zstandard.ZstdDecompressor().decompress(data, max_output_size=orig_size)
-            if len(decoded) == orig_size:
-                return decoded
-        elif claimed > orig_size:
-            raise CodecError(f"{where}: zstd frame says {claimed} bytes, the index says {orig_size}")
-        return _decode_frames(data, orig_size, where)
-    except zstandard.ZstdError as error:
-        raise CodecError(f"{where}: zstd: {error}") from error
+def decompress(data: Buffer, orig_size: int, compression_type: str) -> Buffer:
+    """Return the orig_size bytes that were compressed, exactly.
+
+    Raises LimitError for a size that is out of bounds, CodecError for everything else (ValueErrors).
+    """
+    flags = Codec.parse(compression_type).entry_flags
+    if not flags:
+        return data
+    if orig_size < 0 or (flags & ENTRY_LZ4 and not orig_size):
+        raise LimitError(f"decompress: orig_size {orig_size} is out of bounds, expected at least 1")
+    return codec.decompress(data, orig_size, flags, "decompress")
 
 
-def _decode_frames(data: Buffer, orig_size: int, where: str) -> Buffer:
-    """Decode concatenated frames, and pass over those that are meant to be skipped."""
-    decoded, filled = memoryview(bytearray(orig_size)), 0
-    with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as frames:
-        while filled < orig_size and (count := frames.readinto(decoded[filled:])):
-            filled += count
-        if filled == orig_size and frames.read(1):
-            raise CodecError(f"{where}: zstd frames hold more than the {orig_size} bytes that the index says")
-    return decoded[:filled].toreadonly()
+def should_compress(block_name: str, data: Buffer) -> bool:  # noqa: ARG001  (the reference's signature)
+    """Return True for data that are not too small to be worth compressing, whatever the block."""
+    return len(data) >= MIN_COMPRESS_SIZE
 
 
-def _decode_lz4(data: Buffer, orig_size: int, where: str) -> bytes:
-    try:
-        return bytes(lz4.block.decompress(data, uncompressed_size=orig_size))
-    except (lz4.block.LZ4BlockError, ValueError):
-        # The TypeScript encoder breaks the end-of-block rule that liblz4 insists on; its blocks are otherwise valid.
-        return _decode_lz4_without_end_rule(bytes(data), orig_size, where)
+def compression_byte(ct: str) -> int:
+    """Return a codec's number in the file header."""
+    return Codec.parse(ct).number
 
 
-def _decode_lz4_without_end_rule(data: bytes, orig_size: int, where: str) -> bytes:
-    out, position = bytearray(), 0
-    try:
-        while position < len(data) and len(out) <= orig_size:
-            token = data[position]
-            count, position = _lz4_length(data, position + 1, token >> 4)
-            if position + count > len(data):
-                raise CodecError(f"{where}: lz4: literals run past the block")
-            out += data[position : position + count]
-            position += count
-            if position >= len(data):
-                break
-            distance = int.from_bytes(data[position : position + 2], "little")
-            count, position = _lz4_length(data, position + 2, token & 15)
-            if distance == 0 or distance > len(out):
-                raise CodecError(f"{where}: lz4: match {distance} bytes back of {len(out)}")
-            count = min(count + 4, orig_size + 1 - len(out))
-            start = len(out) - distance
-            window = bytes(out[start : start + count])  # no more than is copied: a match may lie far back
-            out += (window * -(-count // len(window)))[:count] if count else b""
-    except IndexError:
-        raise CodecError(f"{where}: lz4: block ends inside a length") from None
-    return bytes(out)
-
-
-def _lz4_length(data: bytes, position: int, nibble: int) -> tuple[int, int]:
-    length = nibble
-    if nibble == 15:
-        while True:
-            step = data[position]
-            position += 1
-            length += step
-            if step != 255:
-                break
-    return length, position
+def compression_from_byte(b: int) -> CompressionType:
+    """Return the codec of a number in the file header; NONE for unknown ones."""
+    return {CODEC_ZSTD: CompressionType.ZSTD, CODEC_LZ4: CompressionType.LZ4}.get(b, CompressionType.NONE)

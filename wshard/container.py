@@ -5,40 +5,28 @@ Does not know: where bytes come from (source.py); how files are written (writer.
 
 from __future__ import annotations
 
-import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import xxhash
 
 from wshard import names
-from wshard.compress import decompress
+from wshard.entry_index import overlap, scan_index, unpack_index
 from wshard.errors import (
-    ChecksumError,
-    CodecError,
     EntryNotFoundError,
     FormatError,
-    FormatWarning,
 )
 from wshard.layout import (
-    CODEC_LZ4,
-    CODEC_ZSTD,
-    ENTRY_KNOWN_FLAGS,
-    ENTRY_LZ4,
-    ENTRY_ZSTD,
-    FLAG_HAS_CHECKSUMS,
     HEADER_SIZE,
     Header,
     IndexEntry,
     checksum,
     name_hash,
-    overlap,
-    scan_index,
     unpack_header,
-    unpack_index,
 )
 from wshard.metadata import ShardMetadata, read_section
 from wshard.source import MemorySource, PathOrFile, Source, open_source
+from wshard.stored_block import check, codec_flags, decode
 
 if TYPE_CHECKING:
     import mmap
@@ -207,10 +195,10 @@ class ShardReader:
         entry = self.entries[number]
         stored = self._source.read(entry.data_offset, entry.data_offset + entry.disk_size)
         plain = not entry.flags and entry.disk_size == entry.orig_size
-        data = stored if plain else self._decode(entry, stored, f"{self.where}: block {entry.name!r}")
+        data = stored if plain else decode(entry, stored, self.header, f"{self.where}: block {entry.name!r}")
         if verify and number not in self._verified:
             if not entry.checksum or checksum(data) != entry.checksum:
-                self._check(entry, data, stored, f"{self.where}: block {entry.name!r}")
+                check(entry, data, stored, self.header, f"{self.where}: block {entry.name!r}")
             self._verified.add(number)
         return data
 
@@ -223,7 +211,7 @@ class ShardReader:
     def codec(self, key: str | int) -> int:
         """Return the codec bit that decodes a block's stored bytes, 0 if they are raw; raises CodecError."""
         entry = self.entry(key)
-        return self._codec_flags(entry, f"{self.where}: block {entry.name!r}")
+        return codec_flags(entry, self.header, f"{self.where}: block {entry.name!r}")
 
     def read_range(self, start: int, stop: int) -> memoryview:
         """Return the bytes [start, stop) of the file as they stand."""
@@ -249,45 +237,6 @@ class ShardReader:
         if not self.header.schema_offset:
             return None
         return read_section(self._source, self.header, self.where)
-
-    def _decode(self, entry: IndexEntry, stored: memoryview, where: str) -> Buffer:
-        codec = self._codec_flags(entry, where)
-        if not codec:
-            if entry.disk_size != entry.orig_size:
-                raise CodecError(f"{where}: stored raw in {entry.disk_size} bytes, but orig_size is {entry.orig_size}")
-            return stored
-        try:
-            return decompress(stored, entry.orig_size, codec, where)
-        except CodecError:
-            # Some writers leave the flag on blocks that they stored raw; only a matching checksum can prove that.
-            if entry.disk_size == entry.orig_size and entry.checksum and checksum(stored) == entry.checksum:
-                return stored
-            raise
-
-    def _codec_flags(self, entry: IndexEntry, where: str) -> int:
-        flags = entry.flags
-        codec = flags & (ENTRY_ZSTD | ENTRY_LZ4)
-        if flags & ~ENTRY_KNOWN_FLAGS or codec == ENTRY_ZSTD | ENTRY_LZ4:
-            raise CodecError(f"{where}: expected at most one known codec flag, found 0x{flags:04x}")
-        if not entry.compressed or codec:
-            return codec if entry.compressed else 0
-        # The episode packages' older streams set the flag alone and mean the codec that the header names.
-        default = {CODEC_ZSTD: ENTRY_ZSTD, CODEC_LZ4: ENTRY_LZ4}.get(self.header.compression_default, 0)
-        if not default and entry.disk_size != entry.orig_size:
-            raise CodecError(f"{where}: compressed by a codec that neither the entry nor the header names")
-        return default
-
-    def _check(self, entry: IndexEntry, data: Buffer, stored: memoryview, where: str) -> None:
-        if not entry.checksum and not self.header.flags & FLAG_HAS_CHECKSUMS:
-            return
-        found = checksum(data)
-        if found == entry.checksum:
-            return
-        if entry.compressed and not entry.flags & (ENTRY_ZSTD | ENTRY_LZ4) and checksum(stored) == entry.checksum:
-            message = f"{where}: its checksum is that of the compressed bytes, as one older stream writer stored it"
-            warnings.warn(message, FormatWarning, stacklevel=4)
-            return
-        raise ChecksumError(f"{where}: Checksum mismatch: stored 0x{entry.checksum:08x}, computed 0x{found:08x}")
 
     def digest(self) -> str:
         """Return the content digest, 32 hex digits: equal files have equal digests, wherever they lie.

@@ -12,10 +12,11 @@ from typing import IO, TYPE_CHECKING, Final
 from wshard.errors import FormatError
 from wshard.formats.base import open_sink, open_source
 from wshard.layout import MAGIC
+from wshard.regular_file import open_file
 from wshard.types import Episode, Format
 
 if TYPE_CHECKING:
-    from wshard.compress import Compression
+    from wshard.codec_plan import Compression
     from wshard.formats.base import Location
 
 _SUFFIXES: Final = {
@@ -37,9 +38,9 @@ def detect_format(path: str | os.PathLike[str]) -> Format:
     if known is not None:
         return known
     try:
-        with Path(path).open("rb") as file:
+        with open_file(path) as file:
             return detect_format_bytes(file.read(_MAGIC_SIZE))
-    except OSError:
+    except (OSError, FormatError):
         return Format.UNKNOWN
 
 

@@ -28,7 +28,7 @@ from wshard.parallel import in_order
 from wshard.types import Array, Channel, Episode, Format, Residual
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from wshard.episode_file import EpisodeFile
     from wshard.layout import Buffer
@@ -49,18 +49,20 @@ def decode_episode(file: EpisodeFile, channels: Sequence[str] | None, steps: ran
 
     steps: only this run of timesteps; then residuals, other programs' blocks and the chunk fields are left out.
     """
-    lanes = file.lanes()
-    selected = [name for name in _selected(file, channels) if name not in file.description.synthesized]
+    lanes, filled_in = file.lanes(), file.description.synthesized
+    selected = _selected(file, lanes, channels)
     selected.sort(key=lambda name: name == EXACT_REWARD)  # the exact rewards replace the rounded ones
     if steps is not None:
         ep = _part(file, steps)
         for name in selected:
-            if name in lanes and not is_residual(name):
+            if name in lanes and name not in filled_in and not is_residual(name):
                 _place(ep, lanes[name], file.lane_view(name)[steps.start : steps.stop])
         return ep
     ep = _empty(file)
     for name, data in _blocks(file, selected):
         lane = lanes.get(name)
+        if name in filled_in:  # checked as all others, so that no damage goes unnoticed
+            continue
         if is_residual(name):
             channel, _, kind = name.partition("/")[2].rpartition("/")
             ep.residuals[channel] = Residual(channel, kind, np.frombuffer(bytes(data), np.uint8))
@@ -80,7 +82,7 @@ def _empty(file: EpisodeFile) -> Episode:
         source_format=Format.WSHARD,
         chunk_index=about.chunk_index,
         total_chunks=about.total_chunks,
-        timestep_range=about.timestep_range,
+        timestep_range=None if about.timestep_range is None else list(about.timestep_range),
     )
 
 
@@ -92,7 +94,7 @@ def _part(file: EpisodeFile, steps: range) -> Episode:
         length=len(steps),
         chunk_index=None,
         total_chunks=None,
-        timestep_range=(first + steps.start, first + steps.stop - 1),
+        timestep_range=[first + steps.start, first + steps.stop - 1],
     )
 
 
@@ -102,9 +104,9 @@ def _blocks(file: EpisodeFile, names: Sequence[str]) -> Iterator[tuple[str, Buff
     return zip(names, in_order(file.shard.block, names, effort=sizes, memory=[0] * len(names)), strict=True)
 
 
-def _selected(file: EpisodeFile, channels: Sequence[str] | None) -> list[str]:
+def _selected(file: EpisodeFile, lanes: Iterable[str], channels: Sequence[str] | None) -> list[str]:
     """Return the blocks that a channel filter keeps, lanes first; None keeps all."""
-    blocks = [name for name in dict.fromkeys((*file.lanes(), *file.shard.names())) if name not in META_BLOCKS]
+    blocks = [name for name in dict.fromkeys((*lanes, *file.shard.names())) if name not in META_BLOCKS]
     if channels is None:
         return blocks
     asked = {channels} if isinstance(channels, str) else set(channels)

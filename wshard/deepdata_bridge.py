@@ -5,7 +5,7 @@ Knows: the names. Everything else is in the package `bridge`, imported on use, s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wshard.lazily import importer
 
@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from bridge.refs import EpisodeRef
     from bridge.retrieve import TrajectoryRetriever
 
-__all__ = ["EpisodeRef", "TrajectoryIngestor", "TrajectoryRetriever"]
+__all__ = ["COLLECTION_EPISODES", "COLLECTION_TIMESTEPS", "EpisodeRef", "TrajectoryIngestor", "TrajectoryRetriever"]
 
-__getattr__ = importer("wshard.deepdata_bridge", dict.fromkeys(__all__, "bridge"))
+COLLECTION_EPISODES: Final = "traj_episodes"
+COLLECTION_TIMESTEPS: Final = "traj_timesteps"
+"""Where the format's reference package keeps its vectors; ours go into one collection per space."""
+
+__getattr__ = importer(
+    "wshard.deepdata_bridge", dict.fromkeys(("EpisodeRef", "TrajectoryIngestor", "TrajectoryRetriever"), "bridge")
+)

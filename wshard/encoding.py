@@ -44,7 +44,7 @@ def describe(ep: Episode) -> tuple[Description, dict[str, Sequence[Buffer]]]:
         metadata=ep.metadata,
         chunk_index=ep.chunk_index,
         total_chunks=ep.total_chunks,
-        timestep_range=ep.timestep_range,
+        timestep_range=None if ep.timestep_range is None else (ep.timestep_range[0], ep.timestep_range[1]),
         declared=declared,
         synthesized=frozenset(name for name, array in recorded.items() if array is None),
     )

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from wshard.compress import Codec, CompressionType
+from wshard.codec import Codec, CompressionType
 from wshard.errors import CodecError, FormatError, LimitError, RecordingStateError
 from wshard.layout import (
     ALIGNMENTS,

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from wshard.compress import Codec, CodecPlan, Compression, CompressionLevel, CompressionType
+from wshard.codec import Codec, CompressionLevel, CompressionType
+from wshard.codec_plan import CodecPlan, Compression
 from wshard.container import PathOrFile, ShardReader
 from wshard.decoding import decode_episode
 from wshard.encoding import describe
@@ -24,13 +25,14 @@ from wshard.lanes import (
     lane_array,
 )
 from wshard.layout import CONTENT_JSON, DEFAULT_ALIGNMENT, ROLE_WSHARD
-from wshard.meta import META_BLOCKS, Declaration, Description, read_description, write_description
+from wshard.meta import META_BLOCKS, Declaration, Description, read_description
+from wshard.meta_writer import write_description
 from wshard.writer import ShardWriter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wshard.compress import FrameSteps
+    from wshard.codec_plan import FrameSteps
     from wshard.layout import Buffer
     from wshard.types import Array, Episode, TimebaseSpec
 
@@ -197,20 +199,20 @@ def open_wshard(source: PathOrFile | Buffer) -> EpisodeFile:
     return EpisodeFile(source)
 
 
-def load_wshard(source: PathOrFile | Buffer, channels: Sequence[str] | None = None) -> Episode:
+def load_wshard(path_or_file: PathOrFile | Buffer, channels: Sequence[str] | None = None) -> Episode:
     """Load an episode from a path or binary file object.
 
     channels: ids ("state") or block names ("action/ctrl"); observations, actions and the predictions of these channels
     are loaded, and rewards, terminations and time in any case. Arrays are read-only views [T, *shape].
     Raises FormatError and its subclasses (ValueErrors), EntryNotFoundError for an unknown channel, FileNotFoundError.
     """
-    with open_wshard(source) as file:
+    with open_wshard(path_or_file) as file:
         return file.load(channels)
 
 
 def save_wshard(
     ep: Episode,
-    target: PathOrFile,
+    path_or_file: PathOrFile,
     compression: Compression = CompressionType.NONE,
     compression_level: int = CompressionLevel.DEFAULT,
     *,
@@ -225,7 +227,7 @@ def save_wshard(
     """
     ep.validate()
     about, payloads = describe(ep)
-    store(target, about, payloads, CodecPlan.of(compression, compression_level, frame_steps))
+    store(path_or_file, about, payloads, CodecPlan.of(compression, compression_level, frame_steps))
 
 
 def store(target: PathOrFile, about: Description, payloads: Mapping[str, Sequence[Buffer]], plan: CodecPlan) -> int:

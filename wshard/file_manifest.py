@@ -17,6 +17,7 @@ from wshard.container import ShardReader
 from wshard.errors import ChecksumError, FormatError, HeaderError, ManifestError
 from wshard.layout import ROLE_MANIFEST, ROLE_SAMPLE, ROLE_WSHARD
 from wshard.metadata import PROFILE_MANIFEST, ManifestFileRef, ManifestProfile, ShardMetadata
+from wshard.regular_file import open_file
 from wshard.writer import ShardWriter
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def _filled(manifest: Path, reference: ManifestFileRef) -> ManifestFileRef:
 
 
 def _mapped(path: Path) -> memoryview:
-    with path.open("rb") as file:
+    with open_file(path) as file:
         if not os.fstat(file.fileno()).st_size:
             return memoryview(b"")
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

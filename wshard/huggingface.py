@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from wshard.compress import Compression, CompressionType
+from wshard.codec import CompressionType
 from wshard.episode_file import load_wshard, save_wshard
 from wshard.errors import EpisodeError, FormatError, HubError, MissingExtraError
 from wshard.hub_rows import columns_of, episodes_of
@@ -23,6 +23,7 @@ from wshard.manifest import safe_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from wshard.codec_plan import Compression
     from wshard.types import Episode
 
     Progress = Callable[[int, int], None]

@@ -28,7 +28,8 @@ from wshard.layout import (
     JOURNAL_ROWS,
     checksum,
 )
-from wshard.meta import META_BLOCKS, Declaration, Description, read_description, write_description
+from wshard.meta import META_BLOCKS, Declaration, Description, read_description
+from wshard.meta_writer import write_description
 from wshard.types import DType
 
 if sys.platform != "win32":

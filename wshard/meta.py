@@ -1,7 +1,7 @@
-"""The three JSON blocks of an episode: tolerant reading of every known writer's, strict writing of our own.
+"""The three JSON blocks of an episode, read tolerantly: what they say, whichever known writer wrote them.
 
 Knows: what meta/wshard, meta/episode and meta/channels say, in all their historical forms. Rules by number: FORMAT.md.
-Does not know: the bytes of lanes, files, offsets, codecs.
+Does not know: how ours are written (meta_writer.py); the bytes of lanes, files, offsets, codecs.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ import reprlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import numpy as np
-
-from wshard.errors import EpisodeError, LaneError, LimitError
+from wshard.errors import LaneError, LimitError
 from wshard.layout import MAX_META_SIZE
 from wshard.types import DType, Modality, TimebaseSpec, TimebaseType
 
@@ -34,6 +32,7 @@ _MAX_AXES: Final = 63  # numpy's 64, less the one of time
 _SLOWEST_RATE: Final = 1e-200  # so that arithmetic with rates and periods stays finite
 _FASTEST_RATE: Final = 1e200
 _DEFAULT_HZ: Final = 30.0
+_DECODER: Final = json.JSONDecoder()  # without the search for white space that json.loads does around each object
 _RATE_DIGITS: Final = range(-3, 4)
 
 
@@ -95,16 +94,16 @@ def read_description(meta: Mapping[str, Buffer], where: str) -> Description:
         raise LaneError(f"{at}: metadata: expected an object, found {type(metadata).__name__}")
     synthesized = _list(episode.get("synthesized"), f"{at}: synthesized")
     return Description(
-        episode_id=_text(episode.get("episode_id", episode.get("id", "unknown")), at, ": episode_id"),
-        env_id=_text(episode.get("env_id") or "", at, ": env_id"),
+        episode_id=unicode_text(episode.get("episode_id", episode.get("id", "unknown")), at, ": episode_id"),
+        env_id=unicode_text(episode.get("env_id") or "", at, ": env_id"),
         length=length,
         timebase=_timebase(episode.get("timebase"), file_json.get("timebase"), at),
         metadata=metadata,
         chunk_index=_integer(episode.get("chunk_index"), at, "chunk_index"),
         total_chunks=_integer(episode.get("total_chunks"), at, "total_chunks"),
         timestep_range=_range(episode.get("timestep_range"), length, at),
-        declared=_declarations(channels, episode, where),
-        synthesized=frozenset(_text(name, at, ": synthesized") for name in synthesized),
+        declared=_declarations(channels, episode, file_json, where),
+        synthesized=frozenset(unicode_text(name, at, ": synthesized") for name in synthesized),
         streaming=bool(file_json.get("streaming", False)),
     )
 
@@ -115,7 +114,10 @@ def _json_object(data: Buffer | None, where: str) -> dict[str, Any]:
     if len(data) > MAX_META_SIZE:
         raise LimitError(f"{where}: expected at most {MAX_META_SIZE} bytes of JSON, found {len(data)}")
     try:
-        value = json.loads(str(data, "utf-8"))
+        text = str(data, "utf-8")
+        value, end = _DECODER.raw_decode(text) if text.startswith("{") else (None, -1)
+        if end != len(text):
+            value = json.loads(text)  # with white space around it, or wrong: this says what
     except (ValueError, RecursionError) as error:
         raise LaneError(f"{where}: expected UTF-8 JSON: {error}") from error
     if not isinstance(value, dict):
@@ -131,8 +133,8 @@ def _integer(value: object, where: str, key: str) -> int | None:
     return int(value)
 
 
-def _positive(value: object) -> float | None:
-    """Return a usable rate or period, None for anything else."""
+def usable_rate(value: object) -> float | None:
+    """Return a rate or period that can be calculated with, None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not _SLOWEST_RATE < value < _FASTEST_RATE:
         return None
     return float(value)
@@ -146,7 +148,8 @@ def _list(value: object, where: str) -> list[Any]:
     return value
 
 
-def _text(value: object, where: str, key: str = "") -> str:
+def unicode_text(value: object, where: str, key: str = "") -> str:
+    """Return a value that is Unicode text; raises LaneError for anything else."""
     if not isinstance(value, str):
         raise LaneError(f"{where}{key}: expected a string, found {reprlib.repr(value)}")
     if not value.isascii():
@@ -190,21 +193,25 @@ def _timebase(own: object, fallback: object, where: str) -> TimebaseSpec:
 
 
 def _rate(place: Mapping[str, Any]) -> float | None:
-    hz, dt_ns = _positive(place.get("tick_hz")), _positive(place.get("dt_ns"))
+    hz, dt_ns = usable_rate(place.get("tick_hz")), usable_rate(place.get("dt_ns"))
     if hz is not None or dt_ns is None:
         return hz
     # One writer truncates dt_ns and others round it: of the rates within 1 ns, the one with fewest digits is meant.
     rounded = (round(1e9 / dt_ns, digits) for digits in _RATE_DIGITS) if dt_ns >= 1 else iter(())
-    return next((rate for rate in rounded if rate and abs(1e9 / rate - dt_ns) <= 1), _positive(1e9 / dt_ns))
+    return next((rate for rate in rounded if rate and abs(1e9 / rate - dt_ns) <= 1), usable_rate(1e9 / dt_ns))
 
 
-def _declarations(channels: Mapping[str, Any], episode: Mapping[str, Any], where: str) -> dict[str, Declaration]:
+def _declarations(
+    channels: Mapping[str, Any], episode: Mapping[str, Any], file_json: Mapping[str, Any], where: str
+) -> dict[str, Declaration]:
     at = f"{where}: {META_CHANNELS}"
     listed = channels.get("channels")
     if not listed and all(isinstance(value, dict) for value in channels.values()):
         listed = [{"signal_block": block, **value} for block, value in channels.items()]  # the oldest, map-like form
     rows = [("signal", row) for row in _list(listed, f"{at}: channels")]
     rows += [("lane", row) for row in _list(channels.get("lanes"), f"{at}: lanes")]
+    omens = _list(file_json.get("omen_channels"), f"{where}: {META_WSHARD}: omen_channels")
+    rows += [("lane", row) for row in omens]
     rows += [("action", row) for row in _list(episode.get("action_spaces"), f"{where}: {META_EPISODE}: action_spaces")]
     found: dict[str, Declaration] = {}
     for kind, row in rows:
@@ -216,9 +223,9 @@ def _declarations(channels: Mapping[str, Any], episode: Mapping[str, Any], where
 def _declaration(kind: str, row: object, where: str) -> Declaration:
     if not isinstance(row, dict):
         raise LaneError(f"{where}: expected an object for each channel, found {reprlib.repr(row)}")
-    name = _text(row.get("id", row.get("name", "")), where, ": id")
+    name = unicode_text(row.get("id", row.get("name", "")), where, ": id")
     block = row.get("signal_block") or row.get("block") or (name if kind == "action" else f"signal/{name}")
-    block = _text(block, where)
+    block = unicode_text(block, where)
     shape = row.get("shape")
     if shape:
         shape = _list(shape, f"{where}: {block}: shape")
@@ -230,102 +237,8 @@ def _declaration(kind: str, row: object, where: str) -> Declaration:
         dtype=DType.parse(row.get("dtype", "f32"), where, block),
         shape=tuple(shape or ()),
         modality=_named(Modality, row.get("modality")),
-        sampling_rate_hz=_positive(row.get("sampling_rate_hz")),
+        sampling_rate_hz=usable_rate(row.get("sampling_rate_hz")),
         content_type=content if isinstance(content, str) else None,
         semantics=str(row.get("semantics") or row.get("description") or ""),
         frame_steps=max(row["frame_steps"], 0) if type(row.get("frame_steps")) is int else 0,
     )
-
-
-# ---- writing -------------------------------------------------------------------------------------------------------
-
-
-def write_description(about: Description) -> dict[str, bytes]:
-    """Return the three meta blocks as deterministic JSON.
-
-    Raises EpisodeError for what JSON cannot hold or read_description would refuse.
-    """
-    for text in (about.episode_id, about.env_id, *about.declared):
-        _check_text(text)
-    if not about.episode_id:
-        raise EpisodeError("episode: expected a non-empty id")
-    hz = _positive(about.timebase.tick_hz)
-    if hz is None:
-        raise EpisodeError(f"timebase: expected a finite tick_hz > 0, found {about.timebase.tick_hz}")
-    timebase: dict[str, Any] = {"type": about.timebase.type.value, "tick_hz": hz, "dt_ns": round(1e9 / hz)}
-    if about.timebase.epoch_ns:
-        timebase["epoch_ns"] = about.timebase.epoch_ns
-    episode: dict[str, Any] = {
-        "episode_id": about.episode_id,
-        "env_id": about.env_id,
-        "length_T": about.length,
-        "timebase": timebase,
-    }
-    if about.chunk_index is not None:
-        episode |= {"chunk_index": about.chunk_index, "total_chunks": about.total_chunks}
-    if about.timestep_range is not None:
-        episode["timestep_range"] = list(about.timestep_range)
-    if about.metadata:
-        episode["metadata"] = dict(about.metadata)
-    if about.synthesized:
-        episode["synthesized"] = sorted(about.synthesized)
-    file_json = {
-        "format": "W-SHARD",
-        "version": "0.1",
-        "wshard_version": "0.1",
-        "endianness": "little",
-        "residual_encoding": "raw",
-        "residual_edges": "pad",
-    }
-    contents = {META_WSHARD: file_json, META_EPISODE: episode, META_CHANNELS: _channels_json(about)}
-    return {name: _dump(value, name) for name, value in contents.items()}
-
-
-def _check_text(text: object) -> None:
-    try:
-        _text(text, "episode id, env_id and channel names")
-    except LaneError as error:
-        raise EpisodeError(str(error)) from None
-
-
-def _channels_json(about: Description) -> dict[str, Any]:
-    channels: list[dict[str, Any]] = []
-    lanes: list[dict[str, Any]] = []
-    groups: dict[str, list[dict[str, str]]] = {}
-    for declaration in about.declared.values():
-        row: dict[str, Any] = {"dtype": declaration.dtype.value, "shape": list(declaration.shape)}
-        if declaration.modality is not None:
-            row |= {"modality": declaration.modality.value, "content_type_code": declaration.modality.content_type}
-        optional = ("sampling_rate_hz", "content_type", "semantics", "frame_steps")
-        row |= {name: value for name in optional if (value := getattr(declaration, name)) not in (None, "", 0)}
-        if declaration.block.startswith(("signal/", "action/")):
-            channels.append({"id": declaration.id, **row, "signal_block": declaration.block})
-        else:
-            lanes.append({"block": declaration.block, **row})
-        if declaration.modality is not None:
-            group = declaration.id.split("/")[0] if "/" in declaration.id else "default"
-            groups.setdefault(group, []).append({"channel_id": declaration.id, "modality": declaration.modality.value})
-    contents: dict[str, Any] = {"channels": channels}
-    if groups:
-        contents["modality_groups"] = groups
-    if lanes:
-        contents["lanes"] = lanes
-    return contents
-
-
-def _dump(value: dict[str, Any], block: str) -> bytes:
-    try:
-        data = json.dumps(value, allow_nan=False, default=_plain).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise EpisodeError(f"{block}: expected values that JSON can hold: {error}") from error
-    if len(data) > MAX_META_SIZE:
-        raise EpisodeError(f"{block}: expected at most {MAX_META_SIZE} bytes of JSON, found {len(data)}")
-    return data
-
-
-def _plain(value: object) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} is not JSON")

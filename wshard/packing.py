@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from wshard.compress import Codec, CompressionType, compress
+from wshard.codec import Codec, CompressionType, compress
 from wshard.layout import CONTENT_UNKNOWN, IndexEntry, checksum
 from wshard.seekable import compress_frames
 

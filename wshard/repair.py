@@ -1,7 +1,7 @@
 """Repair files: restore interleaved recordings exactly, and save from damaged ones every block that is proved whole.
 
 Knows: what may be trusted, and how to say what was lost. Never guesses values.
-Does not know: recordings that were killed (streaming.recover), how blocks interleave (interleaved.py).
+Does not know: recordings that were killed (recovery.py), how blocks interleave (interleaved.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wshard.compress import CodecPlan
+from wshard.codec_plan import CodecPlan
 from wshard.container import ShardReader
 from wshard.episode_file import store
 from wshard.errors import FormatError, OverlapError, RecordingExistsError, RepairError

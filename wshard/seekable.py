@@ -13,7 +13,7 @@ import numpy as np
 import xxhash
 import zstandard
 
-from wshard.compress import MAX_KEPT_RATIO, MIN_COMPRESS_SIZE, Codec, decompress
+from wshard.codec import MAX_KEPT_RATIO, MIN_COMPRESS_SIZE, Codec, decompress
 from wshard.errors import ChecksumError
 from wshard.layout import (
     ENTRY_ZSTD,

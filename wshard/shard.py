@@ -9,7 +9,7 @@ from typing import Final
 
 import xxhash
 
-from wshard.compress import MIN_COMPRESS_SIZE
+from wshard.codec import MIN_COMPRESS_SIZE
 from wshard.container import ShardReader
 from wshard.entry_schema import EntrySpec, ShardSchema, ValidationError, validate_schema
 from wshard.layout import (

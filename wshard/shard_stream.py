@@ -13,7 +13,8 @@ from typing import IO, TYPE_CHECKING, Final, Self
 
 import numpy as np
 
-from wshard.compress import Codec
+from wshard.codec import Codec
+from wshard.entry_index import moved_index, pack_index
 from wshard.entry_writer import EntryWriter, check_entry
 from wshard.errors import FormatError, LimitError, RecordingStateError
 from wshard.layout import (
@@ -26,9 +27,7 @@ from wshard.layout import (
     MAX_STRING_TABLE_SIZE,
     ROLE_MOSH,
     Header,
-    moved_index,
     name_hash,
-    pack_index,
     round_up,
 )
 from wshard.packing import Block, pack_block

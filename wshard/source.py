@@ -12,6 +12,7 @@ import threading
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from wshard.errors import FormatError, IndexCorruptError
+from wshard.regular_file import open_descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,9 +47,9 @@ class MemorySource:
 class PathSource:
     """A file by its descriptor, which it closes: small ranges are read, for larger ones the file is mapped."""
 
-    def __init__(self, descriptor: int, where: str) -> None:
+    def __init__(self, descriptor: int, size: int, where: str) -> None:
         self._descriptor = descriptor
-        self.size = os.lseek(descriptor, 0, os.SEEK_END)
+        self.size = size
         self.where = where
         self._view: memoryview | None = None
         self._ahead = (0, memoryview(b""))
@@ -127,7 +128,8 @@ Source = MemorySource | PathSource | FileSource
 def open_source(source: PathOrFile | Buffer | mmap.mmap) -> Source:
     """Return the source's bytes: a path and a file object are read on demand, a large file is mapped into memory.
 
-    A file object that cannot seek (a pipe) is read whole. Raises OSError, FormatError for a file opened as text.
+    A file object that cannot seek (a pipe) is read whole. Raises OSError, FormatError for a file opened as text and for
+    a path that leads to a pipe or device.
     """
     if isinstance(source, (str, os.PathLike)):
         return _open_path(os.fspath(source))
@@ -144,5 +146,5 @@ def open_source(source: PathOrFile | Buffer | mmap.mmap) -> Source:
 
 
 def _open_path(path: str) -> MemorySource | PathSource:
-    source = PathSource(os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)), path)
+    source = PathSource(*open_descriptor(path), path)
     return source if source.size > _READ_AT_ONCE_BELOW else MemorySource(source.whole(), path)

@@ -1,7 +1,7 @@
-"""Record an episode step by step, for hours, with constant memory; recover what a crash left behind.
+"""Record an episode step by step, for hours, with constant memory.
 
-Knows: what one timestep must bring, when to flush, and how a journal becomes an episode file equal to a batch save.
-Does not know: the journal's records (journal.py), nor how blocks are laid out in the final file (episode_file.py).
+Knows: what one timestep must bring, and when to flush.
+Does not know: the journal's records (journal.py), nor how a journal becomes an episode (recovery.py).
 """
 
 from __future__ import annotations
@@ -19,25 +19,24 @@ import numpy as np
 
 from wshard import journal
 from wshard.channels import ChannelDef, checked_step, checked_value, declare, plan_of
-from wshard.compress import CodecPlan, Compression, CompressionLevel, CompressionType
+from wshard.codec import CompressionLevel, CompressionType
 from wshard.encoding import as_bytes
-from wshard.episode_file import store
-from wshard.errors import EpisodeError, FormatError, LaneError, RecordingExistsError, RecordingStateError
+from wshard.errors import EpisodeError, RecordingStateError
 from wshard.journal import STEP_LANES
-from wshard.lanes import TRUNCATIONS
-from wshard.layout import JOURNAL_ROWS
+from wshard.layout import FLAG_STREAMING, JOURNAL_ROWS
 from wshard.meta import Declaration, Description
+from wshard.recovery import finalise
 from wshard.types import Array, TimebaseSpec
-from wshard.writer import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wshard.compress import FrameSteps
+    from wshard.codec_plan import Compression, FrameSteps
 
-__all__ = ["DEFAULT_FLUSH_INTERVAL", "ChannelDef", "WShardStreamWriter", "discard", "recover"]
+__all__ = ["DEFAULT_FLUSH_INTERVAL", "FLAG_STREAMING", "ChannelDef", "WShardStreamWriter"]
 
 DEFAULT_FLUSH_INTERVAL: Final = 64
+_MAX_TIMESTEPS: Final = 100_000
 
 
 class WShardStreamWriter:
@@ -46,7 +45,8 @@ class WShardStreamWriter:
     path: the final file. `<path>.partial` exists from begin_episode until end_episode renames the finished episode
     into place; after a crash it holds every flushed timestep (see recover). channel_defs: ChannelDefs, or dicts such as
     {"id": "state", "dtype": "f32", "shape": [3], "compression": "zstd"} (see ChannelDef.of); each may come as
-    observation or as action, unless it says which, or action_defs is given. flush_interval: timesteps between flushes;
+    observation or as action, unless it says which, or action_defs is given. max_timesteps: a further one is refused;
+    None = no limit. flush_interval: timesteps between flushes;
     flush_seconds: the timestep that comes this long after the last flush brings one too. fsync: make each flush
     durable. compression, frame_steps: as in save_wshard; a channel's own come first.
 
@@ -59,7 +59,7 @@ class WShardStreamWriter:
         path: str | os.PathLike[str],
         episode_id: str,
         channel_defs: Sequence[ChannelDef | Mapping[str, Any]],
-        max_timesteps: int | None = None,
+        max_timesteps: int | None = _MAX_TIMESTEPS,
         compression: Compression = CompressionType.NONE,
         compression_level: int = CompressionLevel.DEFAULT,
         flush_interval: int = DEFAULT_FLUSH_INTERVAL,
@@ -116,8 +116,15 @@ class WShardStreamWriter:
             return
         if kind is None:
             self.end_episode()
+        elif issubclass(kind, RecordingStateError) and self._is_full:
+            self.flush()  # hours of recording are not thrown away for one timestep too many
+            self._close(remove=False)
         else:
             self.abort()
+
+    @property
+    def _is_full(self) -> bool:
+        return self._steps == self._max_timesteps
 
     def begin_episode(
         self, env_id: str = "", timebase: TimebaseSpec | None = None, *, metadata: Mapping[str, Any] | None = None
@@ -155,7 +162,7 @@ class WShardStreamWriter:
         """
         if self._file is None:
             raise RecordingStateError("write_timestep: no recording is open: call begin_episode first")
-        if self._max_timesteps is not None and self._steps >= self._max_timesteps:
+        if self._is_full:
             raise RecordingStateError(f"write_timestep: max_timesteps of {self._max_timesteps} is reached")
         if observations is None and actions is None and isinstance(t, Mapping):
             rows = self._checked(t, self._names, "")
@@ -241,7 +248,7 @@ class WShardStreamWriter:
             self.flush()
             merged = {**self._about.metadata, **(metadata or {})}
             about = replace(self._about, length=self._steps, metadata=merged)
-            size = _finalise(file, self.path, about, self._plan)
+            size = finalise(file, self.path, about, self._plan)
         self._close(remove=True)
         self._finalized = True
         return size
@@ -257,52 +264,3 @@ class WShardStreamWriter:
             with contextlib.suppress(OSError):  # the disk is full: the error that said so is on its way already
                 self._file.close()
             self._file = None
-
-
-def _finalise(file: IO[bytes], target: Path, about: Description, plan: CodecPlan) -> int:
-    """Write the journal's lanes as an episode described by `about`; its rows are read through a memory map."""
-    file.flush()
-    recorded = journal.read(file, str(target))
-    if about.length != recorded.about.length:
-        raise FormatError(f"{target}: {about.length} timesteps were recorded, {recorded.about.length} are on disk")
-    pieces = dict(recorded.pieces)
-    if not pieces:
-        pieces = {lane.block: () for lane in (*about.declared.values(), *STEP_LANES)}
-    if not any(np.frombuffer(piece, np.uint8).any() for piece in pieces[TRUNCATIONS]):
-        del pieces[TRUNCATIONS]  # as in a batch save, where "no truncations recorded" is the absence of the lane
-    return store(target, about, pieces, plan)
-
-
-def recover(
-    partial: str | os.PathLike[str],
-    *,
-    compression: Compression = CompressionType.NONE,
-    frame_steps: FrameSteps | None = None,
-) -> Path:
-    """Turn the .partial of a killed recording into an episode of all flushed timesteps; returns the episode's path.
-
-    The episode's metadata say {"recovered": true}; the .partial is removed once the episode is in place.
-    Raises FileNotFoundError, RecordingExistsError while its writer lives, FormatError if nothing can be recovered.
-    """
-    source = Path(partial)
-    target = source.with_name(source.name.removesuffix(".partial"))
-    if target == source:
-        raise LaneError(f"{source}: expected a name that ends in .partial")
-    with source.open("r+b") as file:
-        journal.lock(file, source)
-        if target.exists():
-            raise RecordingExistsError(f"{target} exists already: move it away to recover {source.name}")
-        about = journal.read(file, str(source)).about
-        marked = replace(about, metadata={**about.metadata, "recovered": True})
-        _finalise(file, target, marked, CodecPlan.of(compression, None, frame_steps))
-        source.unlink()
-    return target
-
-
-def discard(partial: str | os.PathLike[str]) -> None:
-    """Remove the .partial of a killed recording; raises RecordingExistsError while its writer lives."""
-    source = Path(partial)
-    with contextlib.suppress(FileNotFoundError), source.open("r+b") as file:
-        journal.lock(file, source)
-        source.unlink()
-        sync_folder(source.parent)

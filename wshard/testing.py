@@ -12,6 +12,7 @@ import numpy as np
 
 from wshard.encoding import as_bytes
 from wshard.errors import MissingExtraError
+from wshard.latent import LATENT_ACTION_CHANNEL, LATENT_CODEBOOK_CHANNEL
 from wshard.types import Array, Channel, DType, Episode, Modality, Residual, TimebaseSpec, TimebaseType
 
 if TYPE_CHECKING:
@@ -63,8 +64,9 @@ def make_episode(
 def episodes(*, max_length: int = 8) -> SearchStrategy[Episode]:
     """Return a Hypothesis strategy for valid episodes of 1 to max_length timesteps, with everything they may hold.
 
-    All 13 dtypes; scalar, flat, image-like and empty shapes; big-endian and non-contiguous arrays; predictions,
-    residuals, blocks of other programs, metadata, chunk fields. Raises MissingExtraError without Hypothesis.
+    All 13 dtypes, also of rewards; scalar, flat, image-like and empty shapes; big-endian and non-contiguous arrays;
+    predictions, latent actions, residuals, blocks of other programs, metadata, chunk fields. Raises MissingExtraError
+    without Hypothesis.
     """
     strategies = _strategies()
 
@@ -87,6 +89,7 @@ def _draw_episode(draw: DrawFn, length: int) -> Episode:
     st = _strategies()
     names = st.text(st.characters(exclude_categories=["Cs"]), max_size=6) | st.sampled_from(["state", "cam/rgb", "a/b"])
     models = names.filter(lambda name: "/" not in name)
+    owners = names | st.sampled_from([LATENT_ACTION_CHANNEL, LATENT_CODEBOOK_CHANNEL])
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     lanes = st.dictionaries(
         names, st.builds(lambda pick: _channel(rng, length, pick), st.integers(0, 10**6)), max_size=3
@@ -99,12 +102,12 @@ def _draw_episode(draw: DrawFn, length: int) -> Episode:
         timebase=draw(_timebases(st)),
         observations=_named(draw(lanes)),
         actions=_named(draw(lanes)),
-        rewards=draw(st.sampled_from([None, *_step_arrays(rng, length, "<f4", ">f4", "<f8", "<i8", "<f2")])),
+        rewards=draw(st.sampled_from([None, *_step_arrays(rng, length, ">f4", *(kind.numpy_dtype for kind in DType))])),
         terminations=draw(st.sampled_from([None, rng.random(length) < 0.5])),
         truncations=draw(st.sampled_from([None, rng.random(length) < 0.5])),
         omens={
             channel: _named({model: _channel(rng, length, pick)}, prefix=f"{channel}/")
-            for channel, model, pick in draw(st.lists(st.tuples(names, models, st.integers(0, 10**6)), max_size=2))
+            for channel, model, pick in draw(st.lists(st.tuples(owners, models, st.integers(0, 10**6)), max_size=2))
         },
         uncerts=_named(draw(lanes)),
         residuals={
@@ -139,7 +142,7 @@ def _json_values(st: Any) -> Any:
     return st.recursive(plain | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3), max_leaves=4)
 
 
-def _step_arrays(rng: np.random.Generator, length: int, *dtypes: str) -> list[Array]:
+def _step_arrays(rng: np.random.Generator, length: int, *dtypes: str | np.dtype[Any]) -> list[Array]:
     return [rng.integers(-1000, 1000, length).astype(dtype) for dtype in dtypes]
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wshard.errors import EpisodeError, LaneError
+from wshard.step_array import StepField
 
 Array = NDArray[Any]
 
@@ -184,7 +185,7 @@ class Channel:
 
 @dataclass
 class Residual:
-    """Packed residual bits of a channel, e.g. type "sign2nddiff"; data is uint8 [n] as stored."""
+    """Packed residual bits of a channel, e.g. type "sign2nddiff"; data is uint8 [n] as stored, or given as bytes."""
 
     channel_id: str
     type: str
@@ -192,13 +193,19 @@ class Residual:
     scales: Array | None = None
     mask: Array | None = None
 
+    def __post_init__(self) -> None:
+        """Accept bytes, as the packing functions return them."""
+        given: Any = self.data
+        self.data = given if isinstance(given, np.ndarray) else np.frombuffer(given, np.uint8)
+
 
 @dataclass
 class Episode:
     """One episode, or one chunk of one: T timesteps of observations, actions, rewards and more.
 
     omens: predictions, {channel: {model: Channel}}; uncerts: {"channel/model/type": Channel}; blocks: blocks of other
-    programs, kept as they are. rewards, terminations and truncations are [T] or None if not recorded.
+    programs, kept as they are. rewards, terminations and truncations are [T] or None if not recorded; they may be given
+    as arrays, sequences or channels. timestep_range: of a chunk, its [first, last] timesteps in the whole episode.
     """
 
     id: str
@@ -207,20 +214,25 @@ class Episode:
     timebase: TimebaseSpec = field(default_factory=TimebaseSpec)
     observations: dict[str, Channel] = field(default_factory=dict)
     actions: dict[str, Channel] = field(default_factory=dict)
-    rewards: Array | None = None
-    terminations: Array | None = None
-    truncations: Array | None = None
+    rewards: StepField = StepField()  # noqa: RUF009  (a descriptor holds no value that episodes could share)
+    terminations: StepField = StepField()  # noqa: RUF009  (as rewards)
+    truncations: StepField = StepField()  # noqa: RUF009  (as rewards)
     omens: dict[str, dict[str, Channel]] = field(default_factory=dict)
     residuals: dict[str, Residual] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     source_format: Format = Format.UNKNOWN
     chunk_index: int | None = None
     total_chunks: int | None = None
-    timestep_range: tuple[int, int] | None = None
+    timestep_range: list[int] | None = None
     uncerts: dict[str, Channel] = field(default_factory=dict)
     ticks: Array | None = None
     timestamps_ns: Array | None = None
     blocks: dict[str, bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Accept any pair as timestep_range."""
+        if self.timestep_range is not None:
+            self.timestep_range = list(self.timestep_range)
 
     @property
     def is_chunked(self) -> bool:
@@ -254,17 +266,25 @@ class Episode:
             array = getattr(self, name)
             if array is not None and np.shape(array) != (self.length,):
                 raise EpisodeError(f"{name}: length mismatch: expected [{self.length}], found {list(np.shape(array))}")
-        if self.chunk_index is not None:
-            if self.total_chunks is None:
-                raise EpisodeError("total_chunks required when chunk_index is set")
-            if not 0 <= self.chunk_index < self.total_chunks:
-                raise EpisodeError(f"chunk_index {self.chunk_index} out of range for {self.total_chunks} chunks")
+        _check_chunk(self.chunk_index, self.total_chunks, self.timestep_range)
 
     def clone(self) -> Episode:
         """Return a copy with its own arrays; metadata is copied shallowly."""
         twin = copy.deepcopy(replace(self, metadata={}))
         twin.metadata = dict(self.metadata)
         return twin
+
+
+def _check_chunk(index: int | None, total: int | None, bounds: list[int] | None) -> None:
+    if index is not None:
+        if total is None:
+            raise EpisodeError("total_chunks required when chunk_index is set")
+        if not 0 <= index < total:
+            raise EpisodeError(f"chunk_index {index} out of range for {total} chunks")
+    if bounds is not None:
+        whole = all(isinstance(bound, (int, np.integer)) for bound in bounds)
+        if len(bounds) != 2 or not whole or bounds[0] > bounds[1]:
+            raise EpisodeError(f"timestep_range: expected [first, last], first <= last, found {bounds}")
 
 
 def _check_channel(block: str, channel: Channel, length: int) -> None:

@@ -12,7 +12,8 @@ import secrets
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
-from wshard.compress import Codec
+from wshard.codec import Codec
+from wshard.entry_index import front_size, pack_index
 from wshard.entry_writer import EntryWriter, check_entry
 from wshard.errors import FormatError, RecordingStateError
 from wshard.layout import (
@@ -26,8 +27,6 @@ from wshard.layout import (
     ROLE_MOSH,
     Header,
     IndexEntry,
-    front_size,
-    pack_index,
     round_up,
 )
 from wshard.packing import Block, pack_block

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from wshard.compress import Compression
+    from wshard.codec_plan import Compression
     from wshard.types import Episode
 
     Location = str | os.PathLike[str] | IO[bytes]

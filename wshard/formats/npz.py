@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from wshard.errors import EpisodeError, FormatError, LimitError
+from wshard.regular_file import open_file
 from wshard.writer import publish
 
 if TYPE_CHECKING:
@@ -51,8 +52,14 @@ def read_npz(source: Location, names: tuple[str, ...] | None = None) -> dict[str
     Raises LimitError for sizes above the limits or beyond what the file can hold, FormatError for everything else that
     is wrong with it, FileNotFoundError.
     """
-    where = str(source) if isinstance(source, (str, os.PathLike)) else str(getattr(source, "name", "<file object>"))
-    with _translated(where), zipfile.ZipFile(cast("Any", source)) as archive:
+    if isinstance(source, (str, os.PathLike)):
+        with open_file(source) as file:
+            return _read_archive(file, os.fspath(source), names)
+    return _read_archive(source, str(getattr(source, "name", "<file object>")), names)
+
+
+def _read_archive(file: IO[bytes], where: str, names: tuple[str, ...] | None) -> dict[str, Array]:
+    with _translated(where), zipfile.ZipFile(file) as archive:
         members = _checked_members(archive, where)
         chosen = {name: info for name, info in members.items() if names is None or name in names}
         return {name: _read(archive, info, f"{where}: {name!r}") for name, info in chosen.items()}

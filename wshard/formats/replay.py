@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
-from wshard.compress import CodecPlan, CompressionType
+from wshard.codec import CompressionType
+from wshard.codec_plan import CodecPlan
 from wshard.errors import CodecError, EntryNotFoundError, EpisodeError, LaneError
 from wshard.formats.dreamer import IS_FIRST, episode_of, length_of, load_dreamer, save_dreamer
 from wshard.formats.npz import read_npz
@@ -25,7 +26,7 @@ from wshard.splitting import joined
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from wshard.compress import Compression
+    from wshard.codec_plan import Compression
     from wshard.formats.base import Location
     from wshard.types import Array, Episode
 

@@ -19,7 +19,7 @@ from wshard.manifest import MANIFEST_SUFFIX, read_manifest, safe_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wshard.compress import Compression
+    from wshard.codec_plan import Compression
     from wshard.formats.base import Location
     from wshard.types import Episode
 

@@ -1,0 +1,53 @@
+"""The verb `wshard train-embedder`.
+
+Knows: how training is told. Imports what it needs inside the verb, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from catalog.cli import ArchiveOption, WhereOption, shorten
+from wshard.cli import JsonOption, printable
+
+
+def train_embedder(
+    out: Annotated[Path, typer.Argument(help="The file to write; then use --embedder learned:FILE.")],
+    archive: ArchiveOption = None,
+    lanes: Annotated[
+        str | None,
+        typer.Option("--lanes", help="Lanes to learn from, e.g. state,action/ctrl (default: all small vectors)."),
+    ] = None,
+    windows: Annotated[
+        str, typer.Option(help="Learn from whole episodes, or from windows SIZE:STRIDE or multi.")
+    ] = "whole",
+    where: WhereOption = None,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of training, at most.")] = 200,
+    minutes: Annotated[float, typer.Option(min=0.01, help="Minutes of training, at most.")] = 5.0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same batches.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Train a small temporal encoder on the archive's own episodes, without labels, on the CPU (needs torch)."""
+    from bridge.learn import Lesson
+    from bridge.learn import train_embedder as train
+    from bridge.progress import watched
+    from catalog.location import archive_folder
+    from embedders.training import Training
+    from embedders.windows import WindowPlan
+
+    named = None if lanes is None else [name.strip() for name in lanes.split(",") if name.strip()]
+    lesson = Lesson(named, WindowPlan.read(windows), where or "")
+    training = Training(steps=steps, seconds=60 * minutes, seed=seed)
+    with watched() as progress:
+        learnt = train(archive_folder(archive), out, lesson, training=training, progress=progress)
+    if as_json:
+        typer.echo(json.dumps(asdict(learnt), indent=2))
+        return
+    for failure in learnt.left_out:
+        typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
+    typer.echo(f"{out}: learned from {learnt.windows} windows, loss {learnt.loss:.3f}; use --embedder learned:{out}")

@@ -1,0 +1,73 @@
+"""What a path may lead to: files are opened, everything else is refused at once, by its name."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from wshard.container import ShardReader
+from wshard.convert import detect_format, load
+from wshard.episode_file import load_wshard, open_wshard
+from wshard.errors import FormatError, WShardError
+from wshard.regular_file import open_file
+from wshard.types import Format
+
+OPENERS = [ShardReader, open_wshard, load_wshard, load, open_file]
+
+
+@pytest.fixture
+def impatient():
+    """End a call that waits for a writer: the test then fails instead of hanging."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError
+
+    earlier = signal.signal(signal.SIGALRM, late)
+    signal.alarm(5)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, earlier)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("opener", OPENERS)
+@pytest.mark.parametrize("name", ["p.wshard", "p.npz"])
+def test_named_pipes_are_refused_without_waiting_for_a_writer(opener, name, tmp_path):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(FormatError, match=f"{name}: expected a regular file, found a named pipe"):
+        opener(tmp_path / name)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_the_format_of_a_pipe_is_unknown(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert detect_format(tmp_path / "pipe") is Format.UNKNOWN
+
+
+@pytest.mark.parametrize("opener", [ShardReader, open_wshard, load_wshard, open_file])
+def test_devices_and_folders_are_refused_by_name(opener, tmp_path):
+    with pytest.raises(FormatError, match="/dev/null: expected a regular file, found a character device"):
+        opener("/dev/null")
+    with pytest.raises(IsADirectoryError) as caught:
+        opener(tmp_path)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_refusing_keeps_no_descriptor_open(tmp_path):
+    os.mkfifo(tmp_path / "p.wshard")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for path in (tmp_path / "p.wshard", tmp_path, Path("/dev/null")):
+        for _ in range(10):
+            with pytest.raises((WShardError, OSError)):
+                open_file(path)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_files_are_opened_as_ever(tmp_path):
+    (tmp_path / "a").write_bytes(b"abc")
+    with open_file(tmp_path / "a") as file:
+        assert hashlib.file_digest(file, "sha256").hexdigest() == hashlib.sha256(b"abc").hexdigest()
