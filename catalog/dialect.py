@@ -148,7 +148,7 @@ class _Bin(_Spelled):
     type = Integer()
     inherit_cache = True
     spelling: ClassVar = {
-        "sqlite": "CAST(({0} - {1}) / {3} AS INTEGER)",
+        "sqlite": "CAST((({0}) - {1}) / {3} AS INTEGER)",
         "postgresql": "width_bucket(CAST({0} AS double precision), CAST({1} AS double precision), "
         "CAST({2} AS double precision), {4}) - 1",
     }
@@ -160,8 +160,8 @@ class _Square(_Spelled):
     type = Double()
     inherit_cache = True
     spelling: ClassVar = {
-        "sqlite": "({0} * {0})",
-        "postgresql": "CASE WHEN abs({0}) < 1e-150 THEN 0 WHEN abs({0}) > 1e150 THEN 'Infinity' ELSE {0} * {0} END",
+        "sqlite": "(({0}) * ({0}))",
+        "postgresql": "CASE WHEN abs({0}) < 1e-150 THEN 0 WHEN abs({0}) > 1e150 THEN 'Infinity' ELSE ({0}) * ({0}) END",
     }
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import create_engine
-from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
 from catalog import Catalog, engine
@@ -183,13 +181,16 @@ def test_a_server_that_was_stopped_is_told_and_used_again_when_it_is_back(server
 def test_a_connection_that_dies_loses_the_transaction_and_nothing_else(server: Server, url: str) -> None:
     with Catalog.open(url) as catalog:
         catalog.register([make_record(1)])
-        with ExitStack() as stack:
-            connection = stack.enter_context(catalog._write())
-            connection.exec_driver_sql("DELETE FROM lane")
-            number = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
-            server.run(f"SELECT pg_terminate_backend({number}, 5000)")
-            stack.enter_context(pytest.raises(OperationalError))
-            connection.exec_driver_sql("SELECT 1")
+
+        def die() -> None:
+            with catalog._write() as connection:
+                connection.exec_driver_sql("DELETE FROM lane")
+                number = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+                server.run(f"SELECT pg_terminate_backend({number}, 5000)")
+                connection.exec_driver_sql("SELECT 1")
+
+        with pytest.raises(CatalogUnreachableError):
+            die()
         assert len(catalog.facts([1])[1].lanes) == 3
 
 
