@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q install -c constraints.txt
 SOURCES := wshard embedders catalog bridge demo tests benchmarks golden
 
-.PHONY: help install demo test bench rb_a fuzz torture live-deepdata clean
+.PHONY: help install demo test bench rb_a fuzz torture minute live-deepdata clean
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 2 minutes the first time)"
 	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (about 6 minutes the first time)"
@@ -13,6 +13,7 @@ help:
 	@echo "make bench    measure speed on this machine                           (about 5 minutes)"
 	@echo "make fuzz     200,000 damaged files, none of which may give a wrong value  (about 2 minutes)"
 	@echo "make torture  kill recordings at 2 x 200 random moments               (about 3 minutes)"
+	@echo "make minute   two processes ingest, one tags, one pages, for a minute"
 	@echo "make rb_a     measure how well episodes of the same task are found    (about 5 minutes the first time)"
 	@echo "make live-deepdata DEEPDATA_URL=http://...  the index tests on a real DeepData server, see docs/deepdata.md"
 	@echo "make clean    remove .venv, caches and the demo archive"
@@ -64,6 +65,9 @@ fuzz: $(VENV)/.dev
 
 torture: $(VENV)/.dev
 	@WSHARD_TORTURE=200 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/test_wshard_recovery.py
+
+minute: $(VENV)/.dev
+	@WSHARD_MINUTE=60 $(BIN)/pytest -W error --timeout 600 tests/test_bridge_minute.py
 
 rb_a: $(VENV)/.demo
 	@echo "== benchmark RB-A (about 3 minutes to record, once, and 2 to measure)"

@@ -1,29 +1,36 @@
 """How fast episodes go into an archive: python benchmarks/ingest.py [--episodes 2000] [--workers 1 2].
 
 Makes episodes of three observation lanes, ingests them into fresh archives with each number of workers, and prints the
-median of several rounds (interleaved, so that a busy moment of the machine hits all alike) as a Markdown table.
+median of several rounds (interleaved, so that a busy moment of the machine hits all alike) as a Markdown table. Then
+how many windows of 32 timesteps, one every 4, are read, embedded and stored per second, and how long after the commit
+of one more episode another process, which searches all the time, finds it.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
 from machine import facts
 
 from bridge.ingest import TrajectoryIngestor
-from wshard.episode_file import save_wshard
+from catalog.catalog import Catalog
+from embedders.windows import WindowPlan
+from wshard.episode_file import load_wshard, save_wshard
 from wshard.types import Channel, Episode
 
 LANES = {"joints": (7,), "pose": (6,), "gripper": ()}
 
 
-def make_files(folder: Path, count: int, timesteps: int) -> None:
+def make_files(folder: Path, count: int, timesteps: int, seed: int = 0) -> None:
     """Save `count` episodes of smooth random motion."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     for number in range(count):
         lanes = {
             name: Channel.of(name, rng.normal(size=(timesteps, *shape)).cumsum(axis=0).astype(np.float32))
@@ -31,7 +38,7 @@ def make_files(folder: Path, count: int, timesteps: int) -> None:
         }
         ctrl = Channel.of("ctrl", rng.normal(size=(timesteps, 4)).astype(np.float32))
         episode = Episode(
-            f"episode-{number:05d}",
+            f"episode-{seed}-{number:05d}",
             f"env-{number % 10}",
             timesteps,
             observations=lanes,
@@ -49,6 +56,63 @@ def measure(files: Path, archive: Path, workers: int) -> tuple[float, float]:
     if not first.ok or again.embedded:
         raise SystemExit(f"expected a clean first run and an idle second one, found {first} and {again}")
     return first.seconds, again.seconds
+
+
+def windows(files: Path, archive: Path, workers: int) -> tuple[float, float]:
+    """Return how many windows per second a first run reads, embeds and stores; and per second of this process's CPU."""
+    with TrajectoryIngestor(archive) as ingestor:
+        busy = time.process_time()
+        report = ingestor.ingest(files, windows=WindowPlan(32, 4), workers_count=workers)
+        busy = time.process_time() - busy
+    with Catalog.open(archive / "catalog.db") as catalog:
+        stored = sum(catalog.ledger_state(space.id)[1] for space in catalog.spaces())
+    return stored / report.seconds, stored / busy
+
+
+WATCHER = """
+import sys, time
+from bridge.retrieve import TrajectoryRetriever
+from wshard.episode_file import load_wshard
+query, name = load_wshard(sys.argv[2]), sys.argv[3]
+with TrajectoryRetriever(sys.argv[1]) as retriever:
+    retriever.search_similar_episodes(query, 1)
+    print("ready", flush=True)
+    while retriever.search_similar_episodes(query, 1)[0].episode_id != name:
+        pass
+    print(time.time(), flush=True)
+"""
+
+
+def seen(files: Path, archive: Path, extra: Path) -> float:
+    """Return the milliseconds from the end of an ingest of one episode until another process finds it."""
+    with TrajectoryIngestor(archive) as ingestor:
+        ingestor.ingest(files)
+        (only,) = extra.glob("*.wshard")
+        episode = load_wshard(only)
+        command = [sys.executable, "-c", WATCHER, str(archive), str(only), episode.id]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+            if child.stdout is None or child.stdout.readline().strip() != "ready":
+                raise SystemExit("expected a process that searches, found none")
+            ingestor.ingest_episode(only)
+            done = time.time()
+            return (float(child.stdout.readline()) - done) * 1e3
+
+
+def fresh(place: Path, workers: list[int]) -> None:
+    """Measure windows, and the way to another process; print."""
+    for name, count, timesteps in (("long", 200, 1000), ("few", 200, 100), ("one", 1, 150)):
+        (place / name).mkdir()
+        make_files(place / name, count, timesteps, seed=len(name))
+    for crew in workers:
+        rate, of_cpu = windows(place / "long", place / f"windows-{crew}", crew)
+        print(f"\nwindows 32:4 of 200 episodes of 1000 timesteps, workers {crew}: {rate:.0f} per second, ", end="")
+        print(f"{of_cpu:.0f} per second of the main process's CPU")
+    (only,) = (place / "one").glob("*.wshard")
+    only.rename(only.with_name("the-new-one.wshard"))
+    delays = [seen(place / "few", place / f"seen-{turn}", place / "one") for turn in range(3)]
+    print(
+        f"\na new episode is found by another process {statistics.median(delays):.0f} ms after ingest_episode returned"
+    )
 
 
 def main() -> None:
@@ -73,6 +137,8 @@ def main() -> None:
     for workers, rounds in spent.items():
         first, again = (statistics.median(column) for column in zip(*rounds, strict=True))
         print(f"| {workers} | {first:.2f} | {asked.episodes / first:.0f} | {again:.3f} |")
+    with tempfile.TemporaryDirectory() as name:
+        fresh(Path(name), asked.workers)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,15 @@ Does not know: episodes (they lie anywhere), tables, vectors.
 from __future__ import annotations
 
 import re
+import shutil
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from bridge.index.registry import EMBEDDED, open_index
-from catalog.location import place_of
+from catalog.backup import restore
+from catalog.location import DATABASE, INDEX, place_of
 from catalog.opening import open_place
 from catalog.postgresql import is_server
 
@@ -33,6 +36,11 @@ class Archive:
     place: Place
     catalog: Catalog
     index: VectorIndex
+
+    @property
+    def folder(self) -> Path:
+        """The folder that holds the copies of vectors: the archive's own, or for a server one in the cache."""
+        return self.place.index.parent
 
     def __enter__(self) -> Self:
         return self
@@ -59,19 +67,34 @@ def open_archive(
     *,
     archive: str | os.PathLike[str] | None = None,
     create: bool = False,
+    token: str | None = None,
 ) -> Archive:
     """Open the archive that `target` names: a folder, a server's database, or the URL of a vector index.
 
     Such as "my-archive", "postgresql://user@host/database", "http://host:8080".
     With the URL of an index the catalog is that of `archive`, of the variable WSHARD_ARCHIVE, or of ./.wshard. create:
-    make a new, empty archive where there is none; a server's database must be there. Raises CatalogNotFoundError,
-    UnknownIndexError and the catalog's errors.
+    make a new, empty archive where there is none; a server's database must be there. token: API token or JWT for the
+    index's server; it counts before one in the URL or the environment. Raises CatalogNotFoundError, UnknownIndexError
+    and the catalog's errors.
     """
     url = isinstance(target, str) and is_url(target)
     place = place_of(archive if url or target is None else target)
     catalog = open_place(place, create=create)
     try:
-        return Archive(place, catalog, open_index(str(target) if url else EMBEDDED, catalog, place.index))
+        return Archive(place, catalog, open_index(str(target) if url else EMBEDDED, catalog, place.index, token=token))
     except BaseException:
         catalog.close()
         raise
+
+
+def restore_archive(
+    source: str | os.PathLike[str], folder: str | os.PathLike[str], *, force: bool = False
+) -> Path | None:
+    """Make the catalog of a backup that of the archive in a folder, and drop the folder's search index, a mere copy.
+
+    force: also where there is a catalog. Returns where one that was too damaged to be replaced was put. Raises as
+    catalog.backup.restore.
+    """
+    kept = restore(Path(source), Path(folder) / DATABASE, force=force)
+    shutil.rmtree(Path(folder) / INDEX, ignore_errors=True)
+    return kept

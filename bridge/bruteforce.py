@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DIM: Final = 6
 
 
-def make_space(name: str = "contract", dim: int = DIM) -> Space:
+def make_space(name: str = "contract", dim: int = DIM, metric: str = "cosine") -> Space:
     """Return a Space of windows; another name is another Space."""
     return Space(
         embedder=name,
@@ -37,7 +37,7 @@ def make_space(name: str = "contract", dim: int = DIM) -> Space:
         lanes=(LaneSpec("signal/state", (dim,)),),
         windows=WindowPlan(4, 2),
         dim=dim,
-        metric="cosine",
+        metric=metric,
         statistics=None,
     )
 
@@ -95,7 +95,7 @@ class Shelf:
         rows, facts = self.catalog.rows(held), self.catalog.facts(held)
         asked = query.tobytes()
         found = [
-            Match(episode, window, cosine(vector.tobytes(), asked))
+            Match(episode, window, score(space.metric, vector.tobytes(), asked))
             for episode, vectors in held.items()
             if matches(request.where, rows[episode], facts[episode])
             for window, vector in enumerate(vectors)
@@ -110,8 +110,12 @@ class Shelf:
 
 
 @lru_cache(maxsize=10_000)
-def cosine(left: bytes, right: bytes) -> float:
-    """Return the cosine of two float32 vectors: products of float32 are exact in float64, and fsum rounds once."""
+def score(metric: str, left: bytes, right: bytes) -> float:
+    """Return the score of two float32 vectors: products of float32 are exact in float64, and fsum rounds once."""
     one, two = np.frombuffer(left, np.float32).tolist(), np.frombuffer(right, np.float32).tolist()
-    norms = sqrt(fsum(x * x for x in one)) * sqrt(fsum(x * x for x in two))
-    return fsum(x * y for x, y in zip(one, two, strict=True)) / norms
+    if metric == "l2":
+        return -sqrt(fsum((x - y) ** 2 for x, y in zip(one, two, strict=True)))
+    product = fsum(x * y for x, y in zip(one, two, strict=True))
+    if metric == "dot":
+        return product
+    return product / (sqrt(fsum(x * x for x in one)) * sqrt(fsum(x * x for x in two)))

@@ -10,10 +10,12 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+import bridge.cli_care
+import bridge.cli_curation
 import bridge.cli_learn
 import bridge.index.cli
 import catalog.cli
@@ -22,6 +24,7 @@ import catalog.cli_curate
 import catalog.cli_explore
 import wshard.cli
 import wshard.cli_convert
+from bridge.cli_options import EmbedderOption, LanesOption, index_target, parse_lanes, parse_windows
 from bridge.index.cli import IndexOption
 from catalog.cli import (
     ArchiveOption,
@@ -36,7 +39,17 @@ from catalog.cli import (
     print_table,
     shorten,
 )
-from wshard.cli import EXIT_FAILED, EXIT_INTERRUPTED, JsonOption, parse_span, printable, reported
+from wshard.cli import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    JsonOption,
+    named_path,
+    parse_span,
+    print_json,
+    printable,
+    reported,
+)
+from wshard.interrupts import interrupt_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,13 +58,6 @@ if TYPE_CHECKING:
     from bridge.query import Query
     from bridge.refs import EpisodeRef
     from bridge.retrieve import Hits
-    from embedders.windows import WindowPlan
-
-EmbedderOption = Annotated[str | None, typer.Option("--embedder", help="arcdct, combo, dct, ... or module:attribute.")]
-LanesOption = Annotated[
-    str | None,
-    typer.Option("--lanes", help="Lanes to embed, e.g. state,reward or state=2,reward=1 (default: all small vectors)."),
-]
 
 app = typer.Typer(
     help="The episode archive you can search.",
@@ -62,7 +68,10 @@ app = typer.Typer(
 
 
 def ingest(
-    paths: Annotated[list[Path], typer.Argument(help="Episode files, and folders to search for them.")],
+    paths: Annotated[
+        list[Path],
+        typer.Argument(help="Episode files, and folders to search for them.", parser=named_path, metavar="PATHS"),
+    ],
     archive: ArchiveOption = None,
     index: IndexOption = None,
     embedder: EmbedderOption = None,
@@ -75,26 +84,29 @@ def ingest(
     prune: Annotated[
         bool, typer.Option("--prune", help="Forget episodes below the given folders whose files are gone.")
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Prune although most episodes there are gone.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Put episodes into an archive: catalog, embeddings, search index. Run it again to go on or to update."""
     from bridge.ingest import TrajectoryIngestor
     from bridge.progress import watched
-    from catalog.location import archive_named, place_of
+    from catalog.location import DATABASE, archive_named, place_of
     from embedders.registry import DEFAULT_EMBEDDER
     from wshard.errors import SourceNotFoundError
 
     named = archive_named(archive)
-    plans = [_windows(text) for text in windows or ["whole"]]
-    if missing := [path for path in paths if not path.exists()]:
+    plans = [parse_windows(text) for text in windows or ["whole"]]
+    known = prune and (isinstance(named, str) or (named / DATABASE).exists())
+    if missing := [path for path in paths if not (path.exists() or known)]:
         raise SourceNotFoundError(f"no such file or folder: {missing[0]}")  # before an archive is made for nothing
     with TrajectoryIngestor(
-        _target(index, named), embedder or DEFAULT_EMBEDDER, lanes=_lanes(lanes), archive=named
+        index_target(index, named), embedder or DEFAULT_EMBEDDER, lanes=parse_lanes(lanes), archive=named
     ) as ingestor:
+        forget: bool | Literal["cautiously"] = (yes or "cautiously") if prune else False
         try:
             with watched() as progress:
                 report = ingestor.ingest(
-                    list(paths), windows=plans, workers_count=workers, prune=prune, progress=progress
+                    list(paths), windows=plans, workers_count=workers, prune=forget, progress=progress
                 )
         except KeyboardInterrupt:
             typer.echo("interrupted: what was committed stays; run the same command again to go on", err=True)
@@ -109,7 +121,7 @@ def _tell(report: IngestReport, place: str, as_json: bool) -> None:
     if as_json:
         failed = [{"path": failure.path, "error": failure.error} for failure in report.failed]
         about = {**counts, "failed": failed, "delayed": report.delayed, "seconds": round(report.seconds, 3)}
-        typer.echo(json.dumps(about, indent=2))
+        print_json(about)
         return
     for failure in report.failed:
         typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
@@ -145,10 +157,12 @@ def search(
     from catalog.location import archive_named
 
     named = archive_named(archive)
-    with TrajectoryRetriever(_target(index, named), embedder, lanes=_lanes(lanes), archive=named) as retriever:
+    with TrajectoryRetriever(
+        index_target(index, named), embedder, lanes=parse_lanes(lanes), archive=named
+    ) as retriever:
         find = retriever.search_similar_episodes
         if moments or windows is not None:
-            plan = None if windows is None else _windows(windows)
+            plan = None if windows is None else parse_windows(windows)
             find = partial(retriever.search_similar_timesteps, windows=plan)
         window = _query(query, named, None if span is None else parse_span(span))
         hits = find(window, top, env or None, min_length, parse_range(reward), where=where, explain=explain)
@@ -157,7 +171,7 @@ def search(
         told = {"exact": hits.exact, "milliseconds": round(hits.milliseconds, 3), "hits": found}
         if hits.explained is not None:
             told["explained"] = asdict(hits.explained)
-        typer.echo(json.dumps(told, indent=2))
+        print_json(told)
         return
     print_hits(hits, with_span=moments or windows is not None)
 
@@ -191,10 +205,10 @@ def health(archive: ArchiveOption = None, index: IndexOption = None, as_json: Js
     from catalog.location import archive_named
 
     named = archive_named(archive)
-    with open_archive(_target(index, named), archive=named) as opened:
+    with open_archive(index_target(index, named), archive=named) as opened:
         found = [vars(one) | {"space": describe(one.space)} for one in examine(opened)]
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        print_json(found)
         return
     for one in found:
         typer.echo(one.pop("space"))
@@ -216,7 +230,7 @@ def show(
     said = {name: part for name, part in asdict(facts).items() if part and name not in ("lanes", "spaces")}
     about["lanes"] = {lane.name: f"{lane.dtype}{list(lane.shape)}" for lane in lanes}
     if as_json:
-        typer.echo(json.dumps(about | said, indent=2))
+        print_json(about | said)
         return
     pairs = [(key, value) for key, value in about.items() if key not in ("metadata", "lanes", "layout_id", "id")]
     pairs += [(f"metadata.{key}", value) for key, value in about["metadata"].items()]
@@ -225,7 +239,7 @@ def show(
     print_table(("", ""), [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in pairs])
 
 
-def _query(text: str, archive: str, span: tuple[int | None, int | None] | None) -> Query:
+def _query(text: str, archive: str | Path, span: tuple[int | None, int | None] | None) -> Query:
     import numpy as np
 
     from bridge.query import cut
@@ -248,38 +262,6 @@ def _query(text: str, archive: str, span: tuple[int | None, int | None] | None) 
             path = Path(find_episode(opened, text).path)
     episode = load_wshard(path)
     return episode if span is None else cut(episode, *span)
-
-
-def _lanes(text: str | None) -> list[str] | dict[str, float] | None:
-    if text is None:
-        return None
-    named = [name.strip() for name in text.split(",") if name.strip()]
-    if not any("=" in name for name in named):
-        return named
-    pairs = [name.rpartition("=") for name in named]
-    try:
-        return {name: float(weight) for name, _, weight in pairs}
-    except ValueError:
-        raise typer.BadParameter(f"expected a weight for each lane, LANE=WEIGHT, found {text!r}") from None
-
-
-def _target(index: str | None, archive: str) -> str:
-    from bridge.archive import is_url
-    from wshard.errors import UnknownIndexError
-
-    if index is not None and not is_url(index):
-        raise UnknownIndexError(f"--index: expected a URL such as http://host:8080, found {index!r}")
-    return archive if index is None else index
-
-
-def _windows(text: str) -> WindowPlan:
-    from embedders.windows import WindowPlan
-    from wshard.errors import EmbedderError
-
-    try:
-        return WindowPlan.read(text)
-    except EmbedderError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 def _as_json(rank: int, ref: EpisodeRef) -> dict[str, Any]:
@@ -313,8 +295,10 @@ def options(
 
 _VERBS: tuple[Callable[..., None], ...] = (
     *(reported()(verb) for verb in (ingest, search, health, show, bridge.cli_learn.train_embedder, catalog.cli.ls)),
+    *(bridge.cli_care.watch, bridge.cli_care.fsck, bridge.cli_care.backup, bridge.cli_care.restore),
     *(catalog.cli_explore.facets, catalog.cli_explore.stats, catalog.cli_explore.sql),
     *(catalog.cli_curate.tag, catalog.cli_curate.note, catalog.cli_curate.review, catalog.cli_collect.export_list),
+    *bridge.cli_curation.VERBS,
     *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.repair, wshard.cli.recover, wshard.cli.cat),
     *(wshard.cli_convert.convert, wshard.cli_convert.export, wshard.cli_convert.doctor),
 )
@@ -329,4 +313,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show must not end a list
-    app(prog_name="wshard")
+    try:
+        interrupt_once()
+        app(prog_name="wshard")
+    except KeyboardInterrupt:  # between two verbs' own answers to it
+        typer.echo("interrupted", err=True)
+        sys.exit(EXIT_INTERRUPTED)

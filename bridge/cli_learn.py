@@ -5,7 +5,6 @@ Knows: how training is told. Imports what it needs inside the verb, so that `--h
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +12,7 @@ from typing import Annotated
 import typer
 
 from catalog.cli import ArchiveOption, WhereOption, shorten
-from wshard.cli import JsonOption, printable
+from wshard.cli import JsonOption, print_json, printable
 
 
 def train_embedder(
@@ -46,7 +45,7 @@ def train_embedder(
     with watched() as progress:
         learnt = train(archive_named(archive), out, lesson, training=training, progress=progress)
     if as_json:
-        typer.echo(json.dumps(asdict(learnt), indent=2))
+        print_json(asdict(learnt))
         return
     for failure in learnt.left_out:
         typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)

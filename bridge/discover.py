@@ -15,7 +15,7 @@ from wshard.errors import SourceNotFoundError
 from wshard.manifest import MANIFEST_SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 SUFFIX: Final = ".wshard"
 
@@ -29,42 +29,63 @@ class Sources:
     unreadable: tuple[Failure, ...] = ()
 
 
-def discover(paths: Sequence[str | os.PathLike[str]], *, allow_empty: bool = False) -> Sources:
+def discover(paths: Sequence[str | os.PathLike[str]], *, may_be_gone: bool = False) -> Sources:
     """Find the episode files that the paths name; folders are searched recursively, hidden names are skipped.
 
     A file that is named itself is taken whatever its suffix. Raises SourceNotFoundError for a path that is not there
-    and, unless allow_empty, for a folder without episode files.
+    and for a folder without episode files; may_be_gone: what is not there counts as a folder without any.
     """
     files: dict[str, None] = {}
     folders: list[str] = []
     unreadable: list[Failure] = []
-    for path in map(Path, paths):
+    for name in paths:
+        path = Path(name)
+        if not os.fspath(name):  # which Path takes for the current folder
+            raise SourceNotFoundError("expected a file or folder, found an empty text")
         if path.is_dir():
             found = _below(path, unreadable)
-            if not found and not unreadable and not allow_empty:
+            if not found and not unreadable and not may_be_gone:
                 raise SourceNotFoundError(f"no episodes in {path}: expected files that end in {SUFFIX}")
             folders.append(locate(path))
             files |= dict.fromkeys(found)
         elif path.exists():
             files[locate(path)] = None
+        elif may_be_gone:
+            folders.append(locate(path))
         else:
             raise SourceNotFoundError(f"no such file or folder: {path}")
     return Sources(tuple(files), tuple(folders), tuple(unreadable))
 
 
 def _below(folder: Path, unreadable: list[Failure]) -> list[str]:
-    def note(error: OSError) -> None:
-        unreadable.append(Failure(str(error.filename), error.strerror or str(error)))
-
     found: list[str] = []
-    for place, names, files in os.walk(folder, onerror=note):
-        names[:] = sorted(name for name in names if not name.startswith("."))
-        real = locate(place)
-        named = [f"{real}/{name}" for name in sorted(files) if _is_episode(name)]
+    for place, files in walk(folder, unreadable):
+        named = [f"{place}/{name}" for name in files if is_episode(name)]
         found += [locate(path) if os.path.islink(path) else path for path in named]  # noqa: PTH114  (a million times)
     return found
 
 
-def _is_episode(name: str) -> bool:
+def walk(folder: str | os.PathLike[str], unreadable: list[Failure]) -> Iterator[tuple[str, list[str]]]:
+    """Yield (real path of a folder, names of its files) for the folder and those below; hidden folders are skipped.
+
+    Links to folders are followed, each folder once, wherever it is linked from. Notes what cannot be read.
+    """
+
+    def note(error: OSError) -> None:
+        unreadable.append(Failure(str(error.filename), error.strerror or str(error)))
+
+    seen: set[str] = set()
+    for place, names, files in os.walk(folder, onerror=note, followlinks=True):
+        real = locate(place)
+        if real in seen:
+            names.clear()
+            continue
+        seen.add(real)
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        yield real, sorted(files)
+
+
+def is_episode(name: str) -> bool:
+    """Say whether a file of this name in a folder is taken for an episode."""
     # The list of a chunked episode's files is no episode; the chunks themselves are taken in one by one.
     return name.endswith(SUFFIX) and not name.startswith(".") and not name.endswith(MANIFEST_SUFFIX)

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from bridge.archive import Archive, open_archive
 from bridge.discover import discover
@@ -30,15 +30,17 @@ from bridge.register import register
 from bridge.run import IngestReport, Run
 from bridge.selection import LaneChoice
 from bridge.spaces import Choice
+from bridge.watch import watch
 from bridge.workers import workers
 from embedders.base import takes_frames
 from embedders.registry import DEFAULT_EMBEDDER, as_embedder
 from embedders.windows import WindowPlan
-from wshard.errors import EmbedderError, IndexWarning, IngestError
+from wshard.errors import EmbedderError, IndexWarning, IngestError, SourceNotFoundError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from threading import Event
 
     from catalog.records import EpisodeRow
     from embedders.base import Embedder
@@ -57,10 +59,10 @@ class TrajectoryIngestor:
     target: an archive folder, made when missing ("demo-archive": catalog.db and index/; the episodes may lie
     anywhere), or the URL of a vector index; `archive` then names the catalog's folder (see open_archive).
     embedder: a name ("arcdct", "combo", "dct", ...), an Embedder, or a callable [D] -> [E] that gets the mean over
-    time. lanes: what to embed, e.g. ["state", "reward"], the lane with positions first; None = every observation lane
-    that is a number or a vector of at most 256 numbers per timestep. A mapping gives the lanes weights: {"state": 2,
-    "action/ctrl": 1} lets the state decide two thirds of the similarity (see docs/search.md). An embedder of
-    frames takes one lane of images.
+    time. lanes: what to embed, e.g. "state" or ["state", "reward"], the lane with positions first; None = every
+    observation lane that is a number or a vector of at most 256 numbers per timestep. A mapping gives the lanes
+    weights: {"state": 2, "action/ctrl": 1} lets the state decide two thirds of the similarity (see docs/search.md). An
+    embedder of frames takes one lane of images. token: API token or JWT for the index's server (see docs/deepdata.md).
 
     Use as a context manager, or close() it. Several ingestors may work on one archive at once.
     """
@@ -70,19 +72,16 @@ class TrajectoryIngestor:
         target: PathLike,
         embedder: str | Embedder | PooledFunction = DEFAULT_EMBEDDER,
         *,
-        lanes: Sequence[str] | Mapping[str, float] | None = None,
+        lanes: str | Sequence[str] | Mapping[str, float] | None = None,
         archive: PathLike | None = None,
+        token: str | None = None,
     ) -> None:
         self._embedder = as_embedder(embedder)
-        self._lanes = LaneChoice(
-            None if lanes is None else tuple(lanes),
-            dict(lanes) if isinstance(lanes, Mapping) else None,
-            takes_frames(self._embedder),
-        )
+        self._lanes = LaneChoice.of(lanes, frames=takes_frames(self._embedder))
         if self._lanes.weights is not None and not self._embedder.uses_statistics:
             name = self._embedder.name
             raise EmbedderError(f"weights of lanes: expected an embedder that standardises channels, found {name!r}")
-        self._archive: Archive = open_archive(target, archive=archive, create=True)
+        self._archive: Archive = open_archive(target, archive=archive, create=True, token=token)
 
     def __enter__(self) -> Self:
         return self
@@ -130,31 +129,58 @@ class TrajectoryIngestor:
         *,
         windows: WindowPlan | Sequence[WindowPlan] = _WHOLE,
         workers_count: int = 1,
-        prune: bool = False,
+        prune: bool | Literal["cautiously"] = False,
         progress: Progress | None = None,
     ) -> IngestReport:
         """Ingest files and folders (searched recursively); unchanged episodes are skipped.
 
         windows: one vector per episode, or per window; several plans are filled one after the other. workers_count:
-        processes that read and embed. prune: forget catalogued episodes below the given folders whose files are gone.
+        processes that read and embed. prune: forget catalogued episodes below the given folders (which may
+        be gone as a whole) whose files are gone; "cautiously": unless they are more than half, which is reported.
         Episodes that cannot be ingested are reported, the others are not held up. Raises SourceNotFoundError before
         anything is written, CatalogError, OSError.
         """
         begun = time.perf_counter()
         listed = [paths] if isinstance(paths, (str, Path)) or hasattr(paths, "__fspath__") else list(paths)
-        sources = discover(listed, allow_empty=prune)
+        sources = discover(listed, may_be_gone=bool(prune))
         report = IngestReport()
         report.leave_out(sources.unreadable)
         with workers(workers_count) as crew:
             run = Run(self._archive, crew, progress or Silent(), report, Follower(self._archive))
-            for folder in sources.folders:
-                self._archive.catalog.add_root(folder)
+            self._begin(sources.folders)
             register(run, sources.files, self._lanes)
             if prune:
-                prune_below(run, sources.folders)
+                prune_below(run, sources.folders, cautiously=prune == "cautiously")
             for plan in [windows] if isinstance(windows, WindowPlan) else dict.fromkeys(windows):
                 fill(run, Choice(self._embedder, self._lanes, plan), sources.files)
             run.follower.finish()
             report.delayed = run.follower.delayed
         report.seconds = time.perf_counter() - begun
         return report
+
+    def _begin(self, folders: Sequence[str]) -> None:
+        """Make the folders roots; one that is gone must at least be known."""
+        catalog = self._archive.catalog
+        for folder in folders:
+            if Path(folder).is_dir():
+                catalog.add_root(folder)
+            elif next(catalog.places(folder), None) is None:
+                raise SourceNotFoundError(f"no such file or folder, and nothing of it is catalogued: {folder}")
+
+    def watch(
+        self,
+        folders: PathLike | Sequence[PathLike],
+        *,
+        windows: WindowPlan | Sequence[WindowPlan] = _WHOLE,
+        workers_count: int = 1,
+        stop: Event | None = None,
+    ) -> Iterator[IngestReport]:
+        """Ingest what is in the folders and what comes into them, as it is finished; yield a report per batch.
+
+        Goes on until `stop` is set. What cannot be ingested is reported once, and tried again when it changes; while
+        catalog or disk refuse, everything waits. windows, workers_count: as in ingest. Raises SourceNotFoundError for
+        what is no folder, MissingExtraError without the package watchfiles.
+        """
+        listed = [folders] if isinstance(folders, str) or hasattr(folders, "__fspath__") else list(folders)
+        ingest = partial(self.ingest, windows=windows, workers_count=workers_count)
+        return watch(self._archive, ingest, listed, stop)

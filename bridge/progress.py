@@ -8,12 +8,14 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 _LINE_EVERY_S = 5.0
+_AT_ONCE = 256  # telling takes as long as many a piece of work
+Item = TypeVar("Item")
 
 
 class Progress(Protocol):
@@ -34,6 +36,15 @@ class Silent:
 
     def advance(self, count: int) -> None:
         """Ignore it."""
+
+
+def counted(items: Sequence[Item], what: str, progress: Progress) -> Iterator[Item]:
+    """Yield the items of a stage and tell of them, some hundred at a time."""
+    progress.stage(what, len(items))
+    for start in range(0, len(items), _AT_ONCE):
+        batch = items[start : start + _AT_ONCE]
+        yield from batch
+        progress.advance(len(batch))
 
 
 class Lines:

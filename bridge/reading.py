@@ -17,6 +17,7 @@ import numpy as np
 
 from bridge.selection import LaneChoice, choose_lanes, is_summarised, is_vector
 from catalog.records import EmbeddingRow, EpisodeRecord, LaneDefinition, LaneRecord, Spread
+from embedders.base import embed_by
 from embedders.statistics import Moments
 from wshard.episode_file import EpisodeFile, open_wshard
 from wshard.errors import EmbedderError, IngestError, SourceNotFoundError, WShardError
@@ -158,7 +159,7 @@ def embed_episodes(job: Embedding, rows: Sequence[EpisodeRow]) -> tuple[list[Emb
 
 
 def _embed(job: Embedding, ready: Sequence[_Ready]) -> list[EmbeddingRow]:
-    vectors = job.embedder.embed([window for _, windows in ready for window in windows], job.space.scaling)
+    vectors = embed_by(job.embedder, [window for _, windows in ready for window in windows], job.space.scaling)
     stops = np.cumsum([len(windows) for _, windows in ready]).tolist()
     return [
         EmbeddingRow(row.id, row.digest, len(windows), vectors[stop - len(windows) : stop].astype("<f4").tobytes())

@@ -26,13 +26,17 @@ if TYPE_CHECKING:
 
 def register(run: Run, files: Sequence[str], wanted: LaneChoice) -> None:
     """Bring the catalog up to date with the files; wanted: the lanes that must be there and hold finite numbers."""
+    due = [path for batch in batches(files) for path in unseen(run.archive.catalog, batch)]
+    run.report.unchanged += len(files) - len(due)
+    if due:
+        read_again(run, due, wanted)
+
+
+def read_again(run: Run, files: Sequence[str], wanted: LaneChoice) -> None:
+    """Register the files, also those that look as the catalog saw them."""
     catalog, report = run.archive.catalog, run.report
-    due = [path for batch in batches(files) for path in _unseen(catalog, batch)]
-    report.unchanged += len(files) - len(due)
-    if not due:
-        return
-    run.watch.stage("reading", len(due))
-    for outcome in run.crew.each(partial(_read, wanted=wanted), batches(due)):
+    run.watch.stage("reading", len(files))
+    for outcome in run.crew.each(partial(_read, wanted=wanted), batches(files)):
         records = [found for found in outcome if isinstance(found, EpisodeRecord)]
         failures = [found for found in outcome if isinstance(found, Failure)]
         for registered in catalog.register(_moved(catalog, records)):
@@ -43,16 +47,22 @@ def register(run: Run, files: Sequence[str], wanted: LaneChoice) -> None:
         run.watch.advance(len(outcome))
 
 
-def prune(run: Run, folders: Sequence[str]) -> None:
-    """Forget the episodes below these folders whose files are gone."""
+def prune(run: Run, folders: Sequence[str], *, cautiously: bool) -> None:
+    """Forget the episodes below these folders whose files are gone; cautiously: not if they are more than half."""
     catalog = run.archive.catalog
-    gone = [id_ for folder in folders for id_, path in catalog.places(folder) if not Path(path).exists()]
-    run.report.removed += catalog.remove(gone)
-    run.follower.delete(gone)
+    for folder in folders:
+        there = dict(catalog.places(folder))
+        gone = [id_ for id_, path in there.items() if not Path(path).exists()]
+        if cautiously and 2 * len(gone) > len(there):
+            text = f"{len(gone)} of {len(there)} episodes that are catalogued here are gone: nothing was pruned"
+            run.report.leave_out([Failure(folder, f"{text}; is a disk missing? If not, prune with --yes")])
+            continue
+        run.report.removed += catalog.remove(gone)
+        run.follower.delete(gone)
 
 
-def _unseen(catalog: Catalog, paths: Sequence[str]) -> list[str]:
-    """Return the files that the catalog does not know as they are now, by size and modification time."""
+def unseen(catalog: Catalog, paths: Sequence[str]) -> list[str]:
+    """Return those of the files that the catalog does not know as they are now, by size and modification time."""
     known = catalog.known(paths)
     return [path for path in paths if not (path in known and _same_file(path, known[path][0]))]
 

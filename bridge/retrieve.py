@@ -20,6 +20,7 @@ from bridge.selection import block_name
 from bridge.spaces import weights_in
 from catalog.filters import EVERYTHING, Where, all_of, build_where, comparisons, parts_of
 from catalog.form_text import as_where
+from embedders.base import embed_by
 from embedders.registry import as_embedder, embedder_of
 from embedders.space import LaneSpec, Space
 from wshard.errors import QueryError, SpaceMismatchError
@@ -63,8 +64,8 @@ class Hits(list[EpisodeRef]):
 class TrajectoryRetriever:
     """Finds similar episodes and moments in an archive.
 
-    target, archive: as for TrajectoryIngestor; the archive must exist. embedder: needed only where the archive was
-    embedded in several ways, or by a callable; it must be the one that the archive was ingested with. lanes: search
+    target, archive, token: as for TrajectoryIngestor; the archive must exist. embedder: needed only where the archive
+    was embedded in several ways, or by a callable; it must be the one that the archive was ingested with. lanes: search
     only what was embedded from exactly these lanes, without weights if it was; a mapping asks for just these weights.
 
     Other processes may ingest meanwhile: each search sees all that was committed before it.
@@ -75,12 +76,13 @@ class TrajectoryRetriever:
         target: PathLike,
         embedder: str | Embedder | PooledFunction | None = None,
         *,
-        lanes: Sequence[str] | Mapping[str, float] | None = None,
+        lanes: str | Sequence[str] | Mapping[str, float] | None = None,
         archive: PathLike | None = None,
+        token: str | None = None,
     ) -> None:
         self._embedder = None if embedder is None else as_embedder(embedder)
-        self._lanes = lanes
-        self._archive: Archive = open_archive(target, archive=archive)
+        self._lanes = (lanes,) if isinstance(lanes, str) else lanes
+        self._archive: Archive = open_archive(target, archive=archive, token=token)
         self._read: dict[str, Space] = {}  # Spaces by fingerprint: they never change, and reading one takes time
 
     def __enter__(self) -> Self:
@@ -147,7 +149,7 @@ class TrajectoryRetriever:
         while True:
             fitting = fit(query, self._spaces(request.where, cut))
             embedder = self._embedder or embedder_of(fitting.space)
-            vector = embedder.embed([fitting.window], fitting.space.scaling)[0]
+            vector = embed_by(embedder, [fitting.window], fitting.space.scaling)[0]
             try:
                 refs, answer, missing = self._ask(fitting.space, vector, request)
             except SpaceMismatchError:

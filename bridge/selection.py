@@ -14,6 +14,7 @@ pixels: the named one, or the only observation lane that holds such.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +23,7 @@ from embedders.space import LaneSpec
 from wshard.errors import NoLaneError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Container, Iterable, Sequence
 
     from catalog.records import LaneDefinition
 
@@ -56,6 +57,12 @@ class LaneChoice:
     names: tuple[str, ...] | None = None
     weights: Mapping[str, float] | None = None
     frames: bool = False
+
+    @staticmethod
+    def of(lanes: str | Sequence[str] | Mapping[str, float] | None, *, frames: bool = False) -> LaneChoice:
+        """Return the choice that people write: one name, several, or names with weights."""
+        names = (lanes,) if isinstance(lanes, str) else None if lanes is None else tuple(lanes)
+        return LaneChoice(names, dict(lanes) if isinstance(lanes, Mapping) else None, frames)
 
 
 def choose_lanes(lanes: Iterable[LaneDefinition], choice: LaneChoice, where: str = "episode") -> tuple[LaneSpec, ...]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.selection import LaneChoice, block_name, choose_lanes
+from embedders.base import dim_of
 from embedders.finite import check_number
 from embedders.space import LaneSpec, Space, Statistics
 from embedders.statistics import Moments, drift, merge, statistics
@@ -58,6 +59,8 @@ def weights_in(weights: Mapping[str, float] | None, lanes: Sequence[LaneSpec]) -
     if min(ordered) <= 0:
         raise EmbedderError(f"weights of lanes: expected numbers > 0, found {by_block}")
     whole = math.fsum(ordered)
+    if abs(whole - 1) < 2**-50:  # scaled before: scaling again could change the last bit, and with it the Space
+        return tuple(ordered)
     return tuple(weight / whole for weight in ordered)
 
 
@@ -79,7 +82,7 @@ class Family:
             parameters=self.embedder.parameters(),
             lanes=self.lanes,
             windows=self.windows,
-            dim=self.embedder.dim(sum(lane.channels for lane in self.lanes)),
+            dim=dim_of(self.embedder, sum(lane.channels for lane in self.lanes)),
             metric=self.embedder.metric,
             statistics=frozen,
             weights=self.weights,

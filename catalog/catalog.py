@@ -18,6 +18,7 @@ from catalog.engine import absolute_path, file_of, found_file, one_of, open_file
 from catalog.exploring import Exploring
 from catalog.facts import load_facts
 from catalog.filters import EVERYTHING, Where
+from catalog.keeping import Keeping
 from catalog.location import base_folder
 from catalog.migrations import prepare
 from catalog.postgresql import open_server
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     )
 
 
-class Catalog(Exploring, Curating, Collecting):
+class Catalog(Exploring, Curating, Collecting, Keeping):
     """An open catalog; close it, or use it as a context manager.
 
     Any number of threads and processes may use one catalog. A forked process must open its own. Every method raises
@@ -178,6 +179,11 @@ class Catalog(Exploring, Curating, Collecting):
         with self._write() as connection:
             return ledger.activate(connection, space_id, among=among, ignoring=ignoring)
 
+    def retire(self, space_id: int) -> None:
+        """Drop the space's vectors in one transaction; a later add_space builds it again."""
+        with self._write() as connection:
+            ledger.retire(connection, space_id)
+
     def mark_checked(self, space_id: int, seq: int) -> None:
         """Remember the clock at which the space was checked; an earlier one than known changes nothing."""
         with self._write() as connection:
@@ -185,8 +191,7 @@ class Catalog(Exploring, Curating, Collecting):
 
     def clock(self) -> int:
         """Return the last issued number; it grows with every change of episodes, tags, ledger or the active spaces."""
-        with self._read() as connection:
-            return ledger.read_clock(connection)
+        return int(self._database.peek("SELECT clock FROM archive"))
 
     def pending(self, space_id: int, among: Among, *, after: int = 0, limit: int = 256) -> list[EpisodeRow]:
         """Return up to limit episodes of `among` with an id above `after` and no vectors in the space, by id."""

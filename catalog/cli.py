@@ -5,7 +5,6 @@ Knows: how rows are asked for and shown. Does not know: files, vectors. Imports 
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from dataclasses import asdict
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wshard.cli import JsonOption, printable
+from wshard.cli import JsonOption, named_path, print_json, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,9 +22,21 @@ if TYPE_CHECKING:
     from catalog.filters import Where
     from catalog.records import EpisodeRow
 
+
+def _named_place(text: str) -> str:
+    named_path(text)  # refuses an empty one
+    return text
+
+
 ArchiveOption = Annotated[
     str | None,
-    typer.Option("--archive", "-a", help="Folder, or postgresql://... (default: $WSHARD_ARCHIVE or ./.wshard)."),
+    typer.Option(
+        "--archive",
+        "-a",
+        help="Archive folder or postgresql://... (default: $WSHARD_ARCHIVE or ./.wshard).",
+        parser=_named_place,
+        metavar="PLACE",
+    ),
 ]
 EnvOption = Annotated[list[str] | None, typer.Option("--env", "-e", help="Environment; may be given several times.")]
 RewardOption = Annotated[str | None, typer.Option("--reward", help="Range of total reward, e.g. 0.8: or 0.8:2 or :2.")]
@@ -36,7 +47,7 @@ WhereOption = Annotated[
 _SORTS = {"reward": "total_reward", "env": "env_id", "episode": "episode_id"}  # as the options are called
 
 
-def open_catalog(archive: str | None) -> Catalog:
+def open_catalog(archive: str | Path | None) -> Catalog:
     """Open the catalog of an archive; raises CatalogNotFoundError with the place it looked at."""
     from catalog.location import place_of
     from catalog.opening import open_place
@@ -118,7 +129,7 @@ def ls(
         total = catalog.count(wanted)
         if as_json:
             rows = [asdict(row) for row in page.rows]
-            typer.echo(json.dumps({"total": total, "next": page.next, "episodes": rows}, indent=2))
+            print_json({"total": total, "next": page.next, "episodes": rows})
             return
         _table(page.rows)
         typer.echo(f"{len(page.rows)} of {total} episodes{_summary(catalog, wanted)}")
@@ -150,7 +161,7 @@ def _table(rows: tuple[EpisodeRow, ...]) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows under a heading; a column named ">x" is aligned right. On a pipe lines are as long as they must be."""
+    """Print rows under a heading; a column named ">x" is aligned right. Nothing is folded or cut."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -158,13 +169,15 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in columns:
         right = name.startswith(">")
-        table.add_column(name.removeprefix(">"), justify="right" if right else "left", overflow="fold", no_wrap=right)
+        table.add_column(name.removeprefix(">"), justify="right" if right else "left", no_wrap=True)
     for row in rows:
         table.add_row(*(escape(printable(cell)) for cell in row))
-    console = Console(file=sys.stdout)
-    if not console.is_terminal:
-        console = Console(file=sys.stdout, width=10_000, soft_wrap=False)
-    console.print(table)
+    # Lines are as long as they must be: a folded or shortened id could not be copied.
+    console = Console(file=sys.stdout, width=10_000)
+    with console.capture() as drawn:
+        console.print(table)
+    for line in drawn.get().splitlines():
+        typer.echo(line.rstrip())
 
 
 def number(value: Any) -> str:

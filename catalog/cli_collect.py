@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catalog.cli import ArchiveOption, WhereOption, open_catalog, print_table
-from wshard.cli import JsonOption, printable, reported
+from wshard.cli import JsonOption, print_json, printable, reported
 
 if TYPE_CHECKING:
     from catalog.collections import Named
@@ -35,7 +35,7 @@ def list_(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
     with open_catalog(archive) as catalog:
         named = catalog.collections()
     if as_json:
-        typer.echo(json.dumps([asdict(found) for found in named], indent=2))
+        print_json([asdict(found) for found in named])
         return
     rows = [
         (found.name, "snapshot", str(found.snapshot.picks), found.snapshot.hash, found.who, found.at)
@@ -74,7 +74,7 @@ def show(ref: RefArgument, archive: ArchiveOption = None, as_json: JsonOption = 
         query = next((found.query for found in catalog.collections() if found.name == ref), None)
     if as_json:
         about = {"query": query, "lineage": list(map(asdict, ancestors)), "picks": list(map(asdict, picks))}
-        typer.echo(json.dumps(about, indent=2))
+        print_json(about)
         return
     typer.echo(f"{len(picks)} picks, {sum(pick.stop - pick.start for pick in picks)} timesteps")
     if query is not None:
@@ -130,7 +130,7 @@ def diff(before: RefArgument, after: RefArgument, archive: ArchiveOption = None,
     with open_catalog(archive) as catalog:
         found = asdict(catalog.compare(before, after))
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        print_json(found)
         return
     for sign, name in (("+", "added"), ("-", "removed"), ("*", "reweighted")):
         for pick in found[name]:

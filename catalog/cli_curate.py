@@ -6,14 +6,13 @@ Knows: how episodes are named, and who is speaking. Does not know: how it is kep
 from __future__ import annotations
 
 import getpass
-import json
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from catalog.cli import ArchiveOption, WhereOption, episode_ids, open_catalog, print_table
-from wshard.cli import JsonOption, printable, reported
+from wshard.cli import JsonOption, print_json, printable, reported
 
 EpisodesArgument = Annotated[list[str] | None, typer.Argument(help="Episode ids, uids or files.", show_default=False)]
 WhoOption = Annotated[str | None, typer.Option("--who", help="Your name (default: that of your account).")]
@@ -80,7 +79,7 @@ def review(
             entries = catalog.review(ids, state, who=account(who))
         names = {row.id: row.episode_id for row in catalog.rows({entry.episode_id for entry in entries}).values()}
     if as_json:
-        typer.echo(json.dumps([asdict(entry) for entry in entries], indent=2))
+        print_json([asdict(entry) for entry in entries])
         return
     if audit:
         rows = [

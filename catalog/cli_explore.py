@@ -5,14 +5,13 @@ Knows: how answers are shown. Does not know: how they are found. Imports what it
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from catalog.cli import ArchiveOption, WhereOption, number, open_catalog, print_table
-from wshard.cli import JsonOption, reported
+from wshard.cli import JsonOption, print_json, reported
 
 _FACETS = ("env_id", "success", "review", "tag")
 _BAR = 40
@@ -35,7 +34,7 @@ def facets(
         drawn = {name: catalog.histogram(name, where or "", bins=bins) for name in histogram or ()}
     if as_json:
         counted = {name: [{"value": v, "episodes": count} for v, count in values] for name, values in found.items()}
-        typer.echo(json.dumps({"facets": counted, "histograms": {n: asdict(h) for n, h in drawn.items()}}, indent=2))
+        print_json({"facets": counted, "histograms": {n: asdict(h) for n, h in drawn.items()}})
         return
     for name, values in found.items():
         print_table((name, ">episodes"), [(_text(value), str(count)) for value, count in values])
@@ -63,7 +62,7 @@ def stats(
     with open_catalog(archive) as catalog:
         groups = catalog.statistics(names, where or "", by=keys)
     if as_json:
-        typer.echo(json.dumps([asdict(group) for group in groups], indent=2))
+        print_json([asdict(group) for group in groups])
         return
     rows = [
         (*map(_text, group.key), str(group.episodes), name, str(s.count), *map(number, (s.mean, s.std, s.min, s.max)))
@@ -86,7 +85,7 @@ def sql(
         answer = catalog.sql(statement, seconds=seconds, limit=limit)
     rows = [[_cell(value) for value in row] for row in answer.rows]
     if as_json:
-        typer.echo(json.dumps({"columns": answer.columns, "rows": rows, "more": answer.more}, indent=2))
+        print_json({"columns": answer.columns, "rows": rows, "more": answer.more})
         return
     print_table(answer.columns, [tuple(_text(value) for value in row) for row in rows])
     typer.echo(f"{len(rows)} rows{', there are more' if answer.more else ''}")

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog import plans, queries, statement, summaries
+from catalog import plans, queries, statement, summaries, tables
 from catalog.filters import EVERYTHING
 from catalog.session import Session
+from wshard.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pandas as pd
+    import pyarrow as pa
 
     from catalog.filters import Where
     from catalog.records import Page
@@ -81,6 +85,24 @@ class Exploring(Session):
         """
         with self._read() as connection:
             return statement.ask(connection, text, seconds=seconds, limit=limit)
+
+    def to_arrow(self, where: Where | str = EVERYTHING, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the matching episodes, by id, as an Arrow table of typed columns.
+
+        columns: fields as in filters ("env_id", "score.quality", "meta.task", "lane.signal/state.max", "note"), "tags"
+        (a list) and "metadata" (JSON text); None = tables.PLAIN and every score. Raises MissingExtraError without
+        pyarrow, FilterError for an unknown column.
+        """
+        with self._read() as connection:
+            return tables.load_table(connection, self._resolved(connection, where), columns, base=self._base)
+
+    def to_pandas(self, where: Where | str = EVERYTHING, *, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return the same as a pandas DataFrame; MissingExtraError without pandas."""
+        try:
+            import pandas as _  # noqa: F401, ICN001, PLC0415  (only to say what is missing)
+        except ImportError as error:
+            raise MissingExtraError("data frames need pandas: pip install 'wshard[pandas]'") from error
+        return self.to_arrow(where, columns=columns).to_pandas()
 
     def explain(self, where: Where | str = EVERYTHING, *, order: str = "episode_id") -> list[plans.Explained]:
         """Return the statements with which `select` would look for a page, and how the database would go about it."""

@@ -37,12 +37,16 @@ def bury(connection: Connection, ids: Collection[int]) -> None:
     living = select(embedding.c.seq).where(
         one_of(connection, embedding.c.episode_row, ids), embedding.c.digest.is_not(None)
     )
-    old = sorted(connection.execute(living).scalars())
-    if old:
-        first = advance(connection, len(old)) - len(old) + 1
+    bury_rows(connection, sorted(connection.execute(living).scalars()))
+
+
+def bury_rows(connection: Connection, numbers: Sequence[int]) -> None:
+    """Turn the ledger rows of these numbers into tombstones with new numbers, in their order."""
+    if numbers:
+        first = advance(connection, len(numbers)) - len(numbers) + 1
         statement = update(embedding).where(embedding.c.seq == bindparam("old"))
         values: dict[str, Any] = {"seq": bindparam("new"), "digest": None, "count": None, "vectors": None}
-        rows = [{"old": number, "new": first + offset} for offset, number in enumerate(old)]
+        rows = [{"old": number, "new": first + offset} for offset, number in enumerate(numbers)]
         connection.execute(statement.values(values), rows)
 
 
@@ -85,11 +89,21 @@ def activate(connection: Connection, space_id: int, *, among: Among, ignoring: C
     family = load_spaces(connection, space.c.family == wanted.family, space.c.state != "retired")
     others = [found.id for found in family if found.id != wanted.id]
     if others or wanted.state != "active":
-        connection.execute(delete(embedding).where(one_of(connection, embedding.c.space_id, others)))
-        connection.execute(update(space).where(one_of(connection, space.c.id, others)).values(state="retired"))
+        _retire(connection, others)
         connection.execute(update(space).where(space.c.id == wanted.id).values(state="active"))
         advance(connection)
     return True
+
+
+def retire(connection: Connection, space_id: int) -> None:
+    """Drop the vectors of a space; one that is retired already is fine."""
+    _retire(connection, [load_space(connection, space_id).id])
+    advance(connection)
+
+
+def _retire(connection: Connection, ids: Sequence[int]) -> None:
+    connection.execute(delete(embedding).where(one_of(connection, embedding.c.space_id, ids)))
+    connection.execute(update(space).where(one_of(connection, space.c.id, ids)).values(state="retired"))
 
 
 def mark_checked(connection: Connection, space_id: int, *, seq: int) -> None:

@@ -14,12 +14,13 @@ from typing import Final
 import xxhash
 
 from catalog.postgresql import is_server, shown_url
+from wshard.errors import CatalogError, CatalogNotFoundError
 
 ARCHIVE_VARIABLE: Final = "WSHARD_ARCHIVE"
 CACHE_VARIABLE: Final = "WSHARD_CACHE"
 DEFAULT_ARCHIVE: Final = ".wshard"
 DATABASE: Final = "catalog.db"
-_INDEX: Final = "index"
+INDEX: Final = "index"
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,31 @@ class Place:
     name: str
 
 
-def archive_named(archive: str | os.PathLike[str] | None = None) -> str:
-    """Return the folder or the server's URL that is meant: the one given, that of WSHARD_ARCHIVE, or ./.wshard."""
-    return os.fspath(archive or os.environ.get(ARCHIVE_VARIABLE) or DEFAULT_ARCHIVE)
+def archive_named(archive: str | os.PathLike[str] | None = None) -> Path | str:
+    """Return the folder or the server's URL that is meant: the one given, that of WSHARD_ARCHIVE, or ./.wshard.
+
+    Raises CatalogNotFoundError for an empty text, which a variable that is not set may have left.
+    """
+    if archive is not None and not os.fspath(archive):
+        raise CatalogNotFoundError("expected the name of an archive's folder, found an empty text")
+    named = os.fspath(archive or os.environ.get(ARCHIVE_VARIABLE) or DEFAULT_ARCHIVE)
+    return named if is_server(named) else Path(named)
+
+
+def archive_folder(archive: str | os.PathLike[str] | None = None) -> Path:
+    """Return the folder that is meant; CatalogError for a server, for what only files can do."""
+    named = archive_named(archive)
+    if isinstance(named, str):
+        raise CatalogError(f"expected an archive in a folder, found {shown_url(named)}: its server does this by itself")
+    return named
+
+
+def database_in(folder: Path) -> Path:
+    """Return the database of the archive in this folder; raises CatalogNotFoundError where there is none."""
+    database = folder / DATABASE
+    if not database.is_file():
+        raise CatalogNotFoundError(f"no archive at {folder}: expected {database}; `wshard ingest` makes one")
+    return database
 
 
 def place_of(archive: str | os.PathLike[str] | None = None) -> Place:
@@ -46,13 +69,12 @@ def place_of(archive: str | os.PathLike[str] | None = None) -> Place:
     URL without its password.
     """
     named = archive_named(archive)
-    if not is_server(named):
-        folder = Path(named)
-        return Place(folder / DATABASE, folder / _INDEX, str(folder))
+    if isinstance(named, Path):
+        return Place(named / DATABASE, named / INDEX, str(named))
     told = shown_url(named)
     cache = os.environ.get(CACHE_VARIABLE)
     base = Path(cache) if cache else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wshard"
-    return Place(named, base / xxhash.xxh3_64_hexdigest(told.encode()) / _INDEX, told)
+    return Place(named, base / xxhash.xxh3_64_hexdigest(told.encode()) / INDEX, told)
 
 
 def base_folder(database: Path) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from catalog.catalog import Catalog
+from catalog.location import database_in
 from wshard.errors import CatalogNotFoundError
 
 if TYPE_CHECKING:
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
 
 def open_place(place: Place, *, create: bool = False) -> Catalog:
     """Open the catalog; create: make an empty one where there is none, else CatalogNotFoundError says what to do."""
+    if isinstance(place.database, Path):
+        folder = place.database.parent
+        return Catalog.open(place.database if create else database_in(folder), create=create)
     try:
         return Catalog.open(place.database, create=create)
     except CatalogNotFoundError as error:
-        there = isinstance(place.database, Path) and place.database.exists()
-        told = str(error) if there else f"no archive at {place.name}: {error}"
-        raise CatalogNotFoundError(f"{told}; `wshard ingest` makes one") from error
+        raise CatalogNotFoundError(f"{error}; `wshard ingest` makes one") from error

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, literal, select
 
-from catalog.schema import root
+from catalog.schema import episode, root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +59,13 @@ def load_roots(connection: Connection, *, base: str | None) -> Roots:
     ):
         roots.add(join(base, place) if inside and base else place, root_id)
     return roots
+
+
+def used_roots(connection: Connection, *, base: str | None) -> list[str]:
+    """Return the absolute folders of the roots of at least one episode, in order."""
+    used = select(literal(1)).where(episode.c.root_id == root.c.id).correlate(root).exists()
+    found = connection.execute(select(root.c.place, root.c.inside).where(used))
+    return sorted({join(base, place) if inside and base else place for place, inside in found})
 
 
 def add_root(connection: Connection, folder: str, *, roots: Roots) -> int:

@@ -8,13 +8,16 @@ import signal
 import sys
 from pathlib import Path
 
-from demo.tasks import plan
-from demo.tour import run
-from wshard.errors import WShardError
+from wshard.interrupts import end_when_interrupted, interrupt_once
 
 
 def main() -> int:
     """Parse the options, run the tour, and turn errors and Ctrl-C into one line."""
+    end_when_interrupted()
+    from demo.tasks import plan  # noqa: PLC0415  (it takes time, and Ctrl-C must be clean by then)
+    from demo.tour import run  # noqa: PLC0415  (as above)
+    from wshard.errors import WShardError  # noqa: PLC0415  (as above)
+
     parser = argparse.ArgumentParser(prog="python -m demo", description="The main job end to end, on real episodes.")
     parser.add_argument("--folder", type=Path, default=Path("demo-archive"), help="where everything goes")
     parser.add_argument("--tasks", type=int, default=20, help="MetaWorld tasks, 1 to 20")
@@ -25,6 +28,7 @@ def main() -> int:
     if options.tasks < 1 or options.episodes < 2 or options.camera_episodes < 1:
         parser.error("expected at least 1 task, 2 episodes and 1 camera episode")
     try:
+        interrupt_once()
         run(options.folder, plan(options.tasks, options.episodes, options.camera_episodes), options.workers)
     except KeyboardInterrupt:
         sys.stderr.write("\ninterrupted: what is finished stays; run the same command again to go on\n")

@@ -7,6 +7,7 @@ that all embedders share. Does not know any particular embedder.
 from __future__ import annotations
 
 from bisect import bisect_right
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
@@ -16,10 +17,10 @@ from numpy.typing import NDArray
 
 from embedders.finite import LARGEST, Rows, first_bad, is_real
 from embedders.standardise import standardise
-from wshard.errors import EmbedderError
+from wshard.errors import EmbedderError, WShardError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from embedders.space import JSON, Statistics
 
@@ -70,6 +71,37 @@ class Embedder(Protocol):
 def takes_frames(embedder: Embedder) -> bool:
     """Say whether an embedder takes the images of one lane, rather than lanes side by side (see Embedder)."""
     return bool(getattr(embedder, "takes_frames", False))
+
+
+def embed_by(embedder: Embedder, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
+    """Return what the embedder makes of the windows, which may be anybody's code.
+
+    Raises EmbedderError, naming the embedder, for whatever it raises and for anything but one row of real numbers per
+    window.
+    """
+    with _told(embedder):
+        vectors = embedder.embed(windows, statistics)
+    rows = isinstance(vectors, np.ndarray) and vectors.ndim == 2 and is_real(vectors.dtype)
+    if not rows or len(vectors) != len(windows):
+        found = f"{vectors.dtype} {vectors.shape}" if isinstance(vectors, np.ndarray) else type(vectors).__name__
+        raise EmbedderError(f"embedder {embedder.name!r}: expected {len(windows)} rows of real numbers, found {found}")
+    return vectors
+
+
+def dim_of(embedder: Embedder, channels: int) -> int:
+    """Return the size of the embedder's vectors; raises EmbedderError, naming the embedder, for whatever it raises."""
+    with _told(embedder):
+        return embedder.dim(channels)
+
+
+@contextmanager
+def _told(embedder: Embedder) -> Iterator[None]:
+    try:
+        yield
+    except (WShardError, MemoryError):
+        raise
+    except Exception as error:
+        raise EmbedderError(f"embedder {embedder.name!r} raised {type(error).__name__}: {error}") from error
 
 
 @dataclass(frozen=True, eq=False)

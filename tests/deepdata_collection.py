@@ -30,7 +30,8 @@ class Collection:
     nodes: list[tuple[int, list[float]]] = field(default_factory=list)
     deleted: set[int] = field(default_factory=set)
     poisoned: bool = False
-    matrix: Any = None
+    matrix: Any = None  # of the nodes, with which of them can be reached; None = to be made anew
+    reachable: Any = None
 
     @property
     def dim(self) -> int:
@@ -83,12 +84,12 @@ class Collection:
     def _ranked(self, query: Any, filters: Any, count: int) -> list[tuple[int, float]]:
         if self.matrix is None:
             self.matrix = np.array([vector for _, vector in self.nodes], np.float32).reshape(-1, self.dim)
+            self.reachable = self._reachable()
         norms = np.linalg.norm(self.matrix, axis=1) * np.linalg.norm(query)
         with np.errstate(all="ignore"):
             cosines = np.where(norms > 0, self.matrix @ query / np.where(norms > 0, norms, 1), 0)
         distances = np.maximum(0, 1 - cosines).astype(np.float32)
-        reachable = self._reachable()
-        order = [at for at in np.argsort(distances, kind="stable").tolist() if at in reachable]
+        order = [at for at in np.argsort(distances, kind="stable").tolist() if at in self.reachable]
         if filters is not None:  # applied during the walk: as many as asked come back (§12)
             ids = [self.nodes[at][0] for at in order]
             kept = [at for at, number in zip(order, ids, strict=True) if self._meets(number, filters)][:count]

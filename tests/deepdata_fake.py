@@ -119,7 +119,7 @@ class Fake:
         admin, tenant = self._who(headers)
         self._limit(headers)
         if self.fault("hang up"):
-            return None
+            return None  # S-1, S-8: a connection that breaks
         asked = self._json(body)
         if path.startswith("/v2/collections"):
             if not admin:
@@ -190,7 +190,7 @@ class Fake:
             shown = [shown_document(number, known, with_vector=True) for number, known in found if known]
             return 200, {"documents": shown, "status": "success"}  # L59, L60
         if method == "GET" and len(parts) == 1:
-            return 200, {"collection": self._get(parts[0]).about(), "status": "success"}
+            return 200, {"collection": self._get(parts[0]).about(), "status": "success"}  # L30
         if method == "DELETE" and len(parts) == 1:
             self._get(parts[0], 400, "failed to delete collection: ")  # L34
             del self.collections[parts[0]]
@@ -202,7 +202,7 @@ class Fake:
         if not asked.get("fields"):
             raise RefusedError(
                 400, "failed to create collection: invalid schema: collection must have at least one vector"
-            )
+            )  # L10
         if name in collections:
             raise RefusedError(400, f"failed to create collection: collection {name} already exists")  # L9
         collections[name] = Collection(asked)
@@ -222,11 +222,11 @@ class Fake:
             made = self._get(asked["collection"], 500, "search failed: ")
             if made.poisoned and self._touches_poison(made, asked):
                 raise RefusedError(200, "")  # L57
-            return 200, made.search(asked)
+            return 200, made.search(asked)  # L65
         if path == "/v2/delete":
             self._get(asked["collection"], 500, "failed to delete document: ").delete(asked["doc_id"])
             return 200, {"message": "deleted", "status": "success"}  # L122
-        raise RefusedError(404, "404 page not found")
+        raise AssertionError(f"expected a path that the contract has, found {method} {path}")
 
     @staticmethod
     def _touches_poison(made: Collection, asked: Any) -> bool:

@@ -26,6 +26,18 @@ class TestEmbeddedIndexThatAlwaysCompacts(IndexContract):
         return EmbeddedIndex(catalog, folder, tail_rows=0)
 
 
+class TestEmbeddedIndexByInnerProduct(IndexContract):
+    metric = "dot"
+    filters = 100
+
+    def open_index(self, catalog, folder):
+        return EmbeddedIndex(catalog, folder, tail_rows=30, lists_rows=1)
+
+
+class TestEmbeddedIndexByDistance(TestEmbeddedIndexByInnerProduct):
+    metric = "l2"
+
+
 class _Flat:
     """The simplest index there is: it reads the whole ledger for every call. Its hooks are there to be broken."""
 
@@ -290,6 +302,16 @@ class _NeverEmpty(_Flat):
         return super().found(space, query, where) or [Match(0, 0, 0.0)]
 
 
+class _Obedient(_Flat):
+    def held(self, space):
+        gone = self.__dict__.setdefault("gone", set())
+        return {episode: point for episode, point in super().held(space).items() if episode not in gone}
+
+    def delete(self, space, episodes):
+        self.held(space)
+        self.gone |= set(episodes)
+
+
 class _Doubtful(_Flat):
     def search(self, space, query, request):
         answer = super().search(space, query, request)
@@ -301,10 +323,12 @@ DOUBLES = [
     (_NeverEmpty, "test_an_empty_index_answers_with_nothing"),
     (_NeverEmpty, "test_an_index_without_episodes_left_answers_with_nothing"),
     (_IgnoringTombstones, "test_an_index_without_episodes_left_answers_with_nothing"),
-    (_Distances, "test_one_vector_is_found_with_score_1"),
-    (_Unbounded, "test_every_vector_finds_itself_first_with_score_1"),
-    (_FirstWindowOnly, "test_every_vector_finds_itself_first_with_score_1"),
-    (_Doubtful, "test_one_vector_is_found_with_score_1"),
+    (_Distances, "test_one_vector_is_found_with_its_own_score"),
+    (_Unbounded, "test_every_vector_finds_itself_first"),
+    (_FirstWindowOnly, "test_every_vector_finds_itself_first"),
+    (_Doubtful, "test_one_vector_is_found_with_its_own_score"),
+    (_Distances, "test_vectors_of_any_length_are_ranked_as_the_metric_says"),
+    (_Obedient, "test_a_delete_of_what_the_ledger_holds_changes_nothing"),
     (_TenAtMost, "test_more_than_there_is_gives_all_there_is"),
     (_CountingEpisodes, "test_more_than_there_is_gives_all_there_is"),
     (_DistinctAfterwards, "test_distinct_gives_each_episode_by_its_best_window"),
@@ -336,6 +360,16 @@ def test_the_contract_catches(broken, caught_by, tmp_path):
 
     with pytest.raises(AssertionError):
         getattr(Contract(), caught_by)(tmp_path)
+
+
+@pytest.mark.parametrize("wanted", ["dot", "l2"])
+def test_the_contract_catches_cosines_where_another_metric_is_wanted(wanted, tmp_path):
+    class Contract(IndexContract):
+        metric = wanted
+        open_index = staticmethod(_Flat)
+
+    with pytest.raises(AssertionError):
+        Contract().test_vectors_of_any_length_are_ranked_as_the_metric_says(tmp_path)
 
 
 def test_every_test_of_the_contract_has_a_double_that_it_catches():

@@ -47,6 +47,16 @@ class TestListedIndexWithTail(IndexContract):
         return Listed(catalog, folder, tail_rows=20)
 
 
+class TestListedIndexByDistance(TestListedIndex):
+    metric = "l2"
+    filters = 50
+
+
+class TestListedIndexByInnerProduct(TestListedIndex):
+    metric = "dot"
+    filters = 50
+
+
 # ---- any data, without a catalog -------------------------------------------------------------------------------------
 
 
@@ -152,6 +162,40 @@ def test_lists_give_what_brute_force_gives(data, grouping, tmp_path):
             assert all(one.exact for one in found.found)
             right = [point for point in living if share > 1 or point.episode in wanted]
             assert_right(found.matches, right, query, request)
+
+
+def true_score(metric, vectors, query):
+    vectors, query = vectors.astype(float), query.astype(float)
+    return -np.linalg.norm(vectors - query, axis=1) if metric == "l2" else vectors @ query
+
+
+@pytest.mark.parametrize("data", ["independent", "clustered", "paths", "two by two equal"])
+@pytest.mark.parametrize("metric", ["l2", "dot"])
+def test_lists_of_unit_vectors_serve_other_metrics(metric, data, tmp_path):
+    """Vectors as far from unit length as lists take them, queries of any length, also short ones and none."""
+    for seed in range(10):
+        rng = np.random.default_rng([seed, len(data)])
+        vectors = DATA[data](rng, 500, 8) * (1 + 9e-6 * rng.choice([-1, 1], size=(500, 1)))
+        points = cut(rng, vectors.astype(np.float32))
+        segment = listed(tmp_path, points)
+        held = np.concatenate([point.vectors for point in points])
+        for length in (0.0, 1e-4, 2e-3, 0.05, 1.0, 30.0):
+            query = (unit(held[:1] + 0.1 * rng.normal(size=(1, 8)))[0] * length).astype(np.float32)
+            request = Request(10, EVERYTHING, distinct=False)
+            found = best((segment,), query, None, request, direct_rows=0, metric=metric)
+            assert found.found[0].exact
+            right = np.sort(true_score(metric, held, query))[::-1][:10]
+            assert [match.score for match in found.matches] == pytest.approx(right.tolist(), abs=1e-12)
+
+
+def test_distances_are_found_by_lists_where_there_is_structure(tmp_path):
+    vectors = clustered(np.random.default_rng(5), 20_000, 16)
+    points = [Point(number, number, vectors[100 * number : 100 * number + 100]) for number in range(200)]
+    segment = listed(tmp_path, points)
+    for metric in ("l2", "dot", "cosine"):
+        found = best((segment,), 3 * vectors[777], None, Request(10, EVERYTHING), direct_rows=0, metric=metric)
+        assert found.found[0].route == "lists"
+        assert found.found[0].scored < 0.3 * len(vectors)
 
 
 def test_most_is_not_read_where_there_is_structure(tmp_path):
@@ -418,5 +462,26 @@ def test_two_processes_that_write_lists_at_once_do_not_disturb_each_other(shelf,
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors
     check_everything(shelf)
-    copy = opened(shelf, tmp_path)  # one may have cleared away what the other had just made current: it is a copy
-    assert copy is None or copy.segment.lists is not None
+    assert opened(shelf, tmp_path).segment.lists is not None
+
+
+def test_many_writers_leave_the_one_generation_that_is_current(tmp_path):
+    points = [Point(1, 1, unit_vectors(2))]
+    about = generation.About("archive", "space", 6, 1, 2)
+    home, barrier = tmp_path / "space", threading.Barrier(4)
+
+    def write():
+        barrier.wait()
+        for _ in range(8):
+            generation.write(home, about, points)
+
+    writers = [threading.Thread(target=write) for _ in range(4)]
+    for one in writers:
+        one.start()
+    for one in writers:
+        one.join()
+    assert generation.read(home, "archive", "space", 1) is not None
+    assert sorted(path.name for path in home.iterdir()) == sorted(["CURRENT", "LOCK", (home / "CURRENT").read_text()])
+    generation.drop(home)
+    assert [path.name for path in home.iterdir()] == ["LOCK"]
+    generation.drop(tmp_path / "nothing")

@@ -1,5 +1,7 @@
 """Ingestor, retriever and command line on a server, as a user meets them: a process that can be killed."""
 
+# ruff: noqa: S106 -- invented tokens
+
 from __future__ import annotations
 
 import json
@@ -10,10 +12,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from deepdata_fake import Fake
+from deepdata_replay import serving
 
 from bridge import TrajectoryIngestor, TrajectoryRetriever
 from wshard import save_wshard
-from wshard.errors import IndexUnreachableError, IndexWarning
+from wshard.errors import IndexAccessError, IndexUnreachableError, IndexWarning, UnknownIndexError
 from wshard.testing import make_episode
 
 HERE = Path(__file__).parent
@@ -82,6 +86,27 @@ def test_the_server_answers_as_the_embedded_index_does(server, episodes, tmp_pat
     with TrajectoryRetriever(server.url, archive=archive) as retriever:
         (moment,) = retriever.search_similar_timesteps(make_episode(3, T=33), top_k=1)
     assert moment.file_path.endswith("ep_3.wshard")
+
+
+def test_a_token_is_taken_from_the_argument_the_url_and_the_environment(episodes, tmp_path, monkeypatch):
+    archive, query = tmp_path / "archive", make_episode(5, T=35)
+    fake = Fake(auth="token:right")
+    with serving(fake.respond) as running:
+        plain, inside = f"{running.url}?rpm=0", running.url.replace("//", "//right@") + "?rpm=0"
+        with TrajectoryIngestor(plain, archive=archive, token="right") as ingestor:
+            assert ingestor.ingest(episodes).ok
+        assert len(fake.tenants["default"]) == 1
+        right = found(archive, None, query)
+        assert found(inside, archive, query) == right
+        monkeypatch.setenv("DEEPDATA_TOKEN", "right")
+        assert found(plain, archive, query) == right
+        with (
+            TrajectoryRetriever(inside, archive=archive, token="wrong") as retriever,
+            pytest.raises(IndexAccessError, match="401: unauthorized"),
+        ):
+            retriever.search_similar_episodes(query)
+    with pytest.raises(UnknownIndexError, match="found the embedded index"):
+        TrajectoryRetriever(archive, token="right")
 
 
 def test_a_dead_server_delays_and_loses_nothing(server, episodes, tmp_path):

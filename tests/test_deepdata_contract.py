@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+import subprocess
+import sys
 
 import pytest
 from deepdata_fake import Fake
+from deepdata_live import LIVE, live, throttle
 from deepdata_replay import serving
 
-from bridge.deepdata.settings import Settings, read_settings
+from bridge.deepdata.settings import Settings
 from bridge.index.deepdata import DeepDataIndex
 from bridge.testing import IndexContract
+from wshard.errors import VectorIndexError
 
 
 class _OnAServer(IndexContract):
@@ -20,6 +23,7 @@ class _OnAServer(IndexContract):
     few = 0  # so that every filter goes to the server
     batch = 250
     token = None
+    throttle = None
 
     @pytest.fixture(autouse=True)
     def _server(self):
@@ -31,7 +35,7 @@ class _OnAServer(IndexContract):
                 index.close()
 
     def open_index(self, catalog, folder):
-        self.opened.append(DeepDataIndex(catalog, folder, self.settings, few=self.few))
+        self.opened.append(DeepDataIndex(catalog, folder, self.settings, few=self.few, throttle=self.throttle))
         return self.opened[-1]
 
 
@@ -51,12 +55,36 @@ class TestDeepDataIndexOfATenant(_OnAServer):
     token = "t"  # noqa: S105  (invented)
 
 
-@pytest.mark.skipif("DEEPDATA_URL" not in os.environ, reason="no live server: DEEPDATA_URL is not set")
+@pytest.mark.skipif(not LIVE, reason="no live server: DEEPDATA_URL is not set")
 class TestDeepDataIndexLive(_OnAServer):
     @pytest.fixture(autouse=True)
     def _server(self):
-        self.opened = []
-        self.settings = replace(read_settings(os.environ["DEEPDATA_URL"]), rpm=0)
-        yield
-        for index in self.opened:
-            index.close()
+        self.opened, self.throttle = [], throttle()
+        with live() as self.settings:
+            yield
+            for index in self.opened:
+                index.close()
+
+
+def test_a_metric_that_the_server_has_not_is_refused_with_advice(tmp_path):
+    class Other(_OnAServer):
+        metric = "l2"
+
+    with serving(Fake().respond) as server:
+        contract = Other()
+        contract.opened, contract.settings = [], Settings(server.url, rpm=0)
+        with pytest.raises(VectorIndexError, match=r"metric cosine, the only one .* found 'l2': search it without"):
+            contract.test_an_empty_index_answers_with_nothing(tmp_path)
+
+
+def test_the_live_tests_run_on_the_server_that_is_named_and_leave_nothing_behind():
+    fake = Fake()
+    with serving(fake.respond) as server:
+        environment = os.environ | {"DEEPDATA_URL": f"{server.url}?rpm=0"}
+        test = f"{__file__}::TestDeepDataIndexLive::test_two_spaces_never_mix"
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    assert "POST /v2/search" in fake.requests
+    assert sum(line == "POST /v2/collections" for line in fake.requests) == 2
+    assert fake.collections == {}

@@ -8,9 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from deepdata_bench import filled, spy
+from deepdata_bench import Deaf, filled, spy
 
+from bridge.archive import Archive
 from bridge.bruteforce import unit_vectors
+from bridge.index import care
 from bridge.testing import check, top
 from catalog.filters import build_where
 from catalog.records import Among
@@ -189,6 +191,25 @@ def test_a_space_that_was_replaced_leaves_no_collection_behind(filled):
     filled.shelf.put(new, {id_: unit_vectors(1, 300 + id_) for id_ in filled.ids})
     assert len(filled.fake.collections) == 2
     assert filled.catalog.activate(filled.catalog.spaces("building")[0].id, among)
+    filled.shelf.index.upsert(new, [])
+    filled.space = new
+    filled.healed()
+
+
+def test_a_space_that_is_dropped_takes_its_collection_along(filled):
+    archive = Archive(filled.folder, filled.catalog, filled.shelf.index)
+    care.drop(archive, filled.space)
+    assert filled.fake.collections == {}
+    assert filled.catalog.copies.of_place(filled.url + "/wshard") == []
+    filled.shelf.put(filled.space, {id_: unit_vectors(1, 10_000 + id_) for id_ in filled.ids})
+    filled.healed()
+
+
+def test_a_space_that_was_dropped_while_nobody_told_the_server_is_swept_later(filled):
+    care.drop(Archive(filled.folder, filled.catalog, Deaf()), filled.space)
+    assert len(filled.fake.collections) == 1
+    new = replace(filled.space, embedder="another")
+    filled.shelf.put(new, {id_: unit_vectors(1, 300 + id_) for id_ in filled.ids})
     filled.shelf.index.upsert(new, [])
     filled.space = new
     filled.healed()

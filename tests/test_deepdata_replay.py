@@ -7,13 +7,15 @@ import json
 import numpy as np
 import pytest
 from deepdata_replay import replaying
+from hypothesis import given
 
 from bridge.deepdata.answers import Ask, Document, read_ids, schema
 from bridge.deepdata.dialects import V2, V3, connect
-from bridge.deepdata.filters import compile_where
+from bridge.deepdata.filters import LIVE, compile_where
 from bridge.deepdata.settings import Settings
 from bridge.deepdata.wire import Call, Wire
 from catalog.filters import Compare, build_where
+from catalog.testing import wheres
 from wshard.errors import (
     IndexAccessError,
     IndexDamagedError,
@@ -222,6 +224,32 @@ def test_every_operator_that_is_sent_was_seen_to_work(open_server, line, where, 
     found = V2(client).search("episodes", Ask(X, 10, compiled))
     assert [hit.ref for hit in found.documents] == refs
     assert replay.exchanges[replay.place - 1]["seq"] == line
+
+
+def shapes(filters):
+    """Return what a filter is made of: "eq", "$in", "$and", ..."""
+    if isinstance(filters, list):
+        return set().union(*map(shapes, filters))
+    found = set()
+    for key, value in filters.items():
+        if key.startswith("$"):
+            found |= {key} | shapes(value)
+        else:
+            found |= {*value} if isinstance(value, dict) else {"eq"}
+    return found
+
+
+@given(wheres())
+def test_no_operator_is_sent_that_was_not_recorded_to_find_something(wire, where):
+    answered = set()
+    for line in map(json.loads, wire.read_text().splitlines()):
+        filters = line["request_body"].get("filters") if isinstance(line["request_body"], dict) else None
+        if line["path"] == "/v2/search" and line["status"] == 200 and filters and line["response_body"]["documents"]:
+            answered |= shapes(filters)
+    assert {"eq", "$in", "$gte", "$lte", "$and", "$or"} <= answered
+    compiled = compile_where(where)
+    assert compiled is None or shapes(compiled) <= {"eq", "$in", "$gte", "$lte", "$and", "$or"}
+    assert shapes(LIVE) == {"eq"}
 
 
 def test_a_flat_index_that_ignores_filters_would_be_noticed(open_server):

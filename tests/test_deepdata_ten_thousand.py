@@ -15,11 +15,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from deepdata_live import LIVE, live, throttle
 from test_deepdata_archive import Process
 
 from bridge.archive import Archive
 from bridge.bruteforce import make_space
-from bridge.deepdata.settings import read_settings
+from bridge.deepdata.settings import Settings, read_settings
 from bridge.follow import Follower
 from bridge.index.base import Point
 from bridge.index.deepdata import DeepDataIndex
@@ -37,8 +38,9 @@ SPACE = make_space("ten thousand", DIM)
 class Real:
     """A real server, killed and started by commands."""
 
-    def __init__(self) -> None:
-        self.url = os.environ["DEEPDATA_URL"]
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.throttle = throttle()
 
     def kill(self) -> None:
         if "DEEPDATA_KILL" in os.environ:
@@ -49,6 +51,12 @@ class Real:
 class Faked(Process):
     """The fake server, killed with SIGKILL and started again."""
 
+    throttle = None
+
+    @property
+    def settings(self) -> Settings:
+        return read_settings(self.url)
+
     def kill(self) -> None:
         self.end(signal.SIGKILL)
         self.start()
@@ -56,8 +64,9 @@ class Faked(Process):
 
 @pytest.fixture
 def server(tmp_path):
-    if "DEEPDATA_URL" in os.environ:
-        yield Real()
+    if LIVE:
+        with live() as settings:
+            yield Real(settings)
         return
     made = Faked(tmp_path / "server")
     made.start()
@@ -93,11 +102,11 @@ def ingest(archive, ids, found, *, first_kill):
     follower.finish()
 
 
-def kill_when_half_full(catalog, server, killed):
+def kill_when_half_full(catalog, place, server, killed):
     """Kill the server a second time while it is filled anew."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + (1200 if LIVE else 120)
     while time.monotonic() < deadline:
-        copies = catalog.copies.of_place(read_settings(server.url).place)
+        copies = catalog.copies.of_place(place)
         held = catalog.copies.totals(copies[0].id)[0] if copies else 0
         if held >= EPISODES // 2:
             server.kill()
@@ -106,16 +115,15 @@ def kill_when_half_full(catalog, server, killed):
         time.sleep(0.02)
 
 
-@pytest.mark.timeout(1800 if "DEEPDATA_URL" in os.environ else 300)
+@pytest.mark.timeout(1800 if LIVE else 300)
 def test_ten_thousand_episodes_survive_two_kills(server, tmp_path):
     found, killed = vectors(), []
-    settings = read_settings(server.url)
     with (
         Catalog.open(tmp_path / "catalog.db", create=True) as catalog,
-        DeepDataIndex(catalog, tmp_path / "index", settings) as index,
+        DeepDataIndex(catalog, tmp_path / "index", server.settings, throttle=server.throttle) as index,
     ):
         ids = [done.id for done in catalog.register([make_record(number) for number in range(EPISODES)])]
-        second = threading.Thread(target=kill_when_half_full, args=(catalog, server, killed))
+        second = threading.Thread(target=kill_when_half_full, args=(catalog, index._link().place, server, killed))
 
         def first_kill():
             server.kill()
@@ -126,7 +134,7 @@ def test_ten_thousand_episodes_survive_two_kills(server, tmp_path):
         assert killed
         assert killed[0] < EPISODES - 100, "the second kill came too late to matter"
 
-        with DeepDataIndex(catalog, tmp_path / "index", settings) as later:
+        with DeepDataIndex(catalog, tmp_path / "index", server.settings, throttle=server.throttle) as later:
             begun = time.perf_counter()
             later.upsert(SPACE, [])  # what the next run of ingest does
             print(f"caught up in {time.perf_counter() - begun:.1f} s")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import time
 from dataclasses import asdict
 from enum import StrEnum
@@ -53,6 +54,26 @@ def reported() -> Iterator[None]:
         raise typer.Exit(EXIT_FAILED) from None
 
 
+def named_path(text: str) -> Path:
+    """Return the path that an argument names; an empty one, as of a variable that is not set, names nothing."""
+    if not text:
+        raise typer.BadParameter("expected a path, found an empty text")
+    return Path(text)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON that every program can read: NaN and infinities, which JSON does not know, are null."""
+    typer.echo(json.dumps(_finite(value), indent=2, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def printable(text: str) -> str:
     """Return text with control characters escaped: names come from files, and a terminal obeys what it is sent."""
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
@@ -72,7 +93,7 @@ def inspect(
 
     report = inspect_file(path)
     if as_json:
-        typer.echo(json.dumps(report, indent=2))
+        print_json(report)
     else:
         _print_report(report)
 
@@ -146,7 +167,7 @@ def verify(
             typer.echo(f"checked {number} of {len(files)} files", err=True)
     failed = sum(bool(result["problems"]) for result in results)
     if as_json:
-        typer.echo(json.dumps(results, indent=2))
+        print_json(results)
     elif len(files) > 1:
         typer.echo(f"{len(files) - failed} of {len(files)} file(s) are fine")
     if failed:
@@ -204,7 +225,7 @@ def repair(
         raise typer.BadParameter("expected --output or --in-place, not both")
     report = repair_file(path, output, in_place=in_place)
     if as_json:
-        typer.echo(json.dumps(asdict(report), indent=2))
+        print_json(asdict(report))
     else:
         _print_repair(report)
     if not report.complete:

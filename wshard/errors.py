@@ -32,6 +32,7 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   ├── CatalogBusyError (TimeoutError)     another process held the write lock for too long
     │   ├── CatalogUnreachableError (ConnectionError)  a database server that does not answer, or refuses the login
     │   ├── CatalogWriteError (OSError)         the database could not be written: disk full, read-only, ...
+    │   ├── CatalogExistsError (FileExistsError)  a catalog, or another file, is in the way
     │   ├── FilterError (ValueError)            a filter names an unknown field, or compares the wrong type
     │   │   └── FilterSyntaxError               a filter written as text or URL has a mistake, at a position
     │   ├── CollectionError (ValueError)        picks, fractions or names of which no collection can be made
@@ -40,7 +41,7 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   ├── SourceNotFoundError (FileNotFoundError)
     │   └── NoLaneError                         no lane of the episode fits the embedder
     ├── StaleEpisodeError (ValueError)          a file is not the one that was ingested
-    ├── QueryError (ValueError)                 a query that fits no Space, or several
+    ├── QueryError (ValueError)                 a query that fits no Space, or several, or finds no vectors
     └── VectorIndexError (RuntimeError)         a vector index that cannot answer
         ├── UnknownIndexError (KeyError)        no index backend for that URL scheme
         ├── IndexUnreachableError (ConnectionError)  an index server that does not answer, or throttles for too long
@@ -184,6 +185,10 @@ class CatalogWriteError(CatalogError, OSError):
     """The database could not be written: disk full, read-only, I/O error."""
 
 
+class CatalogExistsError(CatalogError, FileExistsError):
+    """A catalog, or another file, is where a catalog or a backup should be written."""
+
+
 class FilterError(CatalogError, ValueError):
     """A filter names an unknown field or compares the wrong type."""
 
@@ -221,7 +226,7 @@ class StaleEpisodeError(WShardError, ValueError):
 
 
 class QueryError(WShardError, ValueError):
-    """A query that fits no Space, or several."""
+    """A query that fits no Space, or several, or finds no vectors."""
 
 
 class VectorIndexError(WShardError, RuntimeError):

@@ -53,11 +53,12 @@ class Wire:
     def __init__(self, settings: Settings, *, throttle: Throttle | None = None) -> None:
         self._throttle = throttle or Throttle(settings.rpm)
         self.base = settings.base
-        headers = {"Content-Type": "application/json"}
+        self._headers = {"Content-Type": "application/json"}
         if settings.token:
-            headers["Authorization"] = f"Bearer {settings.token}"
-        # The environment's proxies and .netrc have no say: URL and token tell where to go, and as whom.
-        self._client = httpx.Client(base_url=settings.base, headers=headers, trust_env=False)
+            self._headers["Authorization"] = f"Bearer {settings.token}"
+        # The environment's proxies and .netrc have no say: URL and token tell where to go, and as whom. The transport
+        # alone does without redirects and cookies, which this server does not know, in half the time of a Client.
+        self._transport = httpx.HTTPTransport(trust_env=False)
 
     def __enter__(self) -> Self:
         return self
@@ -67,11 +68,11 @@ class Wire:
 
     def close(self) -> None:
         """Close every connection."""
-        self._client.close()
+        self._transport.close()
 
     def as_tenant(self, tenant: str) -> None:
         """Name the tenant in every later request; on an open server that takes admin rights away."""
-        self._client.headers["X-Tenant-ID"] = tenant
+        self._headers["X-Tenant-ID"] = tenant
 
     def send(self, call: Call) -> dict[str, Any]:
         """Return the JSON object that the server answers.
@@ -85,9 +86,7 @@ class Wire:
         while True:
             self._throttle.wait()
             try:
-                response = self._client.request(
-                    call.method, call.path, content=content, timeout=httpx.Timeout(call.timeout_s, connect=_CONNECT_S)
-                )
+                response = self._once(call, content)
             except httpx.TransportError as error:
                 failures += 1
                 if failures == _ATTEMPTS or not (call.repeatable or isinstance(error, _NEVER_SENT)):
@@ -105,6 +104,18 @@ class Wire:
                 time.sleep(_PAUSE_S * failures)
                 continue
             return self._read(call, response)
+
+    def _once(self, call: Call, content: bytes | None) -> httpx.Response:
+        request = httpx.Request(
+            call.method,
+            self.base + call.path,
+            headers=self._headers,
+            content=content,
+            extensions={"timeout": httpx.Timeout(call.timeout_s, connect=_CONNECT_S).as_dict()},
+        )
+        response = self._transport.handle_request(request)
+        response.read()
+        return response
 
     def _read(self, call: Call, response: httpx.Response) -> dict[str, Any]:
         asked = f"{self.base}: {call.method} {call.path}"

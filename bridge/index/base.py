@@ -27,7 +27,10 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """All vectors of one episode in one Space: float32 [n, E] of unit length, n >= 1; seq is the ledger's number."""
+    """All vectors of one episode in one Space: float32 [n, E], n >= 1; seq is the ledger's number.
+
+    Of unit length where the Space's metric is the cosine.
+    """
 
     episode: int
     seq: int
@@ -36,7 +39,11 @@ class Point:
 
 @dataclass(frozen=True)
 class Match:
-    """One hit: the episode's id, which of its windows, and the cosine similarity (-1 to 1, higher is better)."""
+    """One hit: the episode's id, which of its windows, and the score, higher is better.
+
+    That is the cosine (-1 to 1), the inner product (dot), or the negative Euclidean distance (l2), as the Space's
+    metric says.
+    """
 
     episode: int
     window: int
@@ -96,10 +103,13 @@ class VectorIndex(Protocol):
         """Make the points searchable; a point replaces all vectors that its episode had in this Space."""
 
     def search(self, space: Space, query: Vectors, request: Request) -> Answer:
-        """Return the best matches of a unit vector [E]; min(top_k, as many as exist) of them."""
+        """Return the best matches of a vector [E]; min(top_k, as many as exist) of them."""
 
     def delete(self, space: Space, episodes: Sequence[int]) -> None:
-        """Forget these episodes; unknown ones are fine."""
+        """Let go of those of these episodes that the ledger has buried.
+
+        One that the ledger holds, because it was embedded again meanwhile, say, stays; unknown ones are fine.
+        """
 
     def count(self, space: Space) -> int:
         """Return the number of vectors held."""

@@ -1,37 +1,60 @@
-"""Looking after indexes: does one hold what the ledger says, making it anew, filling another one.
+"""Looking after indexes: what they hold, does that equal the ledger, making it anew, filling another one, letting go.
 
-Knows: every backend by its five verbs, and two more that a backend may have. Does not know: servers, files.
+Knows: every backend by its five verbs, and three more that a backend may have. Does not know: servers, files.
 """
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from bridge.deepdata.audit import Finding
 from embedders.space import Space
+from wshard.errors import EntryNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from bridge.archive import Archive
     from bridge.index.base import VectorIndex
+    from catalog.records import SpaceRow
 
 _BATCH: Final = 64  # episodes per step of a copy
 
 
 @runtime_checkable
-class Maintained(Protocol):
+class Audited(Protocol):
     """An index that may differ from what it was given, because it lies elsewhere."""
 
     def audit(self, space: Space, *, full: bool = False) -> Finding:
         """Compare with the ledger, changing nothing."""
 
+
+@runtime_checkable
+class Rebuilt(Protocol):
+    """An index whose part of a Space can be made anew, or taken away."""
+
     def rebuild(self, space: Space) -> None:
         """Make the Space's part anew from the ledger."""
+
+    def drop(self, space: Space) -> None:
+        """Remove the Space's part, whether the archive still holds the Space or not."""
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What the ledger holds of one Space; state: active, or building."""
+
+    space: Space
+    state: str
+    episodes: int
+    vectors: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the vectors."""
+        return 4 * self.space.dim * self.vectors
 
 
 @dataclass(frozen=True)
@@ -54,7 +77,7 @@ def audit(archive: Archive, *, full: bool = False) -> list[State]:
     states = []
     for space, vectors in _spaces(archive):
         held = archive.index.count(space)
-        if isinstance(archive.index, Maintained):
+        if isinstance(archive.index, Audited):
             finding = archive.index.audit(space, full=full)
         else:
             finding = Finding("ok" if held == vectors else "lost", held, vectors)
@@ -62,15 +85,45 @@ def audit(archive: Archive, *, full: bool = False) -> list[State]:
     return states
 
 
-def rebuild(archive: Archive, folder: Path) -> list[State]:
-    """Make the archive's index anew from the ledger; folder: where the embedded index keeps its copies."""
+def rebuild(archive: Archive) -> list[State]:
+    """Make the archive's index anew from the ledger."""
     for space, _ in _spaces(archive):
-        if isinstance(archive.index, Maintained):
+        if isinstance(archive.index, Rebuilt):
             archive.index.rebuild(space)
         else:
-            shutil.rmtree(folder / space.fingerprint, ignore_errors=True)
             archive.index.upsert(space, [])
     return audit(archive)
+
+
+def holdings(archive: Archive) -> list[Holding]:
+    """Return the Spaces of the archive, those that are being built too."""
+    found = []
+    for row in _living(archive):
+        episodes, vectors, _ = archive.catalog.ledger_state(row.id)
+        found.append(Holding(Space.from_json(row.definition), row.state, episodes, vectors))
+    return found
+
+
+def find(archive: Archive, name: str) -> Holding:
+    """Return the Space whose fingerprint begins with this; raises EntryNotFoundError unless it is exactly one."""
+    listed = holdings(archive)
+    found = [one for one in listed if name and one.space.fingerprint.startswith(name)]
+    if len(found) != 1:
+        told = ", ".join(one.space.fingerprint[:12] for one in listed) or "none"
+        raise EntryNotFoundError(f"expected the beginning of one Space's fingerprint ({told}), found {name!r}")
+    return found[0]
+
+
+def drop(archive: Archive, space: Space) -> None:
+    """Remove a Space: its vectors from the ledger, in one transaction, and then what the index has of it.
+
+    Episodes stay; the next ingest with the same embedder embeds them again. What other indexes hold of the Space is
+    removed when they next are told of anything.
+    """
+    row = next(row for row in _living(archive) if row.fingerprint == space.fingerprint)
+    archive.catalog.retire(row.id)
+    if isinstance(archive.index, Rebuilt):
+        archive.index.drop(space)
 
 
 def copy(archive: Archive, target: VectorIndex) -> list[tuple[Space, int, int]]:
@@ -91,6 +144,9 @@ def copy(archive: Archive, target: VectorIndex) -> list[tuple[Space, int, int]]:
 
 
 def _spaces(archive: Archive) -> Iterator[tuple[Space, int]]:
-    for row in archive.catalog.spaces():
-        if row.state != "retired":
-            yield Space.from_json(row.definition), archive.catalog.ledger_state(row.id)[1]
+    for row in _living(archive):
+        yield Space.from_json(row.definition), archive.catalog.ledger_state(row.id)[1]
+
+
+def _living(archive: Archive) -> list[SpaceRow]:
+    return [row for row in archive.catalog.spaces() if row.state != "retired"]

@@ -1,24 +1,79 @@
-"""The verbs `wshard index ...`: looking after the copy of the vectors that searches use.
+"""The verbs `wshard index ...`: the Spaces of an archive, and the copies of their vectors that searches use.
 
 Knows: how states are told. Imports what it needs inside the verbs, so that `--help` is quick.
 """
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bridge.cli_options import index_target
 from catalog.cli import ArchiveOption, print_table
-from wshard.cli import EXIT_FAILED, JsonOption, reported
+from wshard.cli import EXIT_FAILED, EXIT_USAGE, JsonOption, print_json, reported
 
 if TYPE_CHECKING:
-    from bridge.index.care import State
+    from bridge.index.care import Holding, State
 
 IndexOption = Annotated[str | None, typer.Option("--index", help="URL of a vector index (default: embedded).")]
 
-app = typer.Typer(help="Look after the vector index: audit, rebuild, copy.", no_args_is_help=True)
+app = typer.Typer(help="Look after vectors and their index: spaces, audit, rebuild, copy.", no_args_is_help=True)
+
+
+def spaces(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
+    """List what the archive's episodes were embedded as."""
+    from bridge.archive import open_archive
+    from bridge.index import care
+    from catalog.location import archive_named
+
+    with open_archive(archive_named(archive)) as opened:
+        rows = [_about(one) for one in care.holdings(opened)]
+    if as_json:
+        print_json(rows)
+        return
+    shown = [tuple(", ".join(v) if isinstance(v, list) else str(v) for v in row.values()) for row in rows]
+    columns = ("space", "state", "embedder", "lanes", "windows", "metric", ">dim", ">episodes", ">vectors", ">bytes")
+    print_table(columns, [(row[0][:12], *row[1:]) for row in shown])
+
+
+def drop(
+    space: Annotated[str, typer.Argument(help="The beginning of its fingerprint; `wshard index spaces` lists them.")],
+    archive: ArchiveOption = None,
+    index: IndexOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it.")] = False,
+) -> None:
+    """Remove a Space: its vectors, and the index's copy of them. Episodes stay, and can be embedded again."""
+    from bridge.archive import open_archive
+    from bridge.index import care
+    from bridge.query import describe
+    from catalog.location import archive_named
+
+    named = archive_named(archive)
+    with open_archive(index_target(index, named), archive=named) as opened:
+        found = care.find(opened, space)
+        told = f"{found.vectors} vectors of {found.episodes} episodes, {found.size} bytes: {describe(found.space)}"
+        if not yes:
+            typer.echo(f"would remove {told}\nsay --yes to do it", err=True)
+            raise typer.Exit(EXIT_USAGE)
+        care.drop(opened, found.space)
+    typer.echo(f"removed {told}")
+
+
+def _about(one: Holding) -> dict[str, Any]:
+    space = one.space
+    return {
+        "space": space.fingerprint,
+        "state": one.state,
+        "embedder": f"{space.embedder} {space.version}",
+        "lanes": [lane.name for lane in space.lanes],
+        "windows": str(space.windows),
+        "metric": space.metric,
+        "dim": space.dim,
+        "episodes": one.episodes,
+        "vectors": one.vectors,
+        "bytes": one.size,
+    }
 
 
 def audit(
@@ -33,7 +88,7 @@ def audit(
     from catalog.location import archive_named
 
     named = archive_named(archive)
-    with open_archive(index or named, archive=named) as opened:
+    with open_archive(index_target(index, named), archive=named) as opened:
         _tell(care.audit(opened, full=full), as_json)
 
 
@@ -44,8 +99,8 @@ def rebuild(archive: ArchiveOption = None, index: IndexOption = None, as_json: J
     from catalog.location import archive_named
 
     named = archive_named(archive)
-    with open_archive(index or named, archive=named) as opened:
-        _tell(care.rebuild(opened, opened.place.index), as_json)
+    with open_archive(index_target(index, named), archive=named) as opened:
+        _tell(care.rebuild(opened), as_json)
 
 
 def copy(
@@ -61,11 +116,14 @@ def copy(
     from catalog.location import archive_named
 
     named = archive_named(archive)
-    with open_archive(source, archive=named) as opened, open_archive(to, archive=named) as target:
+    with (
+        open_archive(index_target(source, named), archive=named) as opened,
+        open_archive(index_target(to, named), archive=named) as target,
+    ):
         copied = care.copy(opened, target.index)
     rows = [{"space": describe(space), "read": read, "held": held} for space, read, held in copied]
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        print_json(rows)
     else:
         table = [(str(read), str(held), describe(space)) for space, read, held in copied]
         print_table((">read", ">held", "space"), list(table))
@@ -89,7 +147,7 @@ def _tell(states: list[State], as_json: bool) -> None:
             }
             for state in states
         ]
-        typer.echo(json.dumps(found, indent=2))
+        print_json(found)
     else:
         rows: list[tuple[str, ...]] = [
             (
@@ -110,5 +168,5 @@ def _tell(states: list[State], as_json: bool) -> None:
         raise typer.Exit(EXIT_FAILED)
 
 
-for _verb in (audit, rebuild, copy):
+for _verb in (spaces, audit, rebuild, copy, drop):
     app.command()(reported()(_verb))

@@ -20,13 +20,14 @@ from bridge.deepdata import local
 from bridge.deepdata.audit import Finding, heal, inspect, renew
 from bridge.deepdata.dialects import connect
 from bridge.deepdata.fetch import fetch
-from bridge.deepdata.lock import locked
 from bridge.deepdata.push import push, sweep, sweep_retired
 from bridge.deepdata.search import View, ask, complete, look
 from bridge.deepdata.settings import read_settings
 from bridge.deepdata.target import Link, Target, collection_name, create
 from bridge.deepdata.wire import Wire
 from bridge.index.base import Answer, check_points, check_query
+from bridge.index.lock import locked
+from bridge.index.metric import COSINE
 from catalog.filters import EVERYTHING
 from wshard.errors import IndexDamagedError, IndexLostError, IndexUnreachableError, SpaceMismatchError, VectorIndexError
 
@@ -105,7 +106,7 @@ class DeepDataIndex:
         self._write(space, tidy=not points)
 
     def delete(self, space: Space, episodes: Sequence[int]) -> None:  # noqa: ARG002  (the ledger says which)
-        """Remove from the server what the ledger has buried, one request per vector."""
+        """Remove from the server all that the ledger has buried, these episodes among it; one request per vector."""
         self._living(space)
         self._write(space, tidy=True)
 
@@ -157,6 +158,18 @@ class DeepDataIndex:
             link = self._link()
             create(renew(Target(link, space, self._catalog.copies.open(link.place, space_id))))
         self._write(space, tidy=True)
+
+    def drop(self, space: Space) -> None:
+        """Drop the Space's collection, and those of other Spaces that the archive does not hold any more."""
+        with self._alone(space):
+            link = self._link()
+            sweep_retired(link)
+            copies = self._catalog.copies
+            row = next((row for row in self._catalog.spaces() if row.fingerprint == space.fingerprint), None)
+            copy = None if row is None else copies.find(link.place, row.id)
+            if copy is not None:
+                renew(Target(link, space, copy))
+                copies.close(copy.id)
 
     # ---- writing ---------------------------------------------------------------------------------------------------
 
@@ -279,7 +292,16 @@ class DeepDataIndex:
             return self._connected
 
     def _living(self, space: Space) -> int:
-        """Return the Space's id; raises SpaceMismatchError if it is not, or no longer, the archive's."""
+        """Return the Space's id.
+
+        Raises SpaceMismatchError if it is not, or no longer, the archive's, VectorIndexError if the server has not its
+        metric.
+        """
+        if space.metric != COSINE:
+            raise VectorIndexError(
+                f"expected a Space with the metric cosine, the only one that {self._settings.base} has, found "
+                f"{space.metric!r}: search it without a server"
+            )
         clock = self._catalog.clock()
         kept = self._kept
         if kept.clock != clock or space.fingerprint not in kept.living:
@@ -291,6 +313,6 @@ class DeepDataIndex:
         return kept.living[space.fingerprint]
 
 
-def open_deepdata(url: str, catalog: Catalog, folder: Path) -> DeepDataIndex:
+def open_deepdata(url: str, catalog: Catalog, folder: Path, token: str | None = None) -> DeepDataIndex:
     """Return the index at a URL (see bridge/deepdata/settings.py); raises UnknownIndexError for one that is none."""
-    return DeepDataIndex(catalog, folder, read_settings(url))
+    return DeepDataIndex(catalog, folder, read_settings(url, token))

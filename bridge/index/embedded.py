@@ -22,10 +22,11 @@ from bridge.index.base import Answer, Explained, Point, Request, Vectors, check_
 from bridge.index.building import Builder
 from bridge.index.grouping import Grouping, group
 from bridge.index.lists_file import grouping_of
+from bridge.index.metric import check_metric
 from bridge.index.ranking import best, blas_threads
 from bridge.index.segment import Ids, Segment
 from catalog.filters import EVERYTHING
-from wshard.errors import ChecksumError, SpaceMismatchError, VectorIndexError
+from wshard.errors import ChecksumError, SpaceMismatchError, UnknownIndexError, VectorIndexError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -151,6 +152,7 @@ class EmbeddedIndex:
         Raises VectorIndexError for points that the ledger does not know, or when the disk refused a copy.
         """
         check_points(space, points)
+        check_metric(space.metric)
         self._builder.told()
         with self._lock:
             if not points and space.fingerprint not in self._spaces:
@@ -173,6 +175,7 @@ class EmbeddedIndex:
         Exact, unless request.budget ended it.
         """
         check_query(space, query)
+        check_metric(space.metric)
         times = [time.perf_counter()]
         with self._lock:
 
@@ -180,7 +183,7 @@ class EmbeddedIndex:
                 times[1:] = [time.perf_counter()]
                 wanted = self._wanted(request.where, held.clock)
                 times.append(time.perf_counter())
-                return best(held.segments(), query, wanted, request, direct_rows=self._direct_rows)
+                return best(held.segments(), query, wanted, request, direct_rows=self._direct_rows, metric=space.metric)
 
             result = self._using(space, ranked)
             held = self._spaces[space.fingerprint]
@@ -189,9 +192,27 @@ class EmbeddedIndex:
         return Answer(result.matches, all(one.exact for one in result.found), scored, explained)
 
     def delete(self, space: Space, episodes: Sequence[int]) -> None:  # noqa: ARG002  (the ledger says which)
-        """Take in the ledger's tombstones; an episode that was embedded again meanwhile stays."""
+        """Take in all that the ledger has buried, these episodes among it."""
         with self._lock:
             self._refresh(space)
+
+    def rebuild(self, space: Space) -> None:
+        """Remove the Space's copies, and write a new one where there are enough vectors; returns when that is done.
+
+        Raises VectorIndexError where the disk refused it.
+        """
+        self._check_living(space)
+        self.drop(space)
+        self.count(space)  # reads the ledger, so that there is something to write
+        self.upsert(space, [])
+        self._builder.settle()
+
+    def drop(self, space: Space) -> None:
+        """Remove the Space's copies; they are made again when the ledger holds it."""
+        self._builder.settle()
+        with self._lock:
+            self._spaces.pop(space.fingerprint, None)
+            generation.drop(self._folder / space.fingerprint)
 
     def count(self, space: Space) -> int:
         """Return the number of vectors of living episodes."""
@@ -351,6 +372,8 @@ def _explained(result: Ranked, held: _Held, times: Sequence[float]) -> Explained
     )
 
 
-def open_embedded(_url: str, catalog: Catalog, folder: Path) -> EmbeddedIndex:
-    """Return the embedded index of an archive."""
+def open_embedded(_url: str, catalog: Catalog, folder: Path, token: str | None = None) -> EmbeddedIndex:
+    """Return the embedded index of an archive; raises UnknownIndexError for a token, which nobody would ask for."""
+    if token is not None:
+        raise UnknownIndexError("expected the URL of a server beside a token, found the embedded index")
     return EmbeddedIndex(catalog, folder)

@@ -7,6 +7,9 @@ Knows: `<folder>/CURRENT`, which names the newest generation, and what is in a g
     generation.json   whose copy it is (About), with one CRC32C over that and points.i64; whether there are lists
     lists/            the same vectors in certified lists (lists_file.py), in a large generation
 
+`<folder>/LOCK` is held while CURRENT changes and older generations are removed, so that of several writers none removes
+what another has just made current.
+
 Does not know: where the vectors come from, or how they are searched. The vectors' checksums are compared when they are
 first used, so that opening reads little.
 """
@@ -24,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.index import lists_file
+from bridge.index.lock import locked
 from bridge.index.segment import Segment
 from wshard.layout import checksum
 from wshard.writer import publish, sync_folder
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
     Regroup = Callable[[Vectors], Grouping | None]
 
 _CURRENT: Final = "CURRENT"
+_LOCK: Final = "LOCK"
 _ABOUT: Final = "generation.json"
 _VECTORS: Final = "vectors.f32"
 _POINTS: Final = "points.i64"
@@ -123,14 +128,15 @@ def write(folder: Path, about: About, points: Iterable[Point], regroup: Regroup 
     building.mkdir()
     try:
         _fill(building, about, points, regroup)
-        building.rename(folder / name)
-        sync_folder(folder)
-        with publish(folder / _CURRENT) as file:
-            file.write(name.encode())
+        with locked(folder / _LOCK):
+            building.rename(folder / name)
+            sync_folder(folder)
+            with publish(folder / _CURRENT) as file:
+                file.write(name.encode())
+            _clear(folder, name)
     except BaseException:
         shutil.rmtree(building, ignore_errors=True)
         raise
-    _clear(folder)
 
 
 def _fill(building: Path, about: About, points: Iterable[Point], regroup: Regroup | None) -> None:
@@ -156,10 +162,17 @@ def _fill(building: Path, about: About, points: Iterable[Point], regroup: Regrou
         file.write(json.dumps(stored).encode())
 
 
-def _clear(folder: Path) -> None:
-    """Remove older generations; a reader that maps one keeps its mapping, and one that comes too late does without."""
+def drop(folder: Path) -> None:
+    """Remove the generations of a Space; one that is being written by another process may still become current."""
+    if folder.is_dir():
+        with locked(folder / _LOCK):
+            (folder / _CURRENT).unlink(missing_ok=True)
+            _clear(folder)
+
+
+def _clear(folder: Path, current: str | None = None) -> None:
+    """Remove other generations; a reader that maps one keeps its mapping, and one that comes too late does without."""
     with contextlib.suppress(OSError):
-        current = (folder / _CURRENT).read_text("ascii")
         for path in _folders(folder):
             fresh = path.name.startswith(_BUILDING) and time.time() - path.stat().st_mtime < _ABANDONED_S
             if path.name != current and not fresh:

@@ -68,11 +68,13 @@ class Lists:
 class Aim:
     """What is looked for: the top_k rows, or owners by their best row, of a unit query float32 [E].
 
-    allowed: bool per owner, None = all. worth: rows that another route would read; more are not read here. budget: as
-    many rows as may be read once there are top_k.
+    slack: what a float32 product may be off from one that ranks as the metric does. allowed: bool per owner, None =
+    all. worth: rows that another route would read; more are not read here. budget: as many rows as may be read once
+    there are top_k.
     """
 
     query: Vectors
+    slack: float
     top_k: int
     distinct: bool
     allowed: NDArray[np.bool_] | None
@@ -129,7 +131,7 @@ class _Kept:
     def __init__(self, lists: Lists, aim: Aim) -> None:
         self._lists = lists
         self._aim = aim
-        self._slack = rounding(len(aim.query))
+        self._slack = aim.slack
         self._places = np.zeros(0, np.int64)
         self._scores = np.zeros(0, np.float32)
         self.threshold = -np.inf

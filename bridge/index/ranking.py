@@ -12,10 +12,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from bridge.index.base import Match
+from bridge.index.metric import COSINE, Scores, scores
 from bridge.index.routes import candidates
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from bridge.index.base import Request, Vectors
     from bridge.index.routes import Candidates
     from bridge.index.segment import Ids, Segment
-
-Scores = NDArray[np.float64]
 
 _WIDENED_AT_ONCE: Final = 4096  # rows: a great many equal vectors must not need a great deal of memory
 
@@ -46,7 +44,13 @@ def blas_threads() -> ThreadpoolController:
 
 
 def best(
-    segments: Sequence[Segment], query: Vectors, wanted: Ids | None, request: Request, *, direct_rows: int
+    segments: Sequence[Segment],
+    query: Vectors,
+    wanted: Ids | None,
+    request: Request,
+    *,
+    direct_rows: int,
+    metric: str = COSINE,
 ) -> Ranked:
     """Return the request.top_k best matches among the episodes wanted (None = all) over all segments.
 
@@ -55,32 +59,26 @@ def best(
     """
     begun = time.perf_counter()
     with blas_threads().limit(limits=1, user_api="blas"):
-        found = tuple(candidates(segment, query, wanted, request, direct_rows) for segment in segments)
+        found = tuple(candidates(segment, query, wanted, request, direct_rows, metric) for segment in segments)
     halfway = time.perf_counter()
-    exact = [_exact(segment, one.rows, query) for segment, one in zip(segments, found, strict=True)]
-    cosines, episodes, windows = (np.concatenate(column) for column in zip(*exact, strict=True))
-    order = np.lexsort((windows, episodes, -cosines))
+    exact = [_exact(segment, one.rows, query, metric) for segment, one in zip(segments, found, strict=True)]
+    values, episodes, windows = (np.concatenate(column) for column in zip(*exact, strict=True))
+    order = np.lexsort((windows, episodes, -values))
     if request.distinct:
         _, first = np.unique(episodes[order], return_index=True)
         order = order[np.sort(first)]
     order = order[: request.top_k]
-    columns = (episodes[order].tolist(), windows[order].tolist(), cosines[order].tolist())
+    columns = (episodes[order].tolist(), windows[order].tolist(), values[order].tolist())
     matches = tuple(Match(*values) for values in zip(*columns, strict=True))
     return Ranked(matches, found, (halfway - begun, time.perf_counter() - halfway))
 
 
-def _exact(segment: Segment, rows: Ids, query: Vectors) -> tuple[Scores, Ids, Ids]:
-    """Return cosines in float64, episodes and windows of these rows."""
+def _exact(segment: Segment, rows: Ids, query: Vectors, metric: str) -> tuple[Scores, Ids, Ids]:
+    """Return scores in float64, episodes and windows of these rows."""
     wide = query.astype(np.float64)
     parts = [rows[start : start + _WIDENED_AT_ONCE] for start in range(0, len(rows), _WIDENED_AT_ONCE)]
     positions = np.searchsorted(segment.starts, rows, side="right") - 1
     segment.seals.check(positions)
-    cosines = [_cosines(segment.vectors[part].astype(np.float64), wide) for part in parts]
+    found = [scores(metric, segment.vectors[part].astype(np.float64), wide) for part in parts]
     windows = rows - segment.starts[positions]
-    return np.concatenate([np.zeros(0), *cosines]), segment.episodes[positions], windows
-
-
-def _cosines(vectors: Scores, query: Scores) -> Scores:
-    norms = np.sqrt((vectors * vectors).sum(axis=1) * (query * query).sum())
-    cosines: Scores = (vectors * query).sum(axis=1) / norms
-    return np.clip(cosines, -1.0, 1.0)
+    return np.concatenate([np.zeros(0), *found]), segment.episodes[positions], windows

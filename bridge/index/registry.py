@@ -21,18 +21,18 @@ BACKENDS: Final[Mapping[str, str]] = {
     "http": "bridge.index.deepdata:open_deepdata",
     "https": "bridge.index.deepdata:open_deepdata",
 }
-"""URL scheme -> "module:function"; the function takes (url, catalog, folder)."""
+"""URL scheme -> "module:function"; the function takes (url, catalog, folder, token)."""
 
 
-def open_index(url: str, catalog: Catalog, folder: Path) -> VectorIndex:
+def open_index(url: str, catalog: Catalog, folder: Path, *, token: str | None = None) -> VectorIndex:
     """Return the index for a URL such as "embedded:" or "http://host:8080"; nothing is connected yet.
 
-    Raises UnknownIndexError for an unknown scheme, or a URL that its backend cannot read. What holds connections is a
-    context manager.
+    token: what a server wants to see; it counts before one in the URL or in the environment. What holds connections is
+    a context manager. Raises UnknownIndexError for an unknown scheme, or a URL that its backend cannot read.
     """
     scheme = url.partition(":")[0].lower()
     if scheme not in BACKENDS:
         raise UnknownIndexError(f"expected an index of scheme {', '.join(BACKENDS)}, found {url!r}")
     module, _, attribute = BACKENDS[scheme].partition(":")
-    build: Callable[[str, Catalog, Path], VectorIndex] = getattr(import_module(module), attribute)
-    return build(url, catalog, folder)
+    build: Callable[[str, Catalog, Path, str | None], VectorIndex] = getattr(import_module(module), attribute)
+    return build(url, catalog, folder, token)

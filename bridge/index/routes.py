@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.index.lists import Aim, rounding, search
+from bridge.index.lists import Aim, search
+from bridge.index.metric import COSINE, probe, unit_probe
 
 if TYPE_CHECKING:
     from bridge.index.base import Request, Vectors
+    from bridge.index.metric import Probe
     from bridge.index.segment import Ids, Segment
 
 _SCAN_FROM_SHARE: Final = 0.5  # of the rows: from here on one sequential pass beats many small ones
@@ -43,42 +45,45 @@ class Candidates:
     exact: bool = True
 
 
-def candidates(segment: Segment, query: Vectors, wanted: Ids | None, request: Request, direct_rows: int) -> Candidates:
+def candidates(
+    segment: Segment, query: Vectors, wanted: Ids | None, request: Request, direct_rows: int, metric: str = COSINE
+) -> Candidates:
     """Return what of one segment can be among the best of the episodes wanted (None = all).
 
     direct_rows: up to so many passing rows lists are not worth a look. Raises ChecksumError.
     """
-    length = float(np.sqrt(query.astype(np.float64) @ query))
-    query = (query / (length or 1.0)).astype(np.float32)
     positions = segment.selected(wanted)
     passing = int((segment.starts[positions + 1] - segment.starts[positions]).sum())
     if passing == 0 or request.top_k < 1:
         return Candidates(np.zeros(0, np.int64), "none", passing, 0)
-    if segment.lists is None or passing <= direct_rows:
-        return _exhaustive(segment, query, positions, request, passing)
+    unit = unit_probe(query, metric)
+    if segment.lists is None or passing <= direct_rows or unit is None:
+        return _exhaustive(segment, probe(segment, query, metric), positions, request, passing)
     allowed = None
     if len(positions) < len(segment.episodes):
         allowed = np.zeros(len(segment.episodes), np.bool_)
         allowed[positions] = True
-    aim = Aim(query, request.top_k, request.distinct, allowed, passing, request.budget)
+    aim = Aim(unit.query, unit.slack, request.top_k, request.distinct, allowed, passing, request.budget)
     found = search(segment.lists, aim)
     if found.proven or found.ended:
         return Candidates(found.rows, "lists", passing, found.scored, found.lists, exact=found.proven)
-    rest = _exhaustive(segment, query, positions, request, passing)
+    rest = _exhaustive(segment, probe(segment, query, metric), positions, request, passing)
     return Candidates(rest.rows, f"lists, then {rest.route}", passing, found.scored + rest.scored, found.lists)
 
 
-def _exhaustive(segment: Segment, query: Vectors, positions: Ids, request: Request, passing: int) -> Candidates:
+def _exhaustive(segment: Segment, asked: Probe, positions: Ids, request: Request, passing: int) -> Candidates:
     """Score every row that passes."""
     if passing >= _SCAN_FROM_SHARE * len(segment.vectors):
         segment.seals.check()
-        rows = _scanned(segment, query, positions, request)
+        rows = _scanned(segment, asked, positions, request)
         return Candidates(rows, "scan", passing, len(segment.vectors))
     segment.seals.check(positions)
     starts, stops = segment.starts[positions], segment.starts[positions + 1]
-    scores = _scored(segment.vectors, query, starts, stops)
+    scores = _scored(segment.vectors, asked.query, starts, stops)
+    if asked.halves is not None:
+        scores -= np.concatenate([asked.halves[start:stop] for start, stop in zip(starts, stops, strict=True)])
     firsts = np.cumsum(stops - starts) - (stops - starts)
-    picked = _picked(scores, firsts, request, len(query))
+    picked = _picked(scores, firsts, request, asked.slack)
     owner = np.searchsorted(firsts, picked, side="right") - 1
     return Candidates(starts[owner] + picked - firsts[owner], "direct", passing, passing)
 
@@ -100,26 +105,28 @@ def _scored(vectors: Vectors, query: Vectors, starts: Ids, stops: Ids) -> Vector
     return scores
 
 
-def _scanned(segment: Segment, query: Vectors, positions: Ids, request: Request) -> Ids:
-    scores = segment.vectors @ query
+def _scanned(segment: Segment, asked: Probe, positions: Ids, request: Request) -> Ids:
+    scores = segment.vectors @ asked.query
+    if asked.halves is not None:
+        scores -= asked.halves
     if len(positions) < len(segment.episodes):
         lost = np.ones(len(segment.episodes), np.bool_)
         lost[positions] = False
         for position in np.flatnonzero(lost).tolist():
             scores[segment.starts[position] : segment.starts[position + 1]] = -np.inf
-    return _picked(scores, segment.starts[:-1], request, len(query))
+    return _picked(scores, segment.starts[:-1], request, asked.slack)
 
 
-def _picked(scores: Vectors, firsts: Ids, request: Request, dim: int) -> Ids:
+def _picked(scores: Vectors, firsts: Ids, request: Request, slack: float) -> Ids:
     """Return where scores can be among the best; episode i's begin at firsts[i]. Rows at -inf do not count.
 
     The k-th best episode is no better than the k-th best row: that alone leaves few rows to look at.
     """
     floor = _kth(np.maximum.reduceat(scores, firsts), request.top_k)
-    places = np.flatnonzero(scores >= max(floor - 2 * rounding(dim), _LOWEST))
+    places = np.flatnonzero(scores >= max(floor - 2 * slack, _LOWEST))
     if not request.distinct:
         close = scores[places]
-        places = places[close >= _kth(close, request.top_k) - 2 * rounding(dim)]
+        places = places[close >= _kth(close, request.top_k) - 2 * slack]
     return places
 
 

@@ -7,7 +7,8 @@ vectors, where there are any. Does not know: where the vectors lie (memory or fi
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from bridge.index.lists import Lists
 
 Ids = NDArray[np.int64]
+
+_AT_ONCE: Final = 4096  # rows that are widened to float64 at a time
 
 
 @dataclass(eq=False)
@@ -47,6 +50,19 @@ class Segment:
         self.alive = np.ones(len(self.episodes), np.bool_)
         self.seals = Seals(self.vectors, self.starts, self.sums, "vectors of the search copy")
         self._order = np.argsort(self.episodes, kind="stable").astype(np.int64)
+
+    @cached_property
+    def lengths(self) -> tuple[NDArray[np.float32], float]:
+        """Half the squared length of each row, and the greatest length; reads every row once. Raises ChecksumError."""
+        self.seals.check()
+        halves = np.empty(len(self.vectors), np.float32)
+        longest = 0.0
+        for start in range(0, len(self.vectors), _AT_ONCE):
+            rows = self.vectors[start : start + _AT_ONCE].astype(np.float64)
+            squares = np.einsum("ij,ij->i", rows, rows)
+            halves[start : start + _AT_ONCE] = squares / 2
+            longest = max(longest, float(np.sqrt(squares.max())))
+        return halves, longest
 
     @staticmethod
     def of(points: Sequence[Point], dim: int) -> Segment:

@@ -1,4 +1,7 @@
-"""One writer at a time per archive and index: a file that the operating system unlocks when its holder dies."""
+"""One writer at a time: a file that the operating system unlocks when its holder dies.
+
+Threads exclude each other, too. On Windows nobody is excluded.
+"""
 
 from __future__ import annotations
 

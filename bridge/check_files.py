@@ -1,0 +1,142 @@
+"""Whether the catalogued files are there, and what they were; what lies about that nobody has finished.
+
+Knows: files, digests, checksums, the names of temporary files that this software makes. Does not know: vectors, or
+how anything is mended. Runs in worker processes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bridge.damage import Finding
+from bridge.discover import is_episode, walk
+from bridge.reading import Failure, told
+from catalog.location import DATABASE
+from wshard.episode_file import open_wshard
+from wshard.errors import WShardError
+from wshard.inspection import check_file
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from catalog.records import EpisodeRow
+
+ABANDONED_S: Final = 3600.0  # a younger file may still be written to
+_TEMPORARY: Final = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
+_DRAFT: Final = re.compile(rf"\.{re.escape(DATABASE)}\.([0-9a-f]{{32}}|[0-9a-f]{{8}}\.tmp)(-wal|-shm|-journal)?")
+_PARTIAL: Final = ".partial"
+_TOLD: Final = 3  # damaged blocks that are named
+
+
+def check_files(rows: Sequence[EpisodeRow], *, data: bool) -> list[Finding]:
+    """Compare catalogued episodes with their files; data: every block with its checksum, which reads all of it."""
+    return [found for row in rows if (found := _check(row, data=data)) is not None]
+
+
+def _check(row: EpisodeRow, *, data: bool) -> Finding | None:
+    try:
+        code, text = _compare(row, data=data)
+    except FileNotFoundError:
+        code, text = "missing", "no such file"
+    except WShardError as error:
+        code, text = "corrupt", told(error, row.path)
+    except OSError as error:
+        code, text = "unreadable", told(error, row.path)
+    return Finding(code, row.path, text, row.id) if code else None
+
+
+def _compare(row: EpisodeRow, *, data: bool) -> tuple[str, str]:
+    """Return what is wrong and in words, ("", "") for nothing."""
+    status = os.stat(row.path)  # noqa: PTH116  (as locate() names files)
+    if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
+        return "missing", f"expected a file, found {stat.filemode(status.st_mode)}"
+    with open_wshard(row.path) as file:
+        digest = file.digest()
+    _, damaged = check_file(Path(row.path)) if data else (0, {})
+    if damaged:
+        named = "; ".join(text.removeprefix(f"{row.path}: ") for text in [*damaged.values()][:_TOLD])
+        return "corrupt", f"{len(damaged)} damaged parts ({', '.join([*damaged][:_TOLD])}): {named}"
+    if digest != row.digest:
+        return "changed", "the data is not what was ingested"
+    if (status.st_size, status.st_mtime_ns) != (row.size, row.mtime_ns):
+        return "touched", "another time than in the catalog, the same data"
+    return "", ""
+
+
+def look_around(folders: Iterable[str], lost: Sequence[EpisodeRow]) -> tuple[dict[str, list[str]], list[Finding]]:
+    """Return which files below the folders have the data of lost episodes, by digest, and what is unfinished there."""
+    sizes, digests = {row.size for row in lost}, {row.digest for row in lost}
+    found: dict[str, list[str]] = {}
+    left: list[Finding] = []
+    unreadable: list[Failure] = []
+    for folder in folders:
+        for place, names in walk(folder, unreadable):
+            for path in (f"{place}/{name}" for name in names if is_episode(name)) if lost else ():
+                if (digest := _digest_of(path, sizes)) in digests:
+                    found.setdefault(digest, []).append(path)
+            left += _unfinished(place, names)
+    left += [
+        Finding("unreadable", failure.path, failure.error) for failure in unreadable if Path(failure.path).exists()
+    ]
+    return found, left
+
+
+def _digest_of(path: str, sizes: Collection[int]) -> str:
+    """Return the digest of a file that has one of these sizes, "" for another or none."""
+    try:
+        if os.stat(path).st_size not in sizes:  # noqa: PTH116  (as above)
+            return ""
+        with open_wshard(path) as file:
+            return file.digest()
+    except (WShardError, OSError):
+        return ""  # if it is catalogued, that is told already
+
+
+def _unfinished(place: str, names: Iterable[str]) -> Iterator[Finding]:
+    for name in names:
+        path = f"{place}/{name}"
+        if name.endswith(_PARTIAL) and is_episode(name.removesuffix(_PARTIAL)) and is_abandoned(path):
+            yield Finding("unfinished", path, "a recording that nobody has written to for an hour")
+        elif _TEMPORARY.fullmatch(name) and is_abandoned(path):
+            yield Finding("abandoned", path, "a file whose writing was interrupted")
+
+
+def leftovers(archive: Path, living: Iterable[str]) -> list[Finding]:
+    """Return what interrupted processes left in the archive's own folder; living: fingerprints of Spaces in use."""
+    kept, index = set(living), archive / "index"
+    paths = [path for path in _children(archive) if _DRAFT.fullmatch(path.name)]
+    for space in _children(index):
+        paths += [space] if space.name not in kept and space.is_dir() else _old(space)
+    told_ = "what an interrupted process or a Space that is no more left here"
+    return [Finding("leftover", path.as_posix(), told_) for path in paths if is_abandoned(path)]
+
+
+def _old(space: Path) -> list[Path]:
+    """Return the copies that are not the current one, and temporary files."""
+    try:
+        current = (space / "CURRENT").read_text("ascii")
+    except (OSError, ValueError):
+        current = ""
+    return [
+        path for path in _children(space) if (path.is_dir() and path.name != current) or _TEMPORARY.fullmatch(path.name)
+    ]
+
+
+def is_abandoned(path: str | Path) -> bool:
+    """Say whether nobody has written to the file or folder for an hour."""
+    try:
+        return time.time() - Path(path).stat().st_mtime > ABANDONED_S
+    except OSError:
+        return False
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []

@@ -1,0 +1,124 @@
+"""Whether ledger and search index hold what they should.
+
+Knows: Spaces, the ledger, the copies made of it. Does not know: files, or how anything is mended.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from bridge.damage import Finding
+from bridge.index import care, generation
+from bridge.query import describe
+from bridge.selection import LaneChoice, choose_lanes
+from catalog.records import Among
+from embedders.registry import embedder_of
+from embedders.space import Space
+from wshard.errors import ChecksumError, NoLaneError, SpaceMismatchError, UnknownEmbedderError, WShardError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+    from bridge.archive import Archive
+    from catalog.catalog import Catalog
+    from catalog.records import Layout, SpaceRow
+
+_FLOAT: Final = 4  # bytes
+_CODES: Final = {"orphaned": "orphaned", "outdated": "stale", "retired": "retired", "torn": "torn"}
+_TOLD: Final = {
+    "orphaned": "embeddings of episodes that are gone",
+    "outdated": "embeddings of data that the episodes no longer hold",
+    "retired": "embeddings in a Space that was replaced",
+    "torn": "embeddings whose bytes are not the vectors that they count",
+}
+
+
+def sizes_of(catalog: Catalog) -> dict[int, int]:
+    """Return the bytes of one vector by space id."""
+    return {row.id: _FLOAT * Space.from_json(row.definition).dim for row in catalog.spaces()}
+
+
+def check_ledger(catalog: Catalog, excused: Collection[int]) -> Iterator[Finding]:
+    """Yield what is wrong with the ledger; excused: ids of episodes whose files cannot be embedded."""
+    names = {row.id: describe(Space.from_json(row.definition)) for row in catalog.spaces()}
+    counted = Counter((stray.space_id, stray.reason) for stray in catalog.strays(sizes_of(catalog)))
+    for (space_id, reason), count in sorted(counted.items()):
+        yield Finding(_CODES[reason], names[space_id], f"{count} {_TOLD[reason]}")
+    for row in catalog.spaces():
+        if row.state != "retired":
+            yield from _check_space(catalog, row, excused)
+
+
+def _check_space(catalog: Catalog, row: SpaceRow, excused: Collection[int]) -> Iterator[Finding]:
+    space = Space.from_json(row.definition)
+    try:
+        embedder_of(space)
+    except SpaceMismatchError as error:
+        yield Finding("outdated", describe(space), str(error))
+    except (UnknownEmbedderError, WShardError):
+        pass  # an embedder of one's own; whoever searches must bring it
+    if row.state == "building":
+        yield Finding("unembedded", describe(space), "a Space that no run has finished filling")
+    elif space.windows.whole:
+        count = len(set(unembedded(catalog, row)) - set(excused))
+        if count:
+            yield Finding("unembedded", describe(space), f"{count} episodes without vectors")
+
+
+def unembedded(catalog: Catalog, row: SpaceRow) -> list[int]:
+    """Return the ids of the episodes that a Space of whole episodes is for and that have no vectors in it."""
+    layouts = catalog.layouts()
+    space = Space.from_json(row.definition)
+    among = Among(tuple(layout.id for layout in layouts if fits(layout, space, choice_of(space, layouts))))
+    return [episode.id for episode in catalog.pending(row.id, among, limit=catalog.count() or 1)]
+
+
+def choice_of(space: Space, layouts: Collection[Layout]) -> LaneChoice:
+    """Return how the Space's lanes were chosen: by the rule, where that gives them for any layout, else by name."""
+    frames = len(space.window_shape) > 1
+    names = tuple(lane.name for lane in space.lanes)
+    weights = None if space.weights is None else dict(zip(names, space.weights, strict=True))
+    ruled = weights is None and any(fits(layout, space, LaneChoice(None, None, frames)) for layout in layouts)
+    return LaneChoice(None if ruled else names, weights, frames)
+
+
+def fits(layout: Layout, space: Space, choice: LaneChoice) -> bool:
+    """Say whether the choice of lanes puts episodes of this layout into this Space."""
+    try:
+        return choose_lanes(layout.lanes, choice) == space.lanes
+    except NoLaneError:
+        return False
+
+
+def check_index(archive: Archive, *, data: bool) -> Iterator[Finding]:
+    """Yield what the index lacks; data: every vector, and every byte of copies on this disk."""
+    for state in care.audit(archive, full=data):
+        if not state.ok:
+            told = state.finding.told or f"{state.held} vectors, the catalog has {state.ledger}"
+            yield Finding("index", describe(state.space), f"{state.finding.state}: {told}")
+    for row in archive.catalog.spaces():
+        if row.state != "retired":
+            space = Space.from_json(row.definition)
+            if (told := _damage(archive.folder / "index" / space.fingerprint, archive.catalog, space, data=data)) != "":
+                yield Finding("index", describe(space), told)
+
+
+def _damage(folder: Path, catalog: Catalog, space: Space, *, data: bool) -> str:
+    """Return what is wrong with a copy on this disk, "" for nothing, also where there is none."""
+    if not (folder / "CURRENT").exists():
+        return ""
+    opened = generation.read(folder, catalog.archive_id, space.fingerprint, catalog.clock())
+    if opened is None:
+        return f"the copy in {folder} is damaged, or of another archive"
+    if opened.broken:
+        return f"the lists of the copy in {opened.home} are damaged"
+    if data:
+        try:
+            opened.segment.seals.check()
+            if opened.segment.lists is not None:
+                opened.segment.lists.seals.check()
+        except ChecksumError as error:
+            return f"the copy in {opened.home} is damaged: {error}"
+    return ""

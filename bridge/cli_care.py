@@ -1,0 +1,159 @@
+"""The verbs that look after an archive: watch, fsck, backup, restore.
+
+Knows: how batches and findings are told, and exit codes. Imports what it needs inside the verbs, so that `--help` is
+quick.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import time
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bridge.cli_options import EmbedderOption, LanesOption, index_target, parse_lanes, parse_windows
+from bridge.index.cli import IndexOption
+from catalog.cli import ArchiveOption, open_catalog, print_table, shorten
+from wshard.cli import EXIT_FAILED, JsonOption, named_path, printable, reported
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bridge.fsck import Checked
+    from bridge.ingest import IngestReport
+
+_COUNTS = ("new", "changed", "moved", "unchanged", "embedded")
+
+
+@reported()
+def watch(
+    folders: Annotated[list[Path], typer.Argument(help="Folders.", parser=named_path, metavar="FOLDERS")],
+    archive: ArchiveOption = None,
+    index: IndexOption = None,
+    embedder: EmbedderOption = None,
+    lanes: LanesOption = None,
+    windows: Annotated[
+        list[str] | None, typer.Option(help="What to embed: whole episodes, windows SIZE:STRIDE, or multi; repeatable.")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that read and embed.")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Ingest what comes into folders as soon as it is finished, until Ctrl-C; --json prints a line per batch."""
+    from bridge.ingest import TrajectoryIngestor
+    from catalog.location import archive_named
+    from embedders.registry import DEFAULT_EMBEDDER
+    from wshard.errors import SourceNotFoundError
+
+    named, begun, total = archive_named(archive), time.monotonic(), Counter[str]()
+    plans = [parse_windows(text) for text in windows or ["whole"]]
+    if missing := [path for path in folders if not path.is_dir()]:
+        raise SourceNotFoundError(f"no such folder: {missing[0]}")  # before an archive is made for nothing
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # being told to end is how this work ends
+    with (
+        TrajectoryIngestor(
+            index_target(index, named), embedder or DEFAULT_EMBEDDER, lanes=parse_lanes(lanes), archive=named
+        ) as ingestor,
+        contextlib.suppress(KeyboardInterrupt),
+    ):
+        typer.echo(f"watching {', '.join(map(str, folders))}", err=True)
+        for report in ingestor.watch(folders, windows=plans, workers_count=workers):
+            total.update({name: getattr(report, name) for name in _COUNTS}, failed=len(report.failed))
+            _tell_batch(report, as_json)
+    typer.echo(f"{_summed(total)} in {time.monotonic() - begun:.0f} s", err=as_json)
+
+
+def _tell_batch(report: IngestReport, as_json: bool) -> None:
+    counts = {name: getattr(report, name) for name in _COUNTS}
+    if as_json:
+        failed = [asdict(failure) for failure in report.failed]
+        typer.echo(json.dumps({**counts, "failed": failed, "delayed": report.delayed}))
+        return
+    for failure in report.failed:
+        typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
+    if report.delayed is not None:
+        typer.echo(f"index delayed: {printable(report.delayed)}; the vectors are safe in the catalog", err=True)
+    typer.echo(_summed({**counts, "failed": len(report.failed)}))
+
+
+def _summed(counts: Mapping[str, int]) -> str:
+    told = ", ".join(f"{counts[name]} {name}" for name in _COUNTS if counts[name]) or "nothing to do"
+    return told + (f", {counts['failed']} left out" if counts["failed"] else "")
+
+
+@reported()
+def fsck(
+    archive: ArchiveOption = None,
+    index: IndexOption = None,
+    mend: Annotated[bool, typer.Option("--repair", help="Mend what can be mended; nothing of yours is lost.")] = False,
+    data: Annotated[bool, typer.Option("--data", help="Read every block and compare its checksum.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that read.")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Check files, catalog, vectors and index against one another; exit 1 if something is (still) wrong."""
+    from bridge.archive import open_archive
+    from bridge.fsck import check, repair
+    from bridge.progress import watched
+    from catalog.location import archive_named
+
+    named = archive_named(archive)
+    with open_archive(index or named, archive=named) as opened, watched() as progress:
+        found = (repair if mend else check)(opened, data=data, workers_count=workers, progress=progress)
+    _tell(found, as_json)
+    if not found.ok:
+        raise typer.Exit(EXIT_FAILED)
+
+
+@reported()
+def backup(
+    file: Annotated[
+        Path, typer.Argument(help="The backup; an earlier one is replaced.", parser=named_path, metavar="FILE")
+    ],
+    archive: ArchiveOption = None,
+) -> None:
+    """Copy the catalog (tags, notes, reviews, vectors, all of it) to one file, while others may go on writing."""
+    with open_catalog(archive) as catalog:
+        size = catalog.back_up(file)
+        typer.echo(f"{printable(str(file))}: {catalog.count()} episodes, {size} bytes")
+
+
+@reported()
+def restore(
+    file: Annotated[Path, typer.Argument(help="A backup.", parser=named_path, metavar="FILE")],
+    archive: ArchiveOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the catalog that is there.")] = False,
+) -> None:
+    """Make the catalog of a backup that of an archive; the search index is made again when it is needed."""
+    from bridge.archive import restore_archive
+    from catalog.location import archive_folder
+
+    folder = archive_folder(archive)
+    kept = restore_archive(file, folder, force=force)
+    if kept is not None:
+        typer.echo(f"the damaged catalog is kept as {printable(str(kept))}", err=True)
+    with open_catalog(folder) as catalog:
+        typer.echo(f"{printable(str(folder))}: {catalog.count()} episodes")
+
+
+def _tell(found: Checked, as_json: bool) -> None:
+    if as_json:
+        findings = [asdict(finding) | {"advice": finding.advice} for finding in found.findings]
+        failed = [asdict(failure) for failure in found.report.failed] if found.report else []
+        about = {"episodes": found.episodes, "findings": findings, "done": found.done, "failed": failed}
+        typer.echo(json.dumps(about, indent=2))
+        return
+    for line in found.done:
+        typer.echo(f"mended: {printable(line)}")
+    if found.findings:
+        print_table(("what", "where", "found"), [(one.code, shorten(one.where), one.told) for one in found.findings])
+    for failure in found.report.failed if found.report else ():
+        typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
+    for code, advice in {one.code: one.advice for one in found.findings}.items():
+        typer.echo(f"{code}: {advice}", err=True)
+    what = f"{len(found.findings)} findings" if found.findings else "nothing is wrong"
+    typer.echo(f"{found.episodes} episodes checked: {what}")

@@ -1,0 +1,56 @@
+"""What several verbs of the command line share: options about embedding, and how their texts are read.
+
+Knows: how options are spelt. Imports what it needs inside functions, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from embedders.windows import WindowPlan
+
+EmbedderOption = Annotated[str | None, typer.Option("--embedder", help="arcdct, combo, dct, ... or module:attribute.")]
+LanesOption = Annotated[
+    str | None,
+    typer.Option("--lanes", help="Lanes to embed, e.g. state,reward or state=2,reward=1 (default: all small vectors)."),
+]
+
+
+def parse_lanes(text: str | None) -> list[str] | dict[str, float] | None:
+    """Read names of lanes, or names with weights."""
+    if text is None:
+        return None
+    named = [name.strip() for name in text.split(",") if name.strip()]
+    if not any("=" in name for name in named):
+        return named
+    pairs = [name.rpartition("=") for name in named]
+    try:
+        return {name: float(weight) for name, _, weight in pairs}
+    except ValueError:
+        raise typer.BadParameter(f"expected a weight for each lane, LANE=WEIGHT, found {text!r}") from None
+
+
+def parse_windows(text: str) -> WindowPlan:
+    """Read how episodes are cut."""
+    from embedders.windows import WindowPlan
+    from wshard.errors import EmbedderError
+
+    try:
+        return WindowPlan.read(text)
+    except EmbedderError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def index_target(index: str | None, archive: str | Path) -> str | Path:
+    """Return what ingestor and retriever are opened with: the index's URL, else the archive."""
+    from bridge.archive import is_url
+    from wshard.errors import UnknownIndexError
+
+    if index is not None and not is_url(index):
+        raise UnknownIndexError(f"expected the URL of an index such as http://host:8080, found {index!r}")
+    return archive if index is None else index

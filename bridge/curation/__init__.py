@@ -1,0 +1,1 @@
+"""What vectors say about a data set: copies, leaks, outliers, subsets, weights, doubtful labels."""

@@ -1,0 +1,172 @@
+"""Episodes that are there twice: the same data, or the same recording with noise, cut, or encoded anew.
+
+Knows: vectors find the candidates, files confirm them. Copies on another clock (resampled, at another speed) are not
+duplicates here. Does not know: how answers are shown or kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+from bridge.curation.groups import connected
+from bridge.curation.held import hold, reader, whole_spaces
+from bridge.curation.line import widest
+from bridge.curation.neighbours import nearest
+from bridge.curation.shifts import closest_shift, comparable
+from bridge.progress import Silent, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from bridge.archive import Archive
+    from bridge.curation.held import Held
+    from bridge.curation.line import Ids
+    from bridge.curation.neighbours import Neighbours
+    from bridge.progress import Progress
+    from catalog.filters import Where
+    from catalog.records import EpisodeRow
+
+Kind = Literal["episode", "data", "vector", "near", "piece"]
+
+WITHIN: Final = 0.006
+"""Difference (Twin.apart) up to which recordings count as one: see docs/curation.md for how it was chosen."""
+
+_CANDIDATES: Final = 20  # nearest neighbours that are looked at
+_FARTHEST: Final = 1.0  # distance of the vector of a candidate
+
+
+@dataclass(frozen=True)
+class Twin:
+    """Two catalogued episodes that are the same; where one set was searched, left.id < right.id.
+
+    kind: "episode" (one episode in both sets), "data" (equal content digests), "vector" (equal vectors and lengths),
+    "near", or "piece" (only timesteps `span` [start, stop) of the left are in the right: see pieces.py). Timestep t of
+    the right is timestep t + shift of the left. apart: root mean square of what then remains, in standard deviations of
+    the archive, averaged over 8 timesteps at a time, so that noise of 0.01 counts 0.0035.
+    """
+
+    left: EpisodeRow
+    right: EpisodeRow
+    kind: Kind
+    apart: float = 0.0
+    shift: int = 0
+    span: tuple[int, int] | None = None
+
+
+def find_duplicates(
+    archive: Archive,
+    where: Where | str = "",
+    *,
+    within: float = WITHIN,
+    space: str | None = None,
+    progress: Progress | None = None,
+) -> list[Twin]:
+    """Return pairs of the same among the episodes that pass the filter; whatever is the same is connected by pairs.
+
+    within: how different two may be (see Twin.apart). space: the beginning of the fingerprint of the Space whose
+    vectors tell the candidates; None = every one of whole episodes. Raises QueryError, FilterError.
+    """
+    found = list(_same_data(_rows(archive, where)))
+    for chosen in whole_spaces(archive, space):
+        held = hold(archive, chosen, where)
+        pairs = np.sort(_candidates(nearest(held.vectors, _CANDIDATES, progress=progress)), axis=1)
+        found += _confirmed(archive, (held, held), pairs, within, progress)
+    return each_once(found)
+
+
+def find_leaks(
+    archive: Archive,
+    left: Where | str,
+    right: Where | str,
+    *,
+    within: float = WITHIN,
+    space: str | None = None,
+    progress: Progress | None = None,
+) -> list[Twin]:
+    """Return pairs of the same, one of the episodes that pass the left filter and one of those that pass the right.
+
+    Every episode that has a twin in the other set is in a pair; one that is in both sets is its own. Else as
+    find_duplicates.
+    """
+    found = list(_in_both(*(_rows(archive, where) for where in (left, right))))
+    for chosen in whole_spaces(archive, space):
+        mine, others = hold(archive, chosen, left), hold(archive, chosen, right)
+        pairs = _candidates(nearest(mine.vectors, _CANDIDATES, among=others.vectors, progress=progress))
+        back = _candidates(nearest(others.vectors, _CANDIDATES, among=mine.vectors, progress=progress))
+        found += _confirmed(
+            archive,
+            (mine, others),
+            np.concatenate([pairs, back[:, ::-1]]),
+            within,
+            progress or Silent(),
+        )
+    return each_once(found)
+
+
+def group_of(episodes: Sequence[int], twins: Iterable[Twin]) -> dict[int, int]:
+    """Return for each of the episodes, by id ascending, the smallest id of what is the same; alone it is its own."""
+    places = {id_: place for place, id_ in enumerate(episodes)}
+    known = [(twin.left.id, twin.right.id) for twin in twins]
+    pairs = [(places[one], places[other]) for one, other in known if one in places and other in places]
+    left, right = np.array(pairs, np.int64).reshape(-1, 2).T
+    return {episodes[place]: episodes[first] for place, first in enumerate(connected(len(episodes), left, right))}
+
+
+def _rows(archive: Archive, where: Where | str) -> list[EpisodeRow]:
+    found = archive.catalog.rows(archive.catalog.ids(where))
+    return [found[id_] for id_ in sorted(found)]
+
+
+def _same_data(rows: Sequence[EpisodeRow]) -> Iterator[Twin]:
+    first: dict[str, EpisodeRow] = {}
+    for row in rows:
+        if first.setdefault(row.digest, row) is not row:
+            yield Twin(first[row.digest], row, "data")
+
+
+def _in_both(left: Sequence[EpisodeRow], right: Sequence[EpisodeRow]) -> Iterator[Twin]:
+    mine, others = {row.digest: row for row in left}, {row.digest: row for row in right}
+    pairs = [(row, others[row.digest]) for row in left if row.digest in others]
+    pairs += [(mine[row.digest], row) for row in right if row.digest in mine]
+    both = {row.id for row in left} & {row.id for row in right}
+    yield from (Twin(row, row, "episode") for row in left if row.id in both)
+    yield from (Twin(here, there, "data") for here, there in pairs if here.id != there.id)
+
+
+def _candidates(found: Neighbours) -> Ids:
+    """Return pairs [n, 2] of whoever asks and its neighbour."""
+    asking, ranks = np.nonzero(found.distances <= _FARTHEST)
+    return np.stack([asking, found.rows[asking, ranks]], axis=1)
+
+
+def _confirmed(
+    archive: Archive, sets: tuple[Held, Held], pairs: Ids, within: float, progress: Progress | None
+) -> Iterator[Twin]:
+    """Yield what is the same of the pairs [n, 2] of places; those that are alike are read one after the other."""
+    left, right = sets
+    read = reader(archive, left, right)
+    pairs = np.unique(pairs, axis=0)
+    along = left.vectors @ widest(left.vectors)
+    ordered = pairs[np.argsort(along[pairs[:, 0]], kind="stable")].tolist()
+    for here, there in counted(ordered, "pairs", progress or Silent()):
+        one, other = left.episodes[here], right.episodes[there]
+        if one.digest == other.digest or not comparable(one.length, other.length):
+            continue
+        rows, others = read(one.id), read(other.id)
+        shift = None if rows is None or others is None else closest_shift(rows, others)
+        equal = one.length == other.length and np.array_equal(left.vectors[here], right.vectors[there])
+        if shift is not None and shift.apart <= within:
+            yield Twin(one, other, "vector" if equal else "near", shift.apart, shift.steps)
+        elif equal and (rows is None or others is None):
+            yield Twin(one, other, "vector")
+
+
+def each_once(twins: Iterable[Twin]) -> list[Twin]:
+    """Return the first twin of each pair, whichever of them is called left; ordered by id."""
+    found: dict[frozenset[int], Twin] = {}
+    for twin in twins:
+        found.setdefault(frozenset({twin.left.id, twin.right.id}), twin)
+    return sorted(found.values(), key=lambda twin: (twin.left.id, twin.right.id))

@@ -1,0 +1,172 @@
+"""The vectors that an archive holds of some episodes, and the lanes from which they were made.
+
+Knows: the ledger in the catalog, which holds all vectors; how files are read again. Does not know: any index, or what
+is done with vectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.query import describe
+from bridge.reading import read_lanes
+from embedders.space import Space, Statistics
+from embedders.standardise import scales
+from embedders.statistics import Moments, merge, statistics
+from wshard.episode_file import open_wshard
+from wshard.errors import QueryError, WShardError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bridge.archive import Archive
+    from bridge.curation.line import Ids, Vectors
+    from bridge.curation.shifts import Rows
+    from catalog.filters import Where
+    from catalog.records import EpisodeRow
+    from embedders.windows import WindowPlan
+
+_KEPT: Final = 512  # episodes in memory
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Unit vectors float32 [N, E] of one Space; episode i, of M, has rows starts[i]:starts[i + 1], at least one."""
+
+    space: Space
+    episodes: tuple[EpisodeRow, ...]
+    starts: Ids
+    vectors: Vectors
+
+    @cached_property
+    def lengths(self) -> Ids:
+        """Timesteps of each episode, int64 [M]."""
+        return np.array([row.length for row in self.episodes], np.int64)
+
+    @cached_property
+    def owners(self) -> Ids:
+        """Whose each vector is: places in `episodes`, int64 [N]."""
+        return np.repeat(np.arange(len(self.episodes)), np.diff(self.starts))
+
+    def only(self, places: Sequence[int]) -> Held:
+        """Return what the episodes at these places, which rise, have."""
+        kept = np.isin(self.owners, places)
+        sizes = np.diff(self.starts)[places] if len(places) else np.zeros(0, np.int64)
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        return Held(self.space, tuple(self.episodes[place] for place in places), starts, self.vectors[kept])
+
+
+def hold(archive: Archive, space: Space, where: Where | str) -> Held:
+    """Return the vectors that episodes passing the filter have in a Space of the archive, by episode id."""
+    catalog = archive.catalog
+    wanted = set(catalog.ids(where))
+    space_id = next(row.id for row in catalog.spaces() if row.fingerprint == space.fingerprint)
+    found = {
+        entry.episode_id: np.frombuffer(entry.vectors, "<f4").reshape(entry.count, space.dim)
+        for entry in catalog.ledger(space_id)
+        if entry.vectors is not None and entry.episode_id in wanted
+    }
+    rows = catalog.rows(found)
+    ids = sorted(rows)
+    sizes = [len(found[id_]) for id_ in ids]
+    vectors = np.concatenate([np.zeros((0, space.dim), np.float32), *(found[id_] for id_ in ids)])
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return Held(space, tuple(rows[id_] for id_ in ids), starts, vectors)
+
+
+def whole_spaces(archive: Archive, name: str | None = None) -> list[Space]:
+    """Return the active Spaces of whole episodes; or the one whose fingerprint begins with that name.
+
+    Raises QueryError where there is none, or where several begin so.
+    """
+    return _spaces(archive, name, "whole episodes", lambda plan: plan.whole)
+
+
+def window_spaces(archive: Archive, name: str | None = None) -> list[Space]:
+    """Return the active Spaces of windows; else as whole_spaces."""
+    return _spaces(archive, name, "windows (`wshard ingest --windows multi`)", lambda plan: not plan.whole)
+
+
+def _spaces(archive: Archive, name: str | None, what: str, wanted: Callable[[WindowPlan], bool]) -> list[Space]:
+    spaces = [Space.from_json(row.definition) for row in archive.catalog.spaces("active")]
+    found = [space for space in spaces if wanted(space.windows)]
+    if name is not None:
+        found = [space for space in found if space.fingerprint.startswith(name)]
+        if len(found) > 1:
+            raise QueryError(f"expected the fingerprint of one Space, found several with {name!r}:\n{_listed(found)}")
+    if not found:
+        asked = "" if name is None else f" with the fingerprint {name!r}"
+        raise QueryError(f"expected vectors of {what}{asked}: ingest them; there is:\n{_listed(spaces)}")
+    return found
+
+
+def hold_one(archive: Archive, where: Where | str, name: str | None = None) -> Held:
+    """Return what the episodes have in the one Space of whole episodes that holds any of them.
+
+    name: the beginning of the fingerprint of the Space to take. Raises QueryError where several hold some, or none.
+    """
+    found = [held for space in whole_spaces(archive, name) if (held := hold(archive, space, where)).episodes]
+    if len(found) > 1:
+        listed = _listed([held.space for held in found])
+        raise QueryError(f"vectors of several Spaces cannot be compared; choose one by its fingerprint:\n{listed}")
+    if not found:
+        raise QueryError("expected episodes with vectors, found none that pass the filter")
+    return found[0]
+
+
+def _listed(spaces: Sequence[Space]) -> str:
+    return "\n".join(f"  {describe(space)}" for space in spaces) or "  nothing"
+
+
+def reader(archive: Archive, *sets: Held) -> Callable[[int], Rows | None]:
+    """Return what reads an episode of the sets, all of one Space, by its id, and remembers the last few hundred.
+
+    It returns the lanes side by side as the Space has them, [T, D] in standard deviations of the archive; None where
+    the file is gone, changed or damaged, and where lanes are images.
+    """
+    space = sets[0].space
+    by_id = {row.id: row for held in sets for row in held.episodes}
+    scale = _deviations(archive, space) if by_id else None
+
+    @lru_cache(_KEPT)
+    def read(id_: int) -> Rows | None:
+        return None if scale is None else _standardised(by_id[id_], space, scale)
+
+    return read
+
+
+def _deviations(archive: Archive, space: Space) -> Statistics | None:
+    """Return mean and standard deviation of every channel of the Space's lanes, None where these are images.
+
+    Those of the Space; where its embedder takes none, those of all catalogued episodes that have these lanes.
+    """
+    if space.statistics is not None or len(space.window_shape) > 1:
+        return space.statistics
+    wanted, catalog = {(lane.name, lane.shape) for lane in space.lanes}, archive.catalog
+    layouts = [
+        layout.id for layout in catalog.layouts() if wanted <= {(lane.name, tuple(lane.shape)) for lane in layout.lanes}
+    ]
+    lanes = [
+        statistics([merge(Moments.from_bytes(*stored) for stored in catalog.moments(layouts, lane.name))])
+        for lane in space.lanes
+    ]
+    count = min(lane.count for lane in lanes)
+    return Statistics(
+        count, np.concatenate([lane.mean for lane in lanes]), np.concatenate([lane.std for lane in lanes])
+    )
+
+
+def _standardised(row: EpisodeRow, space: Space, scale: Statistics) -> Rows | None:
+    try:
+        with open_wshard(row.path) as file:
+            if file.digest() != row.digest:
+                return None
+            rows = read_lanes(file, space)
+    except (WShardError, OSError):
+        return None
+    apart: Rows = ((rows - scale.mean) / scales(scale.std)).astype(np.float32)
+    return apart

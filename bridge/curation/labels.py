@@ -1,0 +1,67 @@
+"""Which labels the neighbours do not believe.
+
+Knows: each of the nearest neighbours votes for its own label, nearer ones with more weight. Does not know: what the
+labels mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.curation.neighbours import nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from bridge.curation.line import Floats, Ids, Vectors
+    from bridge.progress import Progress
+
+_LEAST: Final = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Doubts:
+    """What the neighbours of each vector say of its label.
+
+    doubt: float64 [N], from 0 (all have its label) to 1 (all have one other label). suggested: which of `names` has
+    most of the votes among the other labels, int64 [N]; its own where there are none.
+    """
+
+    doubt: Floats
+    suggested: Ids
+    names: tuple[str, ...]
+
+
+def doubts(
+    vectors: Vectors, labels: Sequence[str], *, neighbours: int = 10, progress: Progress | None = None
+) -> Doubts:
+    """Return how much the neighbours of each of the unit vectors [N, E] doubt its label.
+
+    doubt = (1 + share of the votes for the best other label - share for its own) / 2. A vote weighs 1 / distance in
+    units of the farthest of the `neighbours`.
+    """
+    names, own = np.unique(np.asarray(labels, dtype=object).astype(str), return_inverse=True)
+    found = nearest(vectors, neighbours, progress=progress)
+    votes = _votes(own, found.rows, found.distances, len(names))
+    rows = np.arange(len(own))
+    mine = votes[rows, own]
+    votes[rows, own] = 0.0
+    best = votes.max(axis=1, initial=0.0)
+    suggested = np.where(best > 0, votes.argmax(axis=1), own) if len(own) else own
+    return Doubts(np.clip((1 + best - mine) / 2, 0, 1), suggested, tuple(names.tolist()))
+
+
+def _votes(own: Ids, rows: Ids, apart: NDArray[np.float64], labels: int) -> Floats:
+    """Return the share of the votes for each label, float64 [N, labels]."""
+    votes = np.zeros((len(own), labels))
+    if not rows.shape[1]:
+        return votes
+    weights = 1 / (apart / np.maximum(apart[:, -1:], _LEAST) + 0.1)
+    np.add.at(votes, (np.arange(len(own))[:, None], own[rows]), weights)
+    shares: Floats = votes / weights.sum(axis=1, keepdims=True)
+    return shares

@@ -1,0 +1,52 @@
+"""Which vectors lie apart from all others, whatever the length of what they stand for.
+
+Knows: how far the nearest neighbours are, compared with how far those of the neighbours are (local outlier factor), and
+compared with that of others of about the same length. Does not know: episodes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.curation.neighbours import nearest
+
+if TYPE_CHECKING:
+    from bridge.curation.line import Floats, Ids, Vectors
+    from bridge.progress import Progress
+
+_ALIKE: Final = 201  # as many of about the same length are compared with
+_AT_ONCE: Final = 4096
+_LEAST: Final = 1e-6  # distances below are none
+_NORMAL: Final = 1.4826  # standard deviation of a normal distribution / its median absolute deviation
+
+
+def outlyingness(vectors: Vectors, lengths: Ids, *, neighbours: int = 10, progress: Progress | None = None) -> Floats:
+    """Return how far each of the unit vectors [N, E] is from the others, float64 [N]; 0 is usual, above 3 is rare.
+
+    The logarithm of (mean distance to its `neighbours` nearest / mean of the same over these), in robust standard
+    deviations from the median of the 201 vectors that are next by length [N].
+    """
+    found = nearest(vectors, neighbours, progress=progress)
+    if not found.rows.shape[1]:
+        return np.zeros(len(vectors))
+    own = np.maximum(found.distances.mean(axis=1), _LEAST)
+    factor = np.log(own / own[found.rows].mean(axis=1))
+    return apart_by_length(factor, lengths)
+
+
+def apart_by_length(values: Floats, lengths: Ids) -> Floats:
+    """Return by how many robust standard deviations each value [N] differs from the median of those next by length."""
+    count = len(values)
+    order = np.argsort(lengths, kind="stable")
+    ranked, width = values[order], min(_ALIKE, count)
+    firsts = np.clip(np.arange(count) - width // 2, 0, count - width)
+    scores = np.empty(count)
+    for start in range(0, count, _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        alike = ranked[firsts[part, None] + np.arange(width)]
+        middle = np.median(alike, axis=1)
+        spread = _NORMAL * np.median(np.abs(alike - middle[:, None]), axis=1)
+        scores[order[part]] = (ranked[part] - middle) / np.maximum(spread, _LEAST)
+    return scores

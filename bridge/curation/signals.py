@@ -1,0 +1,117 @@
+"""What the vectors of an archive's episodes say of them, as one number per episode.
+
+Knows: which vectors are compared, and whose number is whose. Does not know: how numbers are found, shown or kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bridge.curation.held import hold, hold_one
+from bridge.curation.importance import importance
+from bridge.curation.labelling import labels_of
+from bridge.curation.labels import doubts
+from bridge.curation.outliers import outlyingness
+from bridge.curation.subset import METHODS
+from wshard.errors import QueryError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bridge.archive import Archive
+    from bridge.curation.held import Held
+    from bridge.progress import Progress
+    from catalog.filters import Where
+    from catalog.records import EpisodeRow
+
+
+@dataclass(frozen=True)
+class Valued:
+    """An episode and its number; about: in words, what else is known ("" = nothing)."""
+
+    episode: EpisodeRow
+    value: float
+    about: str = ""
+
+
+def find_outliers(
+    archive: Archive,
+    where: Where | str = "",
+    *,
+    neighbours: int = 10,
+    space: str | None = None,
+    progress: Progress | None = None,
+) -> list[Valued]:
+    """Return all episodes that pass the filter, the one that is most unlike all others first.
+
+    Values: see outliers.outlyingness; above 3 is rare. space: the beginning of a Space's fingerprint, needed where
+    episodes have vectors in several. Raises QueryError, FilterError.
+    """
+    held = hold_one(archive, where, space)
+    values = outlyingness(held.vectors, held.lengths, neighbours=neighbours, progress=progress)
+    return _falling(held, values.tolist())
+
+
+def select_subset(
+    archive: Archive, count: int, where: Where | str = "", *, method: str = "k-center", space: str | None = None
+) -> list[Valued]:
+    """Return `count` episodes that stand for all that pass the filter, in the order of choice.
+
+    method: "k-center" or "facility-location" (see subset.py, also for the values). Raises QueryError, FilterError.
+    """
+    if method not in METHODS or count < 1:
+        raise QueryError(f"expected 1 or more episodes by {' or '.join(METHODS)}, found {count} by {method!r}")
+    held = hold_one(archive, where, space)
+    chosen = METHODS[method](held.vectors, count)
+    pairs = zip(chosen.rows.tolist(), chosen.reached.tolist(), strict=True)
+    return [Valued(held.episodes[row], reached) for row, reached in pairs]
+
+
+def weigh(
+    archive: Archive, target: Where | str, where: Where | str = "", *, clip: float = 10.0, space: str | None = None
+) -> list[Valued]:
+    """Return all episodes that pass `where`, with the weights that make them look like those that pass `target`.
+
+    Weights have the mean 1, the largest first (see importance.importance). Raises QueryError, FilterError.
+    """
+    if not clip > 1:
+        raise QueryError(f"clip of importance weights: expected a number above 1, found {clip}")
+    held = hold_one(archive, where, space)
+    wanted = hold(archive, held.space, target)
+    if not wanted.episodes:
+        raise QueryError(
+            f"expected episodes of the target with vectors in Space {held.space.fingerprint[:12]}, found none"
+        )
+    return _falling(held, importance(held.vectors, wanted.vectors, clip=clip).tolist())
+
+
+def find_mislabeled(
+    archive: Archive,
+    label: str,
+    where: Where | str = "",
+    *,
+    neighbours: int = 10,
+    space: str | None = None,
+    progress: Progress | None = None,
+) -> list[Valued]:
+    """Return all episodes that pass the filter and have a label, the one that its neighbours doubt most first.
+
+    label: a field of filters ("env", "meta.task", "tag"), or a key of the metadata ("task"). Values: see labels.doubts;
+    about: the label that it should have, for all that its neighbours know. Raises QueryError, FilterError.
+    """
+    held = hold_one(archive, where, space)
+    names = labels_of(archive, held.episodes, label)
+    held = held.only([place for place, name in enumerate(names) if name is not None])
+    if not held.episodes:
+        raise QueryError(f"expected episodes with a label {label!r}, found none among {len(names)}")
+    labels = [name for name in names if name is not None]
+    found = doubts(held.vectors, labels, neighbours=neighbours, progress=progress)
+    about = [found.names[place] for place in found.suggested.tolist()]
+    return _falling(held, found.doubt.tolist(), about)
+
+
+def _falling(held: Held, values: Sequence[float], about: Sequence[str] = ()) -> list[Valued]:
+    told = about or [""] * len(values)
+    found = [Valued(*one) for one in zip(held.episodes, values, told, strict=True)]
+    return sorted(found, key=lambda one: (-one.value, one.episode.id))

@@ -1,0 +1,137 @@
+"""Whether an archive is whole: files, catalog, vectors, index; and mending it.
+
+Knows: the order of the checks, and that mending is proved by checking again. Does not know: any single check.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from bridge.check_files import check_files, leftovers, look_around
+from bridge.check_vectors import check_index, check_ledger
+from bridge.damage import Finding
+from bridge.follow import Follower
+from bridge.mend import mend
+from bridge.progress import Progress, Silent
+from bridge.run import BATCH, IngestReport, Run
+from bridge.workers import workers
+from embedders.space import Space
+from wshard.errors import CatalogError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bridge.archive import Archive
+    from bridge.workers import Workers
+    from catalog.records import EpisodeRow
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check came to: episodes looked at, what is wrong, and what was done about what had been wrong.
+
+    report: what became of files that were read again while mending.
+    """
+
+    episodes: int
+    findings: tuple[Finding, ...]
+    done: tuple[str, ...] = ()
+    report: IngestReport | None = None
+
+    @property
+    def ok(self) -> bool:
+        """True if nothing is wrong (any more)."""
+        return not self.findings
+
+
+def check(archive: Archive, *, data: bool = False, workers_count: int = 1, progress: Progress | None = None) -> Checked:
+    """Compare files, catalog, ledger and index with one another; nothing is changed.
+
+    data: read every block of every file, every byte of the copies and every table, and compare checksums; else files
+    are known by their digests, which stand in their first bytes. Raises CatalogError for a catalog that cannot be read.
+    """
+    with workers(workers_count) as crew:
+        return _check(archive, crew, progress or Silent(), data=data)
+
+
+def repair(
+    archive: Archive, *, data: bool = False, workers_count: int = 1, progress: Progress | None = None
+) -> Checked:
+    """Check, mend what can be mended, and check again; what is told by checksums of blocks is not read a second time.
+
+    Changed files are read and embedded again, moved ones found, stray vectors dropped, copies for searching made anew,
+    what interrupted processes left in the archive removed. No file of anybody else is touched, and no tag, note or
+    review is lost. Raises as check().
+    """
+    watch = progress or Silent()
+    with workers(workers_count) as crew:
+        before = _check(archive, crew, watch, data=data)
+        if before.ok:
+            return before
+        run = Run(archive, crew, watch, IngestReport(), Follower(archive))
+        done = tuple(mend(run, before.findings))
+        after = _check(archive, crew, watch, data=False)
+        known = {finding.where for finding in after.findings}
+        left = [one for one in before.findings if one.code in ("corrupt", "database") and one.where not in known]
+        return replace(after, findings=(*left, *after.findings), done=done, report=run.report)
+
+
+def _check(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> Checked:
+    try:
+        damage = archive.catalog.check(full=data)
+        if damage:
+            return Checked(0, tuple(Finding("database", str(archive.folder), told) for told in damage))
+        episodes = archive.catalog.count()
+        findings = list(_files(archive, crew, watch, data=data))
+        excused = {found.episode for found in findings}  # what stands in their way is told already
+        findings += check_ledger(archive.catalog, excused)
+        if all(found.code != "torn" for found in findings):  # no index can take those in
+            findings += check_index(archive, data=data)
+    except CatalogError as error:
+        return Checked(0, (Finding("database", str(archive.folder), str(error)),))
+    living = [Space.from_json(row.definition).fingerprint for row in archive.catalog.spaces() if row.state != "retired"]
+    return Checked(episodes, (*findings, *leftovers(archive.folder, living)))
+
+
+def _files(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> Iterator[Finding]:
+    watch.stage("checking", archive.catalog.count())
+    findings: list[Finding] = []
+    # One batch of rows is read while others are checked.
+    for found, count in crew.each(partial(_counted, data=data), _rows(archive)):
+        findings += found
+        watch.advance(count)
+    lost = archive.catalog.rows(finding.episode for finding in findings if finding.code == "missing")
+    alike, left = look_around(archive.catalog.roots(), list(lost.values()))
+    for finding in findings:
+        row = lost.get(finding.episode)
+        place = None if row is None else _new_place(archive, alike.get(row.digest, []))
+        if place is None:
+            yield finding
+        else:
+            yield replace(finding, code="moved", told=f"the same data is now at {place}", seen=place)
+    yield from left
+
+
+def _new_place(archive: Archive, alike: list[str]) -> str | None:
+    """Take the first of these files that is no catalogued episode out of the list, and return it."""
+    known = archive.catalog.known(alike)
+    free = [path for path in alike if path not in known]
+    if not free:
+        return None
+    alike.remove(free[0])
+    return free[0]
+
+
+def _counted(rows: Sequence[EpisodeRow], *, data: bool) -> tuple[list[Finding], int]:
+    return check_files(rows, data=data), len(rows)
+
+
+def _rows(archive: Archive) -> Iterator[tuple[EpisodeRow, ...]]:
+    after: str | None = None
+    while True:
+        page = archive.catalog.select(order="id", after=after, limit=BATCH)
+        yield page.rows
+        if (after := page.next) is None:
+            return

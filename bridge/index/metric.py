@@ -1,0 +1,88 @@
+"""Scores of a Space's metric, higher is better, and the float32 products that come before them.
+
+Knows: cosine, dot (the inner product) and l2 (the Euclidean distance, negative), and how far a float32 product can be
+off. Does not know: where vectors lie.
+
+    metric    score              ranked by, in float32     off by at most, for terms E and lengths |v| <= V
+    cosine    v.q / |v| |q|      v.q / |q|, as |v| is 1    E 2**-24 + what 1e-5 in |v| makes
+    dot       v.q                v.q                       E 2**-24 V |q|
+    l2        -|v - q|           v.q - |v|**2 / 2          E 2**-24 (V |q| + V**2)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.index.lists import rounding
+from wshard.errors import SpaceMismatchError
+
+if TYPE_CHECKING:
+    from bridge.index.base import Vectors
+    from bridge.index.segment import Segment
+
+Scores = NDArray[np.float64]
+
+COSINE: Final = "cosine"
+_UNIT: Final = 2e-5  # what |v| ** 2 / 2 may differ by
+_SHORT: Final = 1e-3
+METRICS: Final = (COSINE, "dot", "l2")
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """A query as rows are compared with it: a row's product is vectors @ query, less its share of `halves`, if any.
+
+    slack: what a product may be off from one that ranks exactly as the metric does.
+    """
+
+    query: Vectors
+    halves: NDArray[np.float32] | None
+    slack: float
+
+
+def check_metric(metric: str) -> None:
+    """Raise SpaceMismatchError for a metric that nobody here knows."""
+    if metric not in METRICS:
+        raise SpaceMismatchError(f"metric of a Space: expected {', '.join(METRICS)}, found {metric!r}")
+
+
+def probe(segment: Segment, query: Vectors, metric: str) -> Probe:
+    """Return the query as the rows of this segment are compared with it. Raises ChecksumError."""
+    length = float(np.sqrt(query.astype(np.float64) @ query))
+    if metric == COSINE:
+        return Probe((query / (length or 1.0)).astype(np.float32), None, rounding(len(query)))
+    halves, longest = segment.lengths
+    terms = (len(query) + 8) * 2.0**-24
+    if metric == "dot":
+        return Probe(query, None, terms * longest * length)
+    return Probe(query, halves, terms * (longest * length + longest * longest))
+
+
+def unit_probe(query: Vectors, metric: str) -> Probe | None:
+    """Return the query as vectors of unit length, within 1e-5, are compared with it; None for one of length 0.
+
+    Their products with a query of unit length rank them as every metric does: a distance that differs by what 1e-5 in
+    |v| makes is a product that differs by so much over |q|.
+    """
+    length = float(np.sqrt(query.astype(np.float64) @ query))
+    if length < _SHORT:
+        return None
+    slack = rounding(len(query)) + (_UNIT / length if metric == "l2" else 0.0)
+    return Probe((query / length).astype(np.float32), None, slack)
+
+
+def scores(metric: str, vectors: Scores, query: Scores) -> Scores:
+    """Return the scores of float64 vectors [n, E] against float64 query [E]."""
+    if metric == "l2":
+        distances: Scores = 0.0 - np.sqrt(np.square(vectors - query).sum(axis=1))  # so that nothing is -0.0
+        return distances
+    products: Scores = (vectors * query).sum(axis=1)
+    if metric == "dot":
+        return products
+    norms = np.sqrt((vectors * vectors).sum(axis=1) * (query * query).sum())
+    cosines: Scores = np.clip(products / norms, -1.0, 1.0)
+    return cosines

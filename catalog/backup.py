@@ -1,0 +1,194 @@
+"""One file that holds a whole catalog as of one moment, and the way back.
+
+Knows: how SQLite copies a database that others are writing to, and that no half-made file may ever have a name that
+people use. Does not know: what is in the tables, or the search index, which is made from them anyway.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sqlite3
+import time
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from catalog import engine
+from catalog.copies import Copies
+from catalog.engine import absolute_path, access, connected, publish, translated
+from catalog.migrations import prepare
+from wshard.errors import (
+    CatalogBusyError,
+    CatalogError,
+    CatalogExistsError,
+    CatalogNotFoundError,
+    CatalogWriteError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_PAGES: Final = 4096  # copied between two looks at Ctrl-C
+_BESIDE: Final = ("", "-wal", "-shm", "-journal")  # a database, and what SQLite keeps beside one
+
+
+def back_up(database: Path, target: Path) -> int:
+    """Copy a catalog, as it is at this moment, to one file; return its size in bytes.
+
+    Others may write meanwhile. The file appears whole and checked, or not at all; an earlier backup of the same archive
+    is replaced. Raises CatalogExistsError where any other file is in the way, CatalogWriteError, CatalogError.
+    """
+    database, target = absolute_path(database), absolute_path(target)
+    if target.exists() and (target.samefile(database) or _archive_id(target) != _archive_id(database)):
+        raise CatalogExistsError(f"expected {target} to be free, or an earlier backup of {database}: name another file")
+    with _draft(target) as draft:
+        _copy(database, draft)
+        try:
+            _sync(draft)
+            size = draft.stat().st_size
+            draft.replace(target)
+            _sync(target.parent)
+        except OSError as error:
+            raise CatalogWriteError(f"cannot write the backup {target}: {error}") from error
+    return size
+
+
+def restore(source: Path, database: Path, *, force: bool = False) -> Path | None:
+    """Make the catalog of a backup the one at `database`; force: also where there is one already.
+
+    It appears whole or not at all; programs that have the present one open go on with the restored one. A present one
+    that is too damaged to be replaced so is kept under another name, which is returned. What the search indexes hold is
+    forgotten: it is made again from the catalog. Raises CatalogNotFoundError, CatalogExistsError, CatalogVersionError
+    for a backup by newer software, CatalogBusyError, CatalogWriteError, CatalogError.
+    """
+    source, database = absolute_path(source), absolute_path(database)
+    if not source.is_file():
+        raise CatalogNotFoundError(
+            f"expected a backup at {source}, found {'a folder' if source.is_dir() else 'nothing'}"
+        )
+    if database.exists() and not force:
+        raise CatalogExistsError(f"expected no catalog at {database}, found one: --force replaces it")
+    try:
+        database.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CatalogWriteError(f"cannot make a catalog at {database}: {error}") from error
+    with _draft(database) as draft:
+        _copy(source, draft)
+        _renew(draft)
+        if database.exists():
+            try:
+                _replace_content(database, draft)
+            except (CatalogBusyError, CatalogWriteError):
+                raise
+            except CatalogError:  # too damaged to be written to
+                return _put_in_place(database, draft)
+            return None
+        return _put_in_place(database, draft)
+
+
+@contextlib.contextmanager
+def _draft(target: Path) -> Iterator[Path]:
+    """Yield a name beside the target for a file that is not finished; whatever has it afterwards is removed."""
+    draft = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
+    try:
+        yield draft
+    finally:
+        for suffix in _BESIDE:
+            with contextlib.suppress(OSError):
+                draft.with_name(draft.name + suffix).unlink()
+
+
+def _copy(source: Path, draft: Path) -> None:
+    """Copy what the source holds at this moment and prove the copy, which is one file without a log beside it."""
+    with (
+        translated(f"{source}, when copying it to {draft.parent}"),
+        closing(_connect(source, access(source))) as origin,
+        closing(_connect(draft, "mode=rwc")) as copied,
+    ):
+        origin.execute("BEGIN")
+        origin.execute("SELECT archive_id FROM archive").fetchone()  # from here on this is what we see
+        # Not waiting for the disk page by page: the whole file is flushed before it gets its name.
+        copied.execute("PRAGMA synchronous=OFF")
+        origin.backup(copied, pages=_PAGES, progress=lambda *_: None)
+        copied.execute("PRAGMA journal_mode=DELETE")
+        wrong = [row[0] for row in copied.execute("PRAGMA integrity_check(3)") if row[0] != "ok"]
+    if wrong:
+        raise CatalogError(f"expected a sound catalog at {source}, found: {'; '.join(map(str, wrong))}")
+
+
+def _renew(draft: Path) -> None:
+    """Bring the tables to the present version, and forget what search indexes were believed to hold."""
+    database = connected(draft, query="mode=rw")
+    try:
+        prepare(database, create=False)
+        with database.transaction("read") as connection:
+            known = connection.exec_driver_sql("SELECT id FROM index_copy").scalars().all()
+        copies = Copies(lambda: database.transaction("read"), lambda: database.transaction("write"))
+        for copy_id in known:
+            copies.renew(copy_id)
+    finally:
+        database.close()
+
+
+def _replace_content(database: Path, draft: Path) -> None:
+    """Write the draft into a catalog that may be in use, in one transaction: giving the file's name to another file
+    would mix the log of the one with the pages of the other.
+    """  # noqa: D205  (one sentence)
+    until = time.monotonic() + engine.BUSY_SECONDS
+
+    def wait(status: int, _left: int, _all: int) -> None:
+        if status == sqlite3.SQLITE_BUSY and time.monotonic() > until:
+            raise CatalogBusyError(f"cannot use the catalog at {database}: another process kept writing to it")
+
+    with (
+        translated(str(database)),
+        closing(_connect(draft, "mode=rw")) as origin,
+        closing(_connect(database, "mode=rw")) as present,
+    ):
+        present.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        present.execute("PRAGMA synchronous=FULL")
+        origin.backup(present, progress=wait)
+        present.execute("PRAGMA journal_mode=WAL")
+
+
+def _put_in_place(database: Path, draft: Path) -> Path | None:
+    """Give the draft its name; what lies there, or what is left of it, is kept under another one."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    kept = database.with_name(f"{database.name}.damaged-{stamp}-{secrets.token_hex(2)}")
+    there = database.exists()
+    try:
+        _sync(draft)
+        for suffix in _BESIDE:
+            with contextlib.suppress(FileNotFoundError):
+                database.with_name(database.name + suffix).rename(kept.with_name(kept.name + suffix))
+        publish(draft, database)
+        _sync(database.parent)
+    except OSError as error:
+        raise CatalogWriteError(f"cannot make a catalog at {database}: {error}") from error
+    return kept if there else None
+
+
+def _connect(path: Path, query: str) -> sqlite3.Connection:
+    uri = f"{path.as_uri()}?{query}"
+    return sqlite3.connect(uri, uri=True, timeout=engine.BUSY_SECONDS, isolation_level=None)
+
+
+def _archive_id(path: Path) -> str | None:
+    """Return whose catalog or backup this is, None for another file."""
+    try:
+        with closing(_connect(path, "mode=ro")) as connection:
+            return str(connection.execute("SELECT archive_id FROM archive").fetchone()[0])
+    except (sqlite3.Error, TypeError):
+        return None
+
+
+def _sync(path: Path) -> None:
+    """Make a file, or what was renamed in a folder, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

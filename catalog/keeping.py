@@ -1,0 +1,59 @@
+"""The part of the catalog's interface about its own soundness: checks, strays of the ledger, backups, tables.
+
+Knows: one transaction each. Does not know: how damage is found (strays.py), or copies are made (backup.py).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from catalog import strays
+from catalog.backup import back_up
+from catalog.places import ancestors, used_roots
+from catalog.session import Session
+from wshard.errors import CatalogError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from catalog.strays import Stray
+
+
+class Keeping(Session):
+    """Looking after the database."""
+
+    def roots(self) -> list[str]:
+        """Return the absolute folders that episodes are stored relative to, without those that lie in another one."""
+        with self._read() as connection:
+            folders = used_roots(connection, base=self._base)
+        return [folder for folder in folders if not any(around in folders for around in ancestors(folder))]
+
+    def check(self, *, full: bool = False) -> list[str]:
+        """Return what is wrong with the database, in words; full reads every table and index, which takes minutes."""
+        with self._read() as connection:
+            return strays.check_database(connection, full=full)
+
+    def strays(self, sizes: Mapping[int, int]) -> list[Stray]:
+        """Return the ledger rows whose vectors belong to nothing; sizes: bytes of one vector by space id."""
+        with self._read() as connection:
+            return strays.load_strays(connection, sizes)
+
+    def drop_strays(self, sizes: Mapping[int, int]) -> int:
+        """Bury those rows, so that what they stood for is embedded again, and return how many there were."""
+        with self._write() as connection:
+            found = strays.load_strays(connection, sizes)
+            strays.drop_strays(connection, found)
+            return len(found)
+
+    def back_up(self, target: str | os.PathLike[str]) -> int:
+        """Copy the catalog, as it is at this moment, to one file and return its size in bytes.
+
+        Others may write meanwhile. The file appears whole and checked, or not at all; an earlier backup of the same
+        archive is replaced. Raises CatalogExistsError where another file is in the way, CatalogWriteError, and
+        CatalogError for a catalog on a server.
+        """
+        if self._base is None:
+            raise CatalogError(f"expected a catalog in a file, found {self._database.name}: back it up with pg_dump")
+        return back_up(Path(self._database.name), Path(target))

@@ -1,0 +1,79 @@
+"""Rows of the ledger that should not be there, and whether the database itself is sound.
+
+Knows: the invariants of SCHEMA.md that other programs, a damaged disk or a defect could break. Does not know: what
+vectors mean; it is told how many bytes one of each space takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, select
+
+from catalog.engine import one_of
+from catalog.ledger import bury_rows
+from catalog.schema import embedding, episode, space
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Reason = Literal["orphaned", "outdated", "retired", "torn"]
+_TOLD: Final = 100  # problems of the database that are listed; one is enough to know
+
+
+@dataclass(frozen=True)
+class Stray:
+    """A ledger row with vectors that belong to nothing.
+
+    orphaned: its episode is gone. outdated: the episode holds other data by now. retired: its space is. torn: its
+    bytes are not the vectors that it counts.
+    """
+
+    seq: int
+    space_id: int
+    episode_id: int
+    reason: Reason
+
+
+def load_strays(connection: Connection, sizes: Mapping[int, int]) -> list[Stray]:
+    """Return the stray rows, by number; sizes: bytes of one vector by space id."""
+    torn: list[ColumnElement[bool]] = [
+        and_(embedding.c.space_id == number, func.length(embedding.c.vectors) != embedding.c.count * size)
+        for number, size in sizes.items()
+    ]
+    reason = case(
+        (space.c.state == "retired", "retired"),
+        (episode.c.id.is_(None), "orphaned"),
+        (episode.c.digest != embedding.c.digest, "outdated"),
+        *((found, "torn") for found in torn),
+    )
+    statement = (
+        select(embedding.c.seq, embedding.c.space_id, embedding.c.episode_row, reason)
+        .select_from(embedding.join(space).outerjoin(episode, episode.c.id == embedding.c.episode_row))
+        .where(embedding.c.digest.is_not(None), reason.is_not(None))
+        .order_by(embedding.c.seq)
+    )
+    return [Stray(*row) for row in connection.execute(statement)]
+
+
+def drop_strays(connection: Connection, strays: Sequence[Stray]) -> None:
+    """Bury these rows; those of retired spaces, which nobody follows, are deleted."""
+    bury_rows(connection, [stray.seq for stray in strays if stray.reason != "retired"])
+    forgotten = [stray.seq for stray in strays if stray.reason == "retired"]
+    if forgotten:
+        connection.execute(delete(embedding).where(one_of(connection, embedding.c.seq, forgotten)))
+
+
+def check_database(connection: Connection, *, full: bool) -> list[str]:
+    """Return what is wrong with the database file, [] for nothing; a server looks after its own files.
+
+    full: compare every index with its table too, which reads all of both.
+    """
+    if connection.dialect.name != "sqlite":
+        return []
+    pragma = "integrity_check" if full else "quick_check"
+    found = [str(row[0]) for row in connection.exec_driver_sql(f"PRAGMA {pragma}({_TOLD})") if row[0] != "ok"]
+    for table, row, parent, _ in connection.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(_TOLD):
+        found.append(f"row {row} of {table} speaks of a row of {parent} that is not there")
+    return found

@@ -1,0 +1,147 @@
+"""Looking after indexes: what is there, making a copy anew, taking a Space away."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from bridge import TrajectoryIngestor, TrajectoryRetriever
+from bridge.archive import Archive
+from bridge.bruteforce import Shelf, make_space, unit_vectors
+from bridge.cli import app
+from bridge.index import care
+from bridge.index.embedded import EmbeddedIndex
+from bridge.testing import check, top
+from catalog.catalog import Catalog
+from wshard import save_wshard
+from wshard.errors import EntryNotFoundError, QueryError, SpaceMismatchError
+from wshard.testing import make_episode
+
+SPACE = make_space()
+
+
+@pytest.fixture
+def archive(tmp_path):
+    """Give an archive of 30 episodes with 3 windows each, of which an index writes a copy from the 10th vector on."""
+    with (
+        Catalog.open(tmp_path / "catalog.db", create=True) as catalog,
+        EmbeddedIndex(catalog, tmp_path / "index", tail_rows=10, lists_rows=50) as index,
+    ):
+        shelf = Shelf(catalog, index)
+        shelf.put(SPACE, {id_: unit_vectors(3, id_) for id_ in shelf.register(30)})
+        yield Archive(tmp_path, catalog, index)
+
+
+def copies(folder, space=SPACE):
+    return sorted(path for path in (folder / "index" / space.fingerprint).glob("*") if path.is_dir())
+
+
+def test_rebuild_writes_a_copy_although_nothing_is_new(archive):
+    archive.index.close()
+    for _ in range(2):
+        before = copies(archive.folder)
+        (state,) = care.rebuild(archive)
+        assert state.ok
+        (after,) = copies(archive.folder)
+        assert after not in before
+        assert (after / "lists").is_dir()
+
+
+def test_rebuild_replaces_a_damaged_copy(archive):
+    archive.index.close()
+    (home,) = copies(archive.folder)
+    (home / "generation.json").write_text("{}")
+    care.rebuild(archive)
+    (home,) = copies(archive.folder)
+    assert json.loads((home / "generation.json").read_text())["about"]["vectors"] == 90
+
+
+def test_holdings_tell_what_the_ledger_has(archive):
+    (one,) = care.holdings(archive)
+    assert (one.space, one.state, one.episodes, one.vectors, one.size) == (SPACE, "building", 30, 90, 90 * 6 * 4)
+
+
+@pytest.mark.parametrize("name", ["", "0", SPACE.fingerprint + "0"])
+def test_a_name_that_is_no_ones_finds_nothing(archive, name):
+    with pytest.raises(EntryNotFoundError, match=f"\\({SPACE.fingerprint[:12]}\\), found '{name}'"):
+        care.find(archive, name)
+    assert care.find(archive, SPACE.fingerprint[:6]).space == SPACE
+
+
+def test_a_name_that_two_spaces_share_finds_nothing(archive):
+    one, two = [make_space(f"{number}") for number in range(100) if make_space(f"{number}").fingerprint[0] == "a"][:2]
+    shelf = Shelf(archive.catalog, archive.index)
+    for space in (one, two):
+        shelf.put(space, {})
+    with pytest.raises(EntryNotFoundError, match="found 'a'"):
+        care.find(archive, "a")
+
+
+def test_a_dropped_space_is_gone_and_others_stay(archive):
+    other = make_space("other")
+    shelf = Shelf(archive.catalog, archive.index)
+    shelf.put(other, {id_: unit_vectors(4, id_) for id_ in archive.catalog.ids()})
+    care.rebuild(archive)
+    with EmbeddedIndex(archive.catalog, archive.folder / "index") as reader:
+        reader.count(SPACE)
+        care.drop(archive, SPACE)
+        for index in (archive.index, reader):
+            with pytest.raises(SpaceMismatchError):
+                index.search(SPACE, unit_vectors(1)[0], top(1))
+        assert reader.count(other) == 120
+    assert copies(archive.folder) == []
+    assert copies(archive.folder, other) != []
+    assert [one.space for one in care.holdings(archive)] == [other]
+    check(shelf, other, unit_vectors(1)[0], top(5))
+
+
+def test_a_dropped_space_can_be_filled_again(archive):
+    archive.index.close()
+    care.drop(archive, SPACE)
+    shelf = Shelf(archive.catalog, archive.index)
+    ids = archive.catalog.ids()
+    shelf.put(SPACE, {id_: unit_vectors(3, 1000 + id_) for id_ in ids[:20]})
+    check(shelf, SPACE, unit_vectors(1)[0], top(100, distinct=False))
+    with EmbeddedIndex(archive.catalog, archive.folder / "index") as again:
+        check(Shelf(archive.catalog, again, held=shelf.held), SPACE, unit_vectors(1)[0], top(100, distinct=False))
+
+
+def test_the_verbs(tmp_path):
+    episodes, archive = tmp_path / "episodes", tmp_path / "archive"
+    episodes.mkdir()
+    for seed in range(4):
+        save_wshard(make_episode(seed, T=20), episodes / f"{seed}.wshard")
+    with TrajectoryIngestor(archive) as ingestor:
+        ingestor.ingest(episodes)
+
+    def run(*arguments: str):
+        return CliRunner().invoke(app, ["index", *arguments, "--archive", str(archive)])
+
+    (listed,) = json.loads(run("spaces", "--json").stdout)
+    assert (listed["state"], listed["embedder"], listed["metric"]) == ("active", "arcdct 1", "cosine")
+    assert (listed["episodes"], listed["vectors"], listed["bytes"]) == (4, 4, 16 * listed["dim"])
+    header, row = run("spaces").stdout.splitlines()
+    assert header.split()[:3] == ["space", "state", "embedder"]
+    assert row.split()[:2] == [listed["space"][:12], "active"]
+    assert run("rebuild").exit_code == 0
+
+    asked = run("drop", listed["space"][:8])
+    assert (asked.exit_code, "say --yes" in asked.stderr) == (2, True)
+    assert len(json.loads(run("spaces", "--json").stdout)) == 1
+    done = run("drop", listed["space"][:8], "--yes")
+    assert (done.exit_code, done.stdout.split()[:3]) == (0, ["removed", "4", "vectors"])
+    assert json.loads(run("spaces", "--json").stdout) == []
+    assert run("drop", listed["space"][:8], "--yes").exit_code == 1
+    with TrajectoryRetriever(archive) as retriever, pytest.raises(QueryError, match="nothing is embedded"):
+        retriever.search_similar_episodes(make_episode(1, T=20))
+    with TrajectoryIngestor(archive) as ingestor:
+        assert ingestor.ingest(episodes).embedded == 4
+
+
+@pytest.mark.parametrize("arguments", [["audit", "--index", "x"], ["rebuild", "--index", "x"], ["copy", "--to", "x"]])
+def test_an_index_that_is_no_url_is_refused(archive, arguments):
+    done = CliRunner().invoke(app, ["index", *arguments, "--archive", str(archive.folder)])
+    assert done.exit_code == 1
+    assert "expected the URL of an index such as http://host:8080, found 'x'" in done.stderr

@@ -1,0 +1,366 @@
+"""Every damage that fsck knows, really made: it is found, told, and mended where that loses nothing."""
+
+# ruff: noqa: ANN002, ANN003 -- as in tests, whose helpers these are
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bridge_episodes import assert_complete, episode, files, ingest, looked_into, rewrite, save, spaces_of
+from typer.testing import CliRunner
+
+from bridge.archive import open_archive
+from bridge.cli import app
+from bridge.damage import ADVICE
+from bridge.fsck import check, repair
+from bridge.index.embedded import EmbeddedIndex
+from bridge.ingest import TrajectoryIngestor
+from embedders.space import WindowPlan
+from wshard.container import ShardReader
+from wshard.streaming import WShardStreamWriter
+
+HOURS_AGO = time.time() - 7200
+
+
+@pytest.fixture
+def folder(tmp_path):
+    save(tmp_path / "data", *(episode(task, number, 12) for task in range(3) for number in range(4)))
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def archive(tmp_path, folder):
+    """Return an archive of twelve episodes, of which people have said something."""
+    ingest(tmp_path / "archive", folder)
+    with looked_into(tmp_path / "archive") as opened:
+        ids = opened.catalog.ids()
+        opened.catalog.tag(ids, "good")
+        opened.catalog.add_note(ids, "a note", who="ann")
+        opened.catalog.review(ids, "accepted", who="ann")
+    return tmp_path / "archive"
+
+
+def codes(archive, **options):
+    with open_archive(archive) as opened:
+        return sorted(finding.code for finding in check(opened, **options).findings)
+
+
+def mended(archive, **options):
+    with open_archive(archive) as opened:
+        found = repair(opened, **options)
+    return sorted(finding.code for finding in found.findings)
+
+
+def said(archive):
+    """Return how many episodes have kept what people said of them."""
+    with looked_into(archive) as opened:
+        return opened.catalog.count('tag:good review:accepted "a note"')
+
+
+def sql(archive, *statements):
+    with sqlite3.connect(archive / "catalog.db") as raw:
+        for statement in statements:
+            assert raw.execute(statement).rowcount
+    raw.close()
+
+
+def flip(path, lane="signal/state"):
+    """Change one byte of a lane."""
+    with ShardReader(path) as reader:
+        place = next(entry.data_offset for entry in reader.entries if entry.name == lane)
+    before = path.stat()
+    data = bytearray(path.read_bytes())
+    data[place + 5] ^= 0x10
+    path.write_bytes(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_nothing_is_wrong_with_a_fresh_archive(archive, folder):
+    with open_archive(archive) as opened:
+        found = check(opened, data=True)
+        assert found.ok
+        assert found.episodes == 12
+        assert repair(opened, data=True).done == ()
+        assert check(opened, data=True, workers_count=2).ok
+
+
+def test_a_missing_file_is_told_and_nothing_said_of_it_is_forgotten(archive, folder):
+    files(folder)[0].unlink()
+    assert codes(archive) == ["missing"]
+    assert mended(archive) == ["missing"]
+    assert said(archive) == 12
+
+
+def test_a_moved_file_is_found_again(archive, folder):
+    paths = files(folder)
+    (folder / "elsewhere").mkdir()
+    paths[0].rename(folder / "elsewhere" / "other.wshard")
+    shutil.copy(paths[1], folder / "elsewhere" / "copy.wshard")  # its original is still there
+    assert codes(archive) == ["moved"]
+    assert mended(archive) == []
+    assert codes(archive) == []
+    assert said(archive) == 12
+    assert_complete(archive, [folder / "elsewhere" / "other.wshard", *paths[1:]])
+
+
+def test_a_file_that_is_gone_is_not_confused_with_a_catalogued_copy(archive, folder):
+    paths = files(folder)
+    shutil.copy(paths[0], folder / "copy.wshard")
+    ingest(archive, folder)
+    paths[0].unlink()
+    assert codes(archive) == ["missing"]
+
+
+def test_a_touched_file_is_noted(archive, folder):
+    os.utime(files(folder)[0])
+    assert codes(archive) == ["touched"]
+    assert mended(archive) == []
+    assert codes(archive) == []
+
+
+@pytest.mark.parametrize("secretly", [False, True])
+def test_a_changed_file_is_read_and_embedded_again(archive, folder, secretly):
+    path = files(folder)[0]
+    before = path.stat()
+    rewrite(path, episode(0, 99, 12, id="task-0-0"))
+    if secretly:  # as copying tools do that keep times
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert codes(archive) == ["changed"]
+    assert mended(archive) == []
+    assert codes(archive, data=True) == []
+    assert said(archive) == 12
+    assert_complete(archive, files(folder))
+
+
+def test_a_damaged_block_is_found_by_reading_the_data(archive, folder):
+    flip(files(folder)[0])
+    assert codes(archive) == []
+    assert codes(archive, data=True) == ["corrupt"]
+    assert mended(archive, data=True) == ["corrupt"]
+    assert said(archive) == 12
+
+
+@pytest.mark.parametrize("damage", [b"", b"nothing of ours" * 20])
+def test_a_destroyed_file_is_found_without(archive, folder, damage):
+    files(folder)[0].write_bytes(damage)
+    assert codes(archive) == ["corrupt"]
+    assert mended(archive) == ["corrupt"]
+    assert said(archive) == 12
+
+
+def test_vectors_that_belong_to_nothing_are_dropped(archive, folder):
+    sql(archive, "INSERT INTO embedding SELECT seq+1000, space_id, 777, digest, count, vectors FROM embedding LIMIT 1")
+    assert codes(archive) == ["orphaned"]
+    assert mended(archive) == []
+    assert_complete(archive, files(folder))
+
+
+def test_vectors_of_other_data_are_made_anew(archive, folder):
+    sql(archive, "UPDATE embedding SET digest = 'other' WHERE seq = (SELECT min(seq) FROM embedding)")
+    assert codes(archive) == ["stale"]
+    assert mended(archive) == []
+    assert_complete(archive, files(folder))
+
+
+def test_torn_vectors_are_made_anew(archive, folder):
+    sql(archive, "UPDATE embedding SET vectors = substr(vectors, 5) WHERE seq = (SELECT min(seq) FROM embedding)")
+    assert codes(archive) == ["torn"]
+    assert mended(archive) == []
+    assert_complete(archive, files(folder))
+
+
+def test_vectors_of_a_retired_space_are_dropped(archive, folder):
+    sql(
+        archive,
+        "INSERT INTO space SELECT id+1, 'f', 'family', 'retired', definition, 0 FROM space",
+        "INSERT INTO embedding SELECT seq+1000, space_id+1, episode_row, digest, count, vectors FROM embedding LIMIT 3",
+    )
+    assert codes(archive) == ["retired"]
+    assert mended(archive) == []
+    assert_complete(archive, files(folder))
+
+
+def test_episodes_without_vectors_are_embedded(archive, folder):
+    with looked_into(archive) as opened:
+        opened.catalog.withdraw(opened.catalog.ids()[:3])
+    assert codes(archive) == ["unembedded"]
+    assert mended(archive) == []
+    assert_complete(archive, files(folder))
+
+
+def test_a_space_that_nobody_finished_is_finished(archive, folder):
+    sql(archive, "UPDATE space SET state = 'building'")
+    assert "unembedded" in codes(archive)
+    assert mended(archive) == []
+    assert_complete(archive, files(folder))
+
+
+def test_a_row_that_points_nowhere_is_damage_of_the_database(archive):
+    sql(archive, "INSERT INTO tag VALUES ('lost', 4711)")
+    assert codes(archive) == ["database"]
+    assert mended(archive) == ["database"]
+
+
+def test_a_damaged_database_is_told_as_such(archive):
+    path = archive / "catalog.db"
+    with sqlite3.connect(path) as raw:
+        (page,) = raw.execute("SELECT rootpage FROM sqlite_master WHERE name = 'review'").fetchone()
+    raw.close()
+    data = bytearray(path.read_bytes())
+    data[(page - 1) * 4096 : page * 4096] = bytes(range(256)) * 16
+    path.write_bytes(data)
+    assert set(codes(archive)) == {"database"}
+    assert set(mended(archive)) == {"database"}
+
+
+def copies(archive):
+    """Make the copies for searching that larger archives have."""
+    for space in spaces_of(archive):
+        with (
+            open_archive(archive) as opened,
+            EmbeddedIndex(opened.catalog, archive / "index", tail_rows=0, lists_rows=10) as index,
+        ):
+            index.upsert(space, list(index.scan(space)))
+    return [path for path in (archive / "index").rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("name", ["vectors.f32", "points.i64", "generation.json", "CURRENT", "listed.f32", "sizes.i64"])
+def test_a_damaged_copy_for_searching_is_made_anew(archive, folder, name):
+    path = next(path for path in copies(archive) if path.name == name)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x01
+    path.write_bytes(data)
+    assert codes(archive, data=True) == ["index"]
+    assert mended(archive, data=True) == []
+    assert codes(archive, data=True) == []
+    assert_complete(archive, files(folder))
+
+
+def test_what_interrupted_processes_left_is_removed_from_the_archive_and_told_elsewhere(archive, folder, tmp_path):
+    home = next(path for path in copies(archive) if path.name == "CURRENT").parent
+    ours = [
+        archive / ".catalog.db.0123abcd.tmp",
+        archive / f".catalog.db.{'0123abcd' * 4}-wal",
+        archive / "index" / "f00d" / "CURRENT",
+        home / "building-0123" / "vectors.f32",
+        home / ".CURRENT.0123abcd.tmp",
+    ]
+    theirs = [
+        folder / ".x.wshard.0123abcd.tmp",
+        archive / "my.tmp",
+        archive / ".my.0123abcd.tmp",
+        archive / ".catalog.db.mine",
+        folder / "my.partial",
+    ]
+    for path in (*ours, *theirs):
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"?")
+    assert codes(archive) == []  # somebody may be writing them
+    for path in (*ours, *theirs, archive / "index" / "f00d", home / "building-0123"):
+        os.utime(path, (HOURS_AGO, HOURS_AGO))
+    assert codes(archive) == ["abandoned"] + ["leftover"] * 5
+    assert mended(archive) == ["abandoned"]
+    assert [path.exists() for path in ours] == [False] * 5
+    assert [path.exists() for path in theirs] == [True] * 5
+
+
+def test_a_killed_recording_is_told(archive, folder):
+    writer = WShardStreamWriter(folder / "new.wshard", "new", [{"id": "state", "dtype": "f32", "shape": [2]}])
+    writer.begin_episode()
+    assert codes(archive) == []
+    os.utime(folder / "new.wshard.partial", (HOURS_AGO, HOURS_AGO))
+    assert codes(archive) == ["unfinished"]
+    assert mended(archive) == ["unfinished"]
+    assert (folder / "new.wshard.partial").exists()
+    writer.abort()
+
+
+def test_a_folder_that_cannot_be_read_is_told(archive, folder, monkeypatch):
+    real = os.scandir
+
+    def refuse(path):
+        if str(path).endswith("task-1"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert codes(archive) == ["unreadable"]
+
+
+def test_an_embedder_of_another_version_is_told(archive, monkeypatch):
+    monkeypatch.setattr("embedders.arc.ArcDct.version", 99)
+    assert codes(archive) == ["outdated"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"embedder": "stats"},
+        {"lanes": ["action/ctrl", "state"]},
+        {"lanes": {"state": 3, "action/ctrl": 0.7}},
+        {"windows": [WindowPlan(), WindowPlan(5, 3)]},
+    ],
+    ids=str,
+)
+def test_mending_embeds_as_it_was_embedded_before(tmp_path, folder, options):
+    archive = tmp_path / "archive"
+    ingest(archive, folder, **options)
+    before = [(space.family, space.fingerprint) for space in spaces_of(archive)]
+    rewrite(files(folder)[0], episode(0, 99, 12, id="task-0-0"))
+    assert mended(archive) == []
+    assert [(space.family, space.fingerprint) for space in spaces_of(archive)] == before
+    with looked_into(archive) as opened:
+        assert [len(opened.catalog.embedded(row.id)) for row in opened.catalog.spaces()] == [12] * len(before)
+
+
+def test_two_kinds_of_episodes_keep_to_their_spaces(tmp_path, folder):
+    archive = tmp_path / "archive"
+    save(folder, *(episode(7, number, 12, lanes=("state", "touch")) for number in range(3)))
+    ingest(archive, folder)
+    assert len(spaces_of(archive)) == 2
+    rewrite(files(folder)[0], episode(0, 99, 12, id="task-0-0"))
+    rewrite(files(folder)[-1], episode(7, 98, 12, id="task-7-2", lanes=("state", "touch")))
+    assert codes(archive) == ["changed", "changed"]
+    assert mended(archive) == []
+    assert_complete(archive, files(folder))
+
+
+def test_a_changed_file_that_cannot_be_embedded_is_left_out_and_told(archive, folder):
+    broken = episode(0, 99, 12, id="task-0-0")
+    broken.observations["state"].data[3] = np.nan
+    rewrite(files(folder)[0], broken)
+    with open_archive(archive) as opened:
+        found = repair(opened)
+    assert [finding.code for finding in found.findings] == ["changed"]
+    assert "nan" in found.report.failed[0].error
+    assert said(archive) == 12
+
+
+def test_the_command_tells_and_mends(archive, folder):
+    run = CliRunner().invoke
+    files(folder)[0].unlink()
+    os.utime(files(folder)[1])
+    told = run(app, ["fsck", "-a", str(archive)])
+    assert told.exit_code == 1
+    assert "missing" in told.output
+    assert "touched" in told.output
+    assert "wshard ingest FOLDER --prune" in told.stderr
+    told = run(app, ["fsck", "-a", str(archive), "--repair", "--json"])
+    assert told.exit_code == 1
+    about = json.loads(told.stdout)
+    assert about["episodes"] == 12
+    assert [(one["code"], Path(one["where"]).suffix) for one in about["findings"]] == [("missing", ".wshard")]
+    assert about["findings"][0]["advice"] == ADVICE["missing"]
+    with TrajectoryIngestor(archive) as ingestor:
+        ingestor.ingest(folder, prune=True)
+    told = run(app, ["fsck", "-a", str(archive), "--data"])
+    assert told.exit_code == 0
+    assert "11 episodes checked: nothing is wrong" in told.stdout
+    assert run(app, ["fsck", "-a", str(archive / "none")]).exit_code == 1
+    assert run(app, ["fsck", "--unknown"]).exit_code == 2

@@ -1,0 +1,133 @@
+"""Two processes ingest, one tags, one pages, all at once; and a disk that is full. WSHARD_MINUTE=60 takes a minute."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+
+from bridge_episodes import assert_complete, episode, files, looked_into, save, start
+
+SECONDS = float(os.environ.get("WSHARD_MINUTE", "2"))
+
+INGESTING = """
+import json, time
+from pathlib import Path
+from bridge_episodes import episode, save
+from bridge.ingest import TrajectoryIngestor
+archive, folder, task, seconds = sys.argv[1:]
+done, number, until = [], 0, time.monotonic() + float(seconds)
+with TrajectoryIngestor(archive) as ingestor:
+    while time.monotonic() < until:
+        paths = save(Path(folder), *(episode(int(task), number + more, 8) for more in range(10)))
+        number += 10
+        report = ingestor.ingest(paths)
+        assert report.ok and report.new == 10, report
+        done += map(str, paths)
+print(json.dumps(done))
+"""
+
+TAGGING = """
+import json, time
+from catalog import Catalog
+archive, seconds = sys.argv[1:]
+said, rounds, until = {}, 0, time.monotonic() + float(seconds)
+with Catalog.open(archive + "/catalog.db") as catalog:
+    while time.monotonic() < until:
+        ids = [id_ for id_ in catalog.ids() if id_ not in said][:20]
+        name = f"round-{rounds}"
+        catalog.tag(ids, name)
+        catalog.add_note(ids[:1], name)
+        catalog.review(ids[1:2], name)
+        said |= dict.fromkeys(ids, name)
+        rounds += 1
+        time.sleep(0.01)
+print(json.dumps(said))
+"""
+
+PAGING = """
+import json, time
+from catalog import Catalog
+archive, seconds = sys.argv[1:]
+walks, before, until = 0, 0, time.monotonic() + float(seconds)
+with Catalog.open(archive + "/catalog.db") as catalog:
+    while time.monotonic() < until:
+        seen, after = [], None
+        while True:
+            page = catalog.select("length:>0", order="-total_reward", after=after, limit=17)
+            seen += [row.id for row in page.rows]
+            if (after := page.next) is None:
+                break
+        assert len(seen) == len(set(seen))
+        assert len(seen) >= before, "an episode was not there that had been"
+        before, walks = len(seen), walks + 1
+print(json.dumps(walks))
+"""
+
+
+def test_two_ingest_one_tags_one_pages_and_no_update_is_lost(tmp_path):
+    archive, data = tmp_path / "archive", tmp_path / "data"
+    save(data, episode(9, 0, 8))
+    first = start(INGESTING, archive, data, 9, 0)
+    assert first.communicate(timeout=60)[1] == ""
+    children = [
+        start(INGESTING, archive, data, 0, SECONDS),
+        start(INGESTING, archive, data, 1, SECONDS),
+        start(TAGGING, archive, SECONDS + 0.5),
+        start(PAGING, archive, SECONDS + 0.5),
+    ]
+    told = []
+    for process in children:
+        output, errors = process.communicate(timeout=60 + 2 * SECONDS)
+        assert process.returncode == 0, errors  # "database is locked" would be one
+        told.append(json.loads(output))
+    one, two, said, walks = told
+    assert min(len(one), len(two), len(said), walks) > 0
+    assert_complete(archive, [*one, *two])
+    with looked_into(archive) as opened:
+        tags = {row.id: list(row.tags) for row in opened.catalog.rows(map(int, said)).values()}
+        assert tags == {int(id_): [name] for id_, name in said.items()}
+        rounds = len(set(said.values()))
+        reviewed = opened.catalog.count("review:*")
+        assert opened.catalog.count("note:*") == rounds
+        assert rounds - 1 <= reviewed <= rounds  # the last round may have had one episode only
+
+
+LIMITED = """
+import resource, signal
+from bridge.cli import main
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
+sys.argv[:] = ["wshard", *sys.argv[2:]]
+main()
+"""
+
+
+def limited(limit, archive, data):
+    """Ingest with a limit on the size of files; return exit code and errors."""
+    process = start(LIMITED, limit, "ingest", data, "-a", archive)
+    errors = process.communicate(timeout=60)[1]
+    return process.returncode, errors
+
+
+def test_a_full_disk_ends_an_ingest_in_one_line_and_nothing_is_lost(tmp_path):
+    archive, data = tmp_path / "archive", tmp_path / "data"
+    save(data / "one", *(episode(0, number, 8) for number in range(20)))
+    assert limited(1 << 30, archive, data)[0] == 0
+    with looked_into(archive) as opened:
+        opened.catalog.tag(opened.catalog.ids(), "good")
+    save(data / "two", *(episode(1, number, 8) for number in range(120)))
+    limit = (archive / "catalog.db").stat().st_size + 30_000
+    code, errors = limited(limit, archive, data)
+    assert code == 1
+    lines = [line for line in errors.splitlines() if not line.startswith(("reading", "embedding"))]
+    assert len(lines) == 1
+    assert lines[0].startswith("error: cannot use the catalog at")
+    with sqlite3.connect(archive / "catalog.db") as raw:
+        assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    raw.close()
+    with looked_into(archive) as opened:
+        assert opened.catalog.count("tag:good") == 20
+    assert limited(1 << 30, archive, data)[0] == 0
+    assert_complete(archive, files(data))
+    with looked_into(archive) as opened:
+        assert opened.catalog.count("tag:good") == 20

@@ -1,0 +1,309 @@
+"""Backups and the way back: whole or not at all, also beside writers, under kill -9 and on a full disk."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catalog import Catalog, EmbeddingRow
+from catalog.backup import back_up, restore
+from catalog.testing import make_record
+from wshard.errors import (
+    CatalogBusyError,
+    CatalogError,
+    CatalogExistsError,
+    CatalogNotFoundError,
+    CatalogVersionError,
+    CatalogWriteError,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def make(path: Path, episodes: int = 20, env: str = "env") -> None:
+    with Catalog.open(path, create=True) as catalog:
+        records = [make_record(n, env_id=env) for n in range(episodes)]
+        done = catalog.register(records)
+        space = catalog.add_space("fingerprint", "family", "{}")
+        rows = [
+            EmbeddingRow(d.id, r.digest, 1, bytes([n]) * 64) for n, (d, r) in enumerate(zip(done, records, strict=True))
+        ]
+        catalog.write_embeddings(space.id, rows)
+        catalog.tag([done[0].id], "good")
+        catalog.add_note([done[1].id], "pick up the cube", who="ann")
+        catalog.review([done[2].id], "accepted", who="ann")
+        catalog.save_snapshot("some", "tag:good")
+
+
+def content(path: Path) -> list[str]:
+    """Return every row of every table, the full-text index included, as SQL."""
+    with sqlite3.connect(path) as raw:
+        lines = list(raw.iterdump())
+    raw.close()
+    return lines
+
+
+def strangers(folder: Path, *known: str) -> list[str]:
+    return sorted({path.name for path in folder.iterdir()} - set(known))
+
+
+def test_what_is_restored_is_what_was_backed_up(tmp_path: Path) -> None:
+    path, file = tmp_path / "one" / "catalog.db", tmp_path / "backup.db"
+    make(path)
+    with Catalog.open(path) as catalog:
+        assert catalog.back_up(file) == file.stat().st_size
+        before = content(path)
+        catalog.tag(catalog.ids(), "later")
+    assert content(file) == before
+    assert strangers(tmp_path, "one", "backup.db") == []
+    assert restore(file, tmp_path / "two" / "catalog.db") is None
+    assert strangers(tmp_path / "two", "catalog.db") == []
+    assert content(tmp_path / "two" / "catalog.db") == before
+    with Catalog.open(tmp_path / "two" / "catalog.db") as catalog:
+        assert catalog.count("tag:good") == 1
+        assert catalog.count('"pick up"') == 1
+        assert catalog.count("tag:later") == 0
+        catalog.tag(catalog.ids(), "goes on")
+
+
+def test_nothing_is_replaced_unless_asked(tmp_path: Path) -> None:
+    path, other, file = tmp_path / "catalog.db", tmp_path / "other.db", tmp_path / "backup.db"
+    make(path)
+    make(other, 3)
+    (tmp_path / "mine.txt").write_text("mine")
+    with Catalog.open(path) as catalog:
+        catalog.back_up(file)
+        catalog.tag(catalog.ids(), "later")
+        catalog.back_up(file)  # an earlier backup of the same archive
+        for wrong in (tmp_path / "mine.txt", other, path):
+            before = wrong.read_bytes()
+            with pytest.raises(CatalogExistsError, match="to be free, or an earlier backup"):
+                catalog.back_up(wrong)
+            assert wrong.read_bytes() == before
+        with pytest.raises(CatalogWriteError, match="nowhere"):
+            catalog.back_up(tmp_path / "nowhere" / "backup.db")
+    before = content(other)
+    with pytest.raises(CatalogExistsError, match="--force"):
+        restore(file, other)
+    assert content(other) == before
+    restore(file, other, force=True)
+    assert content(other) == content(file)
+
+
+def test_a_backup_is_of_one_moment_while_others_write(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.db"
+    make(path, 5)
+    stop = threading.Event()
+
+    def write() -> None:
+        with Catalog.open(path) as catalog:
+            number = 0
+            while not stop.is_set():
+                # One transaction each: a backup has both or none.
+                catalog.register([make_record(100 + 2 * number), make_record(101 + 2 * number)])
+                number += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        with Catalog.open(path) as catalog:
+            counts = []
+            for number in range(8):
+                catalog.back_up(tmp_path / f"{number}.db")
+                with Catalog.open(tmp_path / f"{number}.db") as backup:
+                    counts.append(backup.count())
+                    assert backup.check(full=True) == []
+    finally:
+        stop.set()
+        writer.join()
+    assert all(count % 2 == 1 for count in counts)
+    assert counts == sorted(counts)
+    assert counts[-1] > counts[0]
+
+
+def test_a_program_that_has_the_catalog_open_goes_on_with_the_restored_one(tmp_path: Path) -> None:
+    path, file = tmp_path / "catalog.db", tmp_path / "backup.db"
+    make(path)
+    with Catalog.open(path) as catalog:
+        catalog.back_up(file)
+        catalog.remove(catalog.ids()[5:])
+        catalog.add_note(catalog.ids(), "lost by restoring")
+        assert restore(file, path, force=True) is None
+        assert catalog.count() == 20
+        assert catalog.count("lost") == 0
+        catalog.tag(catalog.ids(), "after")
+    assert restore(file, path, force=True) is None
+    assert content(path) == content(file)
+
+
+def test_copies_in_other_indexes_begin_anew_after_restoring(tmp_path: Path) -> None:
+    path, file = tmp_path / "catalog.db", tmp_path / "backup.db"
+    make(path)
+    with Catalog.open(path) as catalog:
+        before = catalog.copies.open("http://host", catalog.spaces()[0].id)
+        catalog.back_up(file)
+    restore(file, path, force=True)
+    with Catalog.open(path) as catalog:
+        after = catalog.copies.open("http://host", catalog.spaces()[0].id)
+        assert after.generation != before.generation
+
+
+def test_a_damaged_catalog_is_kept_aside(tmp_path: Path) -> None:
+    path, file = tmp_path / "a" / "catalog.db", tmp_path / "backup.db"
+    make(path)
+    back_up(path, file)
+    for damage in (b"no database at all" * 500, b"", path.read_bytes()[:5000]):
+        path.write_bytes(damage)
+        path.with_name("catalog.db-wal").write_bytes(b"a log of something else")
+        kept = restore(file, path, force=True)
+        with Catalog.open(path) as catalog:
+            assert catalog.check(full=True) == []
+        assert content(path) == content(file)
+        if kept is not None:
+            assert kept.read_bytes() == damage
+
+
+def test_a_log_without_its_database_does_no_harm(tmp_path: Path) -> None:
+    path, file = tmp_path / "a" / "catalog.db", tmp_path / "backup.db"
+    make(path)
+    back_up(path, file)
+    catalog = Catalog.open(path)
+    catalog.tag(catalog.ids(), "later")
+    wal = path.with_name("catalog.db-wal").read_bytes()
+    catalog.close()
+    path.unlink()
+    path.with_name("catalog.db-wal").write_bytes(wal)
+    assert restore(file, path) is None
+    assert content(path) == content(file)
+
+
+def test_what_is_no_sound_backup_is_refused(tmp_path: Path) -> None:
+    path, file = tmp_path / "catalog.db", tmp_path / "backup.db"
+    make(path)
+    back_up(path, file)
+    with pytest.raises(CatalogNotFoundError, match="expected a backup"):
+        restore(tmp_path / "none.db", tmp_path / "new.db")
+    (tmp_path / "text.db").write_text("text" * 2000)
+    with pytest.raises(CatalogError, match="damaged or no database"):
+        restore(tmp_path / "text.db", tmp_path / "new.db")
+    cut = bytearray(file.read_bytes())
+    (tmp_path / "cut.db").write_bytes(cut[: len(cut) // 2])
+    with pytest.raises(CatalogError):
+        restore(tmp_path / "cut.db", tmp_path / "new.db")
+    for page in range(4, len(cut) // 4096, 3):
+        cut[page * 4096 : page * 4096 + 200] = bytes(200)
+    (tmp_path / "holes.db").write_bytes(cut)
+    with pytest.raises(CatalogError):
+        restore(tmp_path / "holes.db", tmp_path / "new.db")
+    with sqlite3.connect(file) as raw:
+        raw.execute("INSERT INTO migration VALUES (99, 'of tomorrow', 'then')")
+    raw.close()
+    with pytest.raises(CatalogVersionError, match="version 99"):
+        restore(file, path, force=True)
+    assert strangers(tmp_path, "catalog.db", "backup.db", "text.db", "cut.db", "holes.db") == []
+    with Catalog.open(path) as catalog:
+        assert catalog.count() == 20
+
+
+def test_a_writer_that_does_not_end_is_reported(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("catalog.engine.BUSY_SECONDS", 0.2)
+    path, file = tmp_path / "catalog.db", tmp_path / "backup.db"
+    make(path)
+    back_up(path, file)
+    raw = sqlite3.connect(path, isolation_level=None)
+    raw.execute("BEGIN IMMEDIATE")
+    with pytest.raises(CatalogBusyError):
+        restore(file, path, force=True)
+    raw.execute("ROLLBACK")
+    raw.close()
+    restore(file, path, force=True)
+
+
+def test_a_catalog_on_a_server_is_for_its_own_tools(tmp_path: Path) -> None:
+    make(tmp_path / "catalog.db")
+    with Catalog.open(tmp_path / "catalog.db") as catalog:
+        catalog._base = None
+        with pytest.raises(CatalogError, match="pg_dump"):
+            catalog.back_up(tmp_path / "backup.db")
+
+
+CHILD = """
+import sys
+from pathlib import Path
+sys.path[:0] = sys.argv[4:]
+from catalog.backup import back_up, restore
+what, source, target = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+print("go", flush=True)
+if what == "back_up":
+    back_up(source, target)
+else:
+    restore(source, target, force=True)
+"""
+
+
+def child(what: str, source: Path, target: Path, **options: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", CHILD, what, str(source), str(target), *sys.path]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a catalog of 24 MB, which takes some time to copy."""
+    path = tmp_path_factory.mktemp("large") / "catalog.db"
+    make(path)
+    with Catalog.open(path) as catalog:
+        rows = [EmbeddingRow(row.id, row.digest, 1, bytes(1_200_000)) for row in catalog.select().rows]
+        catalog.write_embeddings(1, rows)
+    return path
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("what", ["back_up", "restore"])
+def test_killed_at_any_moment_there_is_the_old_file_or_the_new_one(
+    tmp_path: Path, large: Path, what: str, seed: int
+) -> None:
+    target = tmp_path / "target.db"
+    if what == "restore":
+        make(target, 3, env="before")
+    process = child(what, large, target)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "go\n"
+    time.sleep(Random(seed).random() * 0.12)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    if target.exists():
+        with Catalog.open(target) as catalog:
+            assert catalog.check(full=True) == []
+            assert catalog.count() == (20 if catalog.count("env:env") else 3)
+    else:
+        assert what == "back_up"
+    assert all(name.startswith(".target.db.") for name in strangers(tmp_path, "target.db") if "-" not in name)
+
+
+@pytest.mark.parametrize("what", ["back_up", "restore"])
+def test_a_full_disk_leaves_what_was_there(tmp_path: Path, large: Path, what: str) -> None:
+    target = tmp_path / "target.db"
+    make(target, 3, env="before")
+    before = content(target)
+    place = tmp_path / "new.db" if what == "back_up" else target
+
+    def small() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4 << 20, 4 << 20))
+
+    process = child(what, large, place, preexec_fn=small)
+    _, errors = process.communicate()
+    assert process.returncode == 1
+    assert "CatalogWriteError" in errors
+    assert strangers(tmp_path, "target.db") == []
+    assert content(target) == before

@@ -1,0 +1,170 @@
+"""Tables for other tools: typed, complete, and equal to what the catalog says row by row."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from catalog import Catalog
+from catalog.export import COLUMNS, encode_list
+from catalog.tables import PLAIN
+from catalog.testing import make_record
+from wshard.errors import FilterError, MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    """Yield a catalog of ten episodes, some with tags, scores, reviews and notes."""
+    with Catalog.open(tmp_path / "catalog.db", create=True) as opened:
+        records = [
+            make_record(
+                number,
+                env_id=("reach", "push")[number % 2],
+                total_reward=None if number == 3 else number / 4,
+                success=(True, False, None)[number % 3],
+                metadata={"task": f"task {number}", "seed": number, "odd": ["x", 1][number % 2], "robot": {"arm": "é"}},
+            )
+            for number in range(10)
+        ]
+        ids = [done.id for done in opened.register(records)]
+        opened.tag(ids[:4], "good")
+        opened.tag(ids[2:6], "too long")
+        opened.set_scores("quality", {ids[0]: 0.25, ids[7]: 1.0})
+        opened.set_scores("odd name", {ids[1]: -3.0})
+        opened.review(ids[:2], "accepted", who="ann")
+        opened.add_note(ids[:1], "first")
+        opened.add_note(ids[:1], "second")
+        yield opened
+
+
+def test_the_table_is_what_the_catalog_says_row_by_row(catalog: Catalog) -> None:
+    table = catalog.to_arrow()
+    assert table.column_names == [*PLAIN, 'score."odd name"', "score.quality"]
+    rows = catalog.rows(catalog.ids())
+    assert table.column("id").to_pylist() == sorted(rows)
+    for found in table.to_pylist():
+        row, facts = rows[found["id"]], catalog.facts([found["id"]])[found["id"]]
+        for name in (
+            "uid",
+            "path",
+            "key",
+            "episode_id",
+            "env_id",
+            "length",
+            "total_reward",
+            "success",
+            "digest",
+            "size",
+        ):
+            assert found[name] == getattr(row, name)
+        assert found["tags"] == list(row.tags)
+        assert json.loads(found["metadata"]) == row.metadata
+        assert found["score.quality"] == facts.scores.get("quality")
+        assert found["review"] == (facts.review and facts.review.state)
+        assert found["ingested_at"] == datetime.fromisoformat(row.ingested_at).astimezone(UTC)
+
+
+def test_columns_have_types_also_where_nothing_passes(catalog: Catalog) -> None:
+    kinds = {
+        "id": pa.int64(),
+        "length": pa.int64(),
+        "total_reward": pa.float64(),
+        "success": pa.bool_(),
+        "env_id": pa.string(),
+        "ingested_at": pa.timestamp("s", tz="UTC"),
+        "score.quality": pa.float64(),
+    }
+    for where in ("", "env:none"):
+        table = catalog.to_arrow(where)
+        assert {name: table.schema.field(name).type for name in kinds} == kinds
+    assert catalog.to_arrow().schema.field("tags").type == pa.list_(pa.string())
+    assert catalog.to_arrow("env:none").num_rows == 0
+
+
+def test_columns_and_episodes_are_chosen_as_in_filters(catalog: Catalog) -> None:
+    names = ["env", "meta.task", "meta.seed", "meta.odd", "meta.robot.arm", "note", "tag", "meta.none", "lane.x.max"]
+    table = catalog.to_arrow("env:reach tag:good", columns=names)
+    assert table.column_names == names
+    assert table.to_pylist()[0] == {
+        "env": "reach",
+        "meta.task": "task 0",
+        "meta.seed": 0.0,
+        "meta.odd": "x",
+        "meta.robot.arm": "é",
+        "note": ["first", "second"],
+        "tag": ["good"],
+        "meta.none": None,
+        "lane.x.max": None,
+    }
+    assert catalog.to_arrow(columns=["meta.odd"]).column(0).to_pylist()[:2] == ['"x"', "1"]
+    with pytest.raises(FilterError, match="nonsense"):
+        catalog.to_arrow(columns=["nonsense"])
+
+
+def test_more_than_one_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("catalog.tables._AT_ONCE", 7)
+    with Catalog.open(tmp_path / "catalog.db", create=True) as opened:
+        opened.register([make_record(number) for number in range(30)])
+        assert opened.to_arrow(columns=["id"]).column(0).to_pylist() == opened.ids()
+
+
+def test_pandas_gets_the_same(catalog: Catalog) -> None:
+    frame = catalog.to_pandas("env:push")
+    assert list(frame["id"]) == catalog.ids("env:push")
+    assert list(frame["tags"][0]) == ["good"]
+    assert frame["length"].dtype == "int64"
+    assert frame.groupby("env_id")["total_reward"].count()["push"] == 4
+
+
+@pytest.mark.parametrize(("package", "extra"), [("pyarrow", "parquet"), ("pandas", "pandas")])
+def test_a_missing_package_is_named(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, package: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=rf"wshard\[{extra}\]"):
+        catalog.to_pandas()
+
+
+def test_duckdb_reads_the_table_and_the_file(catalog: Catalog, tmp_path: Path) -> None:
+    """The recipe of docs/catalog.md."""
+    episodes = catalog.to_arrow()
+    with duckdb.connect() as connection:
+        connection.register("episodes", episodes)
+        asked = connection.sql(
+            "SELECT env_id, count(*), max(CAST(metadata->>'$.seed' AS INTEGER)) FROM episodes "
+            "WHERE list_contains(tags, 'good') GROUP BY 1 ORDER BY 1"
+        ).fetchall()
+        assert asked == [("push", 2, 3), ("reach", 2, 2)]
+        with pytest.raises(duckdb.Error):
+            connection.execute("DELETE FROM episodes")
+        pq.write_table(episodes, tmp_path / "episodes.parquet")
+        connection.execute(f"CREATE VIEW kept AS SELECT * FROM '{tmp_path / 'episodes.parquet'}'")
+        assert connection.sql('SELECT sum("score.quality") FROM kept').fetchall() == [(1.25,)]
+
+
+def test_a_list_in_parquet_is_what_the_collection_holds(catalog: Catalog) -> None:
+    catalog.save_snapshot("good", "tag:good")
+    catalog.remove(catalog.ids()[:1])
+    picked = catalog.picked("good")
+    table = pq.read_table(pa.BufferReader(encode_list(picked, "parquet")))
+    assert table.column_names == list(COLUMNS)
+    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+    assert {field.name: field.type for field in table.schema} == {name: kinds[kind] for name, kind in COLUMNS.items()}
+    rows = table.to_pylist()
+    assert len(rows) == 4
+    assert [row["path"] for row in rows].count(None) == 1
+    for (pick, row), found in zip(picked, rows, strict=True):
+        about = (pick.uid, pick.digest, pick.start, pick.stop, pick.weight)
+        assert (found["uid"], found["digest"], found["start"], found["stop"], found["weight"]) == about
+        assert found["path"] == (row and row.path)

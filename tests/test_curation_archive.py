@@ -1,0 +1,320 @@
+"""Findings about an archive: copies and strangers that were put there, kept as scores and collections."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from bridge_episodes import episode, ingest, looked_into, save
+from typer.testing import CliRunner
+
+from bridge import cli_curation
+from bridge.cli import app
+from bridge.curation import duplicates
+from bridge.curation.comparison import evaluate_label
+from bridge.curation.duplicates import find_duplicates, find_leaks, group_of
+from bridge.curation.held import hold_one, whole_spaces
+from bridge.curation.pieces import find_pieces, find_shared
+from bridge.curation.signals import find_mislabeled, find_outliers, select_subset, weigh
+from bridge.evaluate import leave_one_out
+from embedders.windows import WindowPlan
+from wshard.errors import FilterError, QueryError
+
+TASKS, EACH = 4, 8
+
+
+def changed(one, id_, change):
+    """Return a copy of an episode under another id, its observations changed."""
+    rows = change(one.observations["state"].data).astype(np.float32)
+    state = replace(one.observations["state"], data=rows)
+    cut = {name: replace(lane, data=lane.data[: len(rows)]) for name, lane in one.actions.items()}
+    return replace(
+        one, id=id_, length=len(rows), observations={"state": state}, actions=cut, rewards=one.rewards[: len(rows)]
+    )
+
+
+def made():
+    noise = np.random.default_rng(0)
+    normal = [episode(task, number, T=60 + number) for task in range(TASKS) for number in range(EACH)]
+    normal = [replace(one, metadata={**one.metadata, "task": one.env_id}) for one in normal]
+    first, second, third = normal[0], normal[EACH + 3], normal[2 * EACH + 1]
+    return [
+        *normal,
+        replace(first, id="renamed"),
+        changed(second, "noisy", lambda rows: rows + 0.005 * noise.normal(size=rows.shape)),
+        changed(third, "trimmed", lambda rows: rows[3:]),
+        changed(third, "half", lambda rows: rows.astype(np.float16)),
+        replace(changed(normal[-1], "odd", lambda rows: -rows[::-1]), metadata={"task": "task-0"}),
+    ]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Make an archive; tests that change it take a copy."""
+    folder = tmp_path_factory.mktemp("curation")
+    save(folder / "data", *made())
+    path = folder / "data" / "task-3" / "task-3-2.wshard"
+    shutil.copy(path, path.with_name("same-file.wshard"))
+    ingest(folder / "archive", folder / "data")
+    return folder / "archive"
+
+
+@pytest.fixture
+def own(home, tmp_path, monkeypatch):
+    shutil.copytree(home, tmp_path / "own")
+    monkeypatch.setenv("WSHARD_ARCHIVE", str(tmp_path / "own"))
+    return tmp_path / "own"
+
+
+@pytest.fixture
+def data(home):
+    return home.parent / "data"
+
+
+def wshard(*arguments: object, code: int = 0):
+    done = CliRunner().invoke(app, [*map(str, arguments)])
+    assert done.exit_code == code, (done.output, done.exception)
+    return done
+
+
+def pairs(twins):
+    return {(twin.left.episode_id, twin.right.episode_id, twin.kind) for twin in twins}
+
+
+def unordered(twins):
+    return {(frozenset(ids), kind) for *ids, kind in pairs(twins)}
+
+
+EXPECTED = {
+    (frozenset({"task-0-0", "renamed"}), "vector"),
+    (frozenset({"task-1-3", "noisy"}), "near"),
+    (frozenset({"task-2-1", "trimmed"}), "near"),
+    (frozenset({"task-2-1", "half"}), "near"),
+    (frozenset({"trimmed", "half"}), "near"),
+    (frozenset({"task-3-2"}), "data"),
+}
+
+
+def test_copies_are_found_and_nothing_else(home):
+    with looked_into(home) as archive:
+        twins = find_duplicates(archive)
+        assert unordered(twins) == EXPECTED
+        by_ids = {frozenset((twin.left.episode_id, twin.right.episode_id)): twin for twin in twins}
+        trimmed = by_ids[frozenset({"task-2-1", "trimmed"})]
+        assert (abs(trimmed.shift), trimmed.apart) == (3, 0)
+        assert (trimmed.shift > 0) == (trimmed.right.episode_id == "trimmed")
+        groups = group_of(archive.catalog.ids(), twins)
+        assert len(set(groups.values())) == len(groups) - 5
+        assert unordered(find_duplicates(archive, "env:task-1")) == {(frozenset({"task-1-3", "noisy"}), "near")}
+        assert "near" not in {twin.kind for twin in find_duplicates(archive, within=0) if twin.apart > 0}
+
+
+def test_without_their_files_only_what_is_equal_is_found(tmp_path):
+    save(tmp_path / "data", *made())
+    ingest(tmp_path / "archive", tmp_path / "data")
+    shutil.rmtree(tmp_path / "data")
+    with looked_into(tmp_path / "archive") as archive:
+        assert unordered(find_duplicates(archive)) == {(frozenset({"task-0-0", "renamed"}), "vector")}
+
+
+def test_leaks_between_two_sets(home):
+    with looked_into(home) as archive:
+        twins = find_leaks(archive, "meta.number:0..3 -episode:noisy", "episode:noisy")
+        assert pairs(twins) == {("task-1-3", "noisy", "near")}
+        assert find_leaks(archive, "env:task-1", "env:task-3") == []
+        both = find_leaks(archive, "env:task-1 episode:task-1-3", "env:task-1 episode:task-1-3")
+        assert pairs(both) == {("task-1-3", "task-1-3", "episode")}
+
+
+def test_outliers_subsets_weights_and_labels(home):
+    with looked_into(home) as archive:
+        found = find_outliers(archive, neighbours=5)
+        assert found[0].episode.episode_id == "odd"
+        assert len(found) == archive.catalog.count()
+        chosen = select_subset(archive, TASKS + 1)
+        assert {one.episode.env_id for one in chosen} == {f"task-{task}" for task in range(TASKS)}
+        assert [one.value for one in chosen] == sorted((one.value for one in chosen), reverse=True)
+        central = select_subset(archive, TASKS, method="facility-location", where="-episode:odd")
+        assert {one.episode.env_id for one in central} == {f"task-{task}" for task in range(TASKS)}
+        weighed = weigh(archive, "env:task-2")
+        assert {one.episode.env_id for one in weighed[:EACH]} == {"task-2"}
+        assert np.mean([one.value for one in weighed]) == pytest.approx(1)
+        doubted = find_mislabeled(archive, "env", where="-episode:odd", neighbours=5)
+        assert doubted[0].value < 0.5
+        with pytest.raises(QueryError, match="expected episodes with a label 'colour', found none"):
+            find_mislabeled(archive, "colour")
+        with pytest.raises(QueryError, match="k-center or facility-location, found 3 by 'random'"):
+            select_subset(archive, 3, method="random")
+        with pytest.raises(QueryError, match="above 1, found 1"):
+            weigh(archive, "env:task-2", clip=1)
+        with pytest.raises(QueryError, match="of the target"):
+            weigh(archive, "env:nothing")
+        with pytest.raises(QueryError, match="found none that pass the filter"):
+            find_outliers(archive, "env:nothing")
+
+
+def test_a_swapped_label_comes_first(own):
+    with looked_into(own) as archive:
+        ids = {row.episode_id: row.id for row in archive.catalog.rows(archive.catalog.ids()).values()}
+        for name, id_ in ids.items():
+            archive.catalog.tag([id_], "task-3" if name == "task-1-5" else archive.catalog.get(id_).env_id)
+        found = find_mislabeled(archive, "tag", "-episode:odd", neighbours=5)
+    assert (found[0].episode.episode_id, found[0].about) == ("task-1-5", "task-1")
+
+
+def test_spaces_must_be_chosen_where_there_are_several(own, data):
+    ingest(own, data, embedder="dct")
+    with looked_into(own) as archive:
+        arc, dct = whole_spaces(archive)
+        with pytest.raises(QueryError, match="choose one by its fingerprint:\n"):
+            find_outliers(archive)
+        assert hold_one(archive, "", dct.fingerprint[:12]).space == dct
+        with pytest.raises(QueryError, match="with the fingerprint 'nothing'"):
+            find_outliers(archive, space="nothing")
+        assert unordered(find_duplicates(archive)) == EXPECTED
+        assert unordered(find_duplicates(archive, space=arc.fingerprint)) == EXPECTED
+
+
+def test_evaluation_is_leave_one_out_in_every_space(own, data):
+    ingest(own, data, embedder="arcdct", windows=WindowPlan(20, 10))
+    with looked_into(own) as archive:
+        found = {one.space.windows.whole: one for one in evaluate_label(archive, "task")}
+        held = hold_one(archive, "")
+        named = [(row.metadata.get("task"), vector) for row, vector in zip(held.episodes, held.vectors, strict=True)]
+        labels, vectors = zip(*((name, vector) for name, vector in named if name is not None), strict=True)
+        assert found[True].scores == leave_one_out(np.stack(vectors), labels)
+        assert (found[True].episodes, found[True].labels) == (len(labels), TASKS)
+        assert found[False].scores.mean_average_precision > 0.7
+        with pytest.raises(QueryError, match="one label 'number' at least"):
+            evaluate_label(archive, "number", "meta.number:99")
+        with pytest.raises(FilterError):
+            evaluate_label(archive, "text")
+
+
+def test_duplicates_on_the_command_line(own):
+    told = wshard("duplicates", "--write", "group", "--collection", "clean").stdout
+    assert "5 of 38 episodes are a copy of another" in told
+    assert "collection clean: 33 picks" in told
+    assert "near" in told
+    found = json.loads(wshard("duplicates", "--json").stdout)
+    assert (found["episodes"], len(found["groups"])) == (38, 4)
+    assert json.loads(wshard("duplicates", "--json", "-w", "collection:clean").stdout)["groups"] == []
+    wshard("collection", "save", "all", "-w", "")
+    wshard("collection", "split", "all", "--by", "score.group", "--fractions", "train=0.5,test=0.5")
+    assert "0 of 19" in wshard("leaks", "all/train", "all/test").stdout
+    wshard("collection", "save", "one", "-w", "episode:noisy")
+    wshard("collection", "without", "rest", "all", "one")
+    assert json.loads(wshard("leaks", "rest", "one", "--json", code=1).stdout)["leaked"] == 1
+
+
+def test_leaks_on_the_command_line(own):
+    done = wshard("leaks", "meta.number:0..3 -episode:noisy", "episode:noisy", "--collection", "rest", code=1)
+    assert "1 of 1 episodes of the second set are in the first one, or a copy is" in done.stdout
+    assert json.loads(wshard("collection", "show", "rest", "--json").stdout)["picks"] == []
+    pair = json.loads(wshard("leaks", "episode:task-1-3", "episode:noisy", "--json", code=1).stdout)["pairs"][0]
+    assert (pair["left"]["episode_id"], pair["right"]["episode_id"]) == ("task-1-3", "noisy")
+    assert pair["apart"] < 0.02
+
+
+def test_values_are_kept_and_can_be_asked_for(own):
+    assert "odd" in wshard("outliers", "--neighbours", 5, "--write", "outlier", "-n", 3).stdout.splitlines()[1]
+    listed = json.loads(wshard("ls", "--json", "-w", "score.outlier:>3", "--sort", "-score.outlier").stdout)
+    assert listed["episodes"][0]["episode_id"] == "odd"
+    chosen = json.loads(wshard("select", "--count", 5, "--collection", "five", "--write", "rank", "--json").stdout)
+    assert [one["rank"] for one in chosen] == [1, 2, 3, 4, 5]
+    picks = json.loads(wshard("collection", "show", "five", "--json").stdout)["picks"]
+    assert {pick["uid"] for pick in picks} == {one["uid"] for one in chosen}
+    first = json.loads(wshard("ls", "--json", "-w", "score.rank:1").stdout)["episodes"]
+    assert first[0]["uid"] == chosen[0]["uid"]
+    wshard("weights", "--target", "five", "--collection", "weighed", "--clip", 4)
+    picks = json.loads(wshard("collection", "show", "weighed", "--json").stdout)["picks"]
+    assert len(picks) == 38
+    assert sum(pick["weight"] for pick in picks) == pytest.approx(38)
+    assert "neighbours say" in wshard("mislabeled", "--label", "env").stdout
+    assert "mean cosine" in wshard("select", "-k", 2, "--method", "facility-location").stdout
+    assert "expected 1 or more episodes by" in wshard("select", "-k", 2, "--method", "x", code=1).stderr
+
+
+def test_evaluate_on_the_command_line(own):
+    told = wshard("evaluate", "--label", "task").stdout.splitlines()
+    assert told[0].split() == ["mAP", "P@1", "P@10", "recall@10", "queries", "labels", "space"]
+    (found,) = json.loads(wshard("evaluate", "--label", "env", "-k", 5, "--json").stdout)
+    assert (found["labels"], found["k"], found["episodes"]) == (TASKS, 5, 38)
+    assert 0.5 < found["mean_average_precision"] <= 1
+
+
+def spliced():
+    """Return an episode of two halves of others, and where they come from."""
+    first, second = episode(5, 0, T=200), episode(6, 0, T=200)
+    rows = np.concatenate([first.observations["state"].data[100:], second.observations["state"].data[:100]])
+    state = replace(first.observations["state"], data=rows)
+    return [first, second, replace(first, id="spliced", observations={"state": state})]
+
+
+@pytest.fixture
+def halves(tmp_path, monkeypatch):
+    monkeypatch.setenv("WSHARD_ARCHIVE", str(tmp_path / "archive"))
+    save(tmp_path / "data", *spliced(), *(episode(5, number, T=200) for number in range(1, 5)))
+    ingest(tmp_path / "archive", tmp_path / "data", windows=[WindowPlan(), WindowPlan(scales=(30, 60))])
+    return tmp_path / "archive"
+
+
+def test_pieces_are_found_with_their_bounds(halves):
+    with looked_into(halves) as archive:
+        assert find_duplicates(archive) == []
+        found = {}
+        for twin in find_pieces(archive):
+            ids = (twin.left.episode_id, twin.right.episode_id)
+            turned = ids[0] == "spliced"
+            start, stop = twin.span
+            of_other = (start - twin.shift, stop - twin.shift) if turned else (start, stop)
+            found[ids[1] if turned else ids[0]] = (of_other, twin.kind, twin.apart)
+        assert found == {"task-5-0": ((100, 200), "piece", 0.0), "task-6-0": ((0, 100), "piece", 0.0)}
+        across = find_shared(archive, "env:task-6", "env:task-5")
+        assert [(twin.left.episode_id, twin.right.episode_id, twin.span) for twin in across] == [
+            ("task-6-0", "spliced", (0, 100))
+        ]
+        with pytest.raises(QueryError, match="expected vectors of windows"):
+            find_pieces(archive, space="nothing")
+
+
+def test_pieces_on_the_command_line(halves):
+    assert json.loads(wshard("duplicates", "--json").stdout)["groups"] == []
+    (group,) = json.loads(wshard("duplicates", "--pieces", "--json", "--write", "group").stdout)["groups"]
+    assert {one["episode_id"] for one in group["episodes"]} == {"task-5-0", "task-6-0", "spliced"}
+    assert {pair["kind"] for pair in group["pairs"]} == {"piece"}
+    wshard("leaks", "env:task-6", "env:task-5")
+    assert "100:200" in wshard("leaks", "env:task-6", "env:task-5", "--pieces", code=1).stdout
+
+
+def test_still_moments_are_no_pieces(tmp_path):
+    still = [episode(7, number, T=100) for number in range(3)]
+    for one in still:
+        one.observations["state"].data[:60] = 0.25
+    save(tmp_path / "data", *still)
+    ingest(tmp_path / "archive", tmp_path / "data", windows=WindowPlan(30, 15))
+    with looked_into(tmp_path / "archive") as archive:
+        assert find_pieces(archive) == []
+
+
+def test_the_command_line_has_the_threshold_of_the_library():
+    assert cli_curation.WITHIN == duplicates.WITHIN
+
+
+def test_empty_sets_have_nothing_in_common(home):
+    with looked_into(home) as archive:
+        assert find_duplicates(archive, "env:nothing") == []
+        assert find_leaks(archive, "env:nothing", "env:task-1") == []
+        assert find_leaks(archive, "env:task-1", "env:nothing") == []
+        assert group_of([], []) == {}
+        assert len(find_leaks(archive, "", "")) == archive.catalog.count() + len(EXPECTED)
+
+
+def test_an_embedder_without_statistics_finds_copies_too(home, data):
+    ingest(home.parent / "mean", data, embedder="mean")
+    with looked_into(home.parent / "mean") as archive:
+        assert whole_spaces(archive)[0].statistics is None
+        assert unordered(find_duplicates(archive)) == EXPECTED

@@ -1,0 +1,37 @@
+"""Ctrl-C that ends a command in one line: while it starts, while it works, and a second time.
+
+Knows: signals. Does not know: what the command does. Whatever is written must bear a process that ends at any moment.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+_EXIT_INTERRUPTED: Final = 128 + signal.SIGINT
+
+
+def end_when_interrupted() -> None:
+    """End at once at Ctrl-C: nothing has begun yet. A process that ignores Ctrl-C goes on ignoring it."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end)
+
+
+def interrupt_once() -> None:
+    """Raise KeyboardInterrupt at Ctrl-C, as ever, and end at once at one that comes while that is dealt with."""
+    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _end):
+        signal.signal(signal.SIGINT, _interrupt)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    signal.signal(signal.SIGINT, _end)
+    raise KeyboardInterrupt
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    os.write(2, b"\ninterrupted: what is finished stays; run the same command again to go on\n")
+    os._exit(_EXIT_INTERRUPTED)
