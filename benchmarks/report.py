@@ -92,8 +92,9 @@ def machine(folder: Path, missing: list[str]) -> str:
 
 
 def write_section(page: Path, section: str) -> None:
-    """Replace the section "## Format" of a page, or add it."""
+    """Replace the section of a page that has the same heading, or add it."""
     text = page.read_text(encoding="utf-8") if page.exists() else "# Performance\n\n"
-    before, _, rest = text.partition("## Format\n")
+    before, found, rest = text.partition(section.partition("\n")[0] + "\n")
+    before += "" if found else "\n"
     following = rest.partition("\n## ")
     page.write_text(before + section + (f"\n## {following[2]}" if following[1] else ""), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Where an archive is: a folder with catalog.db and index/, and which vector index answers for it.
+"""Where an archive is: a folder with catalog.db and index/, or a server, and which vector index answers for it.
 
 Knows: how the first argument of ingestor and retriever, `archive=`, the environment and the default name the two.
 Does not know: episodes (they lie anywhere), tables, vectors.
@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Final, Self
 
 from bridge.index.registry import EMBEDDED, open_index
 from catalog.backup import restore
-from catalog.catalog import Catalog
-from catalog.location import DATABASE, archive_folder, database_in
+from catalog.location import DATABASE, INDEX, place_of
+from catalog.opening import open_place
+from catalog.postgresql import is_server
 
 if TYPE_CHECKING:
     import os
 
     from bridge.index.base import VectorIndex
+    from catalog.catalog import Catalog
+    from catalog.location import Place
 
-_INDEX: Final = "index"
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters at least, so that no drive of Windows is meant
 
 
@@ -31,9 +33,14 @@ _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters at least, s
 class Archive:
     """An open archive: the catalog, which is the truth about episodes and vectors, and a vector index over it."""
 
-    folder: Path
+    place: Place
     catalog: Catalog
     index: VectorIndex
+
+    @property
+    def folder(self) -> Path:
+        """The folder that holds the copies of vectors: the archive's own, or for a server one in the cache."""
+        return self.place.index.parent
 
     def __enter__(self) -> Self:
         return self
@@ -52,7 +59,7 @@ class Archive:
 
 def is_url(text: str) -> bool:
     """Say whether the text is the URL of a vector index rather than a folder."""
-    return _URL.match(text) is not None
+    return _URL.match(text) is not None and not is_server(text)
 
 
 def open_archive(
@@ -62,21 +69,19 @@ def open_archive(
     create: bool = False,
     token: str | None = None,
 ) -> Archive:
-    """Open the archive that `target` names: an archive folder, or the URL of a vector index ("http://host:8080").
+    """Open the archive that `target` names: a folder, a server's database, or the URL of a vector index.
 
-    With a URL the catalog is that of `archive`, of the variable WSHARD_ARCHIVE, or of ./.wshard. create: make a new,
-    empty archive where there is none. token: API token or JWT for the index's server; it counts before one in the URL
-    or the environment. Raises CatalogNotFoundError, UnknownIndexError and the catalog's errors.
+    Such as "my-archive", "postgresql://user@host/database", "http://host:8080".
+    With the URL of an index the catalog is that of `archive`, of the variable WSHARD_ARCHIVE, or of ./.wshard. create:
+    make a new, empty archive where there is none; a server's database must be there. token: API token or JWT for the
+    index's server; it counts before one in the URL or the environment. Raises CatalogNotFoundError, UnknownIndexError
+    and the catalog's errors.
     """
     url = isinstance(target, str) and is_url(target)
-    folder = archive_folder(archive if url or target is None else target)
-    index_url = str(target) if url else EMBEDDED
-    database = folder / DATABASE if create else database_in(folder)
-    if not database.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-    catalog = Catalog.open(database, create=create)
+    place = place_of(archive if url or target is None else target)
+    catalog = open_place(place, create=create)
     try:
-        return Archive(folder, catalog, open_index(index_url, catalog, folder / _INDEX, token=token))
+        return Archive(place, catalog, open_index(str(target) if url else EMBEDDED, catalog, place.index, token=token))
     except BaseException:
         catalog.close()
         raise
@@ -91,5 +96,5 @@ def restore_archive(
     catalog.backup.restore.
     """
     kept = restore(Path(source), Path(folder) / DATABASE, force=force)
-    shutil.rmtree(Path(folder) / _INDEX, ignore_errors=True)
+    shutil.rmtree(Path(folder) / INDEX, ignore_errors=True)
     return kept

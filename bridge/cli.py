@@ -80,18 +80,18 @@ def ingest(
     """Put episodes into an archive: catalog, embeddings, search index. Run it again to go on or to update."""
     from bridge.ingest import TrajectoryIngestor
     from bridge.progress import watched
-    from catalog.location import DATABASE, archive_folder
+    from catalog.location import DATABASE, archive_named, place_of
     from wshard.errors import SourceNotFoundError
     from wshard.quality.limits import DEFAULT_LIMITS, read_limits
 
-    folder = archive_folder(archive)
+    named = archive_named(archive)
     plans = [plan for text in windows or ["whole"] for plan in parse_plans(text)]
-    known = prune and (folder / DATABASE).exists()
+    known = prune and (isinstance(named, str) or (named / DATABASE).exists())
     if missing := [path for path in paths if not (path.exists() or known)]:
         raise SourceNotFoundError(f"no such file or folder: {missing[0]}")  # before an archive is made for nothing
     wanted = (read_limits(limits) if limits else DEFAULT_LIMITS) if check else None
     with TrajectoryIngestor(
-        index_target(index, folder), embedder, lanes=parse_lanes(lanes), archive=folder, limits=wanted
+        index_target(index, named), embedder, lanes=parse_lanes(lanes), archive=named, limits=wanted
     ) as ingestor:
         forget: bool | Literal["cautiously"] = (yes or "cautiously") if prune else False
         try:
@@ -102,12 +102,12 @@ def ingest(
         except KeyboardInterrupt:
             typer.echo("interrupted: what was committed stays; run the same command again to go on", err=True)
             raise typer.Exit(EXIT_INTERRUPTED) from None
-    _tell(report, folder, as_json)
+    _tell(report, place_of(named).name, as_json)
     if not report.ok:
         raise typer.Exit(EXIT_FAILED)
 
 
-def _tell(report: IngestReport, folder: Path, as_json: bool) -> None:
+def _tell(report: IngestReport, place: str, as_json: bool) -> None:
     counts = {
         name: getattr(report, name)
         for name in ("new", "changed", "moved", "unchanged", "removed", "embedded", "flagged")
@@ -136,7 +136,7 @@ def _tell(report: IngestReport, folder: Path, as_json: bool) -> None:
         typer.echo("the vectors are safe in the catalog; run the same command again to catch up", err=True)
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to do"
     failed_count = f", {len(report.failed)} left out" if report.failed else ""
-    typer.echo(f"{folder}: {told}{failed_count} in {report.seconds:.1f} s")
+    typer.echo(f"{place}: {told}{failed_count} in {report.seconds:.1f} s")
 
 
 def health(archive: ArchiveOption = None, index: IndexOption = None, as_json: JsonOption = False) -> None:
@@ -144,10 +144,10 @@ def health(archive: ArchiveOption = None, index: IndexOption = None, as_json: Js
     from bridge.archive import open_archive
     from bridge.health import examine
     from bridge.query import describe
-    from catalog.location import archive_folder
+    from catalog.location import archive_named
 
-    folder = archive_folder(archive)
-    with open_archive(index_target(index, folder), archive=folder) as opened:
+    named = archive_named(archive)
+    with open_archive(index_target(index, named), archive=named) as opened:
         found = [vars(one) | {"space": describe(one.space)} for one in examine(opened)]
     if as_json:
         print_json(found)

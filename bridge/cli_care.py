@@ -46,16 +46,16 @@ def watch(
 ) -> None:
     """Ingest what comes into folders as soon as it is finished, until Ctrl-C; --json prints a line per batch."""
     from bridge.ingest import TrajectoryIngestor
-    from catalog.location import archive_folder
+    from catalog.location import archive_named
     from wshard.errors import SourceNotFoundError
 
-    folder, begun, total = archive_folder(archive), time.monotonic(), Counter[str]()
+    named, begun, total = archive_named(archive), time.monotonic(), Counter[str]()
     plans = [plan for text in windows or ["whole"] for plan in parse_plans(text)]
     if missing := [path for path in folders if not path.is_dir()]:
         raise SourceNotFoundError(f"no such folder: {missing[0]}")  # before an archive is made for nothing
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # being told to end is how this work ends
     with (
-        TrajectoryIngestor(index_target(index, folder), embedder, lanes=parse_lanes(lanes), archive=folder) as ingestor,
+        TrajectoryIngestor(index_target(index, named), embedder, lanes=parse_lanes(lanes), archive=named) as ingestor,
         contextlib.suppress(KeyboardInterrupt),
     ):
         typer.echo(f"watching {', '.join(map(str, folders))}", err=True)
@@ -96,10 +96,10 @@ def fsck(
     from bridge.archive import open_archive
     from bridge.fsck import check, repair
     from bridge.progress import watched
-    from catalog.location import archive_folder
+    from catalog.location import archive_named
 
-    folder = archive_folder(archive)
-    with open_archive(index or folder, archive=folder) as opened, watched() as progress:
+    named = archive_named(archive)
+    with open_archive(index or named, archive=named) as opened, watched() as progress:
         found = (repair if mend else check)(opened, data=data, workers_count=workers, progress=progress)
     _tell(found, as_json)
     if not found.ok:

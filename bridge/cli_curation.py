@@ -16,7 +16,6 @@ from wshard.cli import EXIT_FAILED, JsonOption, print_json, reported
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from bridge.archive import Archive
     from bridge.curation.signals import Valued
@@ -252,11 +251,11 @@ def evaluate(
     print_table((">mAP", ">P@1", ">P@10", f">recall@{k}", ">queries", ">labels", "space"), rows)
 
 
-def _opened(archive: Path | None) -> Archive:
+def _opened(archive: str | None) -> Archive:
     from bridge.archive import open_archive
-    from catalog.location import archive_folder
+    from catalog.location import archive_named
 
-    return open_archive(archive_folder(archive))
+    return open_archive(archive_named(archive))
 
 
 def _set(opened: Archive, text: str) -> Where:

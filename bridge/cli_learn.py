@@ -35,7 +35,7 @@ def train_embedder(
     from bridge.learn import Lesson
     from bridge.learn import train_embedder as train
     from bridge.progress import watched
-    from catalog.location import archive_folder
+    from catalog.location import archive_named
     from embedders.training import Training
     from embedders.windows import WindowPlan
 
@@ -43,7 +43,7 @@ def train_embedder(
     lesson = Lesson(named, WindowPlan.read(windows), where or "")
     training = Training(steps=steps, seconds=60 * minutes, seed=seed)
     with watched() as progress:
-        learnt = train(archive_folder(archive), out, lesson, training=training, progress=progress)
+        learnt = train(archive_named(archive), out, lesson, training=training, progress=progress)
     if as_json:
         print_json(asdict(learnt))
         return

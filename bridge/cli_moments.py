@@ -43,15 +43,15 @@ def moments(
 ) -> None:
     """Find the moments most like timesteps of an episode: where they start and end, and which steps meet."""
     from bridge.retrieve import TrajectoryRetriever
-    from catalog.location import archive_folder
+    from catalog.location import archive_named
 
-    folder = archive_folder(archive)
-    target, span = index_target(index, folder), None if start is None and stop is None else (start, stop)
+    named = archive_named(archive)
+    target, span = index_target(index, named), None if start is None and stop is None else (start, stop)
     asked: dict[str, Any] = {"refine": refine, "max_overlap": max_overlap, "per_episode": per_episode}
     asked |= {"exclude_self": exclude_self, "explain": explain, "where": where}
     asked |= {"windows": None if windows is None else parse_windows(windows)}
-    with options_named(), TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=folder) as retriever:
-        wanted = read_query(query, folder, span)
+    with options_named(), TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=named) as retriever:
+        wanted = read_query(query, named, span)
         hits = retriever.search_moments(wanted, top, env or None, min_length, parse_range(reward), **asked)
     if as_json:
         print_json(_as_json(hits))

@@ -53,11 +53,11 @@ def parse_windows(text: str) -> WindowPlan:
         raise typer.BadParameter(str(error)) from None
 
 
-def index_target(index: str | None, folder: Path) -> str | Path:
-    """Return what ingestor and retriever are opened with: the index's URL, else the archive's folder."""
+def index_target(index: str | None, archive: str | Path) -> str | Path:
+    """Return what ingestor and retriever are opened with: the index's URL, else the archive."""
     from bridge.archive import is_url
     from wshard.errors import UnknownIndexError
 
     if index is not None and not is_url(index):
         raise UnknownIndexError(f"expected the URL of an index such as http://host:8080, found {index!r}")
-    return folder if index is None else index
+    return archive if index is None else index

@@ -69,24 +69,24 @@ def search(
 ) -> None:
     """Find the episodes or moments most like a query, like examples and unlike others, or told by words."""
     from bridge.retrieve import TrajectoryRetriever
-    from catalog.location import archive_folder
+    from catalog.location import archive_named
     from wshard.errors import QueryError
 
     if query is None and not like and text is None:
         raise QueryError("expected QUERY, --like or --text, found none of them")
-    folder = archive_folder(archive)
-    target, used = index_target(index, folder), None if span is None else parse_span(span)
+    named = archive_named(archive)
+    target, used = index_target(index, named), None if span is None else parse_span(span)
     asked: dict[str, Any] = {"where": where, "text": text, "expand": expand, "plain": plain, "least": least}
     asked |= {"min_score": min_score, "diversity": diversity, "contributions": contributions, "explain": explain}
     asked |= {"exclude_self": exclude_self}
-    asked |= {"like": [read_query(one, folder) for one in like or ()]}
-    asked |= {"unlike": [read_query(one, folder) for one in unlike or ()]}
-    with options_named(), TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=folder) as retriever:
+    asked |= {"like": [read_query(one, named) for one in like or ()]}
+    asked |= {"unlike": [read_query(one, named) for one in unlike or ()]}
+    with options_named(), TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=named) as retriever:
         find: Callable[..., Hits] = retriever.search_similar_episodes
         if moments or windows is not None:
             find = retriever.search_similar_timesteps
             asked |= {"windows": None if windows is None else parse_windows(windows), "distinct": distinct}
-        wanted = None if query is None else read_query(query, folder, used)
+        wanted = None if query is None else read_query(query, named, used)
         hits = find(wanted, top, env or None, min_length, parse_range(reward), **asked)
     if as_json:
         print_json(hits_as_json(hits))
@@ -139,7 +139,7 @@ def hits_as_json(hits: Hits) -> dict[str, Any]:
     return told if hits.explained is None else told | {"explained": asdict(hits.explained)}
 
 
-def read_query(text: str, folder: Path, span: tuple[int | None, int | None] | None = None) -> Query:
+def read_query(text: str, archive: Path | str, span: tuple[int | None, int | None] | None = None) -> Query:
     """Return the file or array that a text names, or timesteps [start, stop) of it, as a query."""
     import numpy as np
 
@@ -157,7 +157,7 @@ def read_query(text: str, folder: Path, span: tuple[int | None, int | None] | No
             raise QueryError(f"{path}: expected timesteps, found none in span {span} of shape {list(array.shape)}")
         return rows
     if not path.exists():
-        with open_catalog(folder) as opened:
+        with open_catalog(archive) as opened:
             path = Path(find_episode(opened, text).path)
     return path if span is None else (path, *span)
 

@@ -15,19 +15,21 @@ from catalog.checking import Checking
 from catalog.collecting import Collecting
 from catalog.copies import Copies
 from catalog.curating import Curating
-from catalog.engine import absolute_path, file_of, found_file, one_of, open_file, open_server
+from catalog.engine import absolute_path, file_of, found_file, one_of, open_file
 from catalog.exploring import Exploring
 from catalog.facts import load_facts
 from catalog.filters import EVERYTHING, Where
 from catalog.keeping import Keeping
 from catalog.location import base_folder
 from catalog.migrations import prepare
+from catalog.postgresql import open_server
 from catalog.schema import episode, space
 from catalog.values import storable
 from catalog.walks import walk_ledger, walk_moments, walk_places
 from wshard.errors import EntryNotFoundError
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
         Known,
         Layout,
         LedgerEntry,
+        Outcome,
         Registered,
         SpaceRow,
     )
@@ -90,6 +93,15 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         """
         with self._write() as connection:
             return register.register(connection, records, base=self._base)
+
+    def load(self, batches: Iterable[Sequence[EpisodeRecord]]) -> Counter[Outcome]:
+        """Register batches of records, all in one transaction, and return how many had which outcome.
+
+        For loads of more than about a fifth of what is there, such as the first one: several times as fast. Others can
+        read, but not write, until it is done.
+        """
+        with self._write() as connection:
+            return register.load(connection, batches, base=self._base)
 
     def remove(self, ids: Sequence[int]) -> int:
         """Forget the episodes, leaving tombstones in the ledger, and return how many there were."""

@@ -22,14 +22,20 @@ if TYPE_CHECKING:
     from catalog.filters import Where
     from catalog.records import EpisodeRow
 
+
+def _named_place(text: str) -> str:
+    named_path(text)  # refuses an empty one
+    return text
+
+
 ArchiveOption = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--archive",
         "-a",
-        help="Archive folder (default: $WSHARD_ARCHIVE or ./.wshard).",
-        parser=named_path,
-        metavar="FOLDER",
+        help="Archive folder or postgresql://... (default: $WSHARD_ARCHIVE or ./.wshard).",
+        parser=_named_place,
+        metavar="PLACE",
     ),
 ]
 EnvOption = Annotated[list[str] | None, typer.Option("--env", "-e", help="Environment; may be given several times.")]
@@ -41,12 +47,12 @@ WhereOption = Annotated[
 _SORTS = {"reward": "total_reward", "env": "env_id", "episode": "episode_id"}  # as the options are called
 
 
-def open_catalog(archive: Path | None) -> Catalog:
-    """Open the catalog of an archive folder; raises CatalogNotFoundError with the place it looked at."""
-    from catalog.catalog import Catalog
-    from catalog.location import archive_folder, database_in
+def open_catalog(archive: str | Path | None) -> Catalog:
+    """Open the catalog of an archive; raises CatalogNotFoundError with the place it looked at."""
+    from catalog.location import place_of
+    from catalog.opening import open_place
 
-    return Catalog.open(database_in(archive_folder(archive)))
+    return open_place(place_of(archive))
 
 
 def find_episode(opened: Catalog, name: str) -> EpisodeRow:

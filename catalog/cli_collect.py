@@ -166,7 +166,7 @@ def export_list(
         to.write_bytes(data)
 
 
-def _combine(name: str, operation: Any, left: str, right: str, archive: Path | None) -> None:
+def _combine(name: str, operation: Any, left: str, right: str, archive: str | None) -> None:
     from catalog.cli_curate import account
 
     with open_catalog(archive) as catalog:

@@ -23,9 +23,10 @@ from sqlalchemy import (
     or_,
     select,
     true,
+    union_all,
 )
 
-from catalog.dialect import contains, json_element, json_value, number_at, words_index
+from catalog.dialect import contains, json_element, json_there, json_value, number_at, words_index
 from catalog.engine import one_of
 from catalog.fields import STATISTICS, Field
 from catalog.filters import AllOf, AnyOf, Compare, Not, Where
@@ -61,7 +62,7 @@ def condition(connection: Connection, where: Where, *, base: str | None) -> Colu
         case AllOf(parts):
             spoken = [part for part in parts if isinstance(part, Compare) and part.field == "text"]
             others = [condition(connection, part, base=base) for part in parts if part not in spoken]
-            return and_(true(), *([_worded(spoken)] if spoken else []), *others)
+            return and_(true(), *([_worded(connection, spoken)] if spoken else []), *others)
         case AnyOf(parts):
             return or_(false(), *(condition(connection, part, base=base) for part in parts))
         case Not(part):
@@ -93,7 +94,7 @@ def value_of(connection: Connection, field: Field, *, kind: str = "text", base: 
 def _comparison(connection: Connection, clause: Compare, *, base: str | None) -> ColumnElement[bool]:
     field = clause.about
     if field.root == "text":
-        return _worded([clause])
+        return _worded(connection, [clause])
     if field.root == "lane":
         found = _test(connection, clause, _statistic(field))
         there = (lane.c.episode_row == episode.c.id, lane.c.name == field.parts[0], found)
@@ -104,14 +105,14 @@ def _comparison(connection: Connection, clause: Compare, *, base: str | None) ->
     if field.root == "collection":
         return episode.c.id.in_(_picked(connection, clause))
     if field.root == "meta" and clause.op == "exists":
-        element = json_element(episode.c.metadata, field.parts)
-        return and_(element.is_not(None), element != "null")
+        return json_there(json_element(episode.c.metadata, field.parts))
     return _test(connection, clause, value_of(connection, field, kind=clause.kind, base=base))
 
 
-def _worded(clauses: Sequence[Compare]) -> ColumnElement[bool]:
+def _worded(connection: Connection, clauses: Sequence[Compare]) -> ColumnElement[bool]:
     """Return whether an episode has all these words; asked at once, for the index then looks at the rarest first."""
-    source, key, found = words_index(document.c.words, [phrase(clause.value) for clause in clauses])
+    phrases = [phrase(clause.value) for clause in clauses]
+    source, key, found = words_index(connection.dialect.name, document.c.words, document.c.episode_row, phrases)
     return episode.c.id.in_(select(key).select_from(source).where(found))
 
 
@@ -128,7 +129,7 @@ def _test(connection: Connection, clause: Compare, column: ColumnElement[Any]) -
         return contains(column, str(clause.value))
     if clause.op == "startswith":
         return _starts_with(column, str(clause.value))
-    values = [literal(value, None if clause.about.root == "meta" else column.type) for value in clause.values]
+    values = [literal(value, column.type) for value in clause.values]
     if clause.op == "between":
         return and_(column >= values[0], column <= values[1])
     return cast("ColumnElement[bool]", OPERATORS[clause.op](column, values[0]))
@@ -213,7 +214,7 @@ def _picked(connection: Connection, clause: Compare) -> Select[Any]:
         return rows
     named = select(collection.c.snapshot_id).where(one_of(connection, collection.c.name, clause.values))
     hashed = select(snapshot.c.id).where(one_of(connection, snapshot.c.hash, clause.values))
-    return rows.where(or_(pick.c.snapshot_id.in_(named), pick.c.snapshot_id.in_(hashed)))
+    return rows.where(pick.c.snapshot_id.in_(union_all(named, hashed)))
 
 
 _REVIEW: dict[str, Column[Any]] = {"review": review.c.state, "reviewer": review.c.who, "reviewed_at": review.c.at}

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Integer,
     Select,
     and_,
     bindparam,
+    cast,
     delete,
     func,
     insert,
@@ -26,7 +28,8 @@ from sqlalchemy import (
     update,
 )
 
-from catalog.engine import BIG, one_of
+from catalog.column_types import BIG
+from catalog.engine import one_of
 from catalog.records import LedgerEntry
 from catalog.schema import archive, embedding, index_copy, synced
 
@@ -309,7 +312,8 @@ def _living() -> ColumnElement[bool]:
 
 
 def _vector(size: int | ColumnElement[int]) -> ColumnElement[bytes]:
-    return func.substr(embedding.c.vectors, synced.c.position * size + 1, size)
+    # PostgreSQL counts bytes in 32 bits only.
+    return func.substr(embedding.c.vectors, cast(synced.c.position * size + 1, Integer), cast(size, Integer))
 
 
 def _select_held(size: int | ColumnElement[int]) -> Select[Any]:

@@ -1,19 +1,14 @@
-"""Expressions that each database product writes in its own way: JSON, packed numbers, text search, read-only SQL.
+"""Expressions that each database product writes in its own way: JSON, lists of numbers, text search.
 
-Knows: how SQLite does it; another product gets its branch in the same functions (JSONB, arrays, tsvector). Does not
-know: tables, filters. SQLite reads a decimal number with an error in the last bit now and then, so Python reads those.
+Knows: how SQLite and PostgreSQL do it; a statement is the same value for both, and says it differently when it is
+compiled. Does not know: tables, filters, connections. What SQLite cannot do by itself it learns in functions.py.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import sqlite3
-import struct
-import time
-from contextlib import contextmanager
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sqlalchemy import (
     DDL,
@@ -22,178 +17,270 @@ from sqlalchemy import (
     ColumnElement,
     Double,
     Integer,
-    LargeBinary,
     Table,
-    case,
+    Text,
+    and_,
     column,
     event,
-    func,
     literal,
     literal_column,
     table,
-    type_coerce,
 )
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
-from catalog.values import comparable_number, storable
+from catalog.column_types import TEXT, JsonNumber
+from catalog.values import INTEGER_LIMIT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from sqlalchemy import Connection, FromClause
+    from sqlalchemy import FromClause
     from sqlalchemy.schema import ExecutableDDLElement
+    from sqlalchemy.sql.compiler import SQLCompiler
 
-NUMBERS = LargeBinary()
-"""Type of a column of packed float64 numbers."""
-
-_ORDINARY = re.compile(r"\w+", re.ASCII)
-
-
-def add_functions(connection: sqlite3.Connection) -> None:
-    """Teach a SQLite connection what the expressions below call."""
-    for name, arity, function in (
-        ("float_from_hex", 1, float.fromhex),
-        ("json_number", 1, _json_number),
-        ("json_scalar", 1, _json_scalar),
-        ("json_member", 2, _json_member),
-        ("number_at", 2, _number_at),
-    ):
-        connection.create_function(name, arity, function, deterministic=True)
+_ORDINARY: Final = re.compile(r"\w+", re.ASCII)
+_SEARCHED: Final = 250_000
+"""Letters of an episode's words that PostgreSQL keeps in its index: more would not fit into one value of its type."""
 
 
-def pack(numbers: Sequence[float]) -> bytes:
-    """Return numbers as a value of type NUMBERS."""
-    return struct.pack(f"<{len(numbers)}d", *numbers)
+# A JSON number in PostgreSQL as catalog.values.comparable_number has it: beyond 64 bits a float, beyond floats nothing.
+_EXACT: Final = (
+    f"CASE WHEN abs(({{0}})::numeric) <= {INTEGER_LIMIT} THEN ({{0}})::numeric "
+    f"WHEN abs(({{0}})::numeric) < {2**1024 - 2**970} THEN (({{0}})::double precision)::text::numeric END"
+)
 
 
-def unpack(stored: bytes) -> tuple[float, ...]:
-    """Return the numbers of a stored value."""
-    return struct.unpack(f"<{len(stored) // 8}d", stored)
+class _Spelled(FunctionElement[Any]):
+    """An expression of some clauses, which stand as {0}, {1}, ... in its spelling by each product."""
+
+    spelling: ClassVar[Mapping[str, str]]
+    inherit_cache = True
+
+
+@compiles(_Spelled)
+def _spell(element: _Spelled, compiler: SQLCompiler, **options: Any) -> str:
+    clauses = [compiler.process(clause, **options) for clause in element.clauses]
+    return element.spelling[compiler.dialect.name].format(*clauses)
+
+
+class _NumberAt(_Spelled):
+    """(numbers, index)."""
+
+    type = Double()
+    inherit_cache = True
+    spelling: ClassVar = {"sqlite": "number_at({0}, {1})", "postgresql": "({0})[{1} + 1]"}
+
+
+class _Arrow(_Spelled):
+    """(document, key). Text after the arrow is always a name: a list has none, also not under "0"."""
+
+    inherit_cache = True
+    spelling: ClassVar = dict.fromkeys(("sqlite", "postgresql"), "({0} -> {1})")
+
+
+class _Member(_Spelled):
+    """(document, path of SQLite, element in PostgreSQL)."""
+
+    inherit_cache = True
+    spelling: ClassVar = {"sqlite": "({0} -> {1})", "postgresql": "{2}"}
+
+
+class _OddMember(_Spelled):
+    """(document, keys in JSON, element in PostgreSQL)."""
+
+    inherit_cache = True
+    spelling: ClassVar = {"sqlite": "json_member({0}, {1})", "postgresql": "{2}"}
+
+
+class _JsonText(_Spelled):
+    type = TEXT
+    inherit_cache = True
+    spelling: ClassVar = {
+        "sqlite": "CASE WHEN json_type({0}) = 'text' THEN json_extract({0}, '$') END",
+        "postgresql": """CASE WHEN jsonb_typeof({0}) = 'string' THEN ({0} #>> '{{}}') COLLATE "C" END""",
+    }
+
+
+class _JsonFlag(_Spelled):
+    type = Boolean()
+    inherit_cache = True
+    spelling: ClassVar = {
+        "sqlite": "CASE json_type({0}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 END",
+        "postgresql": "CASE {0} WHEN 'true'::jsonb THEN true WHEN 'false'::jsonb THEN false END",
+    }
+
+
+class _JsonNumber(_Spelled):
+    type = JsonNumber()
+    inherit_cache = True
+    spelling: ClassVar = {
+        "sqlite": "json_number({0})",
+        "postgresql": f"CASE WHEN jsonb_typeof({{0}}) = 'number' THEN {_EXACT} END",
+    }
+
+
+class _JsonScalar(_Spelled):
+    type = TEXT
+    inherit_cache = True
+    spelling: ClassVar = {
+        "sqlite": "json_scalar({0})",
+        "postgresql": f"(CASE jsonb_typeof({{0}}) WHEN 'number' THEN trim_scale({_EXACT})::text "
+        """WHEN 'string' THEN {0}::text WHEN 'boolean' THEN {0}::text END) COLLATE "C\"""",
+    }
+
+
+class _JsonThere(_Spelled):
+    type = Boolean()
+    inherit_cache = True
+    spelling: ClassVar = {"sqlite": "({0} <> 'null')", "postgresql": "(jsonb_typeof({0}) <> 'null')"}
+
+
+class _Position(_Spelled):
+    type = Integer()
+    inherit_cache = True
+    spelling: ClassVar = {"sqlite": "instr({0}, {1})", "postgresql": "strpos({0}, {1})"}
+
+
+class _Bin(_Spelled):
+    """(number, low, high, width, bins); PostgreSQL counts from 1."""
+
+    type = Integer()
+    inherit_cache = True
+    spelling: ClassVar = {
+        "sqlite": "CAST((({0}) - {1}) / {3} AS INTEGER)",
+        "postgresql": "width_bucket(CAST({0} AS double precision), CAST({1} AS double precision), "
+        "CAST({2} AS double precision), {4}) - 1",
+    }
+
+
+class _Square(_Spelled):
+    """(number). PostgreSQL refuses results that no float can hold, also those that are too close to 0."""
+
+    type = Double()
+    inherit_cache = True
+    spelling: ClassVar = {
+        "sqlite": "(({0}) * ({0}))",
+        "postgresql": "CASE WHEN abs({0}) < 1e-150 THEN 0 WHEN abs({0}) > 1e150 THEN 'Infinity' ELSE ({0}) * ({0}) END",
+    }
+
+
+class _Query(_Spelled):
+    type = Boolean()
+    inherit_cache = True
+    spelling: ClassVar = {"postgresql": "({0} @@ CAST({1} AS tsquery))"}
 
 
 def number_at(numbers: ColumnElement[Any], index: int) -> ColumnElement[Any]:
-    """Return one of the packed numbers, NULL behind their end."""
-    return func.number_at(numbers, index, type_=Double)
+    """Return one of the numbers of a column of type Numbers, NULL behind their end."""
+    return _NumberAt(numbers, literal(index))
 
 
-def json_element(document: ColumnElement[Any], keys: Sequence[str]) -> ColumnElement[Any]:
-    """Return the JSON text of what lies under the keys in a column of JSON text, NULL where nothing does."""
+def json_element(document: Column[str], keys: Sequence[str]) -> ColumnElement[Any]:
+    """Return what lies under the keys in a column of JSON text, as JSON, NULL where nothing does.
+
+    PostgreSQL looks into the column that index_json keeps beside it.
+    """
+    within: ColumnElement[Any] = literal_column(f"{document.table.name}.{document.name}_json")
+    for key in keys:
+        within = _Arrow(within, literal(key, Text()))
     if all(_ORDINARY.fullmatch(key) for key in keys):
-        path = "$" + "".join(f'."{key}"' for key in keys)
-        return document.op("->")(path)
+        return _Member(document, literal("$" + "".join(f'."{key}"' for key in keys)), within)
     # SQLite compares other keys with their escaped form.
-    return func.json_member(document, json.dumps(keys))
+    return _OddMember(document, literal(json.dumps(keys)), within)
 
 
 def json_value(element: ColumnElement[Any], kind: str) -> ColumnElement[Any]:
-    """Return JSON text as a value of that kind (text, number, flag), NULL where it is another."""
-    if kind == "number":
-        return func.json_number(element, type_=Double)
-    found = func.json_type(element)
-    if kind == "flag":
-        return type_coerce(case((found == "true", 1), (found == "false", 0)), Boolean)
-    return case((found == "text", func.json_extract(element, "$")))
+    """Return JSON as a value of that kind (text, number, flag), NULL where it is another."""
+    return {"number": _JsonNumber, "flag": _JsonFlag}.get(kind, _JsonText)(element)
 
 
 def json_scalar(element: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Return JSON text of one value in one spelling, NULL for null, lists and objects: equal values, equal text."""
-    return func.json_scalar(element)
+    """Return one JSON value as text in one spelling, NULL for null, lists and objects: equal values, equal text."""
+    return _JsonScalar(element)
+
+
+def json_there(element: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Return whether there is a value other than null; may be NULL for no."""
+    return _JsonThere(element)
 
 
 def contains(text: ColumnElement[Any], part: str) -> ColumnElement[bool]:
     """Return whether the text contains the part, by code point."""
-    return func.instr(text, part) > 0
+    return _Position(text, literal(part, Text())) > 0
 
 
-def square_root(number: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Return the square root."""
-    return func.sqrt(number)
+def bin_of(number: ColumnElement[Any], low: float, high: float, *, bins: int) -> ColumnElement[int]:
+    """Return in which of so many ranges of equal width from low to high a number is, from 0; high itself: bins."""
+    width = high / bins - low / bins
+    return _Bin(number, literal(low, Double()), literal(high, Double()), literal(width, Double()), literal(bins))
+
+
+def square(number: ColumnElement[Any]) -> ColumnElement[float]:
+    """Return the number times itself."""
+    return _Square(number)
+
+
+def index_json(document: Column[str]) -> None:
+    """Keep a column of JSON text in PostgreSQL's binary form too, as long as its table is there."""
+    named, kept = document.table.name, f"{document.name}_json"
+    _after_create(
+        document.table,
+        "postgresql",
+        f"ALTER TABLE {named} ADD COLUMN {kept} jsonb GENERATED ALWAYS AS ({document.name}::jsonb) STORED",
+    )
 
 
 def index_words(words: Column[str], key: Column[int]) -> None:
     """Keep a full-text index over a column of words beside its table, as long as the table is there."""
-    owner: Table = words.table
+    owner = words.table
     name, column_name = f"{owner.name}_index", words.name
     removed = f"INSERT INTO {name} ({name}, rowid, {column_name}) VALUES ('delete', old.{key.name}, old.{column_name});"
     added = f"INSERT INTO {name} (rowid, {column_name}) VALUES (new.{key.name}, new.{column_name});"
     options = f"content='{owner.name}', content_rowid='{key.name}', tokenize='ascii'"
-    made = (
+    _after_create(
+        owner,
+        "sqlite",
         f"CREATE VIRTUAL TABLE {name} USING fts5({column_name}, {options})",
         f"CREATE TRIGGER {name}_insert AFTER INSERT ON {owner.name} BEGIN {added} END",
         f"CREATE TRIGGER {name}_delete AFTER DELETE ON {owner.name} BEGIN {removed} END",
         f"CREATE TRIGGER {name}_update AFTER UPDATE ON {owner.name} BEGIN {removed} {added} END",
     )
-    for statement in made:
+    listed = f"array_to_tsvector(string_to_array(left({column_name}, {_SEARCHED}), ' '))"
+    _after_create(
+        owner,
+        "postgresql",
+        f"ALTER TABLE {owner.name} ADD COLUMN lexemes tsvector GENERATED ALWAYS AS ({listed}) STORED",
+        f"CREATE INDEX {name} ON {owner.name} USING gin (lexemes)",
+    )
+
+
+def _after_create(owner: Table, product: str, *statements: str) -> None:
+    for statement in statements:
         ddl: ExecutableDDLElement = DDL(statement)  # type: ignore[no-untyped-call]  # so it is in SQLAlchemy
-        event.listen(owner, "after_create", ddl.execute_if(dialect="sqlite"))
+        event.listen(owner, "after_create", ddl.execute_if(dialect=product))
 
 
 def words_index(
-    words: Column[str], phrases: Iterable[tuple[Sequence[str], bool]]
+    product: str, words: Column[str], key: Column[int], phrases: Iterable[tuple[Sequence[str], bool]]
 ) -> tuple[FromClause, ColumnElement[int], ColumnElement[bool]]:
-    """Return where to find the rows that hold every phrase: the index, the key of a row in it, the condition.
+    """Return where a product finds the rows that hold every phrase: the index, the key of a row in it, the condition.
 
     A phrase is words (letters and digits only) that stand side by side, and whether the last one is only begun. The
-    index gives keys in order, ascending or descending, and one after another: the first ones cost little.
+    index of SQLite gives keys in order, ascending or descending, and one after another: the first ones cost little.
     """
+    if product == "postgresql":
+        return words.table, key, _lexemes(words, list(phrases))
     name = f"{words.table.name}_index"
     wanted = " AND ".join(f'"{" ".join(asked)}"' + ("*" if begun else "") for asked, begun in phrases)
     source = table(name, column("rowid", Integer))
     return source, source.c.rowid, literal_column(name).op("MATCH", is_comparison=True)(literal(wanted))
 
 
-@lru_cache(maxsize=1)
-def _parsed(document: str) -> Any:
-    return json.loads(document)
-
-
-@contextmanager
-def reading_only(connection: Connection, seconds: float) -> Iterator[None]:
-    """Let statements on the connection read, and nothing else, for so long; then they are interrupted."""
-    raw: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[assignment]  # it is SQLite
-    end = time.monotonic() + seconds
-    raw.set_progress_handler(lambda: time.monotonic() > end, 10_000)
-    raw.set_authorizer(_authorize)
-    try:
-        yield
-    finally:
-        raw.set_authorizer(None)
-        raw.set_progress_handler(None, 0)
-
-
-def _authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-    # Full text asks for the version of its data.
-    known = action in _READING or (action == sqlite3.SQLITE_PRAGMA and (first, second) == ("data_version", None))
-    return sqlite3.SQLITE_OK if known else sqlite3.SQLITE_DENY
-
-
-_READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
-
-
-def _json_member(document: str, keys: str) -> str | None:
-    found = _parsed(document)
-    for key in json.loads(keys):
-        if not isinstance(found, dict) or key not in found:
-            return None
-        found = found[key]
-    return json.dumps(found)
-
-
-def _json_number(element: str | None) -> int | float | None:
-    if element is None or element[:1] not in "-0123456789":
-        return None
-    return comparable_number(json.loads(element))
-
-
-def _json_scalar(element: str | None) -> str | None:
-    found = None if element is None or element[:1] in "[{n" else json.loads(element)
-    if isinstance(found, int | float) and not isinstance(found, bool):
-        found = comparable_number(found)
-        whole = isinstance(found, float) and found.is_integer() and storable(int(found))
-        found = int(found) if whole and found is not None else found
-    return None if found is None else json.dumps(found)
-
-
-def _number_at(numbers: bytes | None, index: int) -> float | None:
-    if numbers is None or 8 * index >= len(numbers):
-        return None
-    return float(struct.unpack_from("<d", numbers, 8 * index)[0])
+def _lexemes(words: Column[str], phrases: Sequence[tuple[Sequence[str], bool]]) -> ColumnElement[bool]:
+    """Return the words' index as condition, and, for it does not know their order, a look at the text of those."""
+    asked = {f"'{word}'{':*' if begun and word is phrase[-1] else ''}" for phrase, begun in phrases for word in phrase}
+    found = _Query(literal_column(f"{words.table.name}.lexemes"), literal(" & ".join(sorted(asked)), Text()))
+    padded = literal(" ") + words + literal(" ")
+    sides = [" " + " ".join(phrase) + ("" if begun else " ") for phrase, begun in phrases if len(phrase) > 1]
+    return and_(found, *(contains(padded, side) for side in sides))

@@ -1,7 +1,7 @@
-"""Everything that one database product does differently from another: opening, transactions, types, errors.
+"""An open database, and SQLite: opening, transactions, errors.
 
-Knows: SQLite (the default; one file in WAL mode, which must not lie on a network file system) and what PostgreSQL needs
-instead. Does not know: the catalog's tables or what is asked of them.
+Knows: what every product's database can do, and SQLite (the default; one file in WAL mode, which must not lie on a
+network file system). Does not know: servers (postgresql.py), the catalog's tables or what is asked of them.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import json
 import os
 import sqlite3
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     ARRAY,
-    BigInteger,
     ColumnElement,
     Connection,
     Engine,
-    Integer,
-    Text,
     any_,
+    bindparam,
     create_engine,
     event,
     func,
@@ -30,15 +30,15 @@ from sqlalchemy import (
     make_url,
     select,
 )
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import QueuePool
 
-from catalog.dialect import add_functions
+from catalog.functions import add_functions
 from catalog.values import Scalar, storable
-from wshard.errors import CatalogBusyError, CatalogError, CatalogNotFoundError, CatalogWriteError, MissingExtraError
+from wshard.errors import CatalogBusyError, CatalogError, CatalogNotFoundError, CatalogWriteError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
 BUSY_SECONDS = 30.0
 CACHE_KIBIBYTES = 64 * 1024
@@ -46,15 +46,10 @@ MAPPED_BYTES = 1 << 30
 # 64 MiB: with the default of 4 MiB each batch of episodes would write the same index pages twice.
 LOG_PAGES = 16_384
 
-# SQLite makes a key its row address, which is what a range of it reads fastest, only under the plain name INTEGER.
-BIG = BigInteger().with_variant(Integer(), "sqlite")
-# Code point order everywhere: SQLite's default, the collation "C" of PostgreSQL.
-TEXT = Text().with_variant(Text(collation="C"), "postgresql")
-
-_MODE = "catalog_mode"
+MODE = "catalog_mode"
 _SYNCHRONOUS = {"write": "NORMAL", "durable": "FULL"}
 
-_SQLITE_ERRORS: tuple[tuple[tuple[str, ...], type[CatalogError], str], ...] = (
+SQLITE_REASONS = (
     (
         ("SQLITE_BUSY", "SQLITE_LOCKED"),
         CatalogBusyError,
@@ -69,22 +64,26 @@ _SQLITE_ERRORS: tuple[tuple[tuple[str, ...], type[CatalogError], str], ...] = (
         "it is damaged or no database; `wshard restore` a backup, or move it away and ingest again (tags were in it)",
     ),
 )
-_POSTGRESQL_ERRORS: tuple[tuple[tuple[str, ...], type[CatalogError], str], ...] = (
-    (("55P03", "40001", "40P01"), CatalogBusyError, "another process held its write lock for too long"),
-    (("53100", "25006", "58030"), CatalogWriteError, "the server cannot write"),
-)
+Reasons = Sequence[tuple[tuple[str, ...], type[CatalogError], str]]
+"""What the beginnings of a product's error codes mean here."""
+NO_ANSWER = "no answer"
+"""Stands for the code where there was nobody to give one."""
 
 
 class Database:
     """An open database: short transactions, and errors of this project only.
 
-    name says where it is, in messages. Any thread may use it. A forked process must open its own: connections do not
-    survive a fork.
+    name says where it is, in messages; reasons what the product's errors mean; options what its connections need for
+    reading. Any thread may use it. A forked process must open its own: connections do not survive a fork.
     """
 
-    def __init__(self, engine: Engine, name: str) -> None:
+    def __init__(
+        self, engine: Engine, name: str, *, reasons: Reasons, reading: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
         self._engine = engine
         self.name = name
+        self._reasons = reasons
+        self._reading = reading
         self._process = os.getpid()
         self._closed = False
 
@@ -92,17 +91,18 @@ class Database:
     def transaction(self, mode: str) -> Iterator[Connection]:
         """Run one transaction; mode is read, write, or durable (on disk when it returns, even through a power loss)."""
         self._check_open()
+        options = {MODE: mode, **(self._reading if mode == "read" else {})}
         with (
-            translated(self.name),
+            self._translated(),
             self._engine.connect() as connection,
-            connection.execution_options(**{_MODE: mode}).begin(),
+            connection.execution_options(**options).begin(),
         ):
             yield connection
 
     def peek(self, statement: str) -> Any:
         """Return the one value of a statement; an eighth of the time of a transaction, for what every search asks."""
         self._check_open()
-        with translated(self.name), contextlib.closing(self._engine.raw_connection()) as connection:
+        with self._translated(), contextlib.closing(self._engine.raw_connection()) as connection:
             cursor = connection.cursor()
             with contextlib.suppress(self._engine.dialect.loaded_dbapi.Error):
                 cursor.execute(statement)
@@ -110,6 +110,9 @@ class Database:
                     return row[0]
         with self.transaction("read") as again:  # which says in words what is wrong
             return again.exec_driver_sql(statement).scalar_one()
+
+    def _translated(self) -> contextlib.AbstractContextManager[None]:
+        return translated(self.name, self._reasons, self._engine.dialect.loaded_dbapi)
 
     def _check_open(self) -> None:
         if self._closed or self._process != os.getpid():
@@ -123,23 +126,19 @@ class Database:
 
 
 @contextlib.contextmanager
-def translated(name: str) -> Iterator[None]:
-    """Turn every error of the database into one of the catalog's."""
+def translated(name: str, reasons: Reasons = SQLITE_REASONS, driver: Any = sqlite3) -> Iterator[None]:
+    """Turn every error of the database, SQLAlchemy's or its driver's, into one of the catalog's."""
     try:
         yield
-    except DBAPIError as error:
-        raise _translation(error.orig, name) from error
-    except sqlite3.Error as error:
-        raise _translation(error, name) from error
-
-
-def _translation(error: BaseException | None, name: str) -> CatalogError:
-    table = _SQLITE_ERRORS if isinstance(error, sqlite3.Error) else _POSTGRESQL_ERRORS
-    code = str(getattr(error, "sqlite_errorname", None) or getattr(error, "sqlstate", None) or "")
-    for prefixes, kind, reason in table:
-        if code.startswith(prefixes):
-            return kind(f"cannot use the catalog at {name}: {reason} ({error})")
-    return CatalogError(f"cannot use the catalog at {name}: {error}")
+    except (DBAPIError, driver.Error) as error:
+        raw = getattr(error, "orig", error)
+        code = str(getattr(raw, "sqlite_errorname", None) or getattr(raw, "sqlstate", None) or "")
+        if not code and isinstance(raw, driver.OperationalError):
+            code = NO_ANSWER
+        for prefixes, kind, reason in reasons:
+            if code.startswith(prefixes):
+                raise kind(f"cannot use the catalog at {name}: {reason} ({raw})") from error
+        raise CatalogError(f"cannot use the catalog at {name}: {raw}") from error
 
 
 def absolute_path(path: str | Path) -> Path:
@@ -160,19 +159,6 @@ def file_of(location: str | Path) -> Path | None:
     if not url.database or url.database == ":memory:":
         raise CatalogError(f"expected a catalog in a file, found the in-memory database {location!r}")
     return absolute_path(url.database)
-
-
-def open_server(url: str) -> Database:
-    """Open the database at a URL of a server; MissingExtraError when its driver is not installed."""
-    try:
-        engine = create_engine(url)
-    except ImportError as error:
-        raise MissingExtraError(
-            f"the catalog at {make_url(url)!r} needs a driver that is not installed: {error}"
-        ) from error
-    except NoSuchModuleError as error:
-        raise CatalogError(f"expected sqlite or postgresql, found the database {make_url(url)!r}") from error
-    return Database(engine, engine.url.render_as_string(hide_password=True))
 
 
 def open_file(path: Path) -> Database:
@@ -216,6 +202,18 @@ def one_of(connection: Connection, column: ColumnElement[Any], values: Collectio
     return column.in_(select(table.c.value))
 
 
+def among_listed(product: str, column: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Return `column is one of those that are listed when it is asked`, for statements that are made once."""
+    if product != "sqlite":
+        return column == any_(bindparam("listed", type_=ARRAY(column.type)))
+    return column.in_(select(func.json_each(bindparam("listed")).table_valued("value").c.value))
+
+
+def listed(connection: Connection, values: Collection[int]) -> dict[str, Any]:
+    """Return the parameter of such a statement."""
+    return {"listed": list(values) if connection.dialect.name != "sqlite" else json.dumps(list(values))}
+
+
 def connected(path: Path, *, query: str) -> Database:
     """Return the SQLite file as a database, opened as the query of its URI says."""
 
@@ -234,12 +232,12 @@ def connected(path: Path, *, query: str) -> Database:
     # Threads wait for the write lock inside SQLite, never for a connection.
     engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool, max_overflow=-1)
     event.listen(engine, "begin", _begin)
-    return Database(engine, str(path))
+    return Database(engine, str(path), reasons=SQLITE_REASONS)
 
 
 def _begin(connection: Connection) -> None:
     """Take SQLite's write lock at the start: a reader that turns writer could fail instead of waiting."""
-    mode = connection.get_execution_options()[_MODE]
+    mode = connection.get_execution_options()[MODE]
     if mode in _SYNCHRONOUS:
         connection.exec_driver_sql(f"PRAGMA synchronous={_SYNCHRONOUS[mode]}")
     connection.exec_driver_sql("BEGIN" if mode == "read" else "BEGIN IMMEDIATE")

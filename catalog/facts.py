@@ -5,12 +5,10 @@ Knows: how to read it for many episodes at once. Does not know: how it was writt
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, select
 
-from catalog.dialect import pack, unpack
 from catalog.engine import one_of
 from catalog.records import Facts, Found, LaneFacts, Lineage, Note, Review, Spread
 from catalog.schema import collection, embedding, finding, lane, lineage, note, pick, review, score, snapshot, space
@@ -72,21 +70,21 @@ def load_reviews(connection: Connection, ids: Collection[int]) -> list[Review]:
     return [Review(*row) for row in connection.execute(statement)]
 
 
-def pack_spread(channels: Sequence[Spread] | None) -> bytes | None:
+def pack_spread(channels: Sequence[Spread] | None) -> list[float] | None:
     """Return the statistics of a lane as they are stored: of the whole lane, then of each channel."""
     if not channels:
         return None
-    rows = [(channel.min, channel.max, channel.mean, channel.std) for channel in channels]
-    low, high, means, stds = zip(*rows, strict=True)
-    mean = sum(means) / len(rows)
-    variance = sum(std * std + (each - mean) * (each - mean) for each, std in zip(means, stds, strict=True)) / len(rows)
-    return pack([min(low), max(high), mean, variance**0.5, *chain.from_iterable(rows)])
+    numbers = [number for one in channels for number in (one.min, one.max, one.mean, one.std)]
+    count, means = len(channels), numbers[2::4]
+    mean = sum(means) / count
+    variance = sum([std * std for std in numbers[3::4]]) + sum([(each - mean) ** 2 for each in means])
+    return [min(numbers[::4]), max(numbers[1::4]), mean, (variance / count) ** 0.5, *numbers]
 
 
 def _load_lanes(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
     statement = select(lane.c.episode_row, lane.c.name, lane.c.count, lane.c.spread)
     for row, name, count, stored in connection.execute(statement.where(one_of(connection, lane.c.episode_row, found))):
-        numbers = unpack(stored) if stored is not None else ()
+        numbers = stored or ()
         spreads = [Spread(*numbers[start : start + 4]) for start in range(0, len(numbers), 4)]
         found[row]["lanes"][name] = LaneFacts(count, spreads[0] if spreads else None, tuple(spreads[1:]))
 

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 
-def lock(connection: Connection) -> None:
-    """Wait until no other transaction writes; SQLite has waited at its start and ignores FOR UPDATE."""
-    connection.execute(select(archive.c.clock).with_for_update())
-
-
 def read_clock(connection: Connection) -> int:
     """Return the last issued number."""
     return int(connection.execute(select(archive.c.clock)).scalar_one())

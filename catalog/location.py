@@ -1,29 +1,57 @@
-"""Where the catalog of an archive lies, when nobody says: one rule for Python and the command line.
+"""Where an archive is, when nobody says, and when somebody does: one rule for Python and the command line.
 
-Knows: the environment variable, the default folder, the database's file name. Does not know: what is in it.
+Knows: the environment variables, the default folder, the database's file name, the folder for copies of what a server
+holds. Does not know: what is in it.
 """
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from wshard.errors import CatalogNotFoundError
+import xxhash
+
+from catalog.postgresql import is_server, shown_url
+from wshard.errors import CatalogError, CatalogNotFoundError
 
 ARCHIVE_VARIABLE: Final = "WSHARD_ARCHIVE"
+CACHE_VARIABLE: Final = "WSHARD_CACHE"
 DEFAULT_ARCHIVE: Final = ".wshard"
 DATABASE: Final = "catalog.db"
+INDEX: Final = "index"
 
 
-def archive_folder(archive: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder: the one given, that of the variable WSHARD_ARCHIVE, or ./.wshard.
+@dataclass(frozen=True)
+class Place:
+    """An archive's place: its database (a file, or the URL of a server), and the folder for copies of its vectors.
+
+    name is what people are told: the folder, or the URL without password.
+    """
+
+    database: Path | str
+    index: Path
+    name: str
+
+
+def archive_named(archive: str | os.PathLike[str] | None = None) -> Path | str:
+    """Return the folder or the server's URL that is meant: the one given, that of WSHARD_ARCHIVE, or ./.wshard.
 
     Raises CatalogNotFoundError for an empty text, which a variable that is not set may have left.
     """
     if archive is not None and not os.fspath(archive):
         raise CatalogNotFoundError("expected the name of an archive's folder, found an empty text")
-    return Path(archive or os.environ.get(ARCHIVE_VARIABLE) or DEFAULT_ARCHIVE)
+    named = os.fspath(archive or os.environ.get(ARCHIVE_VARIABLE) or DEFAULT_ARCHIVE)
+    return named if is_server(named) else Path(named)
+
+
+def archive_folder(archive: str | os.PathLike[str] | None = None) -> Path:
+    """Return the folder that is meant; CatalogError for a server, for what only files can do."""
+    named = archive_named(archive)
+    if isinstance(named, str):
+        raise CatalogError(f"expected an archive in a folder, found {shown_url(named)}: its server does this by itself")
+    return named
 
 
 def database_in(folder: Path) -> Path:
@@ -32,6 +60,21 @@ def database_in(folder: Path) -> Path:
     if not database.is_file():
         raise CatalogNotFoundError(f"no archive at {folder}: expected {database}; `wshard ingest` makes one")
     return database
+
+
+def place_of(archive: str | os.PathLike[str] | None = None) -> Place:
+    """Return the place of the archive that is meant.
+
+    The copies of a server's vectors lie in $WSHARD_CACHE, or wshard in $XDG_CACHE_HOME or ~/.cache, under a hash of the
+    URL without its password.
+    """
+    named = archive_named(archive)
+    if isinstance(named, Path):
+        return Place(named / DATABASE, named / INDEX, str(named))
+    told = shown_url(named)
+    cache = os.environ.get(CACHE_VARIABLE)
+    base = Path(cache) if cache else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wshard"
+    return Place(named, base / xxhash.xxh3_64_hexdigest(told.encode()) / INDEX, told)
 
 
 def base_folder(database: Path) -> Path:

@@ -71,7 +71,9 @@ def _add_column(connection: Connection, column: Column[Any]) -> None:
 
 
 def _add_index(connection: Connection, name: str, table: Table) -> None:
-    next(index for index in table.indexes if index.name == name).create(connection, checkfirst=True)
+    for index in table.indexes:  # those of other products are passed over
+        if index.name == name:
+            index.create(connection, checkfirst=True)
 
 
 def _remember_what_indexes_hold(connection: Connection) -> None:

@@ -32,14 +32,23 @@ class Roots:
 
     base: str | None
     folders: dict[str, list[int]] = field(default_factory=dict)
+    _above: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # folder -> (root, where paths begin)
 
     def spots(self, path: str) -> list[Spot]:
         """Return every spot that means this absolute path, the deepest root first."""
-        return [
-            Spot(root_id, path[len(folder.rstrip("/")) + 1 :])
-            for folder in ancestors(path)
-            for root_id in self.folders.get(folder, ())
-        ]
+        folder = path.rpartition("/")[0]
+        if folder not in self._above:
+            self._above[folder] = [
+                (root_id, len(above.rstrip("/")) + 1)
+                for above in ancestors(path)
+                for root_id in self.folders.get(above, ())
+            ]
+        return [Spot(root_id, path[begin:]) for root_id, begin in self._above[folder]]
+
+    def add(self, folder: str, root_id: int) -> None:
+        """Take in a root."""
+        self.folders.setdefault(folder, []).append(root_id)
+        self._above.clear()
 
 
 def load_roots(connection: Connection, *, base: str | None) -> Roots:
@@ -48,7 +57,7 @@ def load_roots(connection: Connection, *, base: str | None) -> Roots:
     for root_id, place, inside in connection.execute(
         select(root.c.id, root.c.place, root.c.inside).order_by(root.c.id)
     ):
-        roots.folders.setdefault(join(base, place) if inside and base else place, []).append(root_id)
+        roots.add(join(base, place) if inside and base else place, root_id)
     return roots
 
 
@@ -67,7 +76,7 @@ def add_root(connection: Connection, folder: str, *, roots: Roots) -> int:
     values = {"place": folder if inside is None else inside, "inside": inside is not None}
     key = connection.execute(insert(root).values(values)).inserted_primary_key
     root_id = int(key[0]) if key else 0
-    roots.folders[folder] = [root_id]
+    roots.add(folder, root_id)
     return root_id
 
 

@@ -1,6 +1,7 @@
 """How the database goes about a statement.
 
 Knows: how to ask for the plan. Does not know: which plans are good. SQLite: "SEARCH" uses an index, "SCAN" reads all.
+PostgreSQL: "Index Cond" says what an index is asked for, "Seq Scan" reads all.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ class Explained:
 def explain(connection: Connection, statement: Select[Any]) -> Explained:
     """Return the statement as it is sent, and its plan; nothing is run."""
     compiled = statement.compile(dialect=connection.dialect, compile_kwargs={"render_postcompile": True})
-    prefix = "EXPLAIN QUERY PLAN " if connection.dialect.name == "sqlite" else "EXPLAIN "
-    values = tuple(compiled.params[name] for name in compiled.positiontup or ())
-    rows = connection.exec_driver_sql(prefix + str(compiled), values)
+    if connection.dialect.name == "sqlite":
+        values = tuple(compiled.params[name] for name in compiled.positiontup or ())
+        rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {compiled}", values)
+    else:
+        rows = connection.exec_driver_sql(f"EXPLAIN {compiled}", dict(compiled.params))
     return Explained(str(compiled), dict(compiled.params), tuple(str(row[-1]) for row in rows))

@@ -17,7 +17,7 @@ from sqlalchemy import ColumnElement, Connection, Select, func, literal, null, s
 
 from catalog.conditions import condition
 from catalog.dialect import words_index
-from catalog.engine import one_of
+from catalog.engine import among_listed, listed, one_of
 from catalog.fields import FIELDS, Field, field_of
 from catalog.filters import Compare, Where, parts_of
 from catalog.places import absolute
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ORDERS = tuple(name for name in FIELDS if name in episode.c and name != "path")
 """What `select` can order by besides `score.NAME`; a leading "-" reverses it."""
 
-_COLUMNS = tuple(name for name in episode.c.keys() if name != "root_id")  # noqa: SIM118  (no mapping)
+_ID, _ROOT, _PATH, _METADATA = map(list(episode.c.keys()).index, ("id", "root_id", "path", "metadata"))
 _PLACE = (root.c.place, root.c.inside)
 _SCORED = (
     select(*episode.c, *_PLACE, score.c.value.label("sorted_by"))
@@ -71,26 +71,31 @@ def _load(
     connection: Connection, statement: Select[Any], *, base: str | None
 ) -> list[tuple[EpisodeRow, Scalar | None]]:
     """Return the rows of a statement made by _rows or _SCORED, each with what it is sorted by."""
-    found = connection.execute(statement).mappings().all()
-    tags = _tags(connection, [row["id"] for row in found])
-    return [(_row(row, tags=tags.get(row["id"], ()), base=base), row["sorted_by"]) for row in found]
+    found = connection.execute(statement).all()
+    tags = _tags(connection, [row[_ID] for row in found])
+    return [(_row(row, tags=tags.get(row[_ID], ()), base=base), row[-1]) for row in found]
 
 
 def _row(row: Any, *, tags: Iterable[str], base: str | None) -> EpisodeRow:
-    values = {name: row[name] for name in _COLUMNS}
-    values["path"] = absolute(base, row["place"], inside=row["inside"], path=row["path"])
-    values["metadata"] = json.loads(row["metadata"])
-    return EpisodeRow(**values, tags=tuple(tags))
+    *values, place, inside, _ = row
+    values[_PATH] = absolute(base, place, inside=inside, path=values[_PATH])
+    values[_METADATA] = json.loads(values[_METADATA])
+    del values[_ROOT]
+    values.append(tuple(tags))
+    return EpisodeRow(*values)
 
 
 def _tags(connection: Connection, ids: Collection[int]) -> dict[int, list[str]]:
-    if not ids:
-        return {}
     found: dict[int, list[str]] = {}
-    statement = select(tag.c.episode_row, tag.c.name).where(one_of(connection, tag.c.episode_row, ids))
-    for row, name in connection.execute(statement):
+    for row, name in connection.execute(_tags_of(connection.dialect.name), listed(connection, ids)) if ids else ():
         found.setdefault(row, []).append(name)
     return {row: sorted(names) for row, names in found.items()}
+
+
+@lru_cache(maxsize=2)
+def _tags_of(product: str) -> Select[Any]:
+    """Return the statement for the tags of some episodes; every page asks it, and making it takes longer than that."""
+    return select(tag.c.episode_row, tag.c.name).where(among_listed(product, tag.c.episode_row))
 
 
 @dataclass(frozen=True)
@@ -146,14 +151,17 @@ def page_statements(
     descending = order.startswith("-")
     spoken = [part for part in parts_of(where) if isinstance(part, Compare) and part.field == "text"]
     if field.root == "id" and spoken and len(spoken) == len(parts_of(where)):
-        return [_worded(spoken, cursor, descending=descending)]
+        return [_worded(connection, spoken, cursor, descending=descending)]
     wanted = condition(connection, where, base=base)
     return [statement.where(wanted) for statement in _phases(field, cursor, descending=descending)]
 
 
-def _worded(clauses: Sequence[Compare], cursor: Cursor | None, *, descending: bool) -> Select[Any]:
+def _worded(
+    connection: Connection, clauses: Sequence[Compare], cursor: Cursor | None, *, descending: bool
+) -> Select[Any]:
     """Return the statement for the episodes with these words by id: read from the index in order, never all of them."""
-    source, key, found = words_index(document.c.words, [phrase(clause.value) for clause in clauses])
+    phrases = [phrase(clause.value) for clause in clauses]
+    source, key, found = words_index(connection.dialect.name, document.c.words, document.c.episode_row, phrases)
     joined = source.join(episode, episode.c.id == key).outerjoin(root, root.c.id == episode.c.root_id)
     statement = select(*episode.c, *_PLACE, null().label("sorted_by")).select_from(joined).where(found)
     if cursor is not None:

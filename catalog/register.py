@@ -7,17 +7,19 @@ Does not know: transactions or files. `base` is the catalog's folder, None for a
 from __future__ import annotations
 
 import posixpath
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import xxhash
-from sqlalchemy import ColumnElement, Connection, Executable, bindparam, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, select, update
 
 from catalog.curation import forget, index_words
 from catalog.engine import one_of
 from catalog.facts import pack_spread
 from catalog.ledger import advance, bury
+from catalog.loading import append, indexing_once
 from catalog.places import Roots, Spot, add_root, load_roots
 from catalog.queries import encode_lanes
 from catalog.records import EpisodeRecord, Known, LaneDefinition, Outcome, Registered
@@ -26,7 +28,7 @@ from catalog.values import encode_metadata
 from catalog.words import indexed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 Place = tuple[str, str]
 """An absolute path and a key."""
@@ -39,6 +41,7 @@ class Occupant:
     id: int
     uid: str
     digest: str
+    fingerprint: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,15 @@ def register(connection: Connection, records: Sequence[EpisodeRecord], *, base: 
         steps = _plan(connection, wave, roots=roots)
         _apply(connection, steps, roots=roots)
         done += [Registered(step.occupant.id, step.occupant.uid, step.outcome) for step in steps]
+    return done
+
+
+def load(connection: Connection, batches: Iterable[Sequence[EpisodeRecord]], *, base: str | None) -> Counter[Outcome]:
+    """Write many records and return how many of each outcome; indexes are made once, at the end."""
+    done: Counter[Outcome] = Counter()
+    with indexing_once(connection, episode, document):
+        for batch in batches:
+            done.update(registered.outcome for registered in register(connection, batch, base=base))
     return done
 
 
@@ -114,7 +126,11 @@ def _waves(records: Sequence[EpisodeRecord]) -> Iterator[list[EpisodeRecord]]:
 
 def _plan(connection: Connection, wave: Sequence[EpisodeRecord], *, roots: Roots) -> list[Step]:
     at = load_known(connection, {record.path for record in wave}, roots=roots)
-    here = {(path, k.key): Occupant(k.id, uid, k.digest) for path, found in at.items() for k, uid in found}
+    here = {
+        (path, k.key): Occupant(k.id, uid, k.digest, (k.size, k.mtime_ns))
+        for path, found in at.items()
+        for k, uid in found
+    }
     movers = _movers(connection, wave, here=here)
     gone = {mover.id for mover in movers.values()}
     steps: list[Step | None] = []
@@ -197,15 +213,16 @@ def _apply(connection: Connection, steps: Sequence[Step], *, roots: Roots) -> No
             connection.execute(delete(table).where(one_of(connection, table.c.episode_row, changed)))
     # A moved episode may free the place that a new one takes.
     _update(connection, [_fingerprint(step) | _place(connection, step, roots=roots) for step in by["moved"]])
-    _update(connection, [_fingerprint(step) for step in by["unchanged"]])
+    touched = [s for s in by["unchanged"] if s.occupant.fingerprint != (s.record.size, s.record.mtime_ns)]
+    _update(connection, [_fingerprint(step) for step in touched])
     written = by["changed"] + by["new"]
     if written:
         contents = _contents(connection, [step.record for step in written])
         _update(connection, [_fingerprint(s) | c for s, c in zip(by["changed"], contents, strict=False)])
         fresh = zip(by["new"], contents[len(changed) :], strict=True)
-        _many(connection, insert(episode), [_identity(s) | _place(connection, s, roots=roots) | c for s, c in fresh])
-        _many(connection, insert(lane), [row for step in written for row in _lanes(step)])
-        _many(connection, insert(document), [row for step in by["new"] for row in _document(step)])
+        append(connection, episode, [_identity(s) | _place(connection, s, roots=roots) | c for s, c in fresh])
+        append(connection, lane, [row for step in written for row in _lanes(step)])
+        append(connection, document, [row for step in by["new"] for row in _document(step)])
     if changed:
         index_words(connection, changed)
     if written or by["moved"]:
@@ -225,9 +242,9 @@ def _contents(connection: Connection, records: Sequence[EpisodeRecord]) -> list[
 
 
 def _layout_ids(connection: Connection, records: Sequence[EpisodeRecord]) -> list[int]:
-    texts = [
-        encode_lanes(LaneDefinition(part.name, part.dtype, part.shape) for part in record.lanes) for record in records
-    ]
+    shapes = [tuple((part.name, part.dtype, part.shape) for part in record.lanes) for record in records]
+    written = {shape: encode_lanes(LaneDefinition(*part) for part in shape) for shape in set(shapes)}
+    texts = [written[shape] for shape in shapes]
     statement = select(layout.c.definition, layout.c.id).where(one_of(connection, layout.c.definition, set(texts)))
     known = {row.definition: row.id for row in connection.execute(statement)}
     for text in sorted(set(texts) - known.keys()):
@@ -275,9 +292,5 @@ def _document(step: Step) -> Iterator[dict[str, Any]]:
 
 def _update(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
     wanted: ColumnElement[bool] = episode.c.id == bindparam("row")
-    _many(connection, update(episode).where(wanted), rows)
-
-
-def _many(connection: Connection, statement: Executable, rows: Sequence[dict[str, Any]]) -> None:
     if rows:
-        connection.execute(statement, rows)
+        connection.execute(update(episode).where(wanted), rows)

@@ -5,6 +5,8 @@ Knows: columns, keys and the indexes that the shipped queries use. Does not know
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     Boolean,
     CheckConstraint,
@@ -18,8 +20,8 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from catalog.dialect import NUMBERS, index_words
-from catalog.engine import BIG, TEXT
+from catalog.column_types import BIG, TEXT, Numbers
+from catalog.dialect import index_json, index_words
 
 metadata = MetaData()
 
@@ -76,14 +78,24 @@ episode = Table(
     Column("ingested_at", TEXT, nullable=False),
     UniqueConstraint("root_id", "path", "key"),
 )
-Index("episode_env_reward_length", episode.c.env_id, episode.c.total_reward, episode.c.length)
-Index("episode_env_length", episode.c.env_id, episode.c.length)
-Index("episode_reward_env", episode.c.total_reward, episode.c.env_id)
-Index("episode_length", episode.c.length)
-Index("episode_success", episode.c.success)
-Index("episode_episode_id", episode.c.episode_id)
+index_json(episode.c.metadata)
 Index("episode_digest", episode.c.digest)
 Index("episode_layout", episode.c.layout_id, episode.c.id)
+
+
+def _paged(name: str, *columns: Column[Any], postgresql: tuple[Column[Any], ...]) -> None:
+    """Index episodes in the order of pages: by a column, then by id, with which SQLite ends every index by itself."""
+    Index(name, *columns).ddl_if(dialect="sqlite")
+    Index(name, *postgresql).ddl_if(dialect="postgresql")
+
+
+_ID, _ENV, _REWARD, _LENGTH = episode.c.id, episode.c.env_id, episode.c.total_reward, episode.c.length
+_paged("episode_env_reward_length", _ENV, _REWARD, _LENGTH, postgresql=(_ENV, _REWARD, _ID, _LENGTH))
+_paged("episode_env_length", _ENV, _LENGTH, postgresql=(_ENV, _LENGTH, _ID))
+_paged("episode_reward_env", _REWARD, _ENV, postgresql=(_REWARD, _ID, _ENV))
+_paged("episode_length", _LENGTH, postgresql=(_LENGTH, _ID))
+_paged("episode_success", episode.c.success, postgresql=(episode.c.success, _ID))
+_paged("episode_episode_id", episode.c.episode_id, postgresql=(episode.c.episode_id, _ID))
 
 lane = Table(
     "lane",
@@ -92,7 +104,7 @@ lane = Table(
     Column("name", TEXT, primary_key=True),
     Column("count", BIG, nullable=False),
     Column("moments", LargeBinary),
-    Column("spread", NUMBERS),
+    Column("spread", Numbers),
 )
 
 tag = Table(

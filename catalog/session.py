@@ -5,18 +5,16 @@ Knows: how transactions begin and end, and what a filter means that names saved 
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Self
 
 from sqlalchemy import Connection, select
 
-from catalog import ledger
 from catalog.collections import resolved
 from catalog.form_text import as_where
 from catalog.schema import archive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
     from catalog.engine import Database
@@ -47,11 +45,8 @@ class Session:
     def _read(self) -> AbstractContextManager[Connection]:
         return self._database.transaction("read")
 
-    @contextmanager
-    def _write(self, *, durable: bool = False) -> Iterator[Connection]:
-        with self._database.transaction("durable" if durable else "write") as connection:
-            ledger.lock(connection)
-            yield connection
+    def _write(self, *, durable: bool = False) -> AbstractContextManager[Connection]:
+        return self._database.transaction("durable" if durable else "write")
 
     def _resolved(self, connection: Connection, where: Where | str | None) -> Where:
         """Return the filter that is meant, saved queries put in."""

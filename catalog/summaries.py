@@ -11,13 +11,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Connection, FromClause, Integer, cast, func, literal, select, type_coerce
+from sqlalchemy import ColumnElement, Connection, Double, FromClause, cast, func, literal, select, type_coerce
 
 from catalog.conditions import condition, value_of
-from catalog.dialect import json_element, json_scalar
+from catalog.dialect import bin_of, json_element, json_scalar, square
 from catalog.fields import Field, field_of
 from catalog.schema import episode, finding, tag
-from catalog.values import Scalar
+from catalog.values import Scalar, comparable_number, storable
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def load_facet(connection: Connection, name: str, *, where: Where, limit: int | 
     field = field_of(name)
     column, source = _grouped(connection, field, base=base)
     statement = select(column, func.count()).select_from(source).where(condition(connection, where, base=base))
-    statement = statement.group_by(column).order_by(func.count().desc(), column).limit(limit)
+    statement = statement.group_by(column).order_by(func.count().desc(), column.asc().nulls_first()).limit(limit)
     return [(_plain(field, value), int(count)) for value, count in connection.execute(statement)]
 
 
@@ -83,8 +83,9 @@ def load_histogram(connection: Connection, name: str, *, where: Where, bins: int
     low, high = connection.execute(ends).one()
     if low is None:
         return Histogram((), (), int(total))
+    low, high = float(low), float(high)
     width = high / bins - low / bins
-    place = cast((value - literal(low)) / literal(width), Integer) if width else literal(0)
+    place = bin_of(value, low, high, bins=bins) if width else literal(0)
     statement = select(place, func.count()).select_from(episode).where(wanted, *finite).group_by(place)
     counts = [0] * (bins if width else 1)
     for number, count in connection.execute(statement):
@@ -107,9 +108,9 @@ def load_groups(
     columns: list[ColumnElement[Any]] = [func.count()]
     for value, centre in zip(values, centres, strict=True):
         apart = value - literal(centre)  # sums of squares around some mean lose no digits
-        columns += [func.count(value), func.min(value), func.max(value), func.sum(apart), func.sum(apart * apart)]
+        columns += [func.count(value), func.min(value), func.max(value), func.sum(apart), func.sum(square(apart))]
     statement = select(*keys, *columns).select_from(source).where(wanted).group_by(*keys)
-    statement = statement.order_by(func.count().desc(), *keys)
+    statement = statement.order_by(func.count().desc(), *(key.asc().nulls_first() for key in keys))
     fields = [field_of(name) for name in by]
     return [
         Group(
@@ -167,7 +168,8 @@ def _grouped(connection: Connection, field: Field, *, base: str | None) -> tuple
 def _plain(field: Field, value: Any) -> Scalar | None:
     """Return a group's value: JSON text of metadata is read, where it holds one value."""
     if field.root == "meta" and value is not None:
-        return json.loads(value)  # type: ignore[no-any-return]  # text of one value
+        found: Scalar = json.loads(value)  # text of one value
+        return found if storable(found) else comparable_number(found)
     return bool(value) if field.type is bool and value is not None else value
 
 
@@ -175,7 +177,8 @@ def _number(connection: Connection, name: str, *, base: str | None) -> ColumnEle
     field = field_of(name)
     if field.many or field.type in (str, bool):
         raise FilterError(f"expected a numeric field, found {field.name!r}")
-    return value_of(connection, field, kind="number", base=base)
+    found = value_of(connection, field, kind="number", base=base)
+    return cast(found, Double) if field.root == "meta" else found
 
 
 def _finite(value: ColumnElement[Any]) -> ColumnElement[Any]:

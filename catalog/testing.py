@@ -1,19 +1,32 @@
-"""Episodes and filters for tests, as builders and Hypothesis strategies.
+"""Episodes and filters for tests, as builders and Hypothesis strategies, and what every database product must do.
 
 Knows: which values are awkward: ties, missing values, infinities, text that looks like SQL or sorts unusually. Does not
-know: what is tested with them. Values come from small pools, so that random filters match random episodes.
+know: any database product. Values come from small pools, so that random filters match random episodes.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
-from typing import Any
+from random import Random
+from typing import TYPE_CHECKING, Any
 
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog.fields import FIELDS, Field, field_of
 from catalog.filters import EVERYTHING, NOTHING, Compare, Where
-from catalog.records import EpisodeRecord, LaneRecord, Spread
+from catalog.form_url import parse_query, where_query
+from catalog.matching import matches
+from catalog.queries import ORDERS
+from catalog.records import EmbeddingRow, EpisodeRecord, LaneRecord, Spread
+from catalog.writing import where_text
+from wshard.errors import StatementError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from catalog.catalog import Catalog
 
 AWKWARD = (
     "",
@@ -191,3 +204,144 @@ def _values(field: Field) -> st.SearchStrategy[Any]:
     if field.type is None:
         return st.sampled_from((*AWKWARD, *JSON_NUMBERS, True, False))
     return st.sampled_from((*REWARDS, 0, 1, 10**400)) | st.floats(allow_nan=False)
+
+
+class CatalogContract:
+    """What a catalog does in every database product. A subclass has a fixture `catalog`: an open, empty catalog."""
+
+    def test_what_goes_in_comes_back(self, catalog: Catalog) -> None:
+        written = _crowd(catalog)
+        for number, record in written.items():
+            row = catalog.get(number)
+            for name in ("path", "key", "episode_id", "env_id", "length", "total_reward", "success", "digest"):
+                assert getattr(row, name) == getattr(record, name), name
+            assert row.metadata == record.metadata
+        (done,) = catalog.register([next(iter(written.values()))])
+        assert done.outcome == "unchanged"
+
+    def test_filters_mean_what_plain_python_says(self, catalog: Catalog) -> None:
+        _crowd(catalog)
+        rows = catalog.rows(catalog.ids())
+        facts = catalog.facts(rows)
+
+        @settings(max_examples=100)
+        @given(where=wheres(max_clauses=4))
+        def agree(where: Where) -> None:
+            wanted = [number for number, row in rows.items() if matches(where, row, facts[number])]
+            assert catalog.ids(where) == wanted
+            assert catalog.ids(where_text(where)) == wanted
+            assert catalog.ids(parse_query(where_query(where))) == wanted
+            assert catalog.count(where) == len(wanted)
+
+        agree()
+
+    def test_pages_show_every_episode_once_and_in_order(self, catalog: Catalog) -> None:
+        _crowd(catalog)
+        rows = list(catalog.rows(catalog.ids()).values())
+        for order in (f"{sign}{name}" for name in ORDERS for sign in ("", "-")):
+            name, down = order.removeprefix("-"), order.startswith("-")
+            there = [row for row in rows if getattr(row, name) is not None]
+            missing = [row for row in rows if getattr(row, name) is None]
+            expected = sorted(there, key=lambda row: (getattr(row, name), row.id), reverse=down)
+            page = catalog.select(order=order, limit=7)
+            seen = [*page.rows]
+            while page.next is not None:
+                page = catalog.select(order=order, limit=7, after=page.next)
+                seen += page.rows
+            assert seen == expected + sorted(missing, key=lambda row: row.id, reverse=down), order
+
+    def test_facets_count(self, catalog: Catalog) -> None:
+        _crowd(catalog)
+        rows = catalog.rows(catalog.ids()).values()
+        for name, found in catalog.facets(["env_id", "length", "success"]).items():
+            assert dict(found) == Counter(getattr(row, name) for row in rows)
+            assert [count for _, count in found] == sorted((count for _, count in found), reverse=True)
+
+    def test_the_ledger_grows_in_the_order_of_commits_and_keeps_tombstones(self, catalog: Catalog) -> None:
+        written = _crowd(catalog)
+        space = catalog.add_space("another fingerprint", "another family", "{}").id
+        ids = list(written)[:4]
+        entries = [
+            entry
+            for number in ids
+            for entry in catalog.write_embeddings(space, [EmbeddingRow(number, written[number].digest, 1, b"v")])
+        ]
+        assert list(catalog.ledger(space)) == entries
+        seen = entries[-1].seq
+        assert catalog.clock() >= seen
+        catalog.remove(ids[1:3])
+        assert [(entry.episode_id, entry.vectors) for entry in catalog.ledger(space, since=seen)] == [
+            (ids[1], None),
+            (ids[2], None),
+        ]
+        assert catalog.ledger_state(space)[:2] == (2, 2)
+
+    def test_loading_is_registering(self, catalog: Catalog) -> None:
+        known = _crowd(catalog)
+        fresh = [make_record(number, metadata={"task": f"stack cube {number}"}) for number in range(100, 130)]
+        changed = [replace(record, digest=f"new {record.digest}") for record in list(known.values())[:5]]
+        outcomes = catalog.load([fresh[:20], [*fresh[20:], *changed], list(known.values())[5:]])
+        assert outcomes == {"new": 30, "changed": 5, "unchanged": len(known) - 5}
+        assert [row.episode_id for row in catalog.rows(catalog.ids('"stack cube"')).values()] == [
+            record.episode_id for record in fresh
+        ]
+        assert catalog.count() == len(known) + 30
+
+    def test_a_load_that_fails_leaves_nothing(self, catalog: Catalog) -> None:
+        known = _crowd(catalog)
+
+        def batches() -> Iterator[list[EpisodeRecord]]:
+            yield [make_record(number, metadata={"task": "stack cube"}) for number in range(100, 120)]
+            raise KeyboardInterrupt
+
+        try:
+            catalog.load(batches())
+        except KeyboardInterrupt:
+            pass
+        else:
+            raise AssertionError("expected the interruption, found none")
+        assert catalog.count() == len(known)
+        assert catalog.ids("stack") == []
+        catalog.add_note(list(known)[:1], "stack of plates")
+        assert catalog.ids("stack") == list(known)[:1]
+
+    def test_sql_reads_and_does_nothing_else(self, catalog: Catalog) -> None:
+        known = _crowd(catalog)
+        assert catalog.sql("SELECT count(*) AS n FROM episode").rows == ((len(known),),)
+        for text in ("DELETE FROM tag", "SELECT 1; DELETE FROM tag", "nonsense", ""):
+            try:
+                catalog.sql(text)
+            except StatementError:
+                continue
+            raise AssertionError(f"expected a StatementError for {text!r}")
+        assert catalog.count("tag:good") > 0
+
+
+def _crowd(catalog: Catalog) -> dict[int, EpisodeRecord]:
+    """Register forty varied episodes, say something of them, and return the records by id."""
+    dice = Random(5)  # noqa: S311  (data, no secrets)
+    values = (None, True, *JSON_NUMBERS, *AWKWARD, *PHRASES)
+    records = [
+        make_record(
+            number,
+            key=dice.choice(AWKWARD),
+            episode_id=dice.choice(AWKWARD),
+            env_id=dice.choice(AWKWARD),
+            length=dice.choice(LENGTHS),
+            total_reward=dice.choice((None, *REWARDS)),
+            success=dice.choice((None, True, False)),
+            metadata={key: dice.choice(values) for key in KEYS},
+            lanes=LANES[: dice.randrange(4)],
+        )
+        for number in range(40)
+    ]
+    ids = [done.id for done in catalog.register(records)]
+    for name in TAGS:
+        catalog.tag(dice.sample(ids, 12), name)
+    for text in PHRASES:
+        catalog.add_note(dice.sample(ids, 6), text, who="ann")
+    catalog.review(dice.sample(ids, 12), "accepted", who="ann")
+    catalog.set_scores("quality", {number: dice.choice((0.0, 0.5, 1e300)) for number in dice.sample(ids, 12)})
+    space = catalog.add_space("fingerprint", "family", "{}").id
+    catalog.write_embeddings(space, [EmbeddingRow(ids[number], records[number].digest, 1, b"v") for number in (0, 1)])
+    return dict(zip(ids, records, strict=True))

@@ -19,9 +19,13 @@ JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON
 Scalar: TypeAlias = str | int | float | bool
 
 INTEGER_LIMIT = 2**63 - 1
+_WHOLE = 2**53  # from here on every float is an integer
 
-# Cheap to find in JSON text: NaN and infinities, NUL, and surrogates, of which those in pairs are fine.
-_AWKWARD = re.compile(r"NaN|Infinity|\\u0000|\\ud[89a-f]")
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
+# Cheap to find in JSON text: NaN and infinities, NUL, surrogates, of which those in pairs are fine, and floats of 64
+# bits before the point, whose shortest digits are those of another integer.
+_AWKWARD = re.compile(r"NaN|Infinity|\\u0000|\\ud[89a-f]|e\+1[678]")
 
 
 def storable(value: object) -> bool:
@@ -49,12 +53,13 @@ def comparable_number(value: object) -> int | float | None:
 def encode_metadata(metadata: Mapping[str, JSON], *, path: str) -> str:
     """Return the metadata of the episode at path as ASCII JSON text; IngestError when it is not JSON.
 
-    What no JSON can hold becomes what databases can: NaN and infinities null, NUL and broken Unicode U+FFFD.
+    What no JSON can hold becomes what databases can: NaN and infinities null, NUL and broken Unicode U+FFFD. A
+    float that is a large integer is written as one.
     """
     try:
-        text = json.dumps(dict(metadata), separators=(",", ":"))
+        text = _ENCODER.encode(dict(metadata))
         if _AWKWARD.search(text):
-            text = json.dumps(_plain(json.loads(text)), separators=(",", ":"))
+            text = _ENCODER.encode(_plain(json.loads(text)))
     except (TypeError, ValueError, RecursionError) as error:
         raise IngestError(f"metadata must be JSON values by name; {error}, in the episode at {path}") from error
     return text
@@ -67,4 +72,8 @@ def _plain(value: Any) -> Any:
         return [_plain(part) for part in value]
     if isinstance(value, str):
         return value.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        return int(value) if abs(value) >= _WHOLE and storable(int(value)) else value
+    return value

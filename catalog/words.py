@@ -18,18 +18,19 @@ TASKS: Final = ("task", "instruction", "language_instruction", "task_description
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _PLAIN: Final = re.compile(r"[a-z0-9]+")
+_LETTERS: Final = 255
 
 BOUNDARY: Final = "¶"
 """Stands between two texts where an index keeps them as one; no word is equal to it."""
 
 
 def words(text: str) -> list[str]:
-    """Return the words: letters and digits, small, without accents."""
+    """Return the words: letters and digits, small, without accents, no more than the first 255 of each."""
     if text.isascii():
-        return _PLAIN.findall(text.lower())
+        return [word[:_LETTERS] for word in _PLAIN.findall(text.lower())]
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     bare = "".join(sign for sign in plain if not unicodedata.combining(sign))
-    return _WORD.findall(bare)
+    return [word[:_LETTERS] for word in _WORD.findall(bare)]
 
 
 def texts(metadata: Mapping[str, Any], notes: Iterable[str]) -> Iterator[str]:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from databases import Server, serving
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -50,3 +56,42 @@ def dataset_fixtures() -> Path:
     if found is None:
         pytest.skip(f"no data sets of other programs in {folder}: set WSHARD_FIXTURES to their folder")
     return found / "datasets"
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """Run a PostgreSQL server as long as tests need one."""
+    with serving() as running:
+        yield running
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def product(request: pytest.FixtureRequest) -> str:
+    """Name a database product that catalogs can be in; tests that ask for it run once with each."""
+    name: str = request.param
+    return name
+
+
+@contextmanager
+def _new_catalog(product: str, request: pytest.FixtureRequest) -> Iterator[Path | str]:
+    if product == "sqlite":
+        factory: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
+        yield factory.mktemp("archive") / "catalog.db"
+    else:
+        server: Server = request.getfixturevalue("server")
+        with server.catalog() as url:
+            yield url
+
+
+@pytest.fixture
+def location(product: str, request: pytest.FixtureRequest) -> Iterator[Path | str]:
+    """Return where a new catalog may be opened with create=True, once for each product."""
+    with _new_catalog(product, request) as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def shared_location(product: str, request: pytest.FixtureRequest) -> Iterator[Path | str]:
+    """Return a location that all tests of a module share."""
+    with _new_catalog(product, request) as place:
+        yield place

@@ -11,8 +11,8 @@ from catalog.testing import make_record
 
 
 @pytest.fixture
-def catalog(tmp_path):
-    with Catalog.open(tmp_path / "catalog.db", create=True) as opened:
+def catalog(location):
+    with Catalog.open(location, create=True) as opened:
         yield opened
 
 
@@ -109,6 +109,7 @@ def test_a_new_generation_holds_nothing(catalog, held):
     assert catalog.copies.of_place(copy.place) == []
 
 
+@pytest.mark.parametrize("product", ["sqlite"], indirect=True)  # how its plans read
 def test_what_every_search_asks_is_answered_by_indexes(catalog, held):
     copy, _ = held
     seen = []

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    with Catalog.open(tmp_path / "catalog.db", create=True) as opened:
+def catalog(location: Path | str) -> Iterator[Catalog]:
+    with Catalog.open(location, create=True) as opened:
         opened.register([make_record(number, metadata={"task": f"pick cube {number}"}) for number in range(6)])
         yield opened
 

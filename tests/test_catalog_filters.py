@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -55,7 +55,14 @@ ROW = EpisodeRow(
 EMPTY = {"score.other", "lane.action/joint.std[7]", "lane.signal/camera.min"}
 """Fields that no episode here has."""
 
-Filled = tuple[Catalog, list[EpisodeRow], dict[int, Facts]]
+
+class Filled(NamedTuple):
+    catalog: Catalog
+    rows: list[EpisodeRow]
+    facts: dict[int, Facts]
+
+    def __repr__(self) -> str:
+        return "Filled"
 
 
 def some_metadata(random: Random) -> dict:
@@ -65,10 +72,10 @@ def some_metadata(random: Random) -> dict:
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory) -> Iterator[Filled]:
+def filled(shared_location) -> Iterator[Filled]:
     """Return a catalog of 300 episodes with awkward values everywhere, the rows and the facts."""
     random = Random(1)
-    with Catalog.open(tmp_path_factory.mktemp("filled") / "catalog.db", create=True) as catalog:
+    with Catalog.open(shared_location, create=True) as catalog:
         done = catalog.register(
             [
                 make_record(
@@ -106,7 +113,7 @@ def filled(tmp_path_factory) -> Iterator[Filled]:
         space = catalog.add_space("fingerprint", "family", "{}")
         rows = catalog.rows(ids)
         catalog.write_embeddings(space.id, [EmbeddingRow(id_, rows[id_].digest, 1, b"v") for id_ in some()])
-        yield catalog, list(rows.values()), catalog.facts(ids)
+        yield Filled(catalog, list(rows.values()), catalog.facts(ids))
 
 
 @settings(max_examples=2000)
@@ -148,10 +155,10 @@ def test_in_takes_more_values_than_a_database_takes_parameters(filled) -> None:
     assert list(catalog.rows([*range(-300_000, 300_000), 2**80])) == everything
 
 
-def test_every_float_is_found_by_itself(tmp_path) -> None:
+def test_every_float_is_found_by_itself(location) -> None:
     random = Random(2)
     values = [math.ldexp(random.random(), random.randrange(-1000, 1000)) for _ in range(500)]
-    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+    with Catalog.open(location, create=True) as catalog:
         catalog.register([make_record(number, total_reward=value) for number, value in enumerate(values)])
         assert catalog.count(Compare("total_reward", "in", values)) == len(values)
         neighbours = [math.nextafter(value, math.inf) for value in values]

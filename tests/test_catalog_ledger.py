@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    with Catalog.open(tmp_path / "catalog.db", create=True) as opened:
+def catalog(location: Path | str) -> Iterator[Catalog]:
+    with Catalog.open(location, create=True) as opened:
         yield opened
 
 

@@ -22,9 +22,9 @@ DIRECTED = [*ORDERS, *(f"-{order}" for order in ORDERS)]
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
+def catalog(location: Path | str) -> Iterator[Catalog]:
     random = Random(3)
-    with Catalog.open(tmp_path / "catalog.db", create=True) as opened:
+    with Catalog.open(location, create=True) as opened:
         opened.register([varied(random, number) for number in range(150)])
         yield opened
 

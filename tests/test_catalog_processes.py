@@ -8,17 +8,14 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
 from catalog import Among, Catalog
 from catalog.testing import make_record
 from wshard.errors import CatalogError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BATCH = 5
 
@@ -42,16 +39,16 @@ with Catalog.open(path) as catalog:
 """
 
 
-def start(path: Path, name: str, batches: int) -> subprocess.Popen[str]:
+def start(path: Path | str, name: str, batches: int) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", WRITER, str(path), name, str(batches), *sys.path]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def test_two_processes_write_at_once_and_nothing_is_lost(tmp_path: Path) -> None:
-    path, batches = tmp_path / "catalog.db", 200
-    with Catalog.open(path, create=True) as catalog:
+def test_two_processes_write_at_once_and_nothing_is_lost(location: Path | str) -> None:
+    batches = 100
+    with Catalog.open(location, create=True) as catalog:
         space = catalog.add_space("fingerprint", "family", "{}").id
-        writers = [start(path, name, batches) for name in ("one", "two")]
+        writers = [start(location, name, batches) for name in ("one", "two")]
         seen, clock = [], 0
         while any(writer.poll() is None for writer in writers):
             entries = list(catalog.ledger(space, since=seen[-1] if seen else 0))
@@ -70,11 +67,10 @@ def test_two_processes_write_at_once_and_nothing_is_lost(tmp_path: Path) -> None
         assert catalog.ledger_state(space)[0] == 2 * batches * BATCH
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_killing_a_writer_leaves_whole_batches_and_loses_no_acknowledged_one(tmp_path: Path, seed: int) -> None:
-    path = tmp_path / "catalog.db"
-    Catalog.open(path, create=True).close()
-    writer = start(path, "victim", 10_000)
+@pytest.mark.parametrize("seed", range(4))
+def test_killing_a_writer_leaves_whole_batches_and_loses_no_acknowledged_one(location: Path | str, seed: int) -> None:
+    Catalog.open(location, create=True).close()
+    writer = start(location, "victim", 10_000)
     assert writer.stdout is not None
     assert writer.stderr is not None
     acknowledged = int(writer.stdout.readline())
@@ -85,7 +81,7 @@ def test_killing_a_writer_leaves_whole_batches_and_loses_no_acknowledged_one(tmp
     writer.stdout.close()
     writer.stderr.close()
     writer.wait()
-    with Catalog.open(path) as catalog:
+    with Catalog.open(location) as catalog:
         batches = dict(catalog.facets(["env_id"])["env_id"])
         assert set(batches.values()) == {BATCH}
         assert {f"victim {batch}" for batch in range(acknowledged + 1)} <= batches.keys()
@@ -97,15 +93,16 @@ def test_killing_a_writer_leaves_whole_batches_and_loses_no_acknowledged_one(tmp
         everything = Among(tuple(layout.id for layout in catalog.layouts()))
         assert len(embedded) + catalog.pending_count(space, everything) == catalog.count()
         assert len(catalog.register([make_record(1)])) == 1
-    raw = sqlite3.connect(path)
-    assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    assert raw.execute("PRAGMA foreign_key_check").fetchall() == []
-    raw.close()
+    if isinstance(location, Path):
+        raw = sqlite3.connect(location)
+        assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert raw.execute("PRAGMA foreign_key_check").fetchall() == []
+        raw.close()
 
 
-def test_threads_share_one_catalog(tmp_path: Path) -> None:
+def test_threads_share_one_catalog(location: Path | str) -> None:
     errors: list[BaseException] = []
-    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+    with Catalog.open(location, create=True) as catalog:
 
         def work(name: str) -> None:
             try:

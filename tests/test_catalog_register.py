@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shutil
-import sqlite3
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    with Catalog.open(tmp_path / "catalog.db", create=True) as opened:
+def catalog(location: Path | str) -> Iterator[Catalog]:
+    with Catalog.open(location, create=True) as opened:
         yield opened
 
 
@@ -164,15 +163,13 @@ def test_a_move_that_cannot_be_is_a_new_episode(catalog: Catalog, reason: str) -
     assert catalog.register(before)[-1].outcome == "new"
 
 
-def test_removing_takes_rows_lanes_and_tags_and_never_reuses_an_id(catalog: Catalog, tmp_path: Path) -> None:
+def test_removing_takes_rows_lanes_and_tags_and_never_reuses_an_id(catalog: Catalog) -> None:
     done = catalog.register([make_record(number) for number in range(3)])
     catalog.tag([registered.id for registered in done], "good")
     assert catalog.remove([done[2].id, done[1].id, 10**6, 2**70]) == 2
     assert [row.id for row in catalog.select().rows] == [done[0].id]
-    with sqlite3.connect(tmp_path / "catalog.db") as raw:
-        for table in ("lane", "tag"):
-            assert raw.execute(f"SELECT DISTINCT episode_row FROM {table}").fetchall() == [(done[0].id,)]
-    raw.close()
+    for table in ("lane", "tag"):
+        assert catalog.sql(f"SELECT DISTINCT episode_row FROM {table}").rows == ((done[0].id,),)
     assert catalog.register([make_record(9)])[0].id > done[2].id
     with pytest.raises(EntryNotFoundError, match="expected the id"):
         catalog.get(done[1].id)

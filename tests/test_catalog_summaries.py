@@ -37,9 +37,9 @@ GROUPABLE = (
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory) -> Iterator[Filled]:
+def filled(shared_location) -> Iterator[Filled]:
     random = Random(4)
-    with Catalog.open(tmp_path_factory.mktemp("summed") / "catalog.db", create=True) as catalog:
+    with Catalog.open(shared_location, create=True) as catalog:
         records = [
             make_record(
                 number,
@@ -106,8 +106,8 @@ def test_histograms_count_each_value_once_in_its_range(where, filled) -> None:
             assert histogram.counts[-1] >= numbers.count(max(numbers))
 
 
-def test_a_histogram_of_known_values(tmp_path) -> None:
-    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+def test_a_histogram_of_known_values(location) -> None:
+    with Catalog.open(location, create=True) as catalog:
         catalog.register([make_record(number, length=number, total_reward=None) for number in range(100)])
         histogram = catalog.histogram("length", "length:10..59", bins=5)
         assert histogram.counts == (10, 10, 10, 10, 10)

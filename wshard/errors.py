@@ -30,6 +30,7 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   ├── CatalogNotFoundError (FileNotFoundError)
     │   ├── CatalogVersionError (RuntimeError)  the catalog was written by a newer version
     │   ├── CatalogBusyError (TimeoutError)     another process held the write lock for too long
+    │   ├── CatalogUnreachableError (ConnectionError)  a database server that does not answer, or refuses the login
     │   ├── CatalogWriteError (OSError)         the database could not be written: disk full, read-only, ...
     │   ├── CatalogExistsError (FileExistsError)  a catalog, or another file, is in the way
     │   ├── FilterError (ValueError)            a filter names an unknown field, or compares the wrong type
@@ -182,6 +183,10 @@ class CatalogVersionError(CatalogError, RuntimeError):
 
 class CatalogBusyError(CatalogError, TimeoutError):
     """Another process held the write lock for too long."""
+
+
+class CatalogUnreachableError(CatalogError, ConnectionError):
+    """A database server that does not answer, or refuses the login."""
 
 
 class CatalogWriteError(CatalogError, OSError):

@@ -25,9 +25,9 @@ def spaces(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
     """List what the archive's episodes were embedded as."""
     from bridge.archive import open_archive
     from bridge.index import care
-    from catalog.location import archive_folder
+    from catalog.location import archive_named
 
-    with open_archive(archive_folder(archive)) as opened:
+    with open_archive(archive_named(archive)) as opened:
         rows = [_about(one) for one in care.holdings(opened)]
     if as_json:
         print_json(rows)
@@ -47,10 +47,10 @@ def drop(
     from bridge.archive import open_archive
     from bridge.index import care
     from bridge.query import describe
-    from catalog.location import archive_folder
+    from catalog.location import archive_named
 
-    folder = archive_folder(archive)
-    with open_archive(index_target(index, folder), archive=folder) as opened:
+    named = archive_named(archive)
+    with open_archive(index_target(index, named), archive=named) as opened:
         found = care.find(opened, space)
         told = f"{found.vectors} vectors of {found.episodes} episodes, {found.size} bytes: {describe(found.space)}"
         if not yes:
@@ -85,10 +85,10 @@ def audit(
     """Compare an index with the archive's ledger; exit 1 if anything is missing."""
     from bridge.archive import open_archive
     from bridge.index import care
-    from catalog.location import archive_folder
+    from catalog.location import archive_named
 
-    folder = archive_folder(archive)
-    with open_archive(index_target(index, folder), archive=folder) as opened:
+    named = archive_named(archive)
+    with open_archive(index_target(index, named), archive=named) as opened:
         _tell(care.audit(opened, full=full), as_json)
 
 
@@ -96,10 +96,10 @@ def rebuild(archive: ArchiveOption = None, index: IndexOption = None, as_json: J
     """Drop what an index holds of this archive and fill it again from the ledger; nothing is embedded again."""
     from bridge.archive import open_archive
     from bridge.index import care
-    from catalog.location import archive_folder
+    from catalog.location import archive_named
 
-    folder = archive_folder(archive)
-    with open_archive(index_target(index, folder), archive=folder) as opened:
+    named = archive_named(archive)
+    with open_archive(index_target(index, named), archive=named) as opened:
         _tell(care.rebuild(opened), as_json)
 
 
@@ -113,12 +113,12 @@ def copy(
     from bridge.archive import open_archive
     from bridge.index import care
     from bridge.query import describe
-    from catalog.location import archive_folder
+    from catalog.location import archive_named
 
-    folder = archive_folder(archive)
+    named = archive_named(archive)
     with (
-        open_archive(index_target(source, folder), archive=folder) as opened,
-        open_archive(index_target(to, folder), archive=folder) as target,
+        open_archive(index_target(source, named), archive=named) as opened,
+        open_archive(index_target(to, named), archive=named) as target,
     ):
         copied = care.copy(opened, target.index)
     rows = [{"space": describe(space), "read": read, "held": held} for space, read, held in copied]

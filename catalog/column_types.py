@@ -1,0 +1,74 @@
+"""Types of columns and expressions that differ between database products.
+
+Knows: how each product keeps a value. Does not know: tables.
+"""
+
+from __future__ import annotations
+
+import struct
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import ARRAY, BigInteger, Double, Integer, LargeBinary, Numeric, Text
+from sqlalchemy.types import NullType, TypeDecorator
+
+from catalog.values import comparable_number, storable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Dialect
+    from sqlalchemy.types import TypeEngine
+
+# SQLite makes a key its row address, which is what a range of it reads fastest, only under the plain name INTEGER.
+BIG = BigInteger().with_variant(Integer(), "sqlite")
+# Code point order everywhere: SQLite's default, the collation "C" of PostgreSQL.
+TEXT = Text().with_variant(Text(collation="C"), "postgresql")
+
+
+class Numbers(TypeDecorator[tuple[float, ...]]):
+    """Several float64: packed little-endian bytes in SQLite, an array in PostgreSQL."""
+
+    impl = LargeBinary
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Return the product's type."""
+        return dialect.type_descriptor(ARRAY(Double()) if dialect.name == "postgresql" else LargeBinary())
+
+    def process_bind_param(self, value: Sequence[float] | None, dialect: Dialect) -> Any:
+        """Return a value as the product takes it."""
+        if value is None or dialect.name == "postgresql":
+            return value if value is None else list(value)
+        return struct.pack(f"<{len(value)}d", *value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> tuple[float, ...] | None:
+        """Return a value that the product gave."""
+        if value is None or dialect.name == "postgresql":
+            return value if value is None else tuple(value)
+        return struct.unpack(f"<{len(value) // 8}d", value)
+
+
+class JsonNumber(TypeDecorator[Any]):
+    """A number of JSON as it is compared: exactly, also an integer with a float.
+
+    PostgreSQL compares decimals: an integer as it is, another float by its shortest digits, which are in the same
+    order. A whole float below 2**63 is the integer; encode_metadata has it stored as such.
+    """
+
+    impl = Double
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Return the product's type."""
+        # SQLite compares integers and floats exactly, if it is given both.
+        return dialect.type_descriptor(Numeric() if dialect.name == "postgresql" else NullType())
+
+    def process_bind_param(self, value: float | None, dialect: Dialect) -> Any:
+        """Return a value as the product takes it."""
+        if value is None or dialect.name != "postgresql":
+            return value
+        known = comparable_number(value)
+        if isinstance(known, float) and known.is_integer() and storable(int(known)):
+            known = int(known)
+        return Decimal(repr(known))

@@ -1,0 +1,64 @@
+"""What SQLite learns from Python: functions that its own ones lack, or do less exactly.
+
+Knows: the values that they are called with. Does not know: expressions (dialect.py), or any other database product.
+SQLite reads a decimal number with an error in the last bit now and then, so Python reads those.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from catalog.values import comparable_number, storable
+
+if TYPE_CHECKING:
+    import sqlite3
+
+
+def add_functions(connection: sqlite3.Connection) -> None:
+    """Teach a SQLite connection what the expressions of dialect.py call."""
+    for name, arity, function in (
+        ("float_from_hex", 1, float.fromhex),
+        ("json_number", 1, _json_number),
+        ("json_scalar", 1, _json_scalar),
+        ("json_member", 2, _json_member),
+        ("number_at", 2, _number_at),
+    ):
+        connection.create_function(name, arity, function, deterministic=True)
+
+
+@lru_cache(maxsize=1)
+def _parsed(document: str) -> Any:
+    return json.loads(document)
+
+
+def _json_member(document: str, keys: str) -> str | None:
+    found = _parsed(document)
+    for key in json.loads(keys):
+        if not isinstance(found, dict) or key not in found:
+            return None
+        found = found[key]
+    return json.dumps(found)
+
+
+def _json_number(element: str | None) -> int | float | None:
+    if element is None or element[:1] not in "-0123456789":
+        return None
+    return comparable_number(json.loads(element))
+
+
+def _json_scalar(element: str | None) -> str | None:
+    found = None if element is None or element[:1] in "[{n" else json.loads(element)
+    if isinstance(found, int | float) and not isinstance(found, bool):
+        found = comparable_number(found)
+        whole = isinstance(found, float) and found.is_integer() and storable(int(found))
+        found = int(found) if whole and found is not None else found
+    return None if found is None else json.dumps(found)
+
+
+def _number_at(numbers: bytes | None, index: int) -> float | None:
+    if numbers is None or 8 * index >= len(numbers):
+        return None
+    return float(struct.unpack_from("<d", numbers, 8 * index)[0])

@@ -1,0 +1,106 @@
+"""PostgreSQL: how a server is reached, its transactions, its errors.
+
+Knows: that one advisory lock lets writing transactions run one after another, from their first statement on. Does not
+know: the catalog's tables or what is asked of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from catalog import engine as files
+from catalog.engine import MODE, NO_ANSWER, Database, Reasons
+from wshard.errors import (
+    CatalogBusyError,
+    CatalogError,
+    CatalogNotFoundError,
+    CatalogUnreachableError,
+    CatalogWriteError,
+    MissingExtraError,
+)
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL, Connection
+
+DRIVER = "postgresql+psycopg"
+LOCK = 0x777368617264
+"""Key of the advisory lock that every writing transaction takes first: the letters "wshard"."""
+
+_CONNECT_SECONDS = 10
+_UNREACHABLE = (
+    "its server cannot be reached: is it running, and are host, port, user and database right? What was committed is "
+    "safe; try again when it is back"
+)
+_REASONS: Reasons = (
+    (("55P03", "40001", "40P01"), CatalogBusyError, "another process held its write lock for too long"),
+    (("53300",), CatalogBusyError, "its server has no connection left"),
+    (("53100", "53200", "25006", "42501", "58030"), CatalogWriteError, "its server cannot write it, or may not"),
+    (("3D000",), CatalogNotFoundError, "there is no such database; `createdb` makes one"),
+    (
+        (NO_ANSWER, "08", "28", "57P"),
+        CatalogUnreachableError,
+        _UNREACHABLE,
+    ),
+)
+
+
+def open_server(location: str) -> Database:
+    """Open the database at a URL; nothing is connected yet. MissingExtraError when its driver is not installed."""
+    url = server_url(location)
+    try:
+        engine = create_engine(
+            url,
+            max_overflow=-1,  # threads wait for the write lock in the server, never for a connection
+            pool_pre_ping=True,  # a server that was started again is noticed before a statement is lost
+            connect_args={
+                "prepare_threshold": None,  # plans fit their values, and proxies that share connections work
+                "connect_timeout": _CONNECT_SECONDS,
+                "application_name": "wshard",
+                # Compiling takes longer than these questions do.
+                "options": f"-c jit=off {url.query.get('options', '')}",
+            },
+        )
+    except ImportError as error:
+        raise MissingExtraError(
+            f"the catalog at {url!r} needs a driver that is not installed: {error}; pip install 'wshard[postgres]' "
+            f"brings that of {DRIVER}://"
+        ) from error
+    except NoSuchModuleError as error:
+        raise CatalogError(f"expected sqlite or postgresql, found the database {url!r}") from error
+    event.listen(engine, "begin", _begin)
+    # All statements of a reading transaction see the same state, as they do in SQLite.
+    reading = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+    return Database(engine, url.render_as_string(hide_password=True), reasons=_REASONS, reading=reading)
+
+
+def server_url(location: str) -> URL:
+    """Return the URL with the driver that is used unless it names another."""
+    url = make_url(location)
+    return url.set(drivername=DRIVER) if url.drivername in ("postgresql", "postgres") else url
+
+
+def is_server(text: str) -> bool:
+    """Say whether the text is the URL of a PostgreSQL server."""
+    return text.startswith(("postgresql://", "postgresql+", "postgres://"))
+
+
+def shown_url(location: str) -> str:
+    """Return the URL of a server without its password; CatalogError for one that cannot be read."""
+    try:
+        return server_url(location).render_as_string(hide_password=True)
+    except ArgumentError as error:
+        raise CatalogError("expected the URL postgresql://USER:PASSWORD@HOST/DATABASE, found another form") from error
+
+
+def _begin(connection: Connection) -> None:
+    mode = connection.get_execution_options()[MODE]
+    if mode == "read":
+        return
+    settings: dict[str, Any] = {"lock_timeout": f"{files.BUSY_SECONDS * 1000:.0f}"}
+    if mode == "durable":
+        settings["synchronous_commit"] = "on"
+    told = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+    connection.exec_driver_sql(f"SELECT {told}, pg_advisory_xact_lock({LOCK})")

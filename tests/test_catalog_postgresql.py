@@ -1,0 +1,228 @@
+"""What only a catalog on a server has: reaching it, creating it at once, its lock, its restarts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.pool import NullPool
+
+from catalog import Catalog, engine
+from catalog.location import place_of
+from catalog.migrations import STEPS
+from catalog.postgresql import LOCK
+from catalog.testing import make_record
+from wshard.errors import (
+    CatalogBusyError,
+    CatalogError,
+    CatalogNotFoundError,
+    CatalogUnreachableError,
+    CatalogVersionError,
+    CatalogWriteError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from databases import Server
+
+
+@pytest.fixture
+def url(server: Server) -> Iterator[str]:
+    with server.catalog() as lent:
+        yield lent
+
+
+def run(url: str, *statements: str) -> None:
+    with create_engine(url, poolclass=NullPool).begin() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+
+
+def children(program: str, *arguments: list[str]) -> list[str]:
+    """Run the program at once with each of these arguments and return what each printed."""
+    commands = [[sys.executable, "-c", program, *given, *sys.path] for given in arguments]
+    started = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for command in commands
+    ]
+    told = [process.communicate(timeout=120) for process in started]
+    assert [process.returncode for process in started] == [0] * len(started), [errors for _, errors in told]
+    return [output for output, _ in told]
+
+
+def test_a_server_is_named_with_and_without_its_driver(url: str) -> None:
+    with Catalog.open(url) as catalog:
+        catalog.register([make_record(1)])
+        for other in ("postgresql://", "postgres://"):
+            with Catalog.open(url.replace("postgresql+psycopg://", other)) as again:
+                assert again.archive_id == catalog.archive_id
+                assert again.count() == 1
+
+
+def test_an_empty_database_becomes_a_catalog_only_when_asked(server: Server) -> None:
+    url = server.empty()
+    with pytest.raises(CatalogNotFoundError, match="empty database"):
+        Catalog.open(url)
+    Catalog.open(url, create=True).close()
+    with Catalog.open(url) as catalog:
+        assert catalog.count() == 0
+    run(url, "INSERT INTO migration VALUES (99, 'from the future', 'now')")
+    with pytest.raises(CatalogVersionError, match=r"found version 99.*update the software"):
+        Catalog.open(url)
+
+
+def test_a_database_of_something_else_is_left_alone(server: Server) -> None:
+    url = server.empty()
+    run(url, "CREATE TABLE other (x int)")
+    with pytest.raises(CatalogError, match=r"other tables: \['other'\]"):
+        Catalog.open(url, create=True)
+
+
+def test_what_cannot_be_reached_is_told_with_advice_and_without_the_password(server: Server, tmp_path: Path) -> None:
+    for wrong in (server.url("absent"), f"postgresql://ann:secret@/x?host={tmp_path}"):
+        with pytest.raises(CatalogUnreachableError, match=r"is it running, and are host.*database right") as caught:
+            Catalog.open(wrong, create=True)
+        assert isinstance(caught.value, ConnectionError)
+        assert "secret" not in str(caught.value)
+    assert "secret" not in place_of("postgresql://ann:secret@host/x").name
+
+
+CREATE = """
+import sys
+url, sys.path[:0] = sys.argv[1], sys.argv[2:]
+from catalog import Catalog
+with Catalog.open(url, create=True) as catalog:
+    print(catalog.archive_id)
+"""
+
+
+def test_processes_that_create_at_once_get_one_archive(server: Server) -> None:
+    url = server.empty()
+    assert len(set(children(CREATE, *[[url]] * 3))) == 1
+    with Catalog.open(url) as catalog:
+        assert len(catalog.sql("SELECT * FROM migration").rows) == len(STEPS)
+        assert len(catalog.sql("SELECT * FROM archive").rows) == 1
+
+
+WORK = """
+import sys
+url, name, sys.path[:0] = sys.argv[1], sys.argv[2], sys.argv[3:]
+from catalog import Catalog
+from catalog.testing import make_record
+with Catalog.open(url) as catalog:
+    for turn in range(30):
+        if name == "tagger":
+            catalog.tag(catalog.ids(), "seen")
+            catalog.add_note([1], f"turn {turn}")
+        else:
+            records = [make_record(n, folder=f"/data/{name}") for n in range(10 * turn, 10 * turn + 10)]
+            assert {done.outcome for done in catalog.register(records)} == {"new"}
+"""
+
+
+def test_two_ingest_and_one_tags_and_nothing_is_lost(url: str) -> None:
+    with Catalog.open(url) as catalog:
+        catalog.register([make_record(1, folder="/data/first")])
+        clock = catalog.clock()
+        children(WORK, [url, "one"], [url, "two"], [url, "tagger"])
+        assert catalog.count() == 601
+        assert len(catalog.facts([1])[1].notes) == 30
+        assert catalog.clock() >= clock + 90
+        seen = catalog.count("tag:seen")
+        assert catalog.tag(catalog.ids(), "seen") == 601 - seen
+
+
+def test_a_reader_sees_one_state_and_never_waits_for_a_writer(url: str) -> None:
+    with Catalog.open(url) as catalog:
+        catalog.register([make_record(1)])
+        with catalog._write() as connection, catalog._read() as reader:
+            connection.exec_driver_sql("UPDATE archive SET clock = clock + 5")
+            before = reader.exec_driver_sql("SELECT clock FROM archive").scalar_one()
+            connection.commit()
+            assert reader.exec_driver_sql("SELECT clock FROM archive").scalar_one() == before
+        assert catalog.clock() == before + 5
+        with pytest.raises(CatalogWriteError, match="cannot write it, or may not"), catalog._read() as reader:
+            reader.exec_driver_sql("UPDATE archive SET clock = 0")
+
+
+def test_a_lock_held_for_too_long_is_reported(url: str, monkeypatch) -> None:
+    monkeypatch.setattr(engine, "BUSY_SECONDS", 0.2)
+    holder = create_engine(url, poolclass=NullPool)
+    with Catalog.open(url) as catalog:
+        with holder.begin() as connection:
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
+            assert catalog.count() == 0
+            with pytest.raises(CatalogBusyError, match="another process held its write lock"):
+                catalog.register([make_record(9)])
+        assert catalog.register([make_record(9)])[0].outcome == "new"
+
+
+def test_a_server_that_was_stopped_is_told_and_used_again_when_it_is_back(server: Server, url: str) -> None:
+    with Catalog.open(url) as catalog:
+        catalog.register([make_record(1)])
+        server.stop()
+        try:
+            for ask in (catalog.count, lambda: catalog.tag([1], "good")):
+                with pytest.raises(CatalogUnreachableError, match="What was committed is safe"):
+                    ask()
+        finally:
+            server.start()
+        assert catalog.count() == 1
+        # Stopped and started again between two questions, nobody notices.
+        server.stop()
+        server.start()
+        assert catalog.tag([1], "good") == 1
+
+
+def test_a_connection_that_dies_loses_the_transaction_and_nothing_else(server: Server, url: str) -> None:
+    with Catalog.open(url) as catalog:
+        catalog.register([make_record(1)])
+
+        def die() -> None:
+            with catalog._write() as connection:
+                connection.exec_driver_sql("DELETE FROM lane")
+                number = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+                server.run(f"SELECT pg_terminate_backend({number}, 5000)")
+                connection.exec_driver_sql("SELECT 1")
+
+        with pytest.raises(CatalogUnreachableError):
+            die()
+        assert len(catalog.facts([1])[1].lanes) == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "COPY episode TO '/tmp/episodes'",
+        "SET statement_timeout = 0",
+        "NOTIFY x",
+        "DO $$ BEGIN END $$",
+        "SELECT setval('layout_id_seq', 99)",
+        "SELECT 1 FOR UPDATE; COMMIT",
+        "EXPLAIN ANALYZE DELETE FROM tag",
+        "WITH gone AS (DELETE FROM episode RETURNING id) SELECT * FROM gone",
+        "SELECT set_config('transaction_read_only', 'off', false)",
+    ],
+)
+def test_sql_that_does_more_than_read_is_refused(url: str, text: str) -> None:
+    with Catalog.open(url) as catalog:
+        catalog.register([make_record(1)])
+        with pytest.raises(CatalogError, match="expected one statement that reads"):
+            catalog.sql(text)
+        assert catalog.count() == 1
+
+
+MANY = "generate_series(1, 10000)"
+
+
+def test_sql_holds_no_lock_afterwards_and_no_more_rows_than_asked_for(url: str) -> None:
+    with Catalog.open(url) as catalog:
+        catalog.sql("-- a lock of the session\nSELECT pg_advisory_lock(7)")
+        assert catalog.sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").rows == ((0,),)
+        answer = catalog.sql(f"SELECT n, 'a%' LIKE 'a%' FROM {MANY} AS n, {MANY} AS m", limit=3, seconds=60)
+        assert [flag for _, flag in answer.rows] == [True] * 3
+        assert answer.more
