@@ -28,7 +28,7 @@ import catalog.cli_explore
 import wshard.cli
 import wshard.cli_convert
 from bridge.cli_check import LimitsOption
-from bridge.cli_options import EmbedderOption, LanesOption, index_target, parse_lanes, parse_plans
+from bridge.cli_options import EmbedderOption, LanesOption, PlansOption, index_target, parse_lanes, parse_plans
 from bridge.index.cli import IndexOption
 from catalog.cli import (
     ArchiveOption,
@@ -55,6 +55,7 @@ app = typer.Typer(
 )
 
 
+@reported()
 def ingest(
     paths: Annotated[
         list[Path],
@@ -64,10 +65,7 @@ def ingest(
     index: IndexOption = None,
     embedder: EmbedderOption = None,
     lanes: LanesOption = None,
-    windows: Annotated[
-        list[str] | None,
-        typer.Option(help="What to embed: whole, SIZE:STRIDE, multi, or both = whole and multi, which ranks best."),
-    ] = None,
+    windows: PlansOption = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that read and embed.")] = 1,
     prune: Annotated[
         bool, typer.Option("--prune", help="Forget episodes below the given folders whose files are gone.")
@@ -139,6 +137,7 @@ def _tell(report: IngestReport, place: str, as_json: bool) -> None:
     typer.echo(f"{place}: {told}{failed_count} in {report.seconds:.1f} s")
 
 
+@reported()
 def health(archive: ArchiveOption = None, index: IndexOption = None, as_json: JsonOption = False) -> None:
     """Say how healthy the vectors are: stale ones, duplicates, hubs, and how searches fare."""
     from bridge.archive import open_archive
@@ -158,6 +157,7 @@ def health(archive: ArchiveOption = None, index: IndexOption = None, as_json: Js
             typer.echo(f"  {name:<13}{value if isinstance(value, int) else round(value, 4)}")
 
 
+@reported()
 def show(
     episode: Annotated[str, typer.Argument(help="Episode id, uid, or file.")],
     archive: ArchiveOption = None,
@@ -198,21 +198,30 @@ def options(
     """The episode archive you can search."""  # noqa: D401  (what `wshard --help` says first)
 
 
-_VERBS: tuple[Callable[..., None], ...] = (
-    *(reported()(verb) for verb in (ingest, bridge.cli_search.search, bridge.cli_moments.moments, health, show)),
-    *(reported()(verb) for verb in (bridge.cli_learn.train_embedder, catalog.cli.ls)),
-    *(bridge.cli_care.watch, bridge.cli_care.fsck, bridge.cli_care.backup, bridge.cli_care.restore),
-    *(catalog.cli_explore.facets, catalog.cli_explore.stats, catalog.cli_explore.sql),
-    *(catalog.cli_curate.tag, catalog.cli_curate.note, catalog.cli_curate.review, catalog.cli_collect.export_list),
-    bridge.cli_check.check,
-    *bridge.cli_curation.VERBS,
-    *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.repair, wshard.cli.recover, wshard.cli.cat),
-    *(wshard.cli_convert.convert, wshard.cli_convert.export, wshard.cli_convert.doctor),
-)
-for _verb in _VERBS:
-    app.command()(_verb)
-app.add_typer(catalog.cli_collect.app, name="collection")
-app.add_typer(bridge.index.cli.app, name="index")
+_VERBS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Archive": (
+        *(ingest, bridge.cli_care.watch, catalog.cli.ls, show),
+        *(catalog.cli_explore.facets, catalog.cli_explore.stats, catalog.cli_explore.sql),
+    ),
+    "Search": (
+        *(bridge.cli_search.search, bridge.cli_moments.moments),
+        *(bridge.cli_curation.evaluate, bridge.cli_learn.train_embedder),
+    ),
+    "Curate": (
+        *(bridge.cli_check.check, *bridge.cli_curation.VERBS),
+        *(catalog.cli_curate.tag, catalog.cli_curate.note, catalog.cli_curate.review, catalog.cli_collect.export_list),
+    ),
+    "Care": (bridge.cli_care.fsck, health, bridge.cli_care.backup, bridge.cli_care.restore),
+    "Files": (
+        *(wshard.cli.inspect, wshard.cli.verify, wshard.cli.repair, wshard.cli.recover, wshard.cli.cat),
+        *(wshard.cli_convert.convert, wshard.cli_convert.export, wshard.cli_convert.doctor),
+    ),
+}
+for _panel, _verbs in _VERBS.items():
+    for _verb in _verbs:
+        app.command(rich_help_panel=_panel)(_verb)
+app.add_typer(catalog.cli_collect.app, name="collection", rich_help_panel="Curate")
+app.add_typer(bridge.index.cli.app, name="index", rich_help_panel="Care")
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridge.cli_options import EmbedderOption, LanesOption, index_target, parse_lanes, parse_plans
+from bridge.cli_options import EmbedderOption, LanesOption, PlansOption, index_target, parse_lanes, parse_plans
 from bridge.index.cli import IndexOption
 from catalog.cli import ArchiveOption, open_catalog, print_table, shorten
 from wshard.cli import EXIT_FAILED, JsonOption, named_path, printable, reported
@@ -38,9 +38,7 @@ def watch(
     index: IndexOption = None,
     embedder: EmbedderOption = None,
     lanes: LanesOption = None,
-    windows: Annotated[
-        list[str] | None, typer.Option(help="What to embed: whole episodes, windows SIZE:STRIDE, or multi; repeatable.")
-    ] = None,
+    windows: PlansOption = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that read and embed.")] = 1,
     as_json: JsonOption = False,
 ) -> None:

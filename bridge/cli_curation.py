@@ -95,7 +95,7 @@ def leaks(
     from bridge.progress import watched
 
     with _opened(archive) as opened:
-        mine, others = (_set(opened, text) for text in (left, right))
+        mine, others = (_some(opened, text) for text in (left, right))
         with watched() as progress:
             twins = find_leaks(opened, mine, others, within=within, progress=progress)
             if pieces:
@@ -271,6 +271,16 @@ def _set(opened: Archive, text: str) -> Where:
     return Compare("collection", "eq", text)
 
 
+def _some(opened: Archive, text: str) -> Where:
+    """Return the filter that is meant; QueryError where nothing passes: a slip of the pen must not prove innocence."""
+    from wshard.errors import QueryError
+
+    chosen = _set(opened, text)
+    if not opened.catalog.count(chosen):
+        raise QueryError(f"expected a filter that episodes pass, or a collection with episodes, found {text!r}")
+    return chosen
+
+
 def _values(found: Sequence[Valued]) -> dict[int, float]:
     return {one.episode.id: one.value for one in found}
 
@@ -306,4 +316,4 @@ def _show(
     print_lines([f"{min(limit, len(found))} of {len(found)} episodes", *told])
 
 
-VERBS = (duplicates, leaks, outliers, select, weights, mislabeled, evaluate)
+VERBS = (duplicates, leaks, outliers, select, weights, mislabeled)

@@ -12,9 +12,10 @@ from typing import Annotated
 import typer
 
 from catalog.cli import ArchiveOption, WhereOption, shorten
-from wshard.cli import JsonOption, print_json, printable
+from wshard.cli import JsonOption, print_json, printable, reported
 
 
+@reported()
 def train_embedder(
     out: Annotated[Path, typer.Argument(help="The file to write; then use --embedder learned:FILE.")],
     archive: ArchiveOption = None,

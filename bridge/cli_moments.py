@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bridge.cli_options import EmbedderOption, LanesOption, index_target, parse_lanes, parse_windows
+from bridge.cli_options import EmbedderOption, LanesOption, WindowsOption, index_target, parse_lanes, parse_windows
 from bridge.cli_search import hits_as_json, options_named, print_hits, read_query
 from bridge.index.cli import IndexOption
 from catalog.cli import ArchiveOption, EnvOption, MinLengthOption, RewardOption, WhereOption, parse_range
-from wshard.cli import JsonOption, print_json
+from wshard.cli import JsonOption, print_json, reported
 
 if TYPE_CHECKING:
     from bridge.hits import Hits
 
 
+@reported()
 def moments(
     query: Annotated[str, typer.Argument(help="An episode file, a .npy array [T, D], or a catalogued episode's id.")],
     start: Annotated[int | None, typer.Option("--from", help="First timestep that asks (default: 0).")] = None,
@@ -31,7 +32,7 @@ def moments(
     per_episode: Annotated[int | None, typer.Option(min=1, help="How many of one episode at most.")] = None,
     max_overlap: Annotated[float, typer.Option(min=0, max=0.99, help="Of two moments of one episode.")] = 0.3,
     refine: Annotated[bool, typer.Option(help="Find exact bounds on the lanes in the files.")] = True,
-    windows: Annotated[str | None, typer.Option(help="Which windows, where several kinds were ingested.")] = None,
+    windows: WindowsOption = None,
     env: EnvOption = None,
     reward: RewardOption = None,
     min_length: MinLengthOption = None,

@@ -20,6 +20,19 @@ LanesOption = Annotated[
     typer.Option("--lanes", help="Lanes to embed, e.g. state,reward or state=2,reward=1 (default: all small vectors)."),
 ]
 
+PlansOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--windows",
+        help="What to embed: whole, SIZE:STRIDE, multi, or both = whole and multi, which ranks best; may be repeated.",
+        metavar="PLAN",
+    ),
+]
+WindowsOption = Annotated[
+    str | None,
+    typer.Option("--windows", help="Which windows, where several kinds were ingested.", metavar="PLAN"),
+]
+
 
 def parse_lanes(text: str | None) -> list[str] | dict[str, float] | None:
     """Read names of lanes, or names with weights."""

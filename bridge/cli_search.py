@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bridge.cli_options import EmbedderOption, LanesOption, index_target, parse_lanes, parse_windows
+from bridge.cli_options import EmbedderOption, LanesOption, WindowsOption, index_target, parse_lanes, parse_windows
 from bridge.index.cli import IndexOption
 from catalog.cli import (
     ArchiveOption,
@@ -27,7 +27,7 @@ from catalog.cli import (
     print_table,
     shorten,
 )
-from wshard.cli import JsonOption, parse_span, print_json
+from wshard.cli import JsonOption, parse_span, print_json, reported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,17 +39,22 @@ if TYPE_CHECKING:
 _EXAMPLE = "An episode file, a .npy array [T, D], or a catalogued episode's id"
 
 
+@reported()
 def search(
     query: Annotated[str | None, typer.Argument(help=f"{_EXAMPLE}; none with --like or --text.")] = None,
     archive: ArchiveOption = None,
     index: IndexOption = None,
     top: Annotated[int, typer.Option("--top", "-k", min=1, help="How many hits.")] = 10,
     span: Annotated[str | None, typer.Option(help="Use timesteps START:STOP of the query only.")] = None,
-    like: Annotated[list[str] | None, typer.Option(help="A further example, as QUERY; may be repeated.")] = None,
-    unlike: Annotated[list[str] | None, typer.Option(help="A counter-example, as QUERY; may be repeated.")] = None,
+    like: Annotated[
+        list[str] | None, typer.Option(help="A further example, as QUERY; may be repeated.", metavar="QUERY")
+    ] = None,
+    unlike: Annotated[
+        list[str] | None, typer.Option(help="A counter-example, as QUERY; may be repeated.", metavar="QUERY")
+    ] = None,
     text: Annotated[str | None, typer.Option(help="Words of the task or of notes; alone, or beside a query.")] = None,
     moments: Annotated[bool, typer.Option("--moments", help="Search windows (see ingest --windows).")] = False,
-    windows: Annotated[str | None, typer.Option(help="Which windows, where several kinds were ingested.")] = None,
+    windows: WindowsOption = None,
     distinct: Annotated[bool, typer.Option("--distinct", help="With --moments: one hit per episode.")] = False,
     env: EnvOption = None,
     reward: RewardOption = None,
@@ -70,10 +75,9 @@ def search(
     """Find the episodes or moments most like a query, like examples and unlike others, or told by words."""
     from bridge.retrieve import TrajectoryRetriever
     from catalog.location import archive_named
-    from wshard.errors import QueryError
 
     if query is None and not like and text is None:
-        raise QueryError("expected QUERY, --like or --text, found none of them")
+        raise typer.BadParameter("expected QUERY, --like or --text, found none of them")
     named = archive_named(archive)
     target, used = index_target(index, named), None if span is None else parse_span(span)
     asked: dict[str, Any] = {"where": where, "text": text, "expand": expand, "plain": plain, "least": least}

@@ -91,7 +91,7 @@ def _family(archive: Archive, lesson: Lesson) -> Family:
     if len(groups) == 1:
         return groups[0]
     listed = "\n".join(f"  {describe(group.space(None))}" for group in groups) or "  none"
-    raise QueryError(f"training: expected episodes with the same lanes, choose them with lanes; found:\n{listed}")
+    raise QueryError(f"training: expected the same lanes everywhere, choose some (--lanes, --where); found:\n{listed}")
 
 
 def _windows(

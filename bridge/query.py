@@ -56,7 +56,10 @@ def fit(query: Query, spaces: Sequence[Space]) -> Fit:
         f"  {describe(space)}" for space in spaces
     )
     if not spaces:
-        raise QueryError("nothing is embedded that this search could look at: ingest episodes with this embedder first")
+        raise QueryError(
+            "nothing is embedded that this search could look at: ingest with such --embedder, --lanes, --windows first "
+            "(`wshard index spaces` lists what there is)"
+        )
     if not fits:
         raise QueryError(f"the query {_told(asked)} fits none of the Spaces that can be searched:\n{listed}")
     ambiguous = AmbiguousQueryError(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wshard.cli import JsonOption, named_path, print_json, printable
+from wshard.cli import JsonOption, named_path, print_json, printable, reported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,9 @@ ArchiveOption = Annotated[
         metavar="PLACE",
     ),
 ]
-EnvOption = Annotated[list[str] | None, typer.Option("--env", "-e", help="Environment; may be given several times.")]
+EnvOption = Annotated[
+    list[str] | None, typer.Option("--env", "-e", help="Environment; may be repeated.", metavar="NAME")
+]
 RewardOption = Annotated[str | None, typer.Option("--reward", help="Range of total reward, e.g. 0.8: or 0.8:2 or :2.")]
 MinLengthOption = Annotated[int | None, typer.Option("--min-length", help="Fewest timesteps.")]
 WhereOption = Annotated[
@@ -97,6 +99,7 @@ def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
     return bounds
 
 
+@reported()
 def ls(
     archive: ArchiveOption = None,
     env: EnvOption = None,
@@ -104,7 +107,9 @@ def ls(
     min_length: MinLengthOption = None,
     max_length: Annotated[int | None, typer.Option("--max-length", help="Most timesteps.")] = None,
     success: Annotated[bool | None, typer.Option("--success/--failure", help="Only these.")] = None,
-    tag: Annotated[list[str] | None, typer.Option("--tag", help="Any of these tags.")] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", help="Any of these tags; may be repeated.", metavar="TAG")
+    ] = None,
     where: WhereOption = None,
     sort: Annotated[str, typer.Option("--sort", help="Field to sort by; -field for falling order.")] = "episode_id",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Rows per page.")] = 50,

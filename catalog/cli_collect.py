@@ -111,7 +111,10 @@ def without(name: NameArgument, left: RefArgument, right: RefArgument, archive: 
 def split(
     ref: RefArgument,
     fractions: Annotated[str, typer.Option(help="Parts and their shares.")] = "train=0.8,val=0.1,test=0.1",
-    by: Annotated[list[str] | None, typer.Option("--by", help="Field whose values stay together; repeatable.")] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option("--by", help="Field whose values stay together; may be repeated.", metavar="FIELD"),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Another seed, another split.")] = 0,
     archive: ArchiveOption = None,
 ) -> None:

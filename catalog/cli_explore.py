@@ -13,7 +13,7 @@ import typer
 from catalog.cli import ArchiveOption, WhereOption, number, open_catalog, print_table
 from wshard.cli import JsonOption, print_json, reported
 
-_FACETS = ("env_id", "success", "review", "tag", "flag")
+_FACETS = ("env", "success", "review", "tag", "flag")
 _BAR = 40
 
 
@@ -21,7 +21,9 @@ _BAR = 40
 def facets(
     fields: Annotated[list[str] | None, typer.Argument(help="Fields (default: env success review tag flag).")] = None,
     where: WhereOption = None,
-    histogram: Annotated[list[str] | None, typer.Option("--histogram", help="Numeric field; may be repeated.")] = None,
+    histogram: Annotated[
+        list[str] | None, typer.Option("--histogram", help="Numeric field; may be repeated.", metavar="FIELD")
+    ] = None,
     bins: Annotated[int, typer.Option("--bins", min=1, max=1000, help="Ranges of a histogram.")] = 10,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Values per field.")] = 20,
     archive: ArchiveOption = None,
@@ -52,13 +54,15 @@ def facets(
 @reported()
 def stats(
     fields: Annotated[list[str] | None, typer.Argument(help="Numeric fields (default: reward length).")] = None,
-    by: Annotated[list[str] | None, typer.Option("--by", help="Group by this field; may be repeated.")] = None,
+    by: Annotated[
+        list[str] | None, typer.Option("--by", help="Group by this field; may be repeated.", metavar="FIELD")
+    ] = None,
     where: WhereOption = None,
     archive: ArchiveOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show count, mean, standard deviation and range of numbers, by group."""
-    names, keys = fields or ["total_reward", "length"], by or []
+    names, keys = fields or ["reward", "length"], by or []
     with open_catalog(archive) as catalog:
         groups = catalog.statistics(names, where or "", by=keys)
     if as_json:
@@ -88,7 +92,7 @@ def sql(
         print_json({"columns": answer.columns, "rows": rows, "more": answer.more})
         return
     print_table(answer.columns, [tuple(_text(value) for value in row) for row in rows])
-    typer.echo(f"{len(rows)} rows{', there are more' if answer.more else ''}")
+    typer.echo(f"{len(rows)} {'row' if len(rows) == 1 else 'rows'}{', there are more' if answer.more else ''}")
 
 
 def _cell(value: Any) -> Any:

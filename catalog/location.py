@@ -57,6 +57,8 @@ def archive_folder(archive: str | os.PathLike[str] | None = None) -> Path:
 def database_in(folder: Path) -> Path:
     """Return the database of the archive in this folder; raises CatalogNotFoundError where there is none."""
     database = folder / DATABASE
+    if folder.is_file():
+        raise CatalogNotFoundError(f"no archive at {folder}: expected a folder, found a file")
     if not database.is_file():
         raise CatalogNotFoundError(f"no archive at {folder}: expected {database}; `wshard ingest` makes one")
     return database

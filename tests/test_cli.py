@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import os
 import shutil
 import subprocess
@@ -199,3 +200,15 @@ def test_help_lists_the_verbs(home):
     assert done.returncode == 0
     for verb in ("ingest", "search", "show", "ls", "inspect", "verify", "recover"):
         assert verb in done.stdout
+    headings = re.findall(r"^╭─ (\w+)", done.stdout, re.MULTILINE)
+    assert headings == ["Options", "Archive", "Search", "Curate", "Care", "Files"]  # no verb is left outside
+
+
+def test_a_file_where_the_archive_should_be_is_told_as_one(tmp_path):
+    (tmp_path / ".wshard").write_text("notes")
+    save_wshard(make_episode(1), tmp_path / "ep.wshard")
+    for arguments in (("ls",), ("ingest", "ep.wshard")):
+        done = wshard(*arguments, folder=tmp_path)
+        assert done.returncode == 1
+        assert "archive at .wshard: expected a folder, found a file" in done.stderr.replace(f"{tmp_path}/", "")
+    assert (tmp_path / ".wshard").read_text() == "notes"

@@ -73,7 +73,7 @@ def test_moments_one_per_episode(home):
 
 
 def test_mistakes_are_told_in_the_words_of_the_command_line(home, tmp_path):
-    assert "expected QUERY, --like or --text" in run("search", "--archive", home / "archive", code=1).output
+    assert "expected QUERY, --like or --text" in run("search", "--archive", home / "archive", code=2).output
     for embedder in ("dct", "stats"):
         ingest(tmp_path, home / "data", embedder=embedder)
     told = run("search", "task-0-0", "--archive", tmp_path, code=1).output

@@ -169,7 +169,7 @@ def test_spaces_must_be_chosen_where_there_are_several(own, data):
     ingest(own, data, embedder="dct")
     with looked_into(own) as archive:
         arc, dct = whole_spaces(archive)
-        with pytest.raises(QueryError, match="choose one by its fingerprint:\n"):
+        with pytest.raises(QueryError, match="choose one by its fingerprint"):
             find_outliers(archive)
         assert hold_one(archive, "", dct.fingerprint[:12]).space == dct
         with pytest.raises(QueryError, match="with the fingerprint 'nothing'"):
@@ -302,6 +302,12 @@ def test_still_moments_are_no_pieces(tmp_path):
 
 def test_the_command_line_has_the_threshold_of_the_library():
     assert cli_curation.WITHIN == duplicates.WITHIN
+
+
+def test_a_set_without_episodes_is_no_proof_on_the_command_line(own):
+    for sets in (("slip-of-the-pen", "env:*"), ("env:*", "slip-of-the-pen")):
+        told = wshard("leaks", *sets, code=1).stderr
+        assert "found 'slip-of-the-pen'" in told
 
 
 def test_empty_sets_have_nothing_in_common(home):

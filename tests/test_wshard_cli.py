@@ -229,7 +229,7 @@ def test_missing_files_are_one_line(verb, tmp_path):
     ("error", "code", "said"),
     [
         (MissingExtraError("needs\nmore"), 1, "error: needs\nmore\n"),
-        (PermissionError(13, "Permission denied", "x"), 1, "error: [Errno 13] Permission denied: 'x'\n"),
+        (PermissionError(13, "Permission denied", "x"), 1, "error: x: Permission denied\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
     ],
 )

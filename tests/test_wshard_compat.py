@@ -537,4 +537,4 @@ def test_the_command_runs_from_python_and_as_a_module(monkeypatch, capsys):
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith("wshard 0.1.")
     told = subprocess.run([sys.executable, "-m", "wshard.cli", "inspect", "nowhere"], capture_output=True, check=False)
-    assert (told.returncode, told.stderr) == (1, b"error: [Errno 2] No such file or directory: 'nowhere'\n")
+    assert (told.returncode, told.stderr) == (1, b"error: nowhere: No such file or directory\n")

@@ -49,9 +49,15 @@ def reported() -> Iterator[None]:
     except BrokenPipeError:
         raise  # the reader of our output has seen enough: Typer ends quietly
     except (WShardError, OSError) as error:
-        told = "\n".join(printable(line) for line in str(error).split("\n"))
+        told = "\n".join(printable(line) for line in _in_words(error).split("\n"))
         typer.echo(f"error: {told}", err=True)
         raise typer.Exit(EXIT_FAILED) from None
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"  # Python's own text would begin with "[Errno 2]"
+    return str(error)
 
 
 def named_path(text: str) -> Path:

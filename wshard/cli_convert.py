@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 REQUIRED: Final = (
     "numpy", "xxhash", "crc32c", "zstandard", "lz4", "sqlalchemy", "httpx", "typer", "rich", "threadpoolctl"
 )  # fmt: skip
-OPTIONAL: Final = ("ml_dtypes", "huggingface_hub", "datasets", "h5py", "torch", "numba")
+OPTIONAL: Final = (
+    "ml_dtypes", "numba", "torch", "onnxruntime", "psycopg", "watchfiles", "pyarrow", "pandas",
+    "huggingface_hub", "datasets", "h5py",
+)  # fmt: skip
 
 _FORMATS: Final = {
     "wshard": "wshard",
@@ -34,7 +37,7 @@ _FORMATS: Final = {
     "d4rl": "d4rl",
 }
 _SUFFIXES: Final = {"wshard": ".wshard", "dreamerv3": ".npz"}
-_FORMAT_HELP: Final = ", ".join(_FORMATS)
+_FORMAT_HELP: Final = " or ".join(_SUFFIXES)
 
 CompressionOption = Annotated[str, typer.Option(help="none, zstd, lz4 or zstd:LEVEL; for episode files.")]
 
@@ -83,7 +86,7 @@ def _format(name: str) -> Format:
     from wshard.types import Format
 
     if name.lower() not in _FORMATS:
-        typer.echo(f"error: unknown format {printable(name)!r}: expected one of {_FORMAT_HELP}", err=True)
+        typer.echo(f"error: unknown format {printable(name)!r}: expected {_FORMAT_HELP}", err=True)
         raise typer.Exit(EXIT_USAGE)
     return Format(_FORMATS[name.lower()])
 

@@ -109,5 +109,5 @@ def _peek(file: IO[bytes]) -> bytes:
 def _name(given: Format | str | None, guess: Format, where: Location) -> str:
     name = str(guess if given is None else given)
     if not name:
-        raise FormatError(f"{where}: Unknown format: expected a known suffix or first bytes; give format=...")
+        raise FormatError(f"{where}: Unknown format: expected a known suffix or first bytes; name the format")
     return name
