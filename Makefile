@@ -7,7 +7,7 @@ SOURCES := wshard embedders catalog bridge demo tests benchmarks golden
 
 .PHONY: help install demo test bench rb_a rb_b rb_c fuzz torture minute live-deepdata clean
 help:
-	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 2 minutes the first time)"
+	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
 	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (about 6 minutes the first time)"
 	@echo "make install  only create .venv with everything in it                 (about 1 minute)"
 	@echo "make bench    measure speed on this machine                           (about 5 minutes)"
