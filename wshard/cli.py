@@ -55,8 +55,8 @@ def reported() -> Iterator[None]:
 
 
 def _in_words(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"  # Python's own text would begin with "[Errno 2]"
+    if isinstance(error, OSError) and error.strerror:  # Python's own text would begin with "[Errno 2]"
+        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
     return str(error)
 
 
