@@ -171,7 +171,7 @@ def open_file(path: Path) -> Database:
 def found_file(path: Path, found: Callable[[Database], None]) -> None:
     """Make a new SQLite file that appears complete or not at all; one that another process made meanwhile is kept."""
     if path.parent.is_file():
-        raise CatalogWriteError(f"cannot make an archive at {path.parent}: expected a folder, found a file")
+        raise CatalogWriteError(f"cannot make a catalog at {path}: expected a folder {path.parent}, found a file")
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
