@@ -13,6 +13,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 import numpy as np
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 _TAIL_SHARE: Final = 0.05
 _FILTERS: Final = 256  # remembered at most
+_TAKEN_AT_ONCE: Final = 256  # ledger entries
 Result = TypeVar("Result")
 
 
@@ -61,15 +63,16 @@ class _Held:
     tail: dict[int, Point] = field(default_factory=dict)
     joined: Segment | None = None  # the tail as one segment, made when needed
 
-    def take(self, entry: LedgerEntry) -> None:
-        """Absorb one ledger entry: new vectors, replaced ones, or a tombstone."""
-        self.seq = max(self.seq, entry.seq)
-        self.base.kill(np.array([entry.episode_id], np.int64))
-        self.tail.pop(entry.episode_id, None)
-        if entry.vectors:
-            vectors = np.frombuffer(entry.vectors, "<f4").reshape(entry.count, self.dim)
-            self.tail[entry.episode_id] = Point(entry.episode_id, entry.seq, vectors)
-        self.joined = None
+    def take(self, entries: Sequence[LedgerEntry]) -> None:
+        """Absorb ledger entries: new vectors, replaced ones, or tombstones."""
+        self.base.kill(np.array([entry.episode_id for entry in entries], np.int64))
+        for entry in entries:
+            self.seq = max(self.seq, entry.seq)
+            self.tail.pop(entry.episode_id, None)
+            if entry.vectors:
+                vectors = np.frombuffer(entry.vectors, "<f4").reshape(entry.count, self.dim)
+                self.tail[entry.episode_id] = Point(entry.episode_id, entry.seq, vectors)
+            self.joined = None
 
     def segments(self) -> tuple[Segment, Segment]:
         """Return generation and tail."""
@@ -301,8 +304,9 @@ class EmbeddedIndex:
                 return held.count() == vectors
 
     def _take(self, held: _Held) -> None:
-        for entry in self._catalog.ledger(held.space_id, since=held.seq):
-            held.take(entry)
+        entries = self._catalog.ledger(held.space_id, since=held.seq)
+        while some := [*islice(entries, _TAKEN_AT_ONCE)]:
+            held.take(some)
 
     def _check_living(self, space: Space) -> int:
         """Return the Space's id and let go of retired ones; raises SpaceMismatchError if it is not the archive's."""
