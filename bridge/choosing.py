@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class SpaceChoice:
-    """The Spaces of an archive, narrowed by what a retriever was opened with; asked anew each time."""
+    """The Spaces of an archive, narrowed by what a retriever was opened with; asked anew when the clock has moved."""
 
     def __init__(
         self,
@@ -38,6 +38,7 @@ class SpaceChoice:
         self._embedder = embedder
         self._lanes = lanes
         self._read: dict[str, Space] = {}  # by fingerprint: they never change, and reading one takes time
+        self._active: tuple[int, list[Space]] = (-1, [])
 
     def spaces(self, where: Where, cut: Callable[[WindowPlan], bool]) -> list[Space]:
         """Return the Spaces of a wanted window plan that can answer."""
@@ -50,7 +51,12 @@ class SpaceChoice:
 
     def active(self) -> list[Space]:
         """Return the Spaces that can be searched, the oldest first."""
-        return [self._space(row) for row in self._catalog.spaces("active")]
+        clock, known = self._active
+        now = self._catalog.clock()  # before the Spaces are read: what changes in between is read again next time
+        if now != clock:
+            known = [self._space(row) for row in self._catalog.spaces("active")]
+            self._active = (now, known)
+        return known
 
     def _space(self, row: SpaceRow) -> Space:
         if row.fingerprint not in self._read:

@@ -78,6 +78,7 @@ class TrajectoryRetriever:
         self._holdings = Holdings(self._archive.catalog)
         self._choice = SpaceChoice(self._archive.catalog, self._embedder, (lanes,) if isinstance(lanes, str) else lanes)
         self._moments = MomentSearch(self._archive)
+        self._made: dict[str, Embedder] = {}  # by the Space's fingerprint
 
     def __enter__(self) -> Self:
         return self
@@ -269,7 +270,11 @@ class TrajectoryRetriever:
     def _maker(self, space: Space) -> Embedder:
         """Return the embedder of a Space: the one that was passed, if it is the one."""
         given = self._embedder
-        return given if given is not None and identity(given) == maker_of(space) else embedder_of(space)
+        if given is not None and identity(given) == maker_of(space):
+            return given
+        if space.fingerprint not in self._made:
+            self._made[space.fingerprint] = embedder_of(space)
+        return self._made[space.fingerprint]
 
     def _ask(
         self, rank: Ranker, request: Request, aim: Aim | None

@@ -23,12 +23,12 @@ from catalog.filters import Compare, Where, parts_of
 from catalog.places import absolute
 from catalog.records import EpisodeRow, LaneDefinition, Layout, Page
 from catalog.schema import document, episode, layout, root, score, tag
-from catalog.values import INTEGER_LIMIT, Scalar
+from catalog.values import INTEGER_LIMIT, Scalar, storable
 from catalog.words import phrase
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 ORDERS = tuple(name for name in FIELDS if name in episode.c and name != "path")
 """What `select` can order by besides `score.NAME`; a leading "-" reverses it."""
@@ -59,7 +59,17 @@ def load_rows(connection: Connection, *conditions: ColumnElement[bool], base: st
 
 def load_ids(connection: Connection, ids: Collection[int], *, base: str | None) -> list[EpisodeRow]:
     """Return the episodes of these ids, by id; unknown ids have none."""
-    return load_rows(connection, one_of(connection, episode.c.id, ids), base=base) if ids else []
+    known = [id_ for id_ in ids if storable(id_)]
+    if not known:
+        return []
+    found = _load(connection, _rows_of(connection.dialect.name), listed(connection, known), base=base)
+    return [row for row, _ in found]
+
+
+@lru_cache(maxsize=2)
+def _rows_of(product: str) -> Select[Any]:
+    """Return the statement for the rows of some episodes; every search asks it."""
+    return _rows().where(among_listed(product, episode.c.id)).order_by(episode.c.id)
 
 
 def load_uids(connection: Connection, uids: Collection[str], *, base: str | None) -> dict[str, EpisodeRow]:
@@ -68,10 +78,10 @@ def load_uids(connection: Connection, uids: Collection[str], *, base: str | None
 
 
 def _load(
-    connection: Connection, statement: Select[Any], *, base: str | None
+    connection: Connection, statement: Select[Any], values: Mapping[str, Any] | None = None, *, base: str | None
 ) -> list[tuple[EpisodeRow, Scalar | None]]:
     """Return the rows of a statement made by _rows or _SCORED, each with what it is sorted by."""
-    found = connection.execute(statement).all()
+    found = connection.execute(statement, values).all()
     tags = _tags(connection, [row[_ID] for row in found])
     return [(_row(row, tags=tags.get(row[_ID], ()), base=base), row[-1]) for row in found]
 

@@ -114,7 +114,8 @@ def _slide(length: int, size: int, stride: int) -> NDArray[np.int64]:
     starts = np.arange(0, length - size + 1, stride, dtype=np.int64)
     if starts[-1] + size < length:
         starts = np.append(starts, length - size)
-    return np.stack([starts, starts + size], axis=1)
+    spans: NDArray[np.int64] = starts[:, None] + np.array([0, size])
+    return spans
 
 
 def _stride_of(size: int) -> int:

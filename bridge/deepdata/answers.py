@@ -5,6 +5,7 @@ Knows: the shapes of documents, answers and collections on the wire. Does not kn
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.errors import IndexDamagedError
+from wshard.errors import IndexDamagedError, QueryError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +40,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Ask:
-    """One search. filters: see filters.py; offset: only where batches are known, too."""
+    """One search for numbers that float32 holds. filters: see filters.py; offset: only where batches are known, too."""
 
     query: Sequence[float]
     top_k: int
@@ -48,16 +49,24 @@ class Ask:
     offset: int = 0
     include_vectors: bool = False
 
-    def body(self) -> dict[str, Any]:
-        """Return the search as it is sent, without the collection."""
+    def body(self, collection: str | None = None) -> bytes:
+        """Return the search as it is sent, with the collection where the path does not name it.
+
+        Nine digits tell all float32 numbers apart, and are written in a third of the time that json takes for the
+        seventeen of a float64. Raises QueryError for a number that JSON does not have.
+        """
+        if not all(map(math.isfinite, self.query)):
+            raise QueryError("expected a query of finite numbers, found NaN or infinity")
+        numbers = ",".join(["%.9g"] * len(self.query)) % tuple(self.query)
         optional = {
+            "collection": collection,
             "filters": self.filters,
             "ef_search": self.ef_search,
             "offset": self.offset or None,
             "include_vectors": self.include_vectors or None,
         }
-        asked = {"queries": {FIELD: list(self.query)}, "top_k": self.top_k}
-        return asked | {name: value for name, value in optional.items() if value is not None}
+        rest = {"top_k": self.top_k} | {name: value for name, value in optional.items() if value is not None}
+        return f'{{"queries": {{"{FIELD}": [{numbers}]}}, {json.dumps(rest, allow_nan=False)[1:]}'.encode()
 
 
 @dataclass(frozen=True, eq=False)

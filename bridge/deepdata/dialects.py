@@ -125,8 +125,7 @@ class V2:
 
     def search(self, name: str, ask: Ask) -> Found:
         """Search with POST."""
-        body = {"collection": name, **_capped(ask).body()}
-        answer = self._wire.send(Call("POST", "/v2/search", body, timeout_s=_SEARCH_S))
+        answer = self._wire.send(Call("POST", "/v2/search", _capped(ask).body(name), timeout_s=_SEARCH_S))
         return read_found(answer, f"{self._wire.base}: search in {name}")
 
     def delete(self, name: str, document: int) -> None:

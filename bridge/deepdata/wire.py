@@ -38,7 +38,10 @@ _LOST: Final = re.compile(r"\bcollection \S+ not found")
 
 @dataclass(frozen=True)
 class Call:
-    """One request. repeatable: sending it twice does what sending it once does. timeout_s: for each read."""
+    """One request. body: a JSON value, or the bytes of one; timeout_s: for each read.
+
+    repeatable: sending it twice does what sending it once does.
+    """
 
     method: str
     path: str
@@ -81,7 +84,7 @@ class Wire:
         Raises IndexUnreachableError, IndexAccessError, IndexLostError (no such collection), IndexDamagedError (an
         empty or broken answer), SpaceMismatchError (vectors of another size), IndexRefusedError for any other refusal.
         """
-        content = None if call.body is None else json.dumps(call.body, allow_nan=False).encode()
+        content = _content(call.body)
         failures = refusals = 0
         while True:
             self._throttle.wait()
@@ -132,6 +135,12 @@ class Wire:
         if "dimension mismatch" in text:
             raise SpaceMismatchError(told)
         raise IndexRefusedError(told, status, text)
+
+
+def _content(body: object) -> bytes | None:
+    if body is None or isinstance(body, bytes):
+        return body
+    return json.dumps(body, allow_nan=False).encode()
 
 
 def _parse(content: bytes, asked: str) -> dict[str, Any]:

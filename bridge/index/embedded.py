@@ -1,7 +1,7 @@
 """The embedded default index: exact search over the ledger's vectors, with no server and no other library.
 
-Knows: a memory-mapped copy per Space (generation.py), the tail of ledger entries that came after it, and that every
-search first takes in what other processes have committed. Does not know: how vectors are made.
+Knows: a memory-mapped copy per Space (generation.py), what a process holds of it (held.py), and that every search first
+takes in what other processes have committed. Does not know: how vectors are made.
 
 Crash-safe by construction: the ledger in the catalog is the truth, everything here can be thrown away. What was damaged
 is: a part of the copy whose checksum is wrong is noticed before it is used, and the search goes on without the copy.
@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 import numpy as np
 
 from bridge.index import generation
-from bridge.index.base import Answer, Explained, Point, Request, Vectors, check_points, check_query
+from bridge.index.base import Answer, Explained, check_points, check_query
 from bridge.index.building import Builder
-from bridge.index.grouping import Grouping, group
-from bridge.index.lists_file import grouping_of
+from bridge.index.grouping import group
+from bridge.index.held import Held
 from bridge.index.metric import check_metric
 from bridge.index.ranking import best, blas_threads
 from bridge.index.segment import Ids, Segment
@@ -32,76 +32,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from bridge.index.base import Point, Request, Vectors
     from bridge.index.ranking import Ranked
     from catalog.catalog import Catalog
     from catalog.filters import Where
-    from catalog.records import LedgerEntry
     from embedders.space import Space
 
-_TAIL_SHARE: Final = 0.05
 _FILTERS: Final = 256  # remembered at most
+_TAKEN_AT_ONCE: Final = 256  # ledger entries
 Result = TypeVar("Result")
-
-
-@dataclass(eq=False)
-class _Held:
-    """What this process holds of one Space: the generation and, after it, the tail.
-
-    seq: the last ledger entry taken in; clock: the catalog's when all of this was last known to equal the ledger;
-    home: the generation's folder; broken: its lists are damaged.
-    """
-
-    space_id: int
-    dim: int
-    seq: int
-    base: Segment
-    home: Path | None = None
-    broken: bool = False
-    clock: int = -1
-    tail: dict[int, Point] = field(default_factory=dict)
-    joined: Segment | None = None  # the tail as one segment, made when needed
-
-    def take(self, entry: LedgerEntry) -> None:
-        """Absorb one ledger entry: new vectors, replaced ones, or a tombstone."""
-        self.seq = max(self.seq, entry.seq)
-        self.base.kill(np.array([entry.episode_id], np.int64))
-        self.tail.pop(entry.episode_id, None)
-        if entry.vectors:
-            vectors = np.frombuffer(entry.vectors, "<f4").reshape(entry.count, self.dim)
-            self.tail[entry.episode_id] = Point(entry.episode_id, entry.seq, vectors)
-        self.joined = None
-
-    def segments(self) -> tuple[Segment, Segment]:
-        """Return generation and tail."""
-        if self.joined is None:
-            self.joined = Segment.of([*self.tail.values()], self.dim)
-        return self.base, self.joined
-
-    def count(self) -> int:
-        """Return the number of vectors of living episodes."""
-        return self.base.count() + self.tail_rows()
-
-    def tail_rows(self) -> int:
-        """Return the number of vectors in the tail."""
-        return sum(len(point.vectors) for point in self.tail.values())
-
-    def due(self, tail_rows: int) -> bool:
-        """Say whether a new generation is worth it: a tail of more than so many rows, and than a share of the base."""
-        return self.broken or self.tail_rows() > max(tail_rows, _TAIL_SHARE * len(self.base.vectors))
-
-    def points(self) -> Iterator[Point]:
-        """Yield what is held now, whatever is taken in later; raises ChecksumError."""
-        alive = self.base.alive.copy()
-        tail = [*self.tail.values()]
-        return (point for part in (self.base.points(alive), tail) for point in part)
-
-    def grouped(self) -> Grouping | None:
-        """Return to which lists the first of these points belong: those of the base."""
-        if self.base.lists is None:
-            return None
-        known = grouping_of(self.base.lists)
-        living = np.repeat(self.base.alive, np.diff(self.base.starts))
-        return Grouping(known.centroids, known.labels[living], known.cosines[living], known.trained)
 
 
 class EmbeddedIndex:
@@ -129,7 +68,7 @@ class EmbeddedIndex:
         self._tail_rows = tail_rows
         self._lists_rows = lists_rows
         self._direct_rows = direct_rows
-        self._spaces: dict[str, _Held] = {}
+        self._spaces: dict[str, Held] = {}
         self._damaged: set[Path] = set()
         self._passing: tuple[int, dict[Where, Ids]] = (-1, {})
         self._builder = Builder()
@@ -179,7 +118,7 @@ class EmbeddedIndex:
         times = [time.perf_counter()]
         with self._lock:
 
-            def ranked(held: _Held) -> Ranked:
+            def ranked(held: Held) -> Ranked:
                 times[1:] = [time.perf_counter()]
                 wanted = self._wanted(request.where, held.clock)
                 times.append(time.perf_counter())
@@ -225,7 +164,7 @@ class EmbeddedIndex:
             points = self._using(space, lambda held: [*held.points()])
         yield from points
 
-    def _using(self, space: Space, use: Callable[[_Held], Result]) -> Result:
+    def _using(self, space: Space, use: Callable[[Held], Result]) -> Result:
         """Return what `use` makes of what equals the ledger as of now; again without what turns out to be damaged."""
         while True:
             held = self._refresh(space)
@@ -235,7 +174,7 @@ class EmbeddedIndex:
                 self._condemn(held)
                 del self._spaces[space.fingerprint]
 
-    def _condemn(self, held: _Held) -> None:
+    def _condemn(self, held: Held) -> None:
         """Do without the lists, or, where these are sound, without the whole copy."""
         if held.home is None:
             raise VectorIndexError(f"expected a copy in {self._folder} to blame, found none")
@@ -259,7 +198,7 @@ class EmbeddedIndex:
             known[where] = np.array(self._catalog.ids(where), np.int64)
         return known[where]
 
-    def _refresh(self, space: Space) -> _Held:
+    def _refresh(self, space: Space) -> Held:
         """Return what equals the ledger as of now."""
         clock = self._catalog.clock()
         held = self._spaces.get(space.fingerprint)
@@ -270,9 +209,9 @@ class EmbeddedIndex:
         held.clock = clock
         return held
 
-    def _open(self, space: Space) -> _Held:
+    def _open(self, space: Space) -> Held:
         space_id = self._check_living(space)
-        nothing = _Held(space_id, space.dim, 0, Segment.of([], space.dim))
+        nothing = Held(space_id, space.dim, 0, Segment.of([], space.dim))
         found = generation.read(
             self._folder / space.fingerprint, self._catalog.archive_id, space.fingerprint, self._catalog.clock()
         )
@@ -283,13 +222,13 @@ class EmbeddedIndex:
         self._spaces[space.fingerprint] = opened
         return opened
 
-    def _opened(self, space_id: int, found: generation.Opened) -> _Held:
+    def _opened(self, space_id: int, found: generation.Opened) -> Held:
         broken = found.broken
         if found.home / "lists" in self._damaged:
             found.segment.lists, broken = None, True
-        return _Held(space_id, found.about.dim, found.about.seq, found.segment, found.home, broken)
+        return Held(space_id, found.about.dim, found.about.seq, found.segment, found.home, broken)
 
-    def _catch_up(self, held: _Held) -> bool:
+    def _catch_up(self, held: Held) -> bool:
         """Take in the ledger; False if what was held is from before its rows were dropped and written anew.
 
         Dropped rows leave no tombstones, so that what is held then counts more vectors than the ledger.
@@ -300,9 +239,10 @@ class EmbeddedIndex:
             if last <= held.seq:
                 return held.count() == vectors
 
-    def _take(self, held: _Held) -> None:
-        for entry in self._catalog.ledger(held.space_id, since=held.seq):
-            held.take(entry)
+    def _take(self, held: Held) -> None:
+        entries = self._catalog.ledger(held.space_id, since=held.seq)
+        while some := [*islice(entries, _TAKEN_AT_ONCE)]:
+            held.take(some)
 
     def _check_living(self, space: Space) -> int:
         """Return the Space's id and let go of retired ones; raises SpaceMismatchError if it is not the archive's."""
@@ -313,7 +253,7 @@ class EmbeddedIndex:
             raise SpaceMismatchError(f"expected a Space of this archive ({told}), found {space.fingerprint[:12]}")
         return living[space.fingerprint]
 
-    def _build(self, space: Space, held: _Held) -> bool:
+    def _build(self, space: Space, held: Held) -> bool:
         """Write what is held as a generation, a large one beside everything else; False if held turned out damaged."""
         about = generation.About(
             archive_id=self._catalog.archive_id,
@@ -357,7 +297,7 @@ class EmbeddedIndex:
             ) from error
 
 
-def _explained(result: Ranked, held: _Held, times: Sequence[float]) -> Explained:
+def _explained(result: Ranked, held: Held, times: Sequence[float]) -> Explained:
     base, tail = result.found
     lists = held.base.lists
     spent = (times[1] - times[0], times[2] - times[1], *result.seconds)

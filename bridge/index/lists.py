@@ -14,6 +14,7 @@ unit ones if their length is within 1e-5 of 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import acos
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -141,6 +142,8 @@ class _Kept:
         """Score the rings of these lists."""
         self._lists.seals.check(batch)
         spans = [span for span in self._rings(batch, near) if span[0] < span[1]]
+        if not spans:
+            return
         sizes = np.array([stop - start for start, stop in spans], np.int64)
         ends = np.cumsum(sizes)
         scores = np.empty(int(sizes.sum()), np.float32)
@@ -158,11 +161,11 @@ class _Kept:
         starts, stops = self._lists.starts[batch].tolist(), self._lists.starts[batch + 1].tolist()
         if self.threshold < -1.0 + self._slack:
             return list(zip(starts, stops, strict=True))
-        angle = np.arccos(max(-1.0, min(self.threshold - self._slack, 1.0)))
-        away = np.arccos(np.clip(near + self._slack, -1.0, 1.0)), np.arccos(np.clip(near - self._slack, -1.0, 1.0))
-        lows = np.cos(np.minimum(np.pi, away[1] + angle)) - self._slack
-        highs = np.cos(np.maximum(0.0, away[0] - angle)) + self._slack
-        limits = np.stack([lows, highs], axis=1).astype(np.float32)
+        angle = acos(max(-1.0, min(self.threshold - self._slack, 1.0)))
+        nearest, farthest = np.arccos(np.array([near + self._slack, near - self._slack]).clip(-1.0, 1.0))
+        limits = np.empty((len(near), 2), np.float32)
+        limits[:, 0] = np.cos(np.minimum(np.pi, farthest + angle)) - self._slack
+        limits[:, 1] = np.cos(np.maximum(0.0, nearest - angle)) + self._slack
         rings = []
         for start, stop, limit in zip(starts, stops, limits, strict=True):
             first, last = self._lists.cosines[start:stop].searchsorted(limit).tolist()
@@ -184,16 +187,16 @@ class _Kept:
 
     def _tops(self) -> NDArray[np.float32]:
         """Keep of each owner only rows that can be its best, and return the best scores."""
-        owners = self._lists.owners[self._places]
-        order = np.argsort(owners, kind="stable")
-        firsts = np.flatnonzero(np.diff(owners[order], prepend=-1))
-        if not len(firsts):
+        if not len(self._places):
             return self._scores
-        self._places, self._scores = self._places[order], self._scores[order]
-        tops = np.maximum.reduceat(self._scores, firsts)
-        sizes = np.diff(firsts, append=len(order))
-        good = self._scores >= np.repeat(tops, sizes) - np.float32(2 * self._slack)
-        self._places, self._scores = self._places[good], self._scores[good]
+        owners = self._lists.owners[self._places]
+        order = owners.argsort(kind="stable")
+        places, scores, owners = self._places[order], self._scores[order], owners[order]
+        begins = np.ones(len(owners), np.bool_)
+        np.not_equal(owners[1:], owners[:-1], out=begins[1:])
+        tops = np.maximum.reduceat(scores, begins.nonzero()[0])
+        good = scores >= tops[begins.cumsum() - 1] - np.float32(2 * self._slack)
+        self._places, self._scores = places[good], scores[good]
         return tops
 
     def hopeless(self, left: Ids, reach: Scores) -> bool:

@@ -1,0 +1,87 @@
+"""What one process holds of a Space: the search copy, and the ledger entries that came after it.
+
+Knows: how entries change what is held, and when a new copy is worth writing. Does not know: the catalog, files,
+threads, searching.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.index.base import Point
+from bridge.index.grouping import Grouping
+from bridge.index.lists_file import grouping_of
+from bridge.index.segment import Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from catalog.records import LedgerEntry
+
+_TAIL_SHARE: Final = 0.05
+
+
+@dataclass(eq=False)
+class Held:
+    """What this process holds of one Space: the generation and, after it, the tail.
+
+    seq: the last ledger entry taken in; clock: the catalog's when all of this was last known to equal the ledger;
+    home: the generation's folder; broken: its lists are damaged.
+    """
+
+    space_id: int
+    dim: int
+    seq: int
+    base: Segment
+    home: Path | None = None
+    broken: bool = False
+    clock: int = -1
+    tail: dict[int, Point] = field(default_factory=dict)
+    joined: Segment | None = None  # the tail as one segment, made when needed
+
+    def take(self, entries: Sequence[LedgerEntry]) -> None:
+        """Absorb ledger entries: new vectors, replaced ones, or tombstones."""
+        self.base.kill(np.array([entry.episode_id for entry in entries], np.int64))
+        for entry in entries:
+            self.seq = max(self.seq, entry.seq)
+            self.tail.pop(entry.episode_id, None)
+            if entry.vectors:
+                vectors = np.frombuffer(entry.vectors, "<f4").reshape(entry.count, self.dim)
+                self.tail[entry.episode_id] = Point(entry.episode_id, entry.seq, vectors)
+            self.joined = None
+
+    def segments(self) -> tuple[Segment, Segment]:
+        """Return generation and tail."""
+        if self.joined is None:
+            self.joined = Segment.of([*self.tail.values()], self.dim)
+        return self.base, self.joined
+
+    def count(self) -> int:
+        """Return the number of vectors of living episodes."""
+        return self.base.count() + self.tail_rows()
+
+    def tail_rows(self) -> int:
+        """Return the number of vectors in the tail."""
+        return sum(len(point.vectors) for point in self.tail.values())
+
+    def due(self, tail_rows: int) -> bool:
+        """Say whether a new generation is worth it: a tail of more than so many rows, and than a share of the base."""
+        return self.broken or self.tail_rows() > max(tail_rows, _TAIL_SHARE * len(self.base.vectors))
+
+    def points(self) -> Iterator[Point]:
+        """Yield what is held now, whatever is taken in later; raises ChecksumError."""
+        alive = self.base.alive.copy()
+        tail = [*self.tail.values()]
+        return (point for part in (self.base.points(alive), tail) for point in part)
+
+    def grouped(self) -> Grouping | None:
+        """Return to which lists the first of these points belong: those of the base."""
+        if self.base.lists is None:
+            return None
+        known = grouping_of(self.base.lists)
+        living = np.repeat(self.base.alive, np.diff(self.base.starts))
+        return Grouping(known.centroids, known.labels[living], known.cosines[living], known.trained)
