@@ -92,16 +92,16 @@ class TrajectoryRetriever:
 
     def search_similar_episodes(
         self,
-        query: Query | None = None,
+        query_obs: Query | None = None,
         top_k: int = 10,
         env_id: str | Sequence[str] | None = None,
         min_length: int | None = None,
         reward_range: RewardRange | None = None,
         **asked: Unpack[Asked],
     ) -> Hits:
-        """Return the top_k episodes most like the query, best first; all of them if fewer pass the filters.
+        """Return the top_k episodes most like query_obs, best first; all of them if fewer pass the filters.
 
-        query: an observation [D], a window [T, D], {lane: array}, an Episode, or what names one: a hit, a file, or
+        query_obs: an observation [D], a window [T, D], {lane: array}, an Episode, or what names one: a hit, a file, or
         (file, start, stop); none where like= or text= says what to look for. env_id: one or several. min_length: in
         timesteps, inclusive. reward_range: bounds of the summed reward, inclusive, None = open; an episode without
         rewards is in no range. asked: see Wishes.
@@ -112,11 +112,11 @@ class TrajectoryRetriever:
         """
         wishes = Wishes(**asked)
         wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(wishes.where)
-        return self._search(query, Request(top_k, wanted, explain=wishes.explain), wishes, lambda plan: plan.whole)
+        return self._search(query_obs, Request(top_k, wanted, explain=wishes.explain), wishes, lambda plan: plan.whole)
 
     def search_similar_timesteps(  # noqa: PLR0913  (as the format's documents name it)
         self,
-        query: Query | None = None,
+        query_obs: Query | None = None,
         top_k: int = 10,
         env_id: str | Sequence[str] | None = None,
         min_length: int | None = None,
@@ -140,11 +140,11 @@ class TrajectoryRetriever:
         if wishes.text is not None:
             raise QueryError("text: expected a search for episodes, found one for timesteps, which have no words")
         wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(wishes.where)
-        return self._search(query, Request(top_k, wanted, distinct=distinct, explain=wishes.explain), wishes, cut)
+        return self._search(query_obs, Request(top_k, wanted, distinct=distinct, explain=wishes.explain), wishes, cut)
 
     def search_moments(
         self,
-        query: Query,
+        query_obs: Query,
         top_k: int = 10,
         env_id: str | Sequence[str] | None = None,
         min_length: int | None = None,
@@ -160,7 +160,7 @@ class TrajectoryRetriever:
         begun = time.perf_counter()
         wishes = MomentWishes(**asked)
         wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(wishes.where)
-        example = read_example(query)
+        example = read_example(query_obs)
         if wishes.exclude_self:
             wanted &= without_their_episodes([example], self._archive.catalog)
         if top_k < 1:
