@@ -13,7 +13,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import tempfile
 import time
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -26,15 +28,18 @@ from rb_a_disturb import DISTURBANCES
 
 from embedders.arc import ArcDct
 from embedders.combine import Combo, Combo2
+from embedders.encoder import Shape, save_encoder
+from embedders.learned import Learned
 from embedders.pooled import Mean
 from embedders.space import Statistics
 from embedders.spectral import Dct
 from embedders.standardise import scales, standardise
 from embedders.stats import Stats
+from embedders.training import Training, train
 from embedders.windows import SCALES, WindowPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
     from rb_a_data import Recorded
@@ -47,7 +52,7 @@ if TYPE_CHECKING:
 
 AT_ONCE: Final = 100  # episodes in one call of an alignment: bounds its memory
 THROUGH_ARCHIVE: Final = "archive, `--windows both`: whole, windows, expanded"
-EXPANSIONS: Final = ("arcdct undamped", "arcdct", "combo2")
+EXPANSIONS: Final = ("arcdct undamped", "arcdct", "combo2", "learned")
 WHOLE: Final[dict[str, Embedder]] = {
     "mean (baseline)": Mean(),
     "stats": Stats(),
@@ -175,18 +180,22 @@ def scan(align: Callable[..., Similarities], archive: Archive) -> Ask:
     return ask
 
 
-def methods(archive: Archive, *, alignment: bool) -> dict[str, Callable[[], tuple[Ask, int | None]]]:
+def methods(
+    archive: Archive, *, alignment: bool, learned: Embedder | None = None
+) -> dict[str, Callable[[], tuple[Ask, int | None]]]:
     """Return what makes each method's index, by name, and the size of its vectors."""
+    trained = {} if learned is None else {"learned": learned}
     channels = archive.statistics.mean.size
     made: dict[str, Callable[[], tuple[Ask, int | None]]] = {}
-    for name, embedder in WHOLE.items():
+    for name, embedder in (WHOLE | trained).items():
         made[name] = lambda embedder=embedder: (whole(embedder, archive), embedder.dim(channels))
         if name in EXPANSIONS:
             made[f"{name} + QE(5,3)"] = lambda embedder=embedder: (
                 whole(embedder, archive, expanded=True),
                 embedder.dim(channels),
             )
-    for name, embedder in WINDOWED.items():
+    of_windows = WINDOWED | {f"windows, {name}": embedder for name, embedder in trained.items()}
+    for name, embedder in of_windows.items():
         made[name] = lambda embedder=embedder: (windowed(embedder, archive), embedder.dim(channels))
     if alignment:
         made["full DTW (scan)"] = lambda: (scan(full_dtw, archive), None)
@@ -194,15 +203,32 @@ def methods(archive: Archive, *, alignment: bool) -> dict[str, Callable[[], tupl
     return made
 
 
-def measure(archive: Archive, channels: str, first: int, *, alignment: bool) -> list[Result]:
+@contextmanager
+def trained_on(archive: Archive) -> Iterator[Learned]:
+    """Train an encoder on the episodes, without their tasks, and provide its embedder."""
+    begun = time.process_time()
+    rows = [standardise(episode, archive.statistics) for episode in archive.episodes]
+    encoder = train(rows, Shape(archive.statistics.mean.size), Training())
+    print(f"  training: {time.process_time() - begun:.0f} s of processor time", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        save_encoder(encoder, Path(folder) / "encoder.shard")
+        yield Learned(Path(folder) / "encoder.shard")
+
+
+def measure(
+    archive: Archive, channels: str, first: int, *, alignment: bool, learned: Embedder | None = None
+) -> list[Result]:
     """Return the results of all methods under all disturbances."""
     queries = {name: archive.queries(name, first) for name in DISTURBANCES}
     results = []
-    for method, make in methods(archive, alignment=alignment).items():
+    for method, make in methods(archive, alignment=alignment, learned=learned).items():
         ask, dim = make()
         results += answered(ask, queries, archive, (channels, method, dim))
     with searched(archive.episodes, archive.asking.tolist()) as ask:
         results += answered(ask, queries, archive, (channels, THROUGH_ARCHIVE, None))
+    if learned is not None:
+        with searched(archive.episodes, archive.asking.tolist(), learned) as ask:
+            results += answered(ask, queries, archive, (channels, f"{THROUGH_ARCHIVE}, learned", None))
     return results
 
 
@@ -239,6 +265,7 @@ def main() -> None:
     parser.add_argument("--channels", nargs="+", choices=("prop", "state"), default=["prop"])
     parser.add_argument("--every", type=int, default=5, help="every so many episodes one asks: 5 = 200 queries")
     parser.add_argument("--dtw", action="store_true", help="scan with dynamic time warping too (minutes)")
+    parser.add_argument("--learned", action="store_true", help="train an encoder too (a minute; needs torch)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes that record")
     parser.add_argument("--json", type=Path, help="file for all results")
     options = parser.parse_args()
@@ -250,7 +277,8 @@ def main() -> None:
     results = []
     for channels in options.channels:
         archive = make_archive(recorded, channels, options.every)
-        results += measure(archive, channels, options.first, alignment=options.dtw)
+        with trained_on(archive) if options.learned else nullcontext() as learned:
+            results += measure(archive, channels, options.first, alignment=options.dtw, learned=learned)
         print(f"\nmAP, {len(archive.asking)} queries\n")
         print(table(results, channels, lambda result: f"{result.mean_average_precision:.3f}".removeprefix("0")))
         print("\nP@1 / P@10\n")

@@ -25,13 +25,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from embedders.base import Embedder
+
     Rows = NDArray[np.float64]
     Ask = Callable[[list[Rows]], NDArray[np.float64]]
 
 
 @contextmanager
-def searched(episodes: Sequence[Rows], asking: Sequence[int]) -> Iterator[Ask]:
-    """Provide the search: it takes the queries of the episodes `asking`, filtered out, and returns scores [Q, N]."""
+def searched(episodes: Sequence[Rows], asking: Sequence[int], embedder: Embedder | None = None) -> Iterator[Ask]:
+    """Provide the search: it takes the queries of the episodes `asking`, filtered out, and returns scores [Q, N].
+
+    embedder: None for the defaults.
+    """
     with tempfile.TemporaryDirectory() as name:
         data, archive = Path(name) / "data", Path(name) / "archive"
         data.mkdir()
@@ -40,11 +45,11 @@ def searched(episodes: Sequence[Rows], asking: Sequence[int]) -> Iterator[Ask]:
             save_wshard(
                 Episode(str(number), "rb_a", len(rows), observations={"state": lane}), data / f"{number}.wshard"
             )
-        with TrajectoryIngestor(archive) as ingestor:
+        with TrajectoryIngestor(archive, embedder) as ingestor:
             report = ingestor.ingest(data, windows=BOTH)
         if not report.ok:
             raise SystemExit(f"expected a clean ingest, found {report}")
-        with TrajectoryRetriever(archive) as retriever:
+        with TrajectoryRetriever(archive, embedder) as retriever:
             yield partial(_scores, retriever, list(asking), len(episodes))
 
 
