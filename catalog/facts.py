@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, select
 
 from catalog.engine import one_of
-from catalog.records import Facts, Found, LaneFacts, Lineage, Note, Review, Spread
+from catalog.records import Facts, Found, LaneFacts, Lineage, Note, Review, Spread, Storage
 from catalog.schema import collection, embedding, finding, lane, lineage, note, pick, review, score, snapshot, space
 
 if TYPE_CHECKING:
@@ -82,11 +82,14 @@ def pack_spread(channels: Sequence[Spread] | None) -> list[float] | None:
 
 
 def _load_lanes(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
-    statement = select(lane.c.episode_row, lane.c.name, lane.c.count, lane.c.spread)
-    for row, name, count, stored in connection.execute(statement.where(one_of(connection, lane.c.episode_row, found))):
-        numbers = stored or ()
+    names = ("episode_row", "name", "count", "spread", "rate", "codec", "bytes", "stored")
+    statement = select(*(lane.c[name] for name in names)).where(one_of(connection, lane.c.episode_row, found))
+    for row, name, count, spread, rate, *stored in connection.execute(statement):
+        numbers = spread or ()
         spreads = [Spread(*numbers[start : start + 4]) for start in range(0, len(numbers), 4)]
-        found[row]["lanes"][name] = LaneFacts(count, spreads[0] if spreads else None, tuple(spreads[1:]))
+        whole = spreads[0] if spreads else None
+        storage = None if None in stored else Storage(*stored)
+        found[row]["lanes"][name] = LaneFacts(count, whole, tuple(spreads[1:]), rate, storage)
 
 
 def _load_memberships(connection: Connection, found: dict[int, dict[str, Any]]) -> None:

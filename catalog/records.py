@@ -43,10 +43,20 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class LaneRecord:
-    """One lane of one episode; count in timesteps.
+class Storage:
+    """How a lane lies in its file: the codec's name ("none" for raw), bytes when decoded, bytes as stored."""
 
-    moments (opaque to the catalog) and channels are None when the lane is not summarised (images, text).
+    codec: str
+    bytes: int
+    stored: int
+
+
+@dataclass(frozen=True)
+class LaneRecord:
+    """One lane of one episode; count in timesteps, rate in timesteps per second.
+
+    moments (opaque to the catalog) and channels are None when the lane is not summarised (images, text), rate and
+    storage where they are not known.
     """
 
     name: str
@@ -55,6 +65,8 @@ class LaneRecord:
     count: int
     moments: bytes | None
     channels: tuple[Spread, ...] | None = None
+    rate: float | None = None
+    storage: Storage | None = None
 
 
 @dataclass(frozen=True)
@@ -136,11 +148,16 @@ class EpisodeRow:
 
 @dataclass(frozen=True)
 class LaneFacts:
-    """What is known of one lane of an episode: over all its numbers and by channel, None when not summarised."""
+    """What is known of one lane of an episode: over all its numbers and by channel, None when not summarised.
+
+    rate in timesteps per second; rate and storage are None where ingest did not tell them.
+    """
 
     count: int
     whole: Spread | None
     channels: tuple[Spread, ...]
+    rate: float | None = None
+    storage: Storage | None = None
 
 
 @dataclass(frozen=True)
@@ -313,8 +330,18 @@ def _check_lanes(lanes: Sequence[LaneRecord], *, path: str) -> None:
         _check_text(lane.dtype, name="a lane's dtype", path=path)
         for number in (lane.count, *lane.shape):
             _check_integer(number, name=f"a count or axis of lane {lane.name}", path=path)
+        _check_storage(lane, path=path)
         for spread in lane.channels or ():
             if not math.isfinite(spread.min + spread.max + spread.mean + spread.std):
                 raise IngestError(
                     f"statistics must be finite, found {spread} in lane {lane.name}, in the episode at {path}"
                 )
+
+
+def _check_storage(lane: LaneRecord, *, path: str) -> None:
+    if lane.rate is not None and not (math.isfinite(lane.rate) and lane.rate > 0):
+        raise IngestError(f"a rate must be above 0, found {lane.rate!r} in lane {lane.name}, in the episode at {path}")
+    if lane.storage is not None:
+        _check_text(lane.storage.codec, name=f"the codec of lane {lane.name}", path=path)
+        for number in (lane.storage.bytes, lane.storage.stored):
+            _check_integer(number, name=f"the bytes of lane {lane.name}", path=path)

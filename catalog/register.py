@@ -215,6 +215,7 @@ def _apply(connection: Connection, steps: Sequence[Step], *, roots: Roots) -> No
     _update(connection, [_fingerprint(step) | _place(connection, step, roots=roots) for step in by["moved"]])
     touched = [s for s in by["unchanged"] if s.occupant.fingerprint != (s.record.size, s.record.mtime_ns)]
     _update(connection, [_fingerprint(step) for step in touched])
+    _complete_lanes(connection, touched + by["moved"])
     written = by["changed"] + by["new"]
     if written:
         contents = _contents(connection, [step.record for step in written])
@@ -227,6 +228,16 @@ def _apply(connection: Connection, steps: Sequence[Step], *, roots: Roots) -> No
         index_words(connection, changed)
     if written or by["moved"]:
         advance(connection)
+
+
+def _complete_lanes(connection: Connection, steps: Sequence[Step]) -> None:
+    """Write the lanes of episodes anew that software wrote which knew less of lanes."""
+    told = {step.occupant.id: step for step in steps if any(part.storage for part in step.record.lanes)}
+    lacking = select(lane.c.episode_row).where(one_of(connection, lane.c.episode_row, told), lane.c.bytes.is_(None))
+    found = sorted(set(connection.execute(lacking).scalars())) if told else []
+    if found:
+        connection.execute(delete(lane).where(one_of(connection, lane.c.episode_row, found)))
+        append(connection, lane, [row for number in found for row in _lanes(told[number])])
 
 
 def _contents(connection: Connection, records: Sequence[EpisodeRecord]) -> list[dict[str, Any]]:
@@ -280,6 +291,10 @@ def _lanes(step: Step) -> list[dict[str, Any]]:
             "count": part.count,
             "moments": part.moments,
             "spread": pack_spread(part.channels),
+            "rate": part.rate,
+            "codec": part.storage and part.storage.codec,
+            "bytes": part.storage and part.storage.bytes,
+            "stored": part.storage and part.storage.stored,
         }
         for part in step.record.lanes
     ]
