@@ -5,6 +5,8 @@ Knows: how to read it for many episodes at once. Does not know: how it was writt
 
 from __future__ import annotations
 
+from itertools import chain
+from operator import mul
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, select
@@ -74,11 +76,11 @@ def pack_spread(channels: Sequence[Spread] | None) -> list[float] | None:
     """Return the statistics of a lane as they are stored: of the whole lane, then of each channel."""
     if not channels:
         return None
-    numbers = [number for one in channels for number in (one.min, one.max, one.mean, one.std)]
-    count, means = len(channels), numbers[2::4]
-    mean = sum(means) / count
-    variance = sum([std * std for std in numbers[3::4]]) + sum([(each - mean) ** 2 for each in means])
-    return [min(numbers[::4]), max(numbers[1::4]), mean, (variance / count) ** 0.5, *numbers]
+    lows, highs, means, stds = zip(*channels, strict=True)
+    mean = sum(means) / len(means)
+    apart = [each - mean for each in means]
+    variance = (sum(map(mul, stds, stds)) + sum(map(mul, apart, apart))) / len(means)
+    return [min(lows), max(highs), mean, variance**0.5, *chain.from_iterable(channels)]
 
 
 def _load_lanes(connection: Connection, found: dict[int, dict[str, Any]]) -> None:

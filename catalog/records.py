@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import posixpath
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from catalog.values import INTEGER_LIMIT, encode_metadata, storable
 from wshard.errors import IngestError
@@ -32,8 +32,7 @@ class LaneDefinition:
     shape: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(NamedTuple):  # there is one per channel of each episode, so they must be made and read quickly
     """What the numbers of one channel, or of a whole lane, are like in one episode; finite, std of the population."""
 
     min: float
@@ -75,7 +74,8 @@ class EpisodeRecord:
 
     path is the absolute, normalised POSIX path of the file, key is "" for files of one episode, length counts
     timesteps, size bytes, mtime_ns nanoseconds. moved_from is the id of the catalogued episode whose file is now here.
-    A NaN reward is a missing one. Raises IngestError for a value that the catalog cannot hold.
+    A NaN reward is a missing one; encoded is the metadata as text. Raises IngestError for a value that the catalog
+    cannot hold.
     """
 
     path: str
@@ -91,6 +91,7 @@ class EpisodeRecord:
     metadata: Mapping[str, JSON]
     lanes: tuple[LaneRecord, ...]
     moved_from: int | None = None
+    encoded: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_path(self.path)
@@ -101,7 +102,7 @@ class EpisodeRecord:
         object.__setattr__(self, "total_reward", _reward(self.total_reward, path=self.path))
         _check_success(self.success, path=self.path)
         _check_lanes(self.lanes, path=self.path)
-        encode_metadata(self.metadata, path=self.path)
+        object.__setattr__(self, "encoded", encode_metadata(self.metadata, path=self.path))
 
 
 @dataclass(frozen=True)
