@@ -28,7 +28,7 @@ ADVICE: Final[Mapping[str, str]] = MappingProxyType(
         "stale": "--repair drops them and embeds the episodes anew",
         "retired": "--repair drops them",
         "torn": "--repair drops them and embeds the episodes anew",
-        "unembedded": "--repair, or the same wshard ingest as before, embeds them",
+        "unembedded": "--repair, or the same wshard ingest as before, embeds them or tells why it cannot",
         "outdated": "wshard ingest with this version's embedder makes a new Space beside it",
         "index": "--repair makes the copy anew from the catalog",
     }

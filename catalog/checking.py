@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import delete, func, insert, literal, select
+from sqlalchemy import delete, func, insert, select
 
 from catalog import ledger
 from catalog.engine import one_of
@@ -34,9 +34,10 @@ class Checking(Session):
     def unchecked(self, version: str, ids: Sequence[int]) -> list[int]:
         """Return those of the episodes that checks of this version have not looked at, ascending."""
         with self._read() as connection:
-            there = select(literal(1)).where(checked.c.episode_row == episode.c.id, checked.c.version == version)
-            wanted = (one_of(connection, episode.c.id, ids), ~there.correlate(episode).exists())
-            return list(connection.execute(select(episode.c.id).where(*wanted).order_by(episode.c.id)).scalars())
+            known = select(episode.c.id).where(one_of(connection, episode.c.id, ids))
+            of_them = one_of(connection, checked.c.episode_row, ids)
+            done = select(checked.c.episode_row).where(of_them, checked.c.version == version)
+            return sorted({*connection.scalars(known)} - {*connection.scalars(done)})
 
     def kept_measures(self, family: str, limit: int) -> dict[int, bytes]:
         """Return up to limit measures that are kept for a family, by the id of their episode, the lowest ids first."""

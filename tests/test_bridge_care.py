@@ -15,6 +15,7 @@ from bridge.index import care
 from bridge.index.embedded import EmbeddedIndex
 from bridge.testing import check, top
 from catalog.catalog import Catalog
+from catalog.location import place_of
 from wshard import save_wshard
 from wshard.errors import EntryNotFoundError, QueryError, SpaceMismatchError
 from wshard.testing import make_episode
@@ -31,7 +32,7 @@ def archive(tmp_path):
     ):
         shelf = Shelf(catalog, index)
         shelf.put(SPACE, {id_: unit_vectors(3, id_) for id_ in shelf.register(30)})
-        yield Archive(tmp_path, catalog, index)
+        yield Archive(place_of(tmp_path), catalog, index)
 
 
 def copies(folder, space=SPACE):

@@ -337,8 +337,8 @@ def test_a_changed_file_that_cannot_be_embedded_is_left_out_and_told(archive, fo
     rewrite(files(folder)[0], broken)
     with open_archive(archive) as opened:
         found = repair(opened)
-    assert [finding.code for finding in found.findings] == ["changed"]
-    assert "nan" in found.report.failed[0].error
+    assert [finding.code for finding in found.findings] == ["unembedded"]
+    assert "nan" in found.report.unembedded[0].error
     assert said(archive) == 12
 
 

@@ -26,6 +26,8 @@ CROWD = (
     "INSERT INTO review (episode_row, state, who, at) SELECT id, 'other', '', '' FROM episode WHERE id > 50",
     "INSERT INTO document (episode_row, words) SELECT id, 'word ' || id FROM episode WHERE id > 50",
     "INSERT INTO tag (name, episode_row) SELECT 'common', id FROM episode WHERE id > 50",
+    "INSERT INTO checked SELECT id, 'x', 'f' || id, '' FROM episode WHERE id > 50",
+    "INSERT INTO finding (episode_row, name, reason) SELECT id, 'flag' || id, '' FROM episode WHERE id > 50",
     "INSERT INTO lineage (episode_row, relation, source) SELECT id, 'other', '' FROM episode WHERE id > 50",
     "INSERT INTO layout (definition) SELECT 'layout ' || n FROM generate_series(1, 3000) AS n",
     "INSERT INTO snapshot (hash, origin, picks, made_at) SELECT n, '{}', 1, '' FROM generate_series(1, 3000) AS n",
@@ -39,6 +41,7 @@ WALKED = {
     # Counting everything reads an index from end to end.
     "facet of everything": {f"index {index.name}" for index in (*schema.episode.indexes, *schema.tag.indexes)}
     | {"index tag_pkey", "index episode_pkey", "index episode_uid_key"},
+    "facet of flags": {"index finding_name", "index finding_pkey", "index episode_pkey"},
     # All episodes have one of the layouts that are asked for.
     "pending count": {"index episode_pkey"},
 }

@@ -28,6 +28,7 @@ from bridge.index.embedded import EmbeddedIndex
 from bridge.testing import top
 from catalog.catalog import Catalog
 from catalog.filters import EVERYTHING, build_where
+from catalog.location import place_of
 from catalog.records import EmbeddingRow
 from catalog.testing import make_record
 
@@ -129,7 +130,7 @@ def test_ten_thousand_episodes_survive_two_kills(server, tmp_path):
             server.kill()
             second.start()
 
-        ingest(Archive(tmp_path, catalog, index), ids, found, first_kill=first_kill)
+        ingest(Archive(place_of(tmp_path), catalog, index), ids, found, first_kill=first_kill)
         second.join()
         assert killed
         assert killed[0] < EPISODES - 100, "the second kill came too late to matter"

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from bridge.archive import open_archive
 from bridge.cli import app
 from bridge.ingest import TrajectoryIngestor
 from bridge.learn import Lesson, train_embedder
@@ -16,6 +17,7 @@ from embedders.base import unit_rows
 from embedders.encoder import DILATIONS, LENGTH, SEGMENTS, TAPS, Encoder, Shape, along_arc, load_encoder, save_encoder
 from embedders.learned import Learned
 from embedders.registry import embedder_of, make_embedder
+from embedders.space import Space
 from embedders.testing import EmbedderContract
 from embedders.training import FEWEST, Training, disturb, mutual_neighbours, train
 from wshard import load_wshard, save_wshard
@@ -210,11 +212,12 @@ def test_from_an_archive_to_hits_by_the_command_line(archive):
     query = load_wshard(archive / "episodes" / "7.wshard")
     with TrajectoryRetriever(archive / "archive", f"learned:{out}") as retriever:
         best = retriever.search_similar_episodes(query, 1)[0]
-        space = next(space for space in retriever._active() if space.embedder == "learned")
+    with open_archive(archive / "archive") as opened:
+        spaces = [Space.from_json(row.definition) for row in opened.catalog.spaces("active")]
     assert best.file_path.endswith("/7.wshard")
     assert best.score == pytest.approx(1)
     with pytest.raises(UnknownEmbedderError, match=r"pass embedder=\.\.\."):
-        embedder_of(space)
+        embedder_of(next(space for space in spaces if space.embedder == "learned"))
 
 
 def test_an_episode_that_is_gone_is_told_and_lanes_that_differ_are_refused(archive):
