@@ -49,11 +49,11 @@ scores; {}. Load of the machine at the end: {:.1f}. Each line is a whole call fr
 `{}`. In brackets stands the time of the asking process itself: for SQLite all of the work, for PostgreSQL that outside
 of the server."""
 SERVED = "the first of these in the server: planned and found (found)"
-_REASONS = """What a load costs: each episode is four rows and a kilobyte and a half. In SQLite about two fifths of the processor's
-time are SQLite's own: the rows, the unique keys, the indexes and full text at the end, the log. The rest is Python: what
-is there already, statistics of lanes as bytes, words. PostgreSQL takes the rows by COPY, keeps its indexes meanwhile, and
-waits for Python too. A page of words in the order of another field walks that order where the words are common, which
-looks at no more than 4,096 episodes, and otherwise sorts what the index of words gives."""
+_REASONS = """What a load costs: each episode is four rows and a kilobyte and a half. In SQLite two fifths of the
+processor's time are SQLite's own: the rows, the unique keys, the indexes and full text at the end, the log. The rest is
+Python: what is there already, statistics of lanes as bytes, words. PostgreSQL takes rows by COPY, keeping its indexes
+meanwhile. Words in the order of another field: SQLite walks that order where they are common, past no more than 4,096
+episodes, and otherwise sorts all that the index of words gives."""
 GOALS = {
     "env AND reward AND length ORDER BY reward LIMIT 50": "1 / 3",
     "the same, sixth page": "1 / 3",
