@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import ColumnElement, Connection, literal, literal_column, select
+from sqlalchemy import ColumnElement, Connection, func, literal, literal_column, select
 
 from catalog.dialect import stand_in, words_index
 from catalog.schema import document, episode
@@ -60,6 +60,7 @@ def walk_some(
 def _is_common(connection: Connection, phrases: Sequence[tuple[Sequence[str], bool]], *, wanted: int) -> bool:
     """Say whether the walk is likely to meet so many episodes with the words, by how close together the first lie."""
     source, key, found = words_index(connection.dialect.name, document.c.words, document.c.episode_row, phrases)
-    sample = select(key).select_from(source).where(found).order_by(key).offset(_SAMPLED - 1).limit(1)
-    last = connection.execute(sample).scalar()
-    return last is not None and last * wanted <= WALKED * _SAMPLED
+    sample = select(key).select_from(source).where(found).order_by(key).limit(_SAMPLED).subquery()
+    ends = select(func.count(), func.min(sample.c[0]), func.max(sample.c[0]))
+    count, first, last = connection.execute(ends).one()
+    return count == _SAMPLED and (last - first) * wanted <= WALKED * _SAMPLED
