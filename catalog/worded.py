@@ -63,4 +63,4 @@ def _is_common(connection: Connection, phrases: Sequence[tuple[Sequence[str], bo
     sample = select(key).select_from(source).where(found).order_by(key).limit(_SAMPLED).subquery()
     ends = select(func.count(), func.min(sample.c[0]), func.max(sample.c[0]))
     count, first, last = connection.execute(ends).one()
-    return count == _SAMPLED and (last - first) * wanted <= WALKED * _SAMPLED
+    return bool(count == _SAMPLED and (last - first) * wanted <= WALKED * _SAMPLED)
