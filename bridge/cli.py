@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bridge.ingest import IngestReport
+    from catalog.records import LaneFacts
 
 _TOLD = 20  # episodes without vectors, which every run over them tells again
 
@@ -172,13 +173,24 @@ def show(
     said = {name: part for name, part in asdict(facts).items() if part and name not in ("lanes", "spaces")}
     about["lanes"] = {lane.name: f"{lane.dtype}{list(lane.shape)}" for lane in lanes}
     if as_json:
-        print_json(about | said)
+        print_json(about | {"stored_lanes": {name: _stored(lane) for name, lane in facts.lanes.items()}} | said)
         return
     pairs = [(key, value) for key, value in about.items() if key not in ("metadata", "lanes", "layout_id", "id")]
     pairs += [(f"metadata.{key}", value) for key, value in about["metadata"].items()]
-    pairs += [(f"lane {key}", value) for key, value in about["lanes"].items()]
+    pairs += [(f"lane {key}", f"{value}{_stored_text(facts.lanes[key])}") for key, value in about["lanes"].items()]
     pairs += said.items()
     print_table(("", ""), [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in pairs])
+
+
+def _stored(lane: LaneFacts) -> dict[str, Any]:
+    return {"rate": lane.rate, **(asdict(lane.storage) if lane.storage else {})}
+
+
+def _stored_text(lane: LaneFacts) -> str:
+    """Return what stands behind a lane's type; an archive of older software may know nothing of it."""
+    rate = f", {lane.rate:g} Hz" if lane.rate else ""
+    there = lane.storage
+    return rate + (f", {there.codec}, {there.bytes:,} bytes, {there.stored:,} stored" if there else "")
 
 
 def _print_version(asked: bool) -> None:

@@ -17,11 +17,12 @@ import numpy as np
 
 from bridge.measuring import Measured, measure_file
 from bridge.selection import LaneChoice, choose_lanes, is_summarised, is_vector
-from catalog.records import EmbeddingRow, EpisodeRecord, LaneDefinition, LaneRecord, Spread
+from catalog.records import EmbeddingRow, EpisodeRecord, LaneDefinition, LaneRecord, Spread, Storage
 from embedders.base import embed_by
 from embedders.statistics import Moments
 from wshard.episode_file import EpisodeFile, open_wshard
 from wshard.errors import EmbedderError, IngestError, NoLaneError, NotFiniteError, SourceNotFoundError, WShardError
+from wshard.stored_block import codec_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,7 +118,12 @@ def _status(path: str) -> os.stat_result:
 
 
 def _lane_record(lane: LaneDefinition, values: NDArray[Any] | None, file: EpisodeFile) -> LaneRecord:
-    record = LaneRecord(lane.name, lane.dtype, tuple(lane.shape), file.length, None)
+    declared = file.description.declared.get(lane.name)
+    rate = (declared and declared.sampling_rate_hz) or file.timebase.tick_hz
+    entry = file.shard.entry(lane.name)
+    storage = Storage(codec_name(entry, file.shard.header), entry.orig_size, entry.disk_size)
+    shape = tuple(lane.shape)
+    record = LaneRecord(lane.name, lane.dtype, shape, file.length, None, rate=rate, storage=storage)
     if values is None:
         return record
     try:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Review,
         SpaceRow,
         Spread,
+        Storage,
     )
     from catalog.summaries import Group, Histogram, Summary
     from catalog.writing import where_text
@@ -81,6 +82,7 @@ __all__ = [
     "Snapshot",
     "SpaceRow",
     "Spread",
+    "Storage",
     "Summary",
     "Where",
     "all_of",
@@ -133,6 +135,7 @@ __getattr__ = importer(
         "Review": "catalog.records",
         "SpaceRow": "catalog.records",
         "Spread": "catalog.records",
+        "Storage": "catalog.records",
         "Summary": "catalog.summaries",
         "Where": "catalog.filters",
         "all_of": "catalog.filters",

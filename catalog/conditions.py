@@ -28,7 +28,7 @@ from sqlalchemy import (
 
 from catalog.dialect import contains, json_element, json_there, json_value, number_at, words_index
 from catalog.engine import one_of
-from catalog.fields import STATISTICS, Field
+from catalog.fields import SPREAD, Field
 from catalog.filters import AllOf, AnyOf, Compare, Not, Where
 from catalog.matching import OPERATORS
 from catalog.places import join, load_roots
@@ -148,10 +148,10 @@ def _starts_with(column: ColumnElement[Any], start: str) -> ColumnElement[bool]:
 
 def _statistic(field: Field) -> ColumnElement[Any]:
     name = field.parts[1]
-    if name == "count":
-        return lane.c.count
+    if name not in SPREAD:
+        return lane.c[name]
     place = 0 if field.channel is None else field.channel + 1
-    return number_at(lane.c.spread, (len(STATISTICS) - 1) * place + STATISTICS.index(name))
+    return number_at(lane.c.spread, len(SPREAD) * place + SPREAD.index(name))
 
 
 def _path(connection: Connection, *, base: str | None) -> ColumnElement[Any]:

@@ -5,12 +5,14 @@ Knows: how to read it for many episodes at once. Does not know: how it was writt
 
 from __future__ import annotations
 
+from itertools import chain
+from operator import mul
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, select
 
 from catalog.engine import one_of
-from catalog.records import Facts, Found, LaneFacts, Lineage, Note, Review, Spread
+from catalog.records import Facts, Found, LaneFacts, Lineage, Note, Review, Spread, Storage
 from catalog.schema import collection, embedding, finding, lane, lineage, note, pick, review, score, snapshot, space
 
 if TYPE_CHECKING:
@@ -74,19 +76,22 @@ def pack_spread(channels: Sequence[Spread] | None) -> list[float] | None:
     """Return the statistics of a lane as they are stored: of the whole lane, then of each channel."""
     if not channels:
         return None
-    numbers = [number for one in channels for number in (one.min, one.max, one.mean, one.std)]
-    count, means = len(channels), numbers[2::4]
-    mean = sum(means) / count
-    variance = sum([std * std for std in numbers[3::4]]) + sum([(each - mean) ** 2 for each in means])
-    return [min(numbers[::4]), max(numbers[1::4]), mean, (variance / count) ** 0.5, *numbers]
+    lows, highs, means, stds = zip(*channels, strict=True)
+    mean = sum(means) / len(means)
+    apart = [each - mean for each in means]
+    variance = (sum(map(mul, stds, stds)) + sum(map(mul, apart, apart))) / len(means)
+    return [min(lows), max(highs), mean, variance**0.5, *chain.from_iterable(channels)]
 
 
 def _load_lanes(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
-    statement = select(lane.c.episode_row, lane.c.name, lane.c.count, lane.c.spread)
-    for row, name, count, stored in connection.execute(statement.where(one_of(connection, lane.c.episode_row, found))):
-        numbers = stored or ()
+    names = ("episode_row", "name", "count", "spread", "rate", "codec", "bytes", "stored")
+    statement = select(*(lane.c[name] for name in names)).where(one_of(connection, lane.c.episode_row, found))
+    for row, name, count, spread, rate, *stored in connection.execute(statement):
+        numbers = spread or ()
         spreads = [Spread(*numbers[start : start + 4]) for start in range(0, len(numbers), 4)]
-        found[row]["lanes"][name] = LaneFacts(count, spreads[0] if spreads else None, tuple(spreads[1:]))
+        whole = spreads[0] if spreads else None
+        storage = None if None in stored else Storage(*stored)
+        found[row]["lanes"][name] = LaneFacts(count, whole, tuple(spreads[1:]), rate, storage)
 
 
 def _load_memberships(connection: Connection, found: dict[int, dict[str, Any]]) -> None:

@@ -50,8 +50,13 @@ FAMILIES: Final[Mapping[str, type | None]] = MappingProxyType(
 )
 """First part of a field of a family -> type of its values; None = text, number or flag, as the value compared with."""
 
-STATISTICS: Final = ("min", "max", "mean", "std", "count")
-"""What is known of a lane: over all its numbers or of one channel, except count, its timesteps."""
+SPREAD: Final = ("min", "max", "mean", "std")
+"""What is known of a lane's numbers, all of them or those of one channel."""
+
+STATISTICS: Final[Mapping[str, type]] = MappingProxyType(
+    {**dict.fromkeys(SPREAD, float), "count": int, "rate": float, "codec": str, "bytes": int, "stored": int}
+)
+"""What is known of a lane -> type of its values: count in timesteps, rate per second, bytes decoded and as stored."""
 
 ALIASES: Final[Mapping[str, str]] = MappingProxyType(
     {"env": "env_id", "episode": "episode_id", "reward": "total_reward"}
@@ -80,8 +85,8 @@ class Field:
     @property
     def type(self) -> type | None:
         """The type of its values; None where metadata may hold any."""
-        if self.root == "lane" and self.parts[1] == "count":
-            return int
+        if self.root == "lane":
+            return STATISTICS[self.parts[1]]
         return FIELDS[self.root] if self.root in FIELDS else FAMILIES[self.root]
 
     @property
@@ -141,7 +146,7 @@ def _check(field: Field, name: str) -> None:
         wanted = f"{field.root} without further parts"
     elif field.root == "lane":
         fine = len(field.parts) == 2 and field.parts[1] in STATISTICS
-        fine = fine and (field.channel is None or field.parts[1] != "count")
+        fine = fine and (field.channel is None or field.parts[1] in SPREAD)
         wanted = f"lane.NAME.STATISTIC or lane.NAME.STATISTIC[CHANNEL] with a statistic among {', '.join(STATISTICS)}"
     elif field.root in FAMILIES:
         fine = (len(field.parts) == 1 or (field.root == "meta" and field.parts != ())) and field.channel is None

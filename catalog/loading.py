@@ -7,32 +7,30 @@ not know: what the rows are, transactions.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.types import TypeDecorator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection, Table
 
 
-def append(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert rows that have values for the same columns."""
+def append(connection: Connection, table: Table, names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert rows that hold a value for each of these columns."""
     if not rows:
         return
-    names = list(rows[0])
-    values: Sequence[tuple[Any, ...]] = list(map(itemgetter(*names), rows))
+    columns: list[Iterable[Any]] = list(zip(*rows, strict=True))
     for place, name in enumerate(names):
         kind = table.c[name].type
         if isinstance(kind, TypeDecorator):
-            write = kind.process_bind_param
-            values = [(*v[:place], write(v[place], connection.dialect), *v[place + 1 :]) for v in values]
+            columns[place] = [kind.process_bind_param(value, connection.dialect) for value in columns[place]]
+    values = list(zip(*columns, strict=True))
     listed = ", ".join(f'"{name}"' for name in names)
     if connection.dialect.name == "sqlite":
         marks = ", ".join("?" * len(names))
-        connection.exec_driver_sql(f"INSERT INTO {table.name} ({listed}) VALUES ({marks})", list(values))
+        connection.exec_driver_sql(f"INSERT INTO {table.name} ({listed}) VALUES ({marks})", values)
         return
     raw: Any = connection.connection.driver_connection
     with raw.cursor() as cursor, cursor.copy(f"COPY {table.name} ({listed}) FROM STDIN") as copy:

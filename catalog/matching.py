@@ -10,6 +10,7 @@ from operator import eq, ge, gt, le, lt, ne
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from catalog.fields import SPREAD
 from catalog.filters import AllOf, AnyOf, Compare, Not, Where
 from catalog.records import EpisodeRow, Facts
 from catalog.values import Scalar, comparable_number
@@ -83,13 +84,14 @@ def _metadata(field: Field, row: EpisodeRow, _: Facts) -> Any:
     return found
 
 
-def _lane(field: Field, _: EpisodeRow, facts: Facts) -> float | None:
+def _lane(field: Field, _: EpisodeRow, facts: Facts) -> Scalar | None:
     name, statistic = field.parts
     lane = facts.lanes.get(name)
     if lane is None:
         return None
-    if statistic == "count":
-        return lane.count
+    if statistic not in SPREAD:
+        owner = lane if statistic in ("count", "rate") else lane.storage
+        return getattr(owner, statistic, None)
     spreads = (lane.whole,) if field.channel is None else lane.channels[field.channel : field.channel + 1]
     return getattr(spreads[0], statistic, None) if spreads else None
 

@@ -84,11 +84,18 @@ def _add_checks(connection: Connection) -> None:
     _add_tables(connection, "checked", "finding")
 
 
+def _add_storage_of_lanes(connection: Connection) -> None:
+    """Leave the new columns empty: an episode that is read again fills them."""
+    for name in ("rate", "codec", "bytes", "stored"):
+        _add_column(connection, lane.c[name])
+
+
 STEPS: tuple[Step, ...] = (
     Step(1, "first tables", _begin_with_current_tables),
     Step(2, "notes, reviews, scores, lineage, collections, full text", _add_curation),
     Step(3, "what indexes outside of the archive hold", _remember_what_indexes_hold),
     Step(4, "what checks found", _add_checks),
+    Step(5, "rate, codec and bytes of lanes", _add_storage_of_lanes),
 )
 
 

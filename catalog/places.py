@@ -8,7 +8,7 @@ a server.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import Connection, insert, literal, select
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@dataclass(frozen=True)
-class Spot:
+class Spot(NamedTuple):
     """A place in the terms of the database."""
 
     root_id: int

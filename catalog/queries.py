@@ -24,6 +24,7 @@ from catalog.places import absolute
 from catalog.records import EpisodeRow, LaneDefinition, Layout, Page
 from catalog.schema import document, episode, layout, root, score, tag
 from catalog.values import INTEGER_LIMIT, Scalar, storable
+from catalog.worded import walk_some
 from catalog.words import phrase
 from wshard.errors import FilterError
 
@@ -33,13 +34,12 @@ if TYPE_CHECKING:
 ORDERS = tuple(name for name in FIELDS if name in episode.c and name != "path")
 """What `select` can order by besides `score.NAME`; a leading "-" reverses it."""
 
+# Fields whose order an index gives.
+_INDEXED = {"score", "uid", *(next(iter(index.columns)).name for index in episode.indexes)}
 _ID, _ROOT, _PATH, _METADATA = map(list(episode.c.keys()).index, ("id", "root_id", "path", "metadata"))
 _PLACE = (root.c.place, root.c.inside)
-_SCORED = (
-    select(*episode.c, *_PLACE, score.c.value.label("sorted_by"))
-    .select_from(score)
-    .join(episode, episode.c.id == score.c.episode_row)
-    .outerjoin(root, root.c.id == episode.c.root_id)
+_SCORED = select(*episode.c, *_PLACE, score.c.value.label("sorted_by")).select_from(
+    score.join(episode, episode.c.id == score.c.episode_row).outerjoin(root, root.c.id == episode.c.root_id)
 )
 
 
@@ -143,13 +143,42 @@ def load_page(
     """Return up to limit rows after the cursor; ties by id, missing values last in both directions."""
     if limit < 1:
         raise FilterError(f"expected a limit of at least 1, found {limit}")
-    found: list[tuple[EpisodeRow, Scalar | None]] = []
+    walk = _walk(connection, where, order=order, after=after, wanted=limit + 1)
+    found = [] if walk is None else _load(connection, walk.limit(limit + 1), base=base)
+    if len(found) > limit:
+        return _page(found[:limit], order=order)
+    found = []
     for statement in page_statements(connection, where, order=order, after=after, base=base):
         found += _load(connection, statement.limit(limit + 1 - len(found)), base=base)
         if len(found) > limit:
-            last, value = found[limit - 1]
-            return Page(tuple(row for row, _ in found[:limit]), Cursor(order, value, last.id).encode())
+            return _page(found[:limit], order=order)
     return Page(tuple(row for row, _ in found), None)
+
+
+def _page(found: Sequence[tuple[EpisodeRow, Scalar | None]], *, order: str) -> Page:
+    """Return a page that others follow."""
+    last, value = found[-1]
+    return Page(tuple(row for row, _ in found), Cursor(order, value, last.id).encode())
+
+
+def _walk(connection: Connection, where: Where, *, order: str, after: str | None, wanted: int) -> Select[Any] | None:
+    """Return a statement that may fill the page sooner, where only words are asked for and an index has the order."""
+    field = _ordering(order)
+    cursor = Cursor.decode(after, order=order) if after is not None else None
+    spoken = _spoken(where)
+    if not spoken or field.root not in _INDEXED or (cursor is not None and cursor.value is None):
+        return None
+    descending = order.startswith("-")
+    column = score.c.value if field.root == "score" else episode.c[field.root]
+    statement = next(_phases(field, cursor, descending=descending))
+    return walk_some(connection, spoken, statement, column=column, descending=descending, wanted=wanted)
+
+
+def _spoken(where: Where) -> list[Compare]:
+    """Return the words that a filter asks for, if it asks for nothing else."""
+    parts = parts_of(where)
+    spoken = [part for part in parts if isinstance(part, Compare) and part.field == "text"]
+    return spoken if len(spoken) == len(parts) else []
 
 
 def page_statements(
@@ -159,8 +188,7 @@ def page_statements(
     field = _ordering(order)
     cursor = Cursor.decode(after, order=order) if after is not None else None
     descending = order.startswith("-")
-    spoken = [part for part in parts_of(where) if isinstance(part, Compare) and part.field == "text"]
-    if field.root == "id" and spoken and len(spoken) == len(parts_of(where)):
+    if field.root == "id" and (spoken := _spoken(where)):
         return [_worded(connection, spoken, cursor, descending=descending)]
     wanted = condition(connection, where, base=base)
     return [statement.where(wanted) for statement in _phases(field, cursor, descending=descending)]

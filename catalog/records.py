@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import posixpath
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from catalog.values import INTEGER_LIMIT, encode_metadata, storable
 from wshard.errors import IngestError
@@ -32,8 +32,7 @@ class LaneDefinition:
     shape: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(NamedTuple):  # there is one per channel of each episode, so they must be made and read quickly
     """What the numbers of one channel, or of a whole lane, are like in one episode; finite, std of the population."""
 
     min: float
@@ -43,10 +42,20 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class LaneRecord:
-    """One lane of one episode; count in timesteps.
+class Storage:
+    """How a lane lies in its file: the codec's name ("none" for raw), bytes when decoded, bytes as stored."""
 
-    moments (opaque to the catalog) and channels are None when the lane is not summarised (images, text).
+    codec: str
+    bytes: int
+    stored: int
+
+
+@dataclass(frozen=True)
+class LaneRecord:
+    """One lane of one episode; count in timesteps, rate in timesteps per second.
+
+    moments (opaque to the catalog) and channels are None when the lane is not summarised (images, text), rate and
+    storage where they are not known.
     """
 
     name: str
@@ -55,6 +64,8 @@ class LaneRecord:
     count: int
     moments: bytes | None
     channels: tuple[Spread, ...] | None = None
+    rate: float | None = None
+    storage: Storage | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +74,8 @@ class EpisodeRecord:
 
     path is the absolute, normalised POSIX path of the file, key is "" for files of one episode, length counts
     timesteps, size bytes, mtime_ns nanoseconds. moved_from is the id of the catalogued episode whose file is now here.
-    A NaN reward is a missing one. Raises IngestError for a value that the catalog cannot hold.
+    A NaN reward is a missing one; encoded is the metadata as text. Raises IngestError for a value that the catalog
+    cannot hold.
     """
 
     path: str
@@ -79,6 +91,7 @@ class EpisodeRecord:
     metadata: Mapping[str, JSON]
     lanes: tuple[LaneRecord, ...]
     moved_from: int | None = None
+    encoded: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_path(self.path)
@@ -89,7 +102,7 @@ class EpisodeRecord:
         object.__setattr__(self, "total_reward", _reward(self.total_reward, path=self.path))
         _check_success(self.success, path=self.path)
         _check_lanes(self.lanes, path=self.path)
-        encode_metadata(self.metadata, path=self.path)
+        object.__setattr__(self, "encoded", encode_metadata(self.metadata, path=self.path))
 
 
 @dataclass(frozen=True)
@@ -136,11 +149,16 @@ class EpisodeRow:
 
 @dataclass(frozen=True)
 class LaneFacts:
-    """What is known of one lane of an episode: over all its numbers and by channel, None when not summarised."""
+    """What is known of one lane of an episode: over all its numbers and by channel, None when not summarised.
+
+    rate in timesteps per second; rate and storage are None where ingest did not tell them.
+    """
 
     count: int
     whole: Spread | None
     channels: tuple[Spread, ...]
+    rate: float | None = None
+    storage: Storage | None = None
 
 
 @dataclass(frozen=True)
@@ -313,8 +331,18 @@ def _check_lanes(lanes: Sequence[LaneRecord], *, path: str) -> None:
         _check_text(lane.dtype, name="a lane's dtype", path=path)
         for number in (lane.count, *lane.shape):
             _check_integer(number, name=f"a count or axis of lane {lane.name}", path=path)
+        _check_storage(lane, path=path)
         for spread in lane.channels or ():
             if not math.isfinite(spread.min + spread.max + spread.mean + spread.std):
                 raise IngestError(
                     f"statistics must be finite, found {spread} in lane {lane.name}, in the episode at {path}"
                 )
+
+
+def _check_storage(lane: LaneRecord, *, path: str) -> None:
+    if lane.rate is not None and not (math.isfinite(lane.rate) and lane.rate > 0):
+        raise IngestError(f"a rate must be above 0, found {lane.rate!r} in lane {lane.name}, in the episode at {path}")
+    if lane.storage is not None:
+        _check_text(lane.storage.codec, name=f"the codec of lane {lane.name}", path=path)
+        for number in (lane.storage.bytes, lane.storage.stored):
+            _check_integer(number, name=f"the bytes of lane {lane.name}", path=path)

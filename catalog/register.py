@@ -24,7 +24,6 @@ from catalog.places import Roots, Spot, add_root, load_roots
 from catalog.queries import encode_lanes
 from catalog.records import EpisodeRecord, Known, LaneDefinition, Outcome, Registered
 from catalog.schema import archive, checked, document, episode, finding, lane, layout, score, tag
-from catalog.values import encode_metadata
 from catalog.words import indexed
 
 if TYPE_CHECKING:
@@ -32,6 +31,15 @@ if TYPE_CHECKING:
 
 Place = tuple[str, str]
 """An absolute path and a key."""
+
+_Row = tuple[Any, ...]
+_IDENTITY = ("id", "uid", "size", "mtime_ns")
+_PLACE = ("root_id", "path", "key")
+_CONTENT = (
+    *("episode_id", "env_id", "length", "total_reward", "success", "digest"),
+    *("metadata", "layout_id", "ingested_at"),
+)
+_LANE = ("episode_row", "name", "count", "moments", "spread", "rate", "codec", "bytes", "stored")
 
 
 @dataclass(frozen=True)
@@ -55,13 +63,8 @@ class Step:
 
 def register(connection: Connection, records: Sequence[EpisodeRecord], *, base: str | None) -> list[Registered]:
     """Write the records and return what became of each, in their order; of two for one place the later wins."""
-    done: list[Registered] = []
-    roots = load_roots(connection, base=base)
-    for wave in _waves(records):
-        steps = _plan(connection, wave, roots=roots)
-        _apply(connection, steps, roots=roots)
-        done += [Registered(step.occupant.id, step.occupant.uid, step.outcome) for step in steps]
-    return done
+    steps = _write(connection, records, base=base)
+    return [Registered(step.occupant.id, step.occupant.uid, step.outcome) for step in steps]
 
 
 def load(connection: Connection, batches: Iterable[Sequence[EpisodeRecord]], *, base: str | None) -> Counter[Outcome]:
@@ -69,7 +72,17 @@ def load(connection: Connection, batches: Iterable[Sequence[EpisodeRecord]], *, 
     done: Counter[Outcome] = Counter()
     with indexing_once(connection, episode, document):
         for batch in batches:
-            done.update(registered.outcome for registered in register(connection, batch, base=base))
+            done.update(step.outcome for step in _write(connection, batch, base=base))
+    return done
+
+
+def _write(connection: Connection, records: Sequence[EpisodeRecord], *, base: str | None) -> list[Step]:
+    done: list[Step] = []
+    roots = load_roots(connection, base=base)
+    for wave in _waves(records):
+        steps = _plan(connection, wave, roots=roots)
+        _apply(connection, steps, roots=roots)
+        done += steps
     return done
 
 
@@ -212,32 +225,44 @@ def _apply(connection: Connection, steps: Sequence[Step], *, roots: Roots) -> No
         for table in (lane, score, checked, finding):
             connection.execute(delete(table).where(one_of(connection, table.c.episode_row, changed)))
     # A moved episode may free the place that a new one takes.
-    _update(connection, [_fingerprint(step) | _place(connection, step, roots=roots) for step in by["moved"]])
+    places = [dict(zip(_PLACE, _place(connection, step, roots=roots), strict=True)) for step in by["moved"]]
+    _update(connection, [_fingerprint(step) | place for step, place in zip(by["moved"], places, strict=True)])
     touched = [s for s in by["unchanged"] if s.occupant.fingerprint != (s.record.size, s.record.mtime_ns)]
     _update(connection, [_fingerprint(step) for step in touched])
+    _complete_lanes(connection, touched + by["moved"])
     written = by["changed"] + by["new"]
     if written:
         contents = _contents(connection, [step.record for step in written])
-        _update(connection, [_fingerprint(s) | c for s, c in zip(by["changed"], contents, strict=False)])
+        renewed = zip(by["changed"], contents, strict=False)
+        _update(connection, [_fingerprint(step) | dict(zip(_CONTENT, c, strict=True)) for step, c in renewed])
         fresh = zip(by["new"], contents[len(changed) :], strict=True)
-        append(connection, episode, [_identity(s) | _place(connection, s, roots=roots) | c for s, c in fresh])
-        append(connection, lane, [row for step in written for row in _lanes(step)])
-        append(connection, document, [row for step in by["new"] for row in _document(step)])
+        rows = [(*_identity(step), *_place(connection, step, roots=roots), *content) for step, content in fresh]
+        append(connection, episode, _IDENTITY + _PLACE + _CONTENT, rows)
+        append(connection, lane, _LANE, [row for step in written for row in _lanes(step)])
+        append(connection, document, ("episode_row", "words"), list(_documents(by["new"])))
     if changed:
         index_words(connection, changed)
     if written or by["moved"]:
         advance(connection)
 
 
-def _contents(connection: Connection, records: Sequence[EpisodeRecord]) -> list[dict[str, Any]]:
-    """Return the columns that hold what the episodes are."""
+def _complete_lanes(connection: Connection, steps: Sequence[Step]) -> None:
+    """Write the lanes of episodes anew that software wrote which knew less of lanes."""
+    told = {step.occupant.id: step for step in steps if any(part.storage for part in step.record.lanes)}
+    lacking = select(lane.c.episode_row).where(one_of(connection, lane.c.episode_row, told), lane.c.bytes.is_(None))
+    found = sorted(set(connection.execute(lacking).scalars())) if told else []
+    if found:
+        connection.execute(delete(lane).where(one_of(connection, lane.c.episode_row, found)))
+        append(connection, lane, _LANE, [row for number in found for row in _lanes(told[number])])
+
+
+def _contents(connection: Connection, records: Sequence[EpisodeRecord]) -> list[_Row]:
+    """Return the columns _CONTENT, which hold what the episodes are."""
     layouts = _layout_ids(connection, records)
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    names = ("episode_id", "env_id", "length", "total_reward", "success", "digest")
     return [
-        {name: getattr(record, name) for name in names}
-        | {"metadata": encode_metadata(record.metadata, path=record.path), "layout_id": number, "ingested_at": now}
-        for record, number in zip(records, layouts, strict=True)
+        (r.episode_id, r.env_id, r.length, r.total_reward, r.success, r.digest, r.encoded, number, now)
+        for r, number in zip(records, layouts, strict=True)
     ]
 
 
@@ -253,41 +278,40 @@ def _layout_ids(connection: Connection, records: Sequence[EpisodeRecord]) -> lis
     return [known[text] for text in texts]
 
 
-def _place(connection: Connection, step: Step, *, roots: Roots) -> dict[str, Any]:
-    """Return the columns that hold where the episode is; a path under no root gets its folder as one."""
+def _place(connection: Connection, step: Step, *, roots: Roots) -> _Row:
+    """Return the columns _PLACE, which hold where the episode is; a path under no root gets its folder as one."""
     record = step.record
     spots = roots.spots(record.path)
     if not spots:
         add_root(connection, posixpath.dirname(record.path), roots=roots)
         spots = roots.spots(record.path)
-    return {"root_id": spots[0].root_id, "path": spots[0].path, "key": record.key}
+    return (*spots[0], record.key)
 
 
 def _fingerprint(step: Step) -> dict[str, Any]:
     return {"row": step.occupant.id, "size": step.record.size, "mtime_ns": step.record.mtime_ns}
 
 
-def _identity(step: Step) -> dict[str, Any]:
+def _identity(step: Step) -> _Row:
     record, new = step.record, step.occupant
-    return {"id": new.id, "uid": new.uid, "size": record.size, "mtime_ns": record.mtime_ns}
+    return new.id, new.uid, record.size, record.mtime_ns
 
 
-def _lanes(step: Step) -> list[dict[str, Any]]:
+def _lanes(step: Step) -> list[_Row]:
+    number = step.occupant.id
     return [
-        {
-            "episode_row": step.occupant.id,
-            "name": part.name,
-            "count": part.count,
-            "moments": part.moments,
-            "spread": pack_spread(part.channels),
-        }
+        (
+            *(number, part.name, part.count, part.moments, pack_spread(part.channels), part.rate),
+            *((part.storage.codec, part.storage.bytes, part.storage.stored) if part.storage else (None, None, None)),
+        )
         for part in step.record.lanes
     ]
 
 
-def _document(step: Step) -> Iterator[dict[str, Any]]:
-    if words := indexed(step.record.metadata, ()):
-        yield {"episode_row": step.occupant.id, "words": words}
+def _documents(steps: Sequence[Step]) -> Iterator[_Row]:
+    for step in steps:
+        if words := indexed(step.record.metadata, ()):
+            yield step.occupant.id, words
 
 
 def _update(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:

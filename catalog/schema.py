@@ -105,6 +105,10 @@ lane = Table(
     Column("count", BIG, nullable=False),
     Column("moments", LargeBinary),
     Column("spread", Numbers),
+    Column("rate", Double),
+    Column("codec", TEXT),
+    Column("bytes", BIG),
+    Column("stored", BIG),
 )
 
 tag = Table(

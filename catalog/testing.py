@@ -19,7 +19,7 @@ from catalog.filters import EVERYTHING, NOTHING, Compare, Where
 from catalog.form_url import parse_query, where_query
 from catalog.matching import matches
 from catalog.queries import ORDERS
-from catalog.records import EmbeddingRow, EpisodeRecord, LaneRecord, Spread
+from catalog.records import EmbeddingRow, EpisodeRecord, LaneRecord, Spread, Storage
 from catalog.writing import where_text
 from wshard.errors import StatementError
 
@@ -60,8 +60,10 @@ REWARDS = (0.0, -0.0, 0.1, 0.30000000000000004, -1.5, 5e-324, 1.7976931348623157
 SPREADS = (Spread(-1.0, 1.0, 0.1, 0.5), Spread(0.0, 0.1, 0.05, 5e-324))
 
 LANES = (
-    LaneRecord("action/joint", "f32", (4,), 100, b"moments of the action", SPREADS),
-    LaneRecord("signal/state", "f32", (39,), 100, b"moments of the state"),
+    LaneRecord("action/joint", "f32", (4,), 100, b"moments of the action", SPREADS, 50.0, Storage("zstd", 1600, 320)),
+    LaneRecord(
+        "signal/state", "f32", (39,), 100, b"moments of the state", rate=0.1, storage=Storage("none", 15_600, 15_600)
+    ),
     LaneRecord("signal/camera", "u8", (64, 64, 3), 100, None),
 )
 
@@ -81,6 +83,11 @@ FIELD_NAMES = (
     "lane.action/joint.std[7]",
     "lane.signal/camera.min",
     "lane.signal/state.count",
+    "lane.signal/state.rate",
+    "lane.action/joint.codec",
+    "lane.action/joint.bytes",
+    "lane.signal/state.stored",
+    "lane.signal/camera.codec",
     "lineage.converted_from",
 )
 """A field of every kind; only collections, which must be there, are left out."""
@@ -98,6 +105,9 @@ _POOLS: dict[str, tuple[Any, ...]] = {
     "lineage": (*AWKWARD, "file:///old/a.h5"),
     "path": ("/data/set", "/data/set/episode_000001.wshard", "01.wshard", "/", "set/episode"),
     "lane": (-1.0, 0.0, 0.1, 0.5, 1.0, 0.05, 100),
+    "codec": ("zstd", "none", "z", "Zstd"),
+    "bytes": (1600, 1599, 10**30),
+    "stored": (15_600, 320, -1),
 }
 
 
@@ -193,8 +203,9 @@ def _compares_with(field: Field, op: str) -> st.SearchStrategy[Compare]:
 
 
 def _values(field: Field) -> st.SearchStrategy[Any]:
-    if field.root in _POOLS and field.type is not int:
-        return st.sampled_from(_POOLS[field.root])
+    pool = next((name for name in (*field.parts[1:], field.root) if name in _POOLS), None)
+    if pool is not None and (pool != "lane" or field.type is not int):
+        return st.sampled_from(_POOLS[pool])
     if field.type is str:
         return st.sampled_from((*AWKWARD, "episode_000001", "zzz"))
     if field.type is bool:
@@ -286,6 +297,22 @@ class CatalogContract:
             record.episode_id for record in fresh
         ]
         assert catalog.count() == len(known) + 30
+
+    def test_lanes_of_an_older_archive_are_completed_when_an_episode_is_read_again(self, catalog: Catalog) -> None:
+        older = tuple(replace(lane, rate=None, storage=None) for lane in LANES)
+        (done,) = catalog.register([make_record(1, lanes=older)])
+        catalog.tag([done.id], "good")
+        asked = "lane.action/joint.codec:zstd lane.action/joint.bytes:>=1600 lane.action/joint.stored:..320"
+        assert catalog.ids(asked) == []
+        assert catalog.facts([done.id])[done.id].lanes["action/joint"].storage is None
+        (again,) = catalog.register([make_record(1, mtime_ns=5)])
+        assert (again.id, again.outcome) == (done.id, "unchanged")
+        assert catalog.ids(f"{asked} lane.action/joint.rate:50 tag:good -lane.signal/camera.codec:*") == [done.id]
+        lanes = catalog.facts([done.id])[done.id].lanes
+        assert {name: (lane.rate, lane.storage) for name, lane in lanes.items()} == {
+            lane.name: (lane.rate, lane.storage) for lane in LANES
+        }
+        assert catalog.facets(["lane.action/joint.codec"])["lane.action/joint.codec"] == [("zstd", 1)]
 
     def test_a_load_that_fails_leaves_nothing(self, catalog: Catalog) -> None:
         known = _crowd(catalog)

@@ -37,7 +37,10 @@ def texts(metadata: Mapping[str, Any], notes: Iterable[str]) -> Iterator[str]:
     """Yield the texts of an episode that are searched."""
     for name in TASKS:
         found = metadata.get(name)
-        yield from (part for part in (found if isinstance(found, list | tuple) else [found]) if isinstance(part, str))
+        if isinstance(found, str):
+            yield found
+        elif isinstance(found, list | tuple):
+            yield from (part for part in found if isinstance(part, str))
     yield from notes
 
 

@@ -27,12 +27,13 @@ from bridge.retrieve import TrajectoryRetriever
 from embedders.pooled import PooledCallable
 from embedders.space import WindowPlan
 from wshard.chunked import ChunkedEpisodeWriter
+from wshard.episode_file import open_wshard, save_wshard
 from wshard.errors import (
     EmbedderError,
     UnknownEmbedderError,
 )
 from wshard.testing import make_episode
-from wshard.types import Channel
+from wshard.types import Channel, TimebaseSpec
 
 
 @pytest.fixture
@@ -327,3 +328,26 @@ def test_a_folder_that_cannot_be_read_is_told(archive, folder, monkeypatch):
     assert [(failure.path.rpartition("/")[2], failure.error) for failure in report.failed] == [
         ("locked", "Permission denied")
     ]
+
+
+def test_the_catalog_knows_how_the_lanes_lie_in_their_file(archive, tmp_path):
+    one = episode(T=400, timebase=TimebaseSpec(tick_hz=20.0))
+    for lane in (one.observations["state"], one.actions["ctrl"]):
+        lane.data = lane.data.round()  # so that compressing pays
+    one.observations["state"].sampling_rate_hz = 5.0
+    path = tmp_path / "one.wshard"
+    save_wshard(one, path, {"signal/state": "zstd:3", "action/ctrl": "lz4", "*": "none"})
+    ingest(archive, path)
+    with looked_into(archive) as opened, open_wshard(path) as file:
+        (lanes,) = (facts.lanes for facts in opened.catalog.facts(opened.catalog.ids()).values())
+        assert {name: lane.rate for name, lane in lanes.items() if name != "signal/state"} == dict.fromkeys(
+            set(lanes) - {"signal/state"}, 20.0
+        )
+        assert lanes["signal/state"].rate == 5.0
+        found = {name: lane.storage.codec for name, lane in lanes.items()}
+        assert found == dict.fromkeys(lanes, "none") | {"signal/state": "zstd", "action/ctrl": "lz4"}
+        for name, lane in lanes.items():
+            assert lane.storage.bytes == file.lane(name).nbytes
+            assert lane.storage.stored == len(file.shard.stored(name))
+        assert lanes["signal/state"].storage.stored < lanes["signal/state"].storage.bytes
+        assert opened.catalog.count("lane.signal/state.codec:zstd lane.action/ctrl.rate:20") == 1

@@ -52,7 +52,7 @@ ROW = EpisodeRow(
 )
 
 
-EMPTY = {"score.other", "lane.action/joint.std[7]", "lane.signal/camera.min"}
+EMPTY = {"lane.signal/camera.codec", "score.other", "lane.action/joint.std[7]", "lane.signal/camera.min"}
 """Fields that no episode here has."""
 
 

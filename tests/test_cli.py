@@ -124,6 +124,10 @@ def test_show_by_id_uid_and_file(home):
     by_file = json.loads(wshard("show", "episodes/ep_2.wshard", "--json", folder=home).stdout)
     assert by_id == by_uid == by_file
     assert by_id["lanes"]["signal/joint_pos"] == "f32[7]"
+    size = by_id["length"] * 7 * 4
+    assert by_id["stored_lanes"]["signal/joint_pos"] == {"rate": 20.0, "codec": "none", "bytes": size, "stored": size}
+    told = wshard("show", "reach-0002", folder=home).stdout
+    assert f"f32[7], 20 Hz, none, {size:,} bytes, {size:,} stored" in told
     assert by_id["metadata"]["task"] == "reach"
 
 

@@ -14,7 +14,8 @@ from wshard.container import ShardReader
 from wshard.episode_file import EpisodeFile
 from wshard.errors import FormatError
 from wshard.file_manifest import open_manifest
-from wshard.layout import CODEC_LZ4, CODEC_ZSTD, ENTRY_LZ4, ENTRY_ZSTD, ROLE_MANIFEST, ROLE_WSHARD
+from wshard.layout import ROLE_MANIFEST, ROLE_WSHARD
+from wshard.stored_block import codec_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -61,8 +62,6 @@ def _section_report(reader: ShardReader) -> dict[str, Any] | None:
 
 
 def _block_report(reader: ShardReader, number: int, entry: IndexEntry) -> dict[str, Any]:
-    default = {CODEC_ZSTD: "zstd", CODEC_LZ4: "lz4"}.get(reader.header.compression_default, "unknown")
-    named = "zstd" if entry.flags & ENTRY_ZSTD else "lz4" if entry.flags & ENTRY_LZ4 else default
     try:
         reader.block(number)
         state = "ok" if entry.checksum or not entry.orig_size else "none"
@@ -70,7 +69,7 @@ def _block_report(reader: ShardReader, number: int, entry: IndexEntry) -> dict[s
         state = "BAD"
     return {
         "block": entry.name,
-        "codec": named if entry.compressed else "none",
+        "codec": codec_name(entry, reader.header),
         "size": entry.orig_size,
         "stored": entry.disk_size,
         "crc": state,

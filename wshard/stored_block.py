@@ -56,6 +56,13 @@ def codec_flags(entry: IndexEntry, header: Header, where: str) -> int:
     return default
 
 
+def codec_name(entry: IndexEntry, header: Header) -> str:
+    """Return what people call the codec of a block's stored bytes: none, zstd, lz4, or unknown."""
+    default = {CODEC_ZSTD: "zstd", CODEC_LZ4: "lz4"}.get(header.compression_default, "unknown")
+    named = "zstd" if entry.flags & ENTRY_ZSTD else "lz4" if entry.flags & ENTRY_LZ4 else default
+    return named if entry.compressed else "none"
+
+
 def check(entry: IndexEntry, data: Buffer, stored: memoryview, header: Header, where: str) -> None:
     """Compare a block's decoded bytes with its checksum; raises ChecksumError, warns with a FormatWarning."""
     if not entry.checksum and not header.flags & FLAG_HAS_CHECKSUMS:
