@@ -99,7 +99,7 @@ def test_statistics(archive: Path) -> None:
         "min": 100,
         "max": 109,
     }
-    assert "total_reward" in run("stats").stdout
+    assert "reward" in run("stats").stdout
 
 
 def test_sql_reads(archive: Path) -> None:

@@ -228,6 +228,6 @@ def test_an_episode_that_is_gone_is_told_and_lanes_that_differ_are_refused(archi
     learnt = train_embedder(archive / "archive", archive / "encoder.shard", training=Training(steps=1))
     assert learnt.windows == FEWEST
     assert [failure.path.rpartition("/")[2] for failure in learnt.left_out] == ["0.wshard"]
-    with pytest.raises(QueryError, match="expected episodes with the same lanes"):
+    with pytest.raises(QueryError, match="expected the same lanes everywhere"):
         train_embedder(archive / "archive", archive / "no.shard", Lesson(["signal/none"]))
     assert not (archive / "no.shard").exists()
