@@ -49,10 +49,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class Reading:
-    """What one opening of a file gives: what the catalog stores, and what quality checks judge by."""
+    """What one opening of a file gives: what the catalog stores, and what quality checks judge by, if they will."""
 
     record: EpisodeRecord
-    measured: Measured
+    measured: Measured | None
 
 
 def locate(path: str | os.PathLike[str]) -> str:
@@ -60,9 +60,10 @@ def locate(path: str | os.PathLike[str]) -> str:
     return Path(os.path.realpath(path)).as_posix()
 
 
-def read_episode(path: str, wanted: LaneChoice) -> Reading:
+def read_episode(path: str, wanted: LaneChoice, *, measuring: bool = True) -> Reading:
     """Read what the catalog stores of the episode at `path`: metadata, lanes, moments, reward, digest; and measure it.
 
+    measuring: whether quality checks will ask for measures, which take a third of the time.
     wanted: the lanes that will be embedded (see choose_lanes); those that are named must exist. A lane with numbers
     that are not finite is catalogued without moments. Every lane is read once.
     Raises IngestError (a ValueError) or FormatError, each naming the file, SourceNotFoundError, OSError.
@@ -94,7 +95,7 @@ def read_episode(path: str, wanted: LaneChoice) -> Reading:
             metadata=dict(file.metadata),
             lanes=lanes,
         )
-        return Reading(record, measure_file(file, arrays))
+        return Reading(record, measure_file(file, arrays) if measuring else None)
 
 
 def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str) -> frozenset[str]:

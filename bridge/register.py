@@ -48,7 +48,7 @@ def read_again(run: Run, files: Sequence[str], wanted: LaneChoice, checker: Chec
     """Register the files, also those that look as the catalog saw them."""
     catalog, report = run.archive.catalog, run.report
     run.watch.stage("reading", len(files))
-    for outcome in run.crew.each(partial(_read, wanted=wanted), batches(files)):
+    for outcome in run.crew.each(partial(_read, wanted=wanted, measuring=checker is not None), batches(files)):
         readings = [found for found in outcome if isinstance(found, Reading)]
         failures = [found for found in outcome if isinstance(found, Failure)]
         done = catalog.register(_moved(catalog, [found.record for found in readings]))
@@ -68,7 +68,7 @@ def _check(run: Run, checker: Checker, readings: Sequence[Reading], ids: Sequenc
     subjects = [
         Subject(id_, found.record.digest, found.record.env_id, found.measured)
         for found, id_ in zip(readings, ids, strict=True)
-        if id_ in new
+        if id_ in new and found.measured is not None
     ]
     checker.take(subjects)
 
@@ -101,13 +101,13 @@ def _same_file(path: str, known: Known) -> bool:
     return (status.st_size, status.st_mtime_ns) == (known.size, known.mtime_ns)
 
 
-def _read(paths: Sequence[str], wanted: LaneChoice) -> list[Reading | Failure]:
-    return [_read_one(path, wanted) for path in paths]
+def _read(paths: Sequence[str], wanted: LaneChoice, *, measuring: bool) -> list[Reading | Failure]:
+    return [_read_one(path, wanted, measuring=measuring) for path in paths]
 
 
-def _read_one(path: str, wanted: LaneChoice) -> Reading | Failure:
+def _read_one(path: str, wanted: LaneChoice, *, measuring: bool) -> Reading | Failure:
     try:
-        return read_episode(path, wanted)
+        return read_episode(path, wanted, measuring=measuring)
     except (WShardError, OSError) as error:
         return Failure(path, told(error, path))
 
