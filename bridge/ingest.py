@@ -100,6 +100,12 @@ class TrajectoryIngestor:
         """Close the archive."""
         self._archive.close()
 
+    def ensure_collection(self, dim: int, collection: str = "traj_episodes") -> None:
+        """Do nothing: a call of the reference package, whose servers wanted to be told before the first vector.
+
+        Here the archive knows the size of its vectors, and an index makes room for a Space when it first gets some.
+        """
+
     def ingest_episode(self, path: PathLike) -> str:
         """Ingest one episode file and return its uid; an episode that is there already costs next to nothing.
 

@@ -32,6 +32,11 @@ HF_AVAILABLE __version__
 NONE, ZSTD, DEFAULT = CompressionType.NONE, CompressionType.ZSTD, CompressionLevel.DEFAULT
 
 SIGNATURES = """
+wshard.deepdata_bridge:TrajectoryIngestor.ensure_collection  self, dim, collection='traj_episodes'
+wshard.deepdata_bridge:TrajectoryIngestor.ingest_episode     self, path
+wshard.deepdata_bridge:TrajectoryIngestor.ingest_timesteps   self, path, window_size=32, stride=16
+wshard.deepdata_bridge:TrajectoryRetriever.search_similar_episodes   self, query_obs, top_k=10, env_id=None, min_length=None, reward_range=None
+wshard.deepdata_bridge:TrajectoryRetriever.search_similar_timesteps  self, query_obs, top_k=10, env_id=None
 wshard.types:Channel                       name, dtype, shape, data, semantics='', modality=None, sampling_rate_hz=None, content_type=None
 wshard.types:Channel.clone                 self
 wshard.types:Residual                      channel_id, type, data, scales=None, mask=None
