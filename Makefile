@@ -8,13 +8,13 @@ SOURCES := wshard embedders catalog bridge demo tests benchmarks golden
 .PHONY: help install demo test bench rb_a rb_b rb_c fuzz torture minute live-deepdata clean
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
-	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (about 6 minutes the first time)"
+	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (about 12 minutes the first time)"
 	@echo "make install  only create .venv with everything in it                 (about 1 minute)"
 	@echo "make bench    measure speed on this machine                           (about 5 minutes)"
-	@echo "make fuzz     200,000 damaged files, none of which may give a wrong value  (about 2 minutes)"
+	@echo "make fuzz     200,000 damaged files, none of which may give a wrong value  (about 5 minutes)"
 	@echo "make torture  kill recordings at 2 x 200 random moments               (about 3 minutes)"
 	@echo "make minute   two processes ingest, one tags, one pages, for a minute"
-	@echo "make rb_a     measure how well episodes of the same task are found    (about 5 minutes the first time)"
+	@echo "make rb_a     measure how well episodes of the same task are found    (about 8 minutes the first time)"
 	@echo "make rb_b     measure how well moments are found, with their bounds   (about 10 minutes the first time)"
 	@echo "make rb_c     measure how well faults, copies and wrong labels are found  (about 8 minutes the first time)"
 	@echo "make live-deepdata DEEPDATA_URL=http://...  the index tests on a real DeepData server, see docs/deepdata.md"
@@ -50,7 +50,7 @@ test: $(VENV)/.dev
 	@echo "== ruff (seconds)" && $(BIN)/ruff check -q . && $(BIN)/ruff format --check -q .
 	@echo "== mypy --strict (half a minute)" && $(BIN)/mypy
 	@echo "== rooms and arrows (seconds)" && $(BIN)/lint-imports --no-cache | tail -n 12
-	@echo "== tests, docs and README (about 5 minutes on 2 cores)"
+	@echo "== tests, docs and README (about 10 minutes on 2 cores)"
 	@$(BIN)/pytest -W error -n 2 --dist worksteal
 
 $(VENV)/.bench: $(VENV)/.dev
