@@ -58,6 +58,9 @@ class IndexContract:
     filters = 150
     """Random filters that are compared with the brute force."""
 
+    repeatable = False
+    """Whether they are the same ones in every run."""
+
     exact = True
     """Whether every answer must be proven to be right; a backend that cannot prove it must be right all the same."""
 
@@ -264,6 +267,7 @@ class IndexContract:
                 max_examples=self.filters,
                 deadline=None,
                 database=None,
+                derandomize=self.repeatable,
                 phases=[Phase.generate],
                 suppress_health_check=list(HealthCheck),
             )
