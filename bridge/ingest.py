@@ -58,8 +58,9 @@ _WHOLE: Final = WindowPlan()
 class TrajectoryIngestor:
     """Puts episode files into an archive: catalog, embeddings and search index.
 
-    target: an archive folder, made when missing ("demo-archive": catalog.db and index/; the episodes may lie
-    anywhere), or the URL of a vector index; `archive` then names the catalog's folder (see open_archive).
+    deepdata_url (as the reference package calls it): an archive folder, made when missing ("demo-archive": catalog.db
+    and index/; the episodes may lie anywhere), or the URL of a vector index; `archive` then names the catalog's folder
+    (see open_archive).
     embedder: a name ("arcdct", "combo", "dct", ...), an Embedder, or a callable [D] -> [E] that gets the mean over
     time; None = arcdct, tuned to the windows. lanes: what to embed, e.g. "state" or ["state", "reward"], the lane with
     positions first; None = every observation lane that is a number or a vector of at most 256 numbers per timestep. A
@@ -74,7 +75,7 @@ class TrajectoryIngestor:
 
     def __init__(
         self,
-        target: PathLike,
+        deepdata_url: PathLike,
         embedder: str | Embedder | PooledFunction | None = None,
         *,
         lanes: str | Sequence[str] | Mapping[str, float] | None = None,
@@ -88,7 +89,7 @@ class TrajectoryIngestor:
         if self._embedder is not None and self._lanes.weights is not None and not self._embedder.uses_statistics:
             name = self._embedder.name
             raise EmbedderError(f"weights of lanes: expected an embedder that standardises channels, found {name!r}")
-        self._archive: Archive = open_archive(target, archive=archive, create=True, token=token)
+        self._archive: Archive = open_archive(deepdata_url, archive=archive, create=True, token=token)
 
     def __enter__(self) -> Self:
         return self

@@ -57,8 +57,8 @@ WHOLE: Final = WindowPlan()
 class TrajectoryRetriever:
     """Finds similar episodes and moments in an archive.
 
-    target, archive, token: as for TrajectoryIngestor; the archive must exist. embedder: needed only where the archive
-    was embedded in several ways, or by a callable; it must be the one that the archive was ingested with. lanes: search
+    deepdata_url, archive, token: as for TrajectoryIngestor; the archive must exist. embedder: needed only where the
+    archive was embedded in several ways, or by a callable; it must be the one that the archive was ingested with. lanes: search
     only what was embedded from exactly these lanes, without weights if it was; a mapping asks for just these weights.
 
     Other processes may ingest meanwhile: each search sees all that was committed before it.
@@ -66,7 +66,7 @@ class TrajectoryRetriever:
 
     def __init__(
         self,
-        target: PathLike,
+        deepdata_url: PathLike,
         embedder: str | Embedder | PooledFunction | None = None,
         *,
         lanes: str | Sequence[str] | Mapping[str, float] | None = None,
@@ -74,7 +74,7 @@ class TrajectoryRetriever:
         token: str | None = None,
     ) -> None:
         self._embedder = None if embedder is None else as_embedder(embedder)
-        self._archive: Archive = open_archive(target, archive=archive, token=token)
+        self._archive: Archive = open_archive(deepdata_url, archive=archive, token=token)
         self._holdings = Holdings(self._archive.catalog)
         self._choice = SpaceChoice(self._archive.catalog, self._embedder, (lanes,) if isinstance(lanes, str) else lanes)
         self._moments = MomentSearch(self._archive)

@@ -32,6 +32,8 @@ HF_AVAILABLE __version__
 NONE, ZSTD, DEFAULT = CompressionType.NONE, CompressionType.ZSTD, CompressionLevel.DEFAULT
 
 SIGNATURES = """
+wshard.deepdata_bridge:TrajectoryIngestor   deepdata_url, embedder
+wshard.deepdata_bridge:TrajectoryRetriever  deepdata_url, embedder
 wshard.deepdata_bridge:TrajectoryIngestor.ensure_collection  self, dim, collection='traj_episodes'
 wshard.deepdata_bridge:TrajectoryIngestor.ingest_episode     self, path
 wshard.deepdata_bridge:TrajectoryIngestor.ingest_timesteps   self, path, window_size=32, stride=16
