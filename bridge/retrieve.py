@@ -58,8 +58,9 @@ class TrajectoryRetriever:
     """Finds similar episodes and moments in an archive.
 
     deepdata_url, archive, token: as for TrajectoryIngestor; the archive must exist. embedder: needed only where the
-    archive was embedded in several ways, or by a callable; it must be the one that the archive was ingested with. lanes: search
-    only what was embedded from exactly these lanes, without weights if it was; a mapping asks for just these weights.
+    archive was embedded in several ways, or by a callable; it must be the one that the archive was ingested with.
+    lanes: search only what was embedded from exactly these lanes, without weights if it was; a mapping asks for just
+    these weights.
 
     Other processes may ingest meanwhile: each search sees all that was committed before it.
     """
