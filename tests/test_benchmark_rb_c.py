@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 from types import SimpleNamespace
@@ -46,6 +47,16 @@ def test_every_fault_changes_the_clip_and_not_its_length(modules):
             same = [np.array_equal(faulty.lanes()[name], rows) for name, rows in clip.lanes().items()]
             assert not all([*same, np.array_equal(faulty.clock(), clip.clock())]), family
             assert clip.kind == ""
+
+
+def test_what_changes_nothing_is_no_fault(modules):
+    faults = modules.faults
+    clip = faults.clip_of(recorded(modules, 0), np.random.default_rng(0))
+    still = dataclasses.replace(clip, seen=np.zeros_like(clip.seen))
+    still.seen[clip.start + clip.length // 2 :, 5] = 3.0  # half of the time at either end
+    spread = np.ones(21, np.float32)
+    made = [faults.inject(still, "saturated channel", spread, np.random.default_rng(n)) for n in range(20)]
+    assert made == [None] * 20
 
 
 def test_areas_and_ranks_are_those_of_slow_loops(modules):
