@@ -71,14 +71,14 @@ torture: $(VENV)/.dev
 minute: $(VENV)/.dev
 	@WSHARD_MINUTE=60 $(BIN)/pytest -W error --timeout 600 tests/test_bridge_minute.py
 
-rb_a: $(VENV)/.demo
-	@echo "== benchmark RB-A (about 3 minutes to record, once, and 2 to measure)"
-	@$(BIN)/python benchmarks/retrieval/rb_a.py --channels prop state --json .bench/rb_a.json
+rb_a: $(VENV)/.dev
+	@echo "== benchmark RB-A (about 3 minutes to record, once, and 12 to measure, most of it dynamic time warping)"
+	@$(BIN)/python benchmarks/retrieval/rb_a.py --channels prop state --dtw --out .bench/rb_a
 
-rb_c: $(VENV)/.demo
-	@echo "== benchmark RB-C (about 3 minutes to record, once, and 5 to measure)"
-	@$(BIN)/python benchmarks/retrieval/rb_c.py --json .bench/rb_c.json
-	@$(BIN)/python benchmarks/retrieval/rb_c_vectors.py --first 100 --json .bench/rb_c_vectors.json
+rb_c: $(VENV)/.dev
+	@echo "== benchmark RB-C (about 3 minutes to record, once, and 3 to measure)"
+	@$(BIN)/python benchmarks/retrieval/rb_c.py --out .bench/rb_c
+	@$(BIN)/python benchmarks/retrieval/rb_c_vectors.py --out .bench/rb_c_vectors
 
 .bench/venv-ogbench/.created:
 	@echo "== an environment for ogbench alone: its mujoco is another one than the demo's (about a minute)"
@@ -88,7 +88,7 @@ rb_c: $(VENV)/.demo
 
 rb_b: $(VENV)/.dev .bench/venv-ogbench/.created
 	@echo "== benchmark RB-B (about 4 minutes to record, once, and 4 to measure)"
-	@$(BIN)/python benchmarks/retrieval/rb_b.py --speed variable fixed --json .bench/rb_b.json --picture .bench/rb_b.png
+	@$(BIN)/python benchmarks/retrieval/rb_b.py --speed variable fixed --out .bench/rb_b
 
 live-deepdata: $(VENV)/.dev
 	@test -n "$(DEEPDATA_URL)" || { echo "expected DEEPDATA_URL=http://host:port?rpm=N"; exit 2; }

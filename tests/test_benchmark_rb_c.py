@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import json
 import math
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,8 +23,12 @@ def modules(monkeypatch):
     import rb_c  # noqa: PLC0415
     import rb_c_baselines  # noqa: PLC0415
     import rb_c_faults  # noqa: PLC0415
+    import rb_c_plot  # noqa: PLC0415
+    import rb_outcome  # noqa: PLC0415
 
-    return SimpleNamespace(data=rb_a_data, rb_c=rb_c, baselines=rb_c_baselines, faults=rb_c_faults)
+    return SimpleNamespace(
+        data=rb_a_data, rb_c=rb_c, baselines=rb_c_baselines, faults=rb_c_faults, plot=rb_c_plot, outcome=rb_outcome
+    )
 
 
 def recorded(modules, number, length=120):
@@ -78,7 +84,7 @@ def test_digamma_follows_its_recurrence(modules):
     assert modules.baselines._digamma(counts) == pytest.approx(slow, abs=1e-6)
 
 
-def test_a_round_says_something_of_every_clip(modules):
+def test_a_round_says_something_of_every_clip(modules, tmp_path):
     task = [recorded(modules, number, 80 + number) for number in range(20)]
     seen = modules.rb_c.play_round(task, [0.0, 0.1, 0.3, 0.1] * 5, seed=(0, 0), baselines=True)
     assert [one.clip.length for one in seen] == [int(0.75 * (80 + n)) - 3 for n in range(20)]
@@ -87,3 +93,12 @@ def test_a_round_says_something_of_every_clip(modules):
     rows = modules.rb_c.results(seen)
     assert {row.family for row in rows} == {one.clip.kind for one in seen} - {""}
     assert modules.rb_c.table(rows).count("\n") == len(rows) + 2
+    options = SimpleNamespace(first=0, out=tmp_path / "made" / "rb_c")
+    modules.outcome.leave(
+        options, rows, "| a |", functools.partial(modules.plot.draw, rows), also={"clean": {"all": 1}}
+    )
+    assert (tmp_path / "made" / "rb_c.md").read_text() == "| a |\n\nOptions: first 0.\n"
+    assert (tmp_path / "made" / "rb_c.png").read_bytes().startswith(b"\x89PNG")
+    written = json.loads((tmp_path / "made" / "rb_c.json").read_text())
+    assert [one["family"] for one in written["results"]] == [row.family for row in rows]
+    assert written["clean"] == {"all": 1}
