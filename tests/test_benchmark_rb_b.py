@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from itertools import pairwise
@@ -92,15 +93,20 @@ def test_the_profile_equals_slow_loops(modules):
     assert len(modules.scan.profile_scan(rows, query)[0]) == 0
 
 
-def test_all_of_it_runs_on_a_few_episodes_through_an_archive(modules, monkeypatch):
-    monkeypatch.setattr(modules.rb_b, "choose", lambda plays: modules.data.choose(plays)[::8])
+def test_all_of_it_runs_on_a_few_episodes_through_an_archive(modules, monkeypatch, tmp_path):
     plays = [play(modules, seed) for seed in range(4)]
     twin = play(modules, 2)
     plays.append(modules.data.Play(4, twin.arm, twin.action, twin.labels, twin.spans))
-    results = modules.rb_b.run(plays, "variable", scans=False)
-    table = modules.rb_b.table(results, "variable")
-    assert table.count("\n") == 4
+    monkeypatch.setattr(modules.rb_b, "choose", lambda plays: modules.data.choose(plays)[::8])
+    monkeypatch.setattr(modules.rb_b, "load", lambda *_, **__: plays)
+    monkeypatch.setattr(modules.rb_b, "_DRAWN", 0)
+    monkeypatch.setattr(sys, "argv", ["rb_b.py", "--no-scans", "--out", str(tmp_path / "rb_b")])
+    modules.rb_b.main()
+    table = (tmp_path / "rb_b.md").read_text()
+    assert table.count("\n| ") == 3
     assert "**`search_moments`**" in table
+    assert len(json.loads((tmp_path / "rb_b.json").read_text())["results"]) == 6
+    assert (tmp_path / "rb_b.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_script_says_how_it_is_used(modules, monkeypatch, capsys):
