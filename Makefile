@@ -14,9 +14,9 @@ help:
 	@echo "make fuzz     200,000 damaged files, none of which may give a wrong value  (about 5 minutes)"
 	@echo "make torture  kill recordings at 2 x 200 random moments               (about 3 minutes)"
 	@echo "make minute   two processes ingest, one tags, one pages, for a minute"
-	@echo "make rb_a     measure how well episodes of the same task are found    (about 8 minutes the first time)"
+	@echo "make rb_a     measure how well episodes of the same task are found    (about 15 minutes the first time)"
 	@echo "make rb_b     measure how well moments are found, with their bounds   (about 10 minutes the first time)"
-	@echo "make rb_c     measure how well faults, copies and wrong labels are found  (about 8 minutes the first time)"
+	@echo "make rb_c     measure how well faults, copies and wrong labels are found  (about 7 minutes the first time)"
 	@echo "make live-deepdata DEEPDATA_URL=http://...  the index tests on a real DeepData server, see docs/deepdata.md"
 	@echo "make clean    remove .venv, caches and the demo archive"
 

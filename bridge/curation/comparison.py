@@ -16,7 +16,7 @@ from bridge.curation.labelling import labels_of
 from bridge.evaluate import Scores, leave_one_out, leave_one_out_by, leave_one_out_of_windows
 from bridge.refs import make_ref
 from embedders.space import Space
-from wshard.errors import QueryError
+from wshard.errors import AmbiguousQueryError, QueryError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +48,7 @@ class Evaluated:
 def evaluate_label(
     archive: Archive, label: str, where: Where | str = "", *, k: int = 10, progress: Progress | None = None
 ) -> list[Evaluated]:
-    """Return how well each active Space finds the others of an episode's label, the best mAP first.
+    """Return how well each active Space finds the others of an episode's label: of most episodes, then by mAP, first.
 
     Leave one out among the episodes that pass the filter. label: see labelling.label_field. Episodes of several windows
     are compared by the best ones (see leave_one_out_of_windows), up to 500 evenly spread ones asking. Raises QueryError
@@ -71,7 +71,7 @@ def evaluate_label(
         found.append(Evaluated(space, scores, len(known), len(set(known))))
     if not found:
         raise QueryError(f"expected two episodes with vectors and one label {label!r} at least, found none")
-    return sorted(found, key=lambda one: -one.scores.mean_average_precision)
+    return sorted(found, key=lambda one: (-one.episodes, -one.scores.mean_average_precision))
 
 
 def evaluate_search(
@@ -85,11 +85,11 @@ def evaluate_search(
 ) -> Evaluated | None:
     """Return how well search_similar_episodes does it with its defaults, up to 100 evenly spread episodes asking.
 
-    Rankings are its first 1,000 hits, and then the others. Else as evaluate_label. None where that is what one Space
-    does alone, or where nobody could ask.
+    Rankings are its first 1,000 hits, and then the others. Else as evaluate_label. None where nobody could ask, where
+    one Space ranks alone, and where a search must be told which Space is meant.
     """
-    spaces = [Space.from_json(row.definition) for row in archive.catalog.spaces("active")]
-    if sum(space.windows.whole for space in spaces) != 1 or not any(space.windows.scales for space in spaces):
+    plans = [Space.from_json(row.definition).windows for row in archive.catalog.spaces("active")]
+    if not any(plan.whole for plan in plans) or not any(plan.scales for plan in plans):
         return None
     rows = archive.catalog.rows(archive.catalog.ids(where))
     episodes = [rows[id_] for id_ in sorted(rows)]
@@ -104,7 +104,10 @@ def evaluate_search(
     def ask(wanted: NDArray[np.int64]) -> NDArray[np.float64]:
         return np.stack([_similar(retriever, pairs[place][0], places, where) for place in wanted.tolist()])
 
-    scores = leave_one_out_by(ask, known, _spread(there, _BY_SEARCH), k=k, progress=progress)
+    try:
+        scores = leave_one_out_by(ask, known, _spread(there, _BY_SEARCH), k=k, progress=progress)
+    except AmbiguousQueryError:
+        return None
     return Evaluated(None, scores, len(known), len(set(known)))
 
 
