@@ -181,7 +181,7 @@ class EmbeddedIndex:
         lists = held.home / "lists"
         try:
             if held.base.lists is not None and lists not in self._damaged:
-                held.base.lists.seals.check()
+                held.base.lists.check()
         except ChecksumError:
             self._damaged.add(lists)
         else:
@@ -306,7 +306,7 @@ def _explained(result: Ranked, held: Held, times: Sequence[float]) -> Explained:
         passing=base.passing + tail.passing,
         scored=base.scored + tail.scored,
         lists=base.lists,
-        all_lists=0 if lists is None else len(lists.rims),
+        all_lists=0 if lists is None else len(lists.centroids),
         tail=held.tail_rows(),
         milliseconds=dict(zip(("refresh", "filter", "find", "rank"), (1e3 * one for one in spent), strict=True)),
     )

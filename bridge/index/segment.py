@@ -99,6 +99,10 @@ class Segment:
             rows = self.vectors[self.starts[position] : self.starts[position + 1]]
             yield Point(int(self.episodes[position]), int(self.seqs[position]), rows)
 
+    def owners(self, rows: Ids) -> Ids:
+        """Return the position of the episode that owns each row."""
+        return np.searchsorted(self.starts, rows, side="right") - 1
+
     def selected(self, episodes: Ids | None) -> Ids:
         """Return the positions of the living episodes among those given, all of them for None."""
         return np.flatnonzero(self.alive).astype(np.int64) if episodes is None else self.find(episodes)
