@@ -31,7 +31,7 @@ Ids = NDArray[np.int64]
 Owners = NDArray[np.int32]
 Scores = NDArray[np.float64]
 
-_FIRST: Final = 8  # lists read before the first look at what was found
+_FIRST: Final = 2  # lists read before the first look at what was found
 _AT_ONCE: Final = 32
 
 
@@ -42,13 +42,15 @@ def rounding(dim: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """List l holds places starts[l]:starts[l+1]; centroids float32 [L, E], whose members have a cosine of rims[l] or more.
+    """List l holds places starts[l]:starts[l+1], which have a cosine of rims[l] or more to centroids[l], float32 [L, E].
 
     At place p: row rows[p] of the Segment, of its episode number owners[p], with the outline listed[p], which is in the
-    frame frames[l]. by_row: the same outlines, in the order of the Segment's rows.
+    frame frames[l], as is middles[l], the outline of the centroid. by_row: the outlines in the order of the Segment's
+    rows.
     """
 
     centroids: Vectors
+    middles: Vectors
     rims: Scores
     starts: Ids
     frames: Ids
@@ -64,10 +66,11 @@ class Lists:
         self.seals.check()
         self.by_row.seals.check()
 
-    def reach(self, query: Vectors) -> Scores:
-        """Return the best that any member of each list can have; -2 for empty lists."""
-        off = rounding(len(query))
-        closest = np.clip((self.centroids @ query).astype(np.float64) + off, -1.0, 1.0)
+    def reach(self, sides: Vectors) -> Scores:
+        """Return the best that any member of each list can have with the query of these sides; -2 for empty lists."""
+        off = rounding(self.centroids.shape[1])
+        products = (self.middles * sides.take(self.frames, axis=0)) @ np.ones(sides.shape[1], np.float32)
+        closest = np.clip(products.astype(np.float64) + off, -1.0, 1.0)
         rims = np.clip(self.rims - off, -1.0, 1.0)
         best = np.where(closest >= rims, 1.0, closest * rims + np.sqrt((1 - closest * closest) * (1 - rims * rims)))
         best[self.starts[1:] == self.starts[:-1]] = -2.0
@@ -88,7 +91,7 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """How many outlines, of how many lists, were read. proven: all of the best are known; ended: the budget ended first.
+    """How many outlines, of how many lists, were read. proven: all of the best are known; ended: by the budget.
 
     Neither: the bounds do not help with this query, and another route is better.
     """
@@ -101,12 +104,13 @@ class Found:
 
 def search(lists: Lists, query: Vectors, best: Shortlist, limits: Limits) -> Found:
     """Visit lists by falling reach until none can hold anything better, or it is not worth it. Raises ChecksumError."""
-    reach, sides = lists.reach(query), lists.by_row.sides(query)
+    sides = lists.by_row.sides(query)
+    reach = lists.reach(sides)
     order = np.argsort(-reach)
     order = order[: np.count_nonzero(reach >= -1.0)]
     done = scored = 0
     while done < len(order) and reach[order[done]] >= best.threshold:
-        batch = order[done : done + min(max(_FIRST, done), _AT_ONCE)]
+        batch = order[done : done + min(max(_FIRST, 4 * done), _AT_ONCE)]
         batch = batch[reach[batch] >= best.threshold]
         done += len(batch)
         scored += _read(lists, batch, sides, best, limits.allowed)

@@ -1,4 +1,4 @@
-"""Certified lists on disk, beside a generation's vectors: which are near each other, and outlines of all, memory-mapped.
+"""Certified lists on disk, beside the vectors: which of these are near each other, and their outlines, memory-mapped.
 
 Knows: the files of a folder `lists/`, all little-endian:
 
@@ -11,7 +11,7 @@ Knows: the files of a folder `lists/`, all little-endian:
     rims.f32        float32 [L]: the least cosine of a list's vectors to the centroid
     sizes.i64       int64 [3, L]: number of vectors, frame, CRC32C of the outlines in listed.f32
     sums.i64        int64 [episodes]: CRC32C of each episode's outlines in outlines.f32
-    lists.json      vectors at the last training, and one CRC32C over the generation's own and all files but the outlines
+    lists.json      vectors at the last training, and a CRC32C over the generation's own and all files but outlines
 
 Does not know: how vectors are grouped, outlined or searched. The checksum of a list, or of an episode's outlines, is
 compared when it is first used.
@@ -20,6 +20,7 @@ compared when it is first used.
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -73,8 +74,10 @@ def read(folder: Path, seal: int, shape: tuple[int, ...], starts: Ids) -> Lists 
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
     begins = np.concatenate(([0], np.cumsum(sizes)))
+    centroids = small["centroids.f32"].reshape(-1, dim)
     return Lists(
-        centroids=np.array(small["centroids.f32"].reshape(-1, dim)),
+        centroids=centroids,
+        middles=np.concatenate([*outlined(centroids, axes, frame_of)]),
         rims=small["rims.f32"].astype(np.float64),
         starts=begins,
         frames=np.array(frame_of),
@@ -120,7 +123,7 @@ def write(folder: Path, seal: int, vectors: Vectors, starts: Ids, grouping: Grou
         "centroids.f32": grouping.centroids,
         "rims.f32": grouping.rims,
         "sizes.i64": np.stack([sizes, frame_of, _listed(folder / _LISTED, outlines, order, sizes)]),
-        "sums.i64": np.array([checksum(outlines[a:b].data) for a, b in zip(starts[:-1], starts[1:], strict=True)]),
+        "sums.i64": np.array([checksum(outlines[a:b].data) for a, b in pairwise(starts.tolist())]),
     }
     stored = {name: np.ascontiguousarray(small[name], kind) for name, kind in _SMALL.items()}
     for name, array in stored.items():

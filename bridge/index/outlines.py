@@ -1,7 +1,7 @@
 """Outlines: a few numbers per vector that tell the most that its product with a query can be.
 
-Knows: frames, each a few axes along which the vectors of some lists lie; a vector's outline, which is its coordinates in
-such a frame and the length of what is left of it. Does not know: lists, files, searching.
+Knows: frames, each a few axes along which the vectors of some lists lie; a vector's outline, which is its coordinates
+in such a frame and the length of what is left of it. Does not know: lists, files, searching.
 
 With x = a + r and q = b + s, a and b within the frame, r and s at right angles to it, x.q = a.b + r.s <= a.b + |r||s|:
 the product of two outlines is no less than the product of the vectors. Windows of trajectories lie near few axes, so
@@ -83,21 +83,30 @@ class Outlines:
 
     def sides(self, query: Vectors) -> Vectors:
         """Return the query's own outline float32 [F, P + 1] in every frame."""
-        wide = query.astype(np.float64)
-        frames, count, dim = self.axes.shape
-        within = (self.axes.reshape(-1, dim) @ wide).reshape(frames, count)
-        rest = np.sqrt(np.maximum(wide @ wide - np.einsum("ij,ij->i", within, within), 0.0) + dim * _OFF)
-        found = np.empty((frames, count + 1), np.float32)
-        found[:, :-1] = within
-        found[:, -1] = rest * _UPWARDS
-        return found
+        return _sides(self.axes, query)
 
-    def bounds(self, rows: Rows, sides: Vectors) -> Vectors:
-        """Return the most that the product of each row with the query of these sides can be, but for rounding."""
+    def bounds(self, rows: Rows, query: Vectors) -> Vectors:
+        """Return the most that the product of each row with the query can be, but for rounding."""
+        frames = self.which.take(rows)
+        counts = np.bincount(frames, minlength=len(self.axes))
+        used = counts.nonzero()[0]
+        sides = np.empty((len(self.axes), self.outlines.shape[1]), np.float32)
+        sides[used] = _sides(self.axes[used], query)
         products = self.outlines.take(rows, axis=0)
-        products *= sides.take(self.which.take(rows), axis=0)
+        products *= sides.take(frames, axis=0)
         sums: Vectors = products @ np.ones(products.shape[1], np.float32)
         return sums
+
+
+def _sides(axes: Axes, query: Vectors) -> Vectors:
+    frames, count, dim = axes.shape
+    wide = query.astype(np.float64)
+    within = (axes.reshape(-1, dim) @ wide).reshape(frames, count)
+    rest = np.sqrt(np.maximum(wide @ wide - np.einsum("ij,ij->i", within, within), 0.0) + dim * _OFF)
+    found = np.empty((frames, count + 1), np.float32)
+    found[:, :-1] = within
+    found[:, -1] = rest * _UPWARDS
+    return found
 
 
 def outlined(vectors: Vectors, axes: Axes, which: Numbers) -> Iterator[Vectors]:

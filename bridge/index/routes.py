@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 _SCAN_FROM_SHARE: Final = 0.5  # of the rows: from here on one sequential pass beats many small ones
 _LOWEST: Final = float(np.finfo(np.float32).min)
 _GATHER_BELOW: Final = 16  # rows per range: shorter ranges cost more as calls than as a copy
-_COMPARED_SHARE: Final = 8  # of the rows that pass one in so many may be compared one by one, and
-_COMPARED: Final = 1000  # so many in any case: a row here and there takes some three times as long as in a row
+_COMPARED_SHARE: Final = 2  # of the rows that pass one in so many may be read here and there, and
+_COMPARED: Final = (
+    1000  # so many in any case: that takes some two times as long per row as reading all, one after another
+)
+_OUTLINES_FIRST: Final = 2048  # after so many there is a score to reach
 _OUTLINES_AT_ONCE: Final = 16_384
 
 
@@ -58,6 +61,8 @@ def candidates(
 
     direct_rows: up to so many passing rows lists are not worth a look. Raises ChecksumError.
     """
+    if not len(segment.vectors):
+        return Candidates(np.zeros(0, np.int64), "none", 0, 0)
     positions = segment.selected(wanted)
     passing = int((segment.starts[positions + 1] - segment.starts[positions]).sum())
     if passing == 0 or request.top_k < 1:
@@ -87,21 +92,24 @@ def _limits(segment: Segment, positions: Ids, passing: int, budget: int | None) 
     if len(positions) < len(segment.episodes):
         allowed = np.zeros(len(segment.episodes), np.bool_)
         allowed[positions] = True
-    return Limits(allowed, passing if passing < _SCAN_FROM_SHARE * len(segment.vectors) else len(segment.vectors), budget)
+    return Limits(
+        allowed, passing if passing < _SCAN_FROM_SHARE * len(segment.vectors) else len(segment.vectors), budget
+    )
 
 
 def _outlined(segment: Segment, outlines: Outlines, best: Shortlist, positions: Ids) -> int:
     """Offer the rows of these episodes, and return of how many the outlines were read."""
     outlines.seals.check(positions)
-    rows, sides = _rows(segment.starts[positions], segment.starts[positions + 1]), outlines.sides(best.aim.query)
-    for start in range(0, len(rows), _OUTLINES_AT_ONCE):
-        some = rows[start : start + _OUTLINES_AT_ONCE]
-        bounds = outlines.bounds(some, sides)
-        good = bounds >= best.threshold
+    rows = _rows(segment.starts[positions], segment.starts[positions + 1])
+    done = 0
+    while done < len(rows) and not best.hopeless:
+        some = rows[done : done + (_OUTLINES_AT_ONCE if done else _OUTLINES_FIRST)]
+        bounds = outlines.bounds(some, best.aim.query)
+        good = (bounds >= best.threshold).nonzero()[0]
         best.offer(some[good], bounds[good])
-        if best.hopeless:
-            return start + len(some)
-    return len(rows)
+        best.foresee((len(rows) - done - len(some)) / (done + len(some)))
+        done += len(some)
+    return done
 
 
 def _rows(starts: Ids, stops: Ids) -> Ids:
