@@ -31,7 +31,7 @@ _UNIT: Final = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """centroids float32 [L, E]; row i belongs to list l = labels[i] and has a cosine of rims[l] or more to its centroid.
+    """centroids float32 [L, E]; row i is in list l = labels[i] and has a cosine of rims[l] or more to its centroid.
 
     trained: how many vectors there were when the centroids were chosen.
     """

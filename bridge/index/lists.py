@@ -42,7 +42,7 @@ def rounding(dim: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """List l holds places starts[l]:starts[l+1], which have a cosine of rims[l] or more to centroids[l], float32 [L, E].
+    """List l holds places starts[l]:starts[l+1], with a cosine of rims[l] or more to centroids[l], float32 [L, E].
 
     At place p: row rows[p] of the Segment, of its episode number owners[p], with the outline listed[p], which is in the
     frame frames[l], as is middles[l], the outline of the centroid. by_row: the outlines in the order of the Segment's

@@ -106,7 +106,7 @@ class Segment:
         return np.searchsorted(self.starts, rows, side="right") - 1
 
     def selected(self, episodes: Ids | None) -> Ids:
-        """Return the positions of the living episodes among those given, all for None; the last answer is remembered."""
+        """Return the positions of the living episodes among those given, all for None; the last are remembered."""
         if self._last is None or self._last[0] is not episodes:
             self._last = episodes, np.flatnonzero(self.alive) if episodes is None else self.find(episodes)
         return self._last[1]
