@@ -81,32 +81,25 @@ class Outlines:
     outlines: Vectors
     seals: Seals
 
-    def sides(self, query: Vectors) -> Vectors:
-        """Return the query's own outline float32 [F, P + 1] in every frame."""
-        return _sides(self.axes, query)
+    def sides(self, query: Vectors, rows: Rows | None = None) -> Vectors:
+        """Return the query's own outline float32 [F, P + 1]; if rows are given, only that in their frames is set."""
+        frames, count, dim = self.axes.shape
+        found = np.empty((frames, count + 1), np.float32)
+        used = np.arange(frames) if rows is None else np.bincount(self.which.take(rows)).nonzero()[0]
+        axes = self.axes if len(used) == frames else self.axes[used]
+        wide = query.astype(np.float64)
+        within = (axes.reshape(-1, dim) @ wide).reshape(-1, count)
+        rest = np.maximum(wide @ wide - np.einsum("ij,ij->i", within, within), 0.0) + dim * _OFF
+        found[used, :-1] = within
+        found[used, -1] = np.sqrt(rest) * _UPWARDS
+        return found
 
-    def bounds(self, rows: Rows, query: Vectors) -> Vectors:
-        """Return the most that the product of each row with the query can be, but for rounding."""
-        frames = self.which.take(rows)
-        counts = np.bincount(frames, minlength=len(self.axes))
-        used = counts.nonzero()[0]
-        sides = np.empty((len(self.axes), self.outlines.shape[1]), np.float32)
-        sides[used] = _sides(self.axes[used], query)
+    def bounds(self, rows: Rows, sides: Vectors) -> Vectors:
+        """Return the most that the product of each row with the query of these sides can be, but for rounding."""
         products = self.outlines.take(rows, axis=0)
-        products *= sides.take(frames, axis=0)
+        products *= sides.take(self.which.take(rows), axis=0)
         sums: Vectors = products @ np.ones(products.shape[1], np.float32)
         return sums
-
-
-def _sides(axes: Axes, query: Vectors) -> Vectors:
-    frames, count, dim = axes.shape
-    wide = query.astype(np.float64)
-    within = (axes.reshape(-1, dim) @ wide).reshape(frames, count)
-    rest = np.sqrt(np.maximum(wide @ wide - np.einsum("ij,ij->i", within, within), 0.0) + dim * _OFF)
-    found = np.empty((frames, count + 1), np.float32)
-    found[:, :-1] = within
-    found[:, -1] = rest * _UPWARDS
-    return found
 
 
 def outlined(vectors: Vectors, axes: Axes, which: Numbers) -> Iterator[Vectors]:

@@ -101,10 +101,10 @@ def _outlined(segment: Segment, outlines: Outlines, best: Shortlist, positions: 
     """Offer the rows of these episodes, and return of how many the outlines were read."""
     outlines.seals.check(positions)
     rows = _rows(segment.starts[positions], segment.starts[positions + 1])
-    done = 0
+    sides, done = outlines.sides(best.aim.query, rows), 0
     while done < len(rows) and not best.hopeless:
         some = rows[done : done + (_OUTLINES_AT_ONCE if done else _OUTLINES_FIRST)]
-        bounds = outlines.bounds(some, best.aim.query)
+        bounds = outlines.bounds(some, sides)
         good = (bounds >= best.threshold).nonzero()[0]
         best.offer(some[good], bounds[good])
         best.foresee((len(rows) - done - len(some)) / (done + len(some)))
