@@ -19,11 +19,13 @@ from bridge.index.base import Point, Request
 from bridge.index.embedded import EmbeddedIndex
 from bridge.index.grouping import Grouping, group
 from bridge.index.ranking import best
+from bridge.index.seals import Seals
 from bridge.index.segment import Segment
 from bridge.testing import IndexContract, check, top
 from catalog.catalog import Catalog
 from catalog.filters import EVERYTHING, build_where
 from wshard.errors import ChecksumError, VectorIndexError
+from wshard.layout import checksum
 
 
 class Listed(EmbeddedIndex):
@@ -363,6 +365,15 @@ def test_a_damaged_list_is_told_at_its_first_visit(shelf, tmp_path):
     lists.seals.check(np.array([3, 4]))
     with pytest.raises(ChecksumError, match=r"lists of the search copy: expected CRC32C \w{8} of part 0, found"):
         lists.seals.check(np.array([3, 0]))
+
+
+def test_a_part_that_is_asked_for_twice_does_not_vouch_for_another():
+    vectors = unit_vectors(6)
+    sums = np.array([checksum(vectors[:2].data), checksum(vectors[2:4].data), 0])
+    seals = Seals(vectors, np.array([0, 2, 4, 6]), sums, "test")
+    seals.check(np.array([0, 0, 1]))
+    with pytest.raises(ChecksumError, match="of part 2, found"):
+        seals.check()
 
 
 def test_lists_of_another_generation_are_ignored(shelf, tmp_path):
