@@ -30,10 +30,9 @@ if TYPE_CHECKING:
 _SCAN_FROM_SHARE: Final = 0.5  # of the rows: from here on one sequential pass beats many small ones
 _LOWEST: Final = float(np.finfo(np.float32).min)
 _GATHER_BELOW: Final = 16  # rows per range: shorter ranges cost more as calls than as a copy
-_COMPARED_SHARE: Final = 2  # of the rows that pass one in so many may be read here and there, and
-_COMPARED: Final = (
-    1000  # so many in any case: that takes some two times as long per row as reading all, one after another
-)
+_WANTED_SHARE: Final = 16  # where more than one row in so many is wanted, bounds rule out too little
+_COMPARED_SHARE: Final = 2  # one row in so many may be read here and there: it takes twice as long per row, and
+_COMPARED: Final = 1000  # so many in any case
 _OUTLINES_FIRST: Final = 2048  # after so many there is a score to reach
 _OUTLINES_AT_ONCE: Final = 16_384
 
@@ -68,9 +67,9 @@ def candidates(
     if passing == 0 or request.top_k < 1:
         return Candidates(np.zeros(0, np.int64), "none", passing, 0)
     unit = unit_probe(query, metric)
-    if segment.lists is None or unit is None:
+    if segment.lists is None or unit is None or request.top_k * _WANTED_SHARE > passing:
         return _exhaustive(segment, probe(segment, query, metric), positions, request, passing)
-    limit = max(_COMPARED, 4 * request.top_k, passing // _COMPARED_SHARE)
+    limit = max(_COMPARED, passing // _COMPARED_SHARE)
     aim = Aim(unit.query, unit.slack, request.top_k, request.distinct, limit)
     best, tried, scored, visited = Shortlist(segment, aim), "", 0, 0
     if passing > direct_rows:
@@ -92,9 +91,8 @@ def _limits(segment: Segment, positions: Ids, passing: int, budget: int | None) 
     if len(positions) < len(segment.episodes):
         allowed = np.zeros(len(segment.episodes), np.bool_)
         allowed[positions] = True
-    return Limits(
-        allowed, passing if passing < _SCAN_FROM_SHARE * len(segment.vectors) else len(segment.vectors), budget
-    )
+    most = passing >= _SCAN_FROM_SHARE * len(segment.vectors)
+    return Limits(allowed, len(segment.vectors) if most else passing, budget)
 
 
 def _outlined(segment: Segment, outlines: Outlines, best: Shortlist, positions: Ids) -> int:

@@ -56,7 +56,7 @@ class Shortlist:
 
     def offer(self, rows: Ids, bounds: Vectors) -> None:
         """Take in these rows [n] with their bounds [n], those of the greatest bounds first. Raises ChecksumError."""
-        some = max(_FIRST, 2 * self.aim.top_k)
+        some = min(max(_FIRST, 2 * self.aim.top_k), _AT_ONCE)
         while len(rows) and not self.hopeless:
             if len(rows) > some:
                 order = np.argpartition(bounds, len(rows) - some)
@@ -65,7 +65,7 @@ class Shortlist:
                 good = bounds >= self.threshold
                 rows, bounds = rows[good], bounds[good]
                 self.hopeless = self.compared + len(rows) > self.aim.limit
-                some = min(4 * some, max(some, _AT_ONCE))
+                some = min(4 * some, _AT_ONCE)
             else:
                 self._compare(rows)
                 return
