@@ -23,7 +23,7 @@ ADVICE: Final[Mapping[str, str]] = MappingProxyType(
         "unfinished": "wshard recover FILE",
         "abandoned": "delete it, if no program is writing to it",
         "leftover": "--repair removes it",
-        "database": "wshard restore BACKUP --force; without a backup move it away and ingest again",
+        "database": "wshard restore BACKUP --force (a server: its dump); without one move it away and ingest again",
         "orphaned": "--repair drops them",
         "stale": "--repair drops them and embeds the episodes anew",
         "retired": "--repair drops them",

@@ -11,6 +11,7 @@ from subprocess import SubprocessError
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+import pytest
 from sqlalchemy import create_engine, delete, insert
 from sqlalchemy.pool import NullPool
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 # A test that loses power has none of these on.
 QUICK = ("fsync = off", "full_page_writes = off", "synchronous_commit = off", "autovacuum = off")
+
+SQLITE_ALONE = pytest.mark.parametrize("product", ["sqlite"], indirect=True)
+"""For tests of what is the same wherever the catalog lies."""
 
 
 class Server:
