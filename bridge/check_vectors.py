@@ -109,7 +109,7 @@ def _damage(folder: Path, catalog: Catalog, space: Space, *, data: bool) -> str:
     """Return what is wrong with a copy on this disk, "" for nothing, also where there is none."""
     if not (folder / "CURRENT").exists():
         return ""
-    opened = generation.read(folder, catalog.archive_id, space.fingerprint, catalog.clock())
+    opened = generation.read(folder, catalog.edition, space.fingerprint, catalog.clock())
     if opened is None:
         return f"the copy in {folder} is damaged, or of another archive"
     if opened.broken:

