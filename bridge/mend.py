@@ -19,7 +19,7 @@ from bridge.selection import LaneChoice
 from bridge.spaces import Choice
 from embedders.registry import embedder_of
 from embedders.space import Space
-from wshard.errors import WShardError
+from wshard.errors import VectorIndexError, WShardError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,8 +44,7 @@ def mend(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
     if codes & set(_EMBED):
         yield from _embed(run, before)
     if "index" in codes:
-        states = care.rebuild(run.archive)
-        yield f"made {len(states)} copies for searching anew"
+        yield _index(run)
     else:
         run.follower.finish()
     yield from _tidy([finding for finding in findings if finding.code == "leftover"])
@@ -93,6 +92,13 @@ def _refill(run: Run, row: SpaceRow, windowed: Mapping[str, Sequence[int]]) -> N
     choice = Choice(embedder_of(space), choice_of(space, catalog.layouts()), space.windows)
     asked = catalog.rows(windowed.get(row.family, []))
     fill(run, [choice], [episode.path for episode in asked.values()])
+
+
+def _index(run: Run) -> str:
+    try:
+        return f"mended {care.mend(run.archive)} copies for searching"
+    except VectorIndexError as error:
+        return f"could not mend the index: {error}"
 
 
 def _tidy(findings: Sequence[Finding]) -> Iterator[str]:
