@@ -275,7 +275,8 @@ class IndexContract:
             def compare(query: Vectors, where: Where, count: int, distinct: bool) -> None:  # noqa: FBT001
                 check(shelf, space, query, Request(count, where, distinct))
 
-            compare()
+            with shelf.still():
+                compare()
 
     def test_two_spaces_never_mix(self, tmp_path: Path) -> None:
         with self.filled(tmp_path) as (shelf, one, ids):

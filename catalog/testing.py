@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -182,11 +183,14 @@ def _trees(draw: st.DrawFn, parts: list[Compare]) -> Where:
     return trees[0]
 
 
+# Made once: making strategies takes longer than drawing from them.
+@cache
 def _compares_of(name: str) -> st.SearchStrategy[Compare]:
     field = field_of(name)
     return st.sampled_from(field.operators).flatmap(lambda op: _compares_with(field, op))
 
 
+@cache
 def _compares_with(field: Field, op: str) -> st.SearchStrategy[Compare]:
     if op == "exists":
         return st.just(Compare(field.name, op))
