@@ -303,14 +303,14 @@ def test_an_embedder_of_another_version_is_told(archive, monkeypatch):
     assert codes(archive) == ["outdated"]
 
 
+WINDOWED = {"windows": [WindowPlan(), WindowPlan(5, 3)]}
+CHOICES = ({"embedder": "stats"}, {"lanes": ["action/ctrl", "state"]}, {"lanes": {"state": 3, "action/ctrl": 0.7}})
+
+
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"embedder": "stats"},
-        {"lanes": ["action/ctrl", "state"]},
-        {"lanes": {"state": 3, "action/ctrl": 0.7}},
-        {"windows": [WindowPlan(), WindowPlan(5, 3)]},
-    ],
+    ("product", "options"),
+    [*(("sqlite", options) for options in (*CHOICES, WINDOWED)), ("postgresql", WINDOWED)],
+    indirect=["product"],
     ids=str,
 )
 def test_mending_embeds_as_it_was_embedded_before(place, folder, options):
