@@ -138,7 +138,7 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
             if target.row.id in replaced:
                 continue
             try:
-                _commit(run, target.row.id, space, done.rows)
+                commit(run, target.row.id, space, done.rows)
             except SpaceMismatchError:
                 replaced.add(target.row.id)  # by another ingest meanwhile
                 continue
@@ -149,7 +149,8 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
             break
 
 
-def _commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) -> None:
+def commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) -> None:
+    """Write rows to the ledger, then tell the index. Raises SpaceMismatchError where the Space was replaced."""
     entries = run.archive.catalog.write_embeddings(space_id, rows)
     run.report.embedded += len(entries)
     points = [
