@@ -72,5 +72,6 @@ def _rows(
     if len(known) > _REMEMBERED:
         known.clear()
     new = [*dict.fromkeys(text for _, text in said if text not in known)]
-    known.update(zip(new, encode_by(encoder, new), strict=True))
+    if new:
+        known.update(zip(new, encode_by(encoder, new), strict=True))
     return [EmbeddingRow(row.id, row.digest, 1, known[text].astype("<f4").tobytes()) for row, text in said]
