@@ -38,6 +38,7 @@ _INPUTS: Final = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 _WHOLE: Final[Mapping[str, type[np.integer[Any]]]] = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 _MAX_TOKENS: Final = 256  # as most sentence encoders were trained
 _TRIED: Final = 512
+_UNLIMITED: Final = 10**6  # a tokenizer without a limit says 10 to the power of 30
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Sentences:
 
     folder: holds `tokenizer.json` and the network as `model.onnx` or `onnx/model.onnx`, with its weights in that file.
     pooling: the "mean" of the answers, or that to the first token ("cls"); None = what `1_Pooling/config.json` says,
-    else the mean. max_tokens: what is beyond is cut off; None = what `sentence_bert_config.json` says, else 256.
+    else the mean. max_tokens: what is beyond is cut off; None = what the folder says, else 256.
     batch: texts at once. device: as for networks.
 
     A stored Space knows it by the sha256 of tokenizer and network, not by their place: pass it to search too.
@@ -228,8 +229,13 @@ def _pooling(folder: Path) -> str:
 
 
 def _max_tokens(folder: Path) -> int:
-    told = _read_json(folder / "sentence_bert_config.json", dict).get("max_seq_length")
-    return _MAX_TOKENS if told is None else check_count(told, f"{folder}: max_seq_length")
+    """Return what the encoder says of itself; else the least that its tokenizer and its network take; else 256."""
+    own = _read_json(folder / "sentence_bert_config.json", dict).get("max_seq_length")
+    if own is not None:
+        return check_count(own, f"{folder}: max_seq_length")
+    limits = (("tokenizer_config.json", "model_max_length"), ("config.json", "max_position_embeddings"))
+    told = [_read_json(folder / name, dict).get(key) for name, key in limits]
+    return min([count for count in told if isinstance(count, int) and 0 < count < _UNLIMITED], default=_MAX_TOKENS)
 
 
 def _read_json(path: Path, kind: type[Any]) -> Any:

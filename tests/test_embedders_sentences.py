@@ -88,6 +88,13 @@ def test_the_folder_says_how_to_pool_and_where_to_cut_off(tmp_path):
         (by_first / name).unlink()
     assert Sentences(by_first, max_tokens=9).parameters()["pooling"] == "mean"
     assert Sentences(by_first).parameters()["max_tokens"] == 256
+    for name, told, most in (
+        ("config.json", {"max_position_embeddings": 99}, 99),
+        ("tokenizer_config.json", {"model_max_length": 10**30}, 99),
+        ("tokenizer_config.json", {"model_max_length": 60}, 60),
+    ):
+        (by_first / name).write_text(json.dumps(told))
+        assert Sentences(by_first).parameters()["max_tokens"] == most
 
 
 @pytest.mark.parametrize(
