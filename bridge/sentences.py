@@ -52,7 +52,7 @@ def embed_tasks(run: Run, encoder: TextEncoder) -> None:
             run.watch.stage("embedding tasks", lacking)
         for batch in _pending(catalog, number, among):
             said = [(row, text) for row in batch if (text := task_of(row))]
-            commit(run, number, space, _rows(encoder, said, known))
+            run.report.tasks += len(commit(run, number, space, _rows(encoder, said, known)))
             silent += [row.id for row in batch if not task_of(row)]  # they have notes only
             run.watch.advance(len(batch))
         done = catalog.activate(number, among, ignoring=silent)

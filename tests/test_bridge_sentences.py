@@ -230,12 +230,12 @@ def test_an_encoder_that_fails_is_told_before_anything_is_written_or_costs_only_
 def test_windows_and_sentences_come_in_one_run_and_watch_takes_them_too(tmp_path, folder):
     with TrajectoryIngestor(tmp_path / "archive") as ingestor:
         report = ingestor.ingest(folder, windows=BOTH, sentences=Meanings())
-        assert counts(report) == {"new": 12, "embedded": 12 + 12 + 9}
+        assert counts(report) == {"new": 12, "embedded": 12, "tasks": 9}
         save(folder, made(0, 7))
         stop = Event()
         for found in ingestor.watch(folder, sentences=Meanings(), stop=stop):
             stop.set()
-            assert found.new == 1
+            assert (found.new, found.tasks) == (1, 1)
     assert "task-0-7" in embedded(tmp_path / "archive")
 
 
@@ -248,7 +248,7 @@ def test_the_command_line_takes_a_folder(tmp_path, folder):
         assert done.exit_code == code, done.output
         return done
 
-    assert "12 new, 21 embedded" in run("ingest", str(folder), "--sentences", encoder).stdout
+    assert "12 new, 12 embedded, 9 tasks" in run("ingest", str(folder), "--sentences", encoder).stdout
     assert "sentences" in run("index", "spaces").stdout
     hits = json.loads(run("search", "--text", "lift cup", "--sentences", encoder, "--json").stdout)["hits"]
     assert [hit["metadata"]["env_id"] for hit in hits[:3]] == ["task-0"] * 3
