@@ -172,7 +172,7 @@ WALKED = {
     "facet of flags": {"SCAN finding USING COVERING INDEX finding_name"},
 }
 
-ABOUT_VECTORS = ("pending", "pending count", "pending of some", "embedded", "ledger state")
+ABOUT_VECTORS = ("pending", "pending count", "pending of some", "pending with words", "embedded", "ledger state")
 
 
 @pytest.mark.parametrize("call", CALLS)
