@@ -35,7 +35,7 @@ $(VENV)/.dev: $(VENV)/.demo
 	@echo "== installing what the tests need (about a minute)"
 	@$(PIP) -e '.[demo,dev]'
 	@# "+cpu" so that pip never takes the CUDA build and its gigabytes; where there is no such wheel, tests of networks skip.
-	@$(PIP) 'torch==2.13.0+cpu' && $(PIP) -e '.[torch,onnx]' onnx \
+	@$(PIP) 'torch==2.13.0+cpu' && $(PIP) -e '.[torch,onnx,text]' onnx \
 		|| echo "== no CPU build of torch for this machine: the tests of networks will say that they are skipped"
 	@touch $@
 

@@ -12,6 +12,7 @@ from bridge.damage import Finding
 from bridge.index import care, generation
 from bridge.query import describe
 from bridge.selection import LaneChoice, choose_lanes
+from bridge.sentences import speaking, task_of
 from catalog.records import Among
 from embedders.registry import embedder_of
 from embedders.space import Space
@@ -76,10 +77,14 @@ def _check_space(catalog: Catalog, row: SpaceRow, excused: Collection[int]) -> I
 
 def unembedded(catalog: Catalog, row: SpaceRow) -> list[int]:
     """Return the ids of the episodes that a Space of whole episodes is for and that have no vectors in it."""
-    layouts = catalog.layouts()
+    layouts, everything = catalog.layouts(), catalog.count() or 1
     space = Space.from_json(row.definition)
+    if space.of_text:
+        return [
+            episode.id for episode in catalog.pending(row.id, speaking(catalog), limit=everything) if task_of(episode)
+        ]
     among = Among(tuple(layout.id for layout in layouts if fits(layout, space, choice_of(space, layouts))))
-    return [episode.id for episode in catalog.pending(row.id, among, limit=catalog.count() or 1)]
+    return [episode.id for episode in catalog.pending(row.id, among, limit=everything)]
 
 
 def choice_of(space: Space, layouts: Collection[Layout]) -> LaneChoice:

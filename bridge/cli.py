@@ -28,7 +28,15 @@ import catalog.cli_explore
 import wshard.cli
 import wshard.cli_convert
 from bridge.cli_check import LimitsOption
-from bridge.cli_options import EmbedderOption, LanesOption, PlansOption, index_target, parse_lanes, parse_plans
+from bridge.cli_options import (
+    EmbedderOption,
+    LanesOption,
+    PlansOption,
+    SentencesOption,
+    index_target,
+    parse_lanes,
+    parse_plans,
+)
 from bridge.index.cli import IndexOption
 from catalog.cli import (
     ArchiveOption,
@@ -67,6 +75,7 @@ def ingest(
     embedder: EmbedderOption = None,
     lanes: LanesOption = None,
     windows: PlansOption = None,
+    sentences: SentencesOption = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that read and embed.")] = 1,
     prune: Annotated[
         bool, typer.Option("--prune", help="Forget episodes below the given folders whose files are gone.")
@@ -95,9 +104,8 @@ def ingest(
         forget: bool | Literal["cautiously"] = (yes or "cautiously") if prune else False
         try:
             with watched() as progress:
-                report = ingestor.ingest(
-                    list(paths), windows=plans, workers_count=workers, prune=forget, progress=progress
-                )
+                how: dict[str, Any] = {"windows": plans, "sentences": sentences, "workers_count": workers}
+                report = ingestor.ingest(list(paths), prune=forget, progress=progress, **how)
         except KeyboardInterrupt:
             typer.echo("interrupted: what was committed stays; run the same command again to go on", err=True)
             raise typer.Exit(EXIT_INTERRUPTED) from None
@@ -109,7 +117,7 @@ def ingest(
 def _tell(report: IngestReport, place: str, as_json: bool) -> None:
     counts = {
         name: getattr(report, name)
-        for name in ("new", "changed", "moved", "unchanged", "removed", "embedded", "flagged")
+        for name in ("new", "changed", "moved", "unchanged", "removed", "embedded", "tasks", "flagged")
     }
     if as_json:
         failed = [{"path": failure.path, "error": failure.error} for failure in report.failed]

@@ -139,7 +139,7 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
             if target.row.id in replaced:
                 continue
             try:
-                embedded |= _commit(run, target.row.id, space, done.rows)
+                embedded |= commit(run, target.row.id, space, done.rows)
             except SpaceMismatchError:
                 replaced.add(target.row.id)  # by another ingest meanwhile
                 continue
@@ -151,8 +151,11 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
             break
 
 
-def _commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) -> set[int]:
-    """Write vectors to the ledger, tell the index, and return the ids of the episodes."""
+def commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) -> set[int]:
+    """Write vectors to the ledger, tell the index, and return the ids of the episodes.
+
+    Raises SpaceMismatchError where the Space was replaced.
+    """
     entries = run.archive.catalog.write_embeddings(space_id, rows)
     points = [
         Point(entry.episode_id, entry.seq, np.frombuffer(entry.vectors, "<f4").reshape(entry.count, space.dim))

@@ -54,7 +54,8 @@ def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
     """Read files again, each with the lanes that its episode was embedded from."""
     catalog = run.archive.catalog
     layouts, living = catalog.layouts(), [row for row in catalog.spaces() if row.state != "retired"]
-    choices = {row.fingerprint: choice_of(Space.from_json(row.definition), layouts) for row in living}
+    spaces = {row.fingerprint: Space.from_json(row.definition) for row in living}
+    choices = {name: choice_of(space, layouts) for name, space in spaces.items() if not space.of_text}
     facts = catalog.facts([finding.episode for finding in findings])
     groups: list[tuple[LaneChoice, list[str]]] = []
     for finding in findings:
