@@ -13,7 +13,7 @@ from bridge.checking import Checker, Subject, findings_of
 from bridge.discover import discover
 from bridge.measuring import Examined, examine
 from bridge.progress import Silent
-from bridge.reading import Failure, told
+from bridge.reading import Failure
 from bridge.run import batches
 from bridge.workers import workers
 from catalog.records import Found
@@ -138,4 +138,4 @@ def _examine_one(path: str, *, every_byte: bool) -> Examined | Failure:
     try:
         return examine(path, every_byte=every_byte)
     except (WShardError, OSError) as error:
-        return Failure(path, told(error, path))
+        return Failure.of(error, path)

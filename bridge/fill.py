@@ -71,7 +71,10 @@ def fill(run: Run, choices: Sequence[Choice], files: Sequence[str]) -> None:
         blamed = [
             (row.path, *reasons[row.layout_id]) for row in catalog.rows(known).values() if row.layout_id in reasons
         ]
-        run.report.leave_out(Failure(path, told(error, "episode"), kept) for path, error, kept in blamed)
+        run.report.leave_out(
+            Failure.of(NoLaneError(f"{path}: {told(error, 'episode')}"), path, kept=kept)
+            for path, error, kept in blamed
+        )
 
 
 def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:

@@ -6,13 +6,13 @@ Knows one lane or many as numbers per channel. Does not know where moments are s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice, pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from embedders.finite import first_bad, is_real
+from embedders.finite import LARGEST, first_bad, is_real
 from embedders.space import Statistics
 from embedders.standardise import scales
 from wshard.errors import EmbedderError
@@ -48,22 +48,21 @@ class Moments:
         if lane.ndim < 1 or not is_real(lane.dtype):
             raise EmbedderError(f"moments of a lane: expected real numbers [T, ...], found {lane.dtype} {lane.shape}")
         count, channels = lane.shape[0], prod(lane.shape[1:])
-        with np.errstate(over="ignore"):  # a wider float that overflows float64 is refused below
-            rows = lane.reshape(count, channels).astype(np.float64)
-        if bad := first_bad(rows):
-            found = f"{rows[bad]} at timestep {bad[0]}, channel {bad[1]}"
-            raise EmbedderError(f"moments of a lane: expected finite float32-sized numbers, found {found}")
         if count == 0:
             return _nothing(channels)
-        mean = rows.mean(axis=0)
-        apart = rows - mean
-        slip = apart.mean(axis=0)  # what the first mean lost to rounding; it matters for long lanes with large offsets
-        apart -= slip
-        return Moments(count, mean + slip, (apart * apart).sum(axis=0), rows.min(axis=0), rows.max(axis=0))
+        rows = lane.reshape(count, channels)
+        with np.errstate(over="ignore"):  # a wider float that overflows float64 is refused below
+            columns = np.ascontiguousarray(rows.T, np.float64)
+        ((moments,),) = moments_of(columns[None], [channels])
+        if moments is None:
+            row, channel = first_bad(columns.T) or (0, 0)
+            found = f"{rows[row, channel]} at timestep {row}, channel {channel}"
+            raise EmbedderError(f"moments of a lane: expected finite float32-sized numbers, found {found}")
+        return moments
 
     def to_bytes(self) -> bytes:
         """Return mean, m2, low and high as little-endian float64 [4, D]; the count is stored beside it."""
-        return np.stack([self.mean, self.m2, self.low, self.high]).astype("<f8").tobytes()
+        return np.concatenate([self.mean, self.m2, self.low, self.high], dtype="<f8").tobytes()
 
     @staticmethod
     def from_bytes(count: int, data: bytes) -> Moments:
@@ -75,6 +74,29 @@ class Moments:
             )
         mean, m2, low, high = np.frombuffer(data, "<f8").astype(np.float64).reshape(4, -1)
         return Moments(count, mean, m2, low, high)
+
+
+def moments_of(columns: NDArray[np.float64], lanes: Sequence[int]) -> list[list[Moments | None]]:
+    """Return the moments of each lane of N episodes of one length: None where a number is none, or beyond float32.
+
+    columns: the numbers [N, D, T >= 1] of their channels; lanes: how many channels each lane has, side by side.
+    """
+    count = columns.shape[-1]
+    with np.errstate(over="ignore", invalid="ignore"):  # what cannot be computed with is left out below
+        mean = columns.mean(axis=-1)
+        apart = columns - mean[..., None]
+        slip = apart.mean(axis=-1)  # what the first mean lost to rounding; it matters for long lanes with large offsets
+        apart -= slip[..., None]
+        found = (mean + slip, np.vecdot(apart, apart), columns.min(axis=-1), columns.max(axis=-1))
+        usable = (found[2] >= -LARGEST) & (found[3] <= LARGEST)  # never true of NaN
+    edges = [*accumulate(lanes, initial=0)]
+    return [
+        [
+            Moments(count, *(numbers[start:stop] for numbers in episode)) if fine[start:stop].all() else None
+            for start, stop in pairwise(edges)
+        ]
+        for *episode, fine in zip(*found, usable, strict=True)
+    ]
 
 
 def merge(parts: Iterable[Moments]) -> Moments:

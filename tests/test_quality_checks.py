@@ -193,7 +193,7 @@ def slow_run(column):
 
 @given(st.lists(st.booleans(), max_size=30))
 def test_the_longest_run_equals_a_slow_loop(column):
-    length, start = longest_run(np.array(column, bool)[:, None])
+    length, start = longest_run(np.array(column, bool)[None])
     best, first = slow_run(column)
     assert length[0] == best
     assert start[0] == first or not best
