@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bridge.embedding import Embedding, Lacking, embed_episodes
 from bridge.index.base import Point
-from bridge.reading import Embedding, Failure, Lacking, embed_episodes, told
+from bridge.reading import Failure, told
 from bridge.run import BATCH, batches
 from bridge.spaces import Family, current, due, families
 from catalog.records import Among

@@ -17,10 +17,9 @@ import numpy as np
 
 from bridge.measuring import Measured, Numbers, Summary, check_length, numbers_of, summarise
 from bridge.selection import LaneChoice, choose_lanes, is_summarised, is_vector
-from catalog.records import EmbeddingRow, EpisodeRecord, LaneDefinition, LaneRecord, Spread, Storage
-from embedders.base import embed_by
+from catalog.records import EpisodeRecord, LaneDefinition, LaneRecord, Spread, Storage
 from wshard.episode_file import EpisodeFile, open_wshard
-from wshard.errors import EmbedderError, IngestError, NoLaneError, NotFiniteError, SourceNotFoundError, WShardError
+from wshard.errors import IngestError, NoLaneError, NotFiniteError, SourceNotFoundError, WShardError
 from wshard.stored_block import codec_name
 
 if TYPE_CHECKING:
@@ -29,13 +28,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from catalog.records import EpisodeRow
-    from embedders.base import Embedder
     from embedders.space import Space
     from embedders.statistics import Moments
 
     _Ready = tuple[EpisodeRow, list[NDArray[Any]]]
 
-_AT_ONCE = 64  # episodes whose windows are embedded in one call
 _TOGETHER = 1 << 16  # numbers that are summarised in one go: few calls, and all of it stays in the processor's cache
 
 
@@ -124,7 +121,7 @@ def _finish(looks: Sequence[_Look], readings: list[Reading], failures: list[Fail
 
 
 def _look(path: str, wanted: LaneChoice) -> _Look:
-    status = _status(path)
+    status = check_regular(path)
     with open_wshard(path) as file:
         check_length(file)
         recorded = {name: lane for name, lane in file.lanes().items() if file.has(name)}
@@ -172,7 +169,8 @@ def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str
         return frozenset()
 
 
-def _status(path: str) -> os.stat_result:
+def check_regular(path: str) -> os.stat_result:
+    """Return what the system says of a file; raises SourceNotFoundError, IngestError for what is no regular file."""
     try:
         status = Path(path).stat()
     except FileNotFoundError:
@@ -212,88 +210,6 @@ def read_lanes(file: EpisodeFile, space: Space) -> NDArray[Any]:
             found = f"{values[step, channel]} at timestep {step}, channel {channel}"
             raise NotFiniteError(f"{file.where}: lane {lane.name!r}: expected finite numbers, found {found}")
     return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1, dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class Embedding:
-    """How to embed: what worker processes are given."""
-
-    embedder: Embedder
-    space: Space
-
-
-@dataclass(frozen=True)
-class Lacking:
-    """An episode, and by number which of several embeddings it lacks."""
-
-    row: EpisodeRow
-    numbers: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Embedded:
-    """What came of one embedding: ledger rows, and (episode id, failure) of the episodes that were left out."""
-
-    rows: list[EmbeddingRow]
-    failed: list[tuple[int, Failure]]
-
-
-def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[Lacking]) -> list[Embedded]:
-    """Embed what catalogued episodes lack, opening each file once; the jobs are of the same lanes.
-
-    Returns what came of each job, in their order.
-    """
-    found = [Embedded([], []) for _ in jobs]
-    at_once = _AT_ONCE if len(jobs[0].space.window_shape) == 1 else 1  # images of many episodes would fill the memory
-    for start in range(0, len(lacking), at_once):
-        ready: list[list[_Ready]] = [[] for _ in jobs]
-        for one in lacking[start : start + at_once]:
-            try:
-                values = _values(jobs[0].space, one.row)
-            except (WShardError, OSError) as error:
-                failure = Failure.of(error, one.row.path, kept=isinstance(error, NotFiniteError))
-                for number in one.numbers:
-                    found[number].failed.append((one.row.id, failure))
-                continue
-            for number in one.numbers:
-                ready[number].append((one.row, _windows(jobs[number].space, values)))
-        for job, episodes, done in zip(jobs, ready, found, strict=True):
-            _embed_all(job, episodes, done)
-    return found
-
-
-def _embed_all(job: Embedding, ready: Sequence[_Ready], done: Embedded) -> None:
-    if not ready:
-        return
-    try:
-        done.rows.extend(_embed(job, ready))
-    except EmbedderError:  # one by one: what one episode breaks must not hold up the others
-        for one in ready:
-            try:
-                done.rows.extend(_embed(job, [one]))
-            except EmbedderError as error:
-                done.failed.append((one[0].id, Failure(one[0].path, str(error))))
-
-
-def _embed(job: Embedding, ready: Sequence[_Ready]) -> list[EmbeddingRow]:
-    vectors = embed_by(job.embedder, [window for _, windows in ready for window in windows], job.space.scaling)
-    stops = np.cumsum([len(windows) for _, windows in ready]).tolist()
-    return [
-        EmbeddingRow(row.id, row.digest, len(windows), vectors[stop - len(windows) : stop].astype("<f4").tobytes())
-        for (row, windows), stop in zip(ready, stops, strict=True)
-    ]
-
-
-def _values(space: Space, row: EpisodeRow) -> NDArray[Any]:
-    _status(row.path)
-    with open_wshard(row.path) as file:
-        if file.digest() != row.digest:
-            raise IngestError(f"{row.path}: changed while it was being ingested: run the command again")
-        return read_lanes(file, space)
-
-
-def _windows(space: Space, values: NDArray[Any]) -> list[NDArray[Any]]:
-    return [values[start:stop] for start, stop in space.windows.spans(len(values)).tolist()]
 
 
 def told(error: Exception, path: str) -> str:
