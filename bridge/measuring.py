@@ -120,7 +120,7 @@ def _summarise_alike(form: Form, members: Sequence[Numbers], *, measuring: bool)
     if looked != form:
         columns = columns[:, np.repeat([lane in looked.lanes for lane in form.lanes], [n for _, n in form.lanes])]
     vectors = measure_alike(looked, columns, [(member.times, member.unit_s) for member in members])
-    return [Summary(one, Measured(looked, vector)) for one, vector in zip(by_name, vectors, strict=True)]
+    return [Summary(one, Measured(looked, vector.copy())) for one, vector in zip(by_name, vectors, strict=True)]
 
 
 def examine(path: str, *, every_byte: bool) -> Examined:

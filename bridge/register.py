@@ -39,7 +39,8 @@ def register(run: Run, files: Sequence[str], wanted: LaneChoice, limits: Limits 
     if due:
         read_again(run, due, wanted, checker)
     if checker is not None:
-        check_rest(run, files, checker)
+        read = set(due)
+        check_rest(run, [path for path in files if path not in read], checker)
         checker.finish()
         run.report.flagged = len(checker.flagged)
 
