@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass, field, replace
-from itertools import starmap
+from dataclasses import dataclass, field
+from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,8 +71,8 @@ class _Look:
     """What an open file said, before anything is computed from its numbers."""
 
     path: str
-    about: dict[str, Any]  # of the EpisodeRecord
-    lanes: tuple[LaneRecord, ...]
+    about: dict[str, Any]  # as the EpisodeRecord has it, and each LaneRecord
+    lanes: tuple[dict[str, Any], ...]
     numbers: Numbers
 
 
@@ -144,19 +144,22 @@ def _look(path: str, wanted: LaneChoice) -> _Look:
             "mtime_ns": status.st_mtime_ns,
             "metadata": dict(file.metadata),
         }
-        lanes = tuple(_lane_record(lane, file) for lane in definitions)
+        lanes = tuple(_about_lane(lane, file) for lane in definitions)
         return _Look(path, about, lanes, numbers_of(file, summarised))
 
 
 def _record(look: _Look, summary: Summary) -> EpisodeRecord:
-    return EpisodeRecord(**look.about, lanes=tuple(_with_moments(lane, summary) for lane in look.lanes))
+    lanes = [LaneRecord(**lane, **_moments_of(summary.moments.get(lane["name"]))) for lane in look.lanes]
+    return EpisodeRecord(**look.about, lanes=tuple(lanes))
 
 
-def _with_moments(lane: LaneRecord, summary: Summary) -> LaneRecord:
-    moments = summary.moments.get(lane.name)
-    if moments is None:  # no numbers, or some that are none: a check finds those, and embedding says so
-        return lane
-    return replace(lane, moments=moments.to_bytes(), channels=_spreads(moments))
+def _moments_of(moments: Moments | None) -> dict[str, Any]:
+    """Return what the catalog stores of a lane's moments; None: no numbers, or some that are none (a check says so)."""
+    if moments is None:
+        return {"moments": None}
+    count = moments.count
+    spreads = [Spread(low, high, mean, sqrt(m2 / count)) for mean, m2, low, high in moments.table.T.tolist()]
+    return {"moments": moments.to_bytes(), "channels": tuple(spreads)}
 
 
 def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str) -> frozenset[str]:
@@ -180,18 +183,18 @@ def check_regular(path: str) -> os.stat_result:
     return status
 
 
-def _lane_record(lane: LaneDefinition, file: EpisodeFile) -> LaneRecord:
+def _about_lane(lane: LaneDefinition, file: EpisodeFile) -> dict[str, Any]:
+    """Return what the file says of a lane, as a LaneRecord has it."""
     declared = file.description.declared.get(lane.name)
-    rate = (declared and declared.sampling_rate_hz) or file.timebase.tick_hz
     entry = file.shard.entry(lane.name)
-    storage = Storage(codec_name(entry, file.shard.header), entry.orig_size, entry.disk_size)
-    return LaneRecord(lane.name, lane.dtype, tuple(lane.shape), file.length, None, rate=rate, storage=storage)
-
-
-def _spreads(moments: Moments) -> tuple[Spread, ...]:
-    std = np.sqrt(moments.m2 / moments.count)
-    columns = (moments.low, moments.high, moments.mean, std)
-    return tuple(starmap(Spread, zip(*(column.tolist() for column in columns), strict=True)))
+    return {
+        "name": lane.name,
+        "dtype": lane.dtype,
+        "shape": lane.shape,
+        "count": file.length,
+        "rate": (declared and declared.sampling_rate_hz) or file.timebase.tick_hz,
+        "storage": Storage(codec_name(entry, file.shard.header), entry.orig_size, entry.disk_size),
+    }
 
 
 def read_lanes(file: EpisodeFile, space: Space) -> NDArray[Any]:
