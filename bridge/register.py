@@ -55,6 +55,7 @@ def read_again(run: Run, files: Sequence[str], wanted: LaneChoice, checker: Chec
         for registered in done:
             name = registered.outcome
             setattr(report, name, getattr(report, name) + 1)
+        run.brought.extend(registered.id for registered in done if registered.outcome in {"new", "changed"})
         if checker is not None:
             _check(run, checker, readings, [registered.id for registered in done])
         _withdraw(run, failures)
