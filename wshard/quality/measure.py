@@ -75,11 +75,11 @@ def _still(form: Form, columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
     """
     episodes, _, length = columns.shape
     looked = form.places("signal/") or [form.place_of("action/")]
-    looked = [place for place in looked if place.stop > place.start]
-    if length <= 2 * _STRIDE or not looked:
+    starts = [place.start for place in looked if place.stop > place.start]
+    if length <= 2 * _STRIDE or not starts:
         return np.zeros(episodes), np.zeros(episodes, np.int64)
-    far = np.stack([_paces(columns[:, place], _STRIDE) for place in looked], axis=1)
-    near = np.stack([_paces(columns[:, place], 1) for place in looked], axis=1)
+    columns = columns[:, starts[0] : looked[-1].stop]
+    far, near = (_paces(columns, [start - starts[0] for start in starts], steps) for steps in (_STRIDE, 1))
     typical = _typical(far)
     moving = typical > 2 * _typical(near)
     speed = np.where(moving, far / np.where(moving, typical, 1.0), -np.inf).max(axis=1)
@@ -87,11 +87,11 @@ def _still(form: Form, columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
     return run / speed.shape[-1], start
 
 
-def _paces(columns: Numbers, steps: int) -> Numbers:
-    """Return how far all channels [N, D, T] together get in so many timesteps: [N, T - steps]."""
+def _paces(columns: Numbers, lanes: Sequence[int], steps: int) -> Numbers:
+    """Return how far the channels [N, D, T] of each lane get in so many timesteps: [N, L, T - steps]."""
     apart = columns[..., steps:] - columns[..., :-steps]
     apart *= apart
-    paces: Numbers = np.sqrt(apart.sum(axis=1))
+    paces: Numbers = np.sqrt(np.add.reduceat(apart, lanes, axis=1))
     return paces
 
 
