@@ -86,17 +86,17 @@ def ingest(
     as_json: JsonOption = False,
 ) -> None:
     """Put episodes into an archive: catalog, embeddings, search index. Run it again to go on or to update."""
+    from bridge.discover import expect_episodes
     from bridge.ingest import TrajectoryIngestor
     from bridge.progress import watched
     from catalog.location import DATABASE, archive_named, place_of
-    from wshard.errors import SourceNotFoundError
     from wshard.quality.limits import DEFAULT_LIMITS, read_limits
 
     named = archive_named(archive)
     plans = [plan for text in windows for plan in parse_plans(text)] if windows else None
     known = prune and (isinstance(named, str) or (named / DATABASE).exists())
-    if missing := [path for path in paths if not (path.exists() or known)]:
-        raise SourceNotFoundError(f"no such file or folder: {missing[0]}")  # before an archive is made for nothing
+    if not known:
+        expect_episodes(paths)  # before an archive is made for nothing
     wanted = (read_limits(limits) if limits else DEFAULT_LIMITS) if check else None
     with TrajectoryIngestor(
         index_target(index, named), embedder, lanes=parse_lanes(lanes), archive=named, limits=wanted

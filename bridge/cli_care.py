@@ -75,7 +75,7 @@ def watch(
 def _tell_batch(report: IngestReport, as_json: bool) -> None:
     counts = {name: getattr(report, name) for name in _COUNTS}
     if as_json:
-        failed = [asdict(failure) for failure in report.failed]
+        failed = [failure.facts() for failure in report.failed]
         typer.echo(json.dumps({**counts, "failed": failed, "delayed": report.delayed}))
         return
     for failure in report.failed:
@@ -147,7 +147,7 @@ def restore(
 def _tell(found: Checked, as_json: bool) -> None:
     if as_json:
         findings = [asdict(finding) | {"advice": finding.advice} for finding in found.findings]
-        failed = [asdict(failure) for failure in found.report.failed] if found.report else []
+        failed = [failure.facts() for failure in found.report.failed] if found.report else []
         about = {"episodes": found.episodes, "findings": findings, "done": found.done, "failed": failed}
         typer.echo(json.dumps(about, indent=2))
         return

@@ -25,7 +25,7 @@ from bridge.discover import discover
 from bridge.fill import fill
 from bridge.follow import Follower
 from bridge.progress import Progress, Silent
-from bridge.reading import locate, read_episode
+from bridge.reading import locate
 from bridge.register import prune as prune_below
 from bridge.register import register
 from bridge.run import IngestReport, Run
@@ -142,8 +142,7 @@ class TrajectoryIngestor:
                 warnings.warn(f"{where}: catalogued, not embedded: {failure.error}", NotEmbeddedWarning, 4)
         for failure in report.failed:
             if failure.path == where:
-                read_episode(where, self._lanes)  # raises the typed error; what else went wrong is told in words
-                raise IngestError(f"{failure.path}: {failure.error}")
+                raise failure.cause or IngestError(f"{failure.path}: {failure.error}")
         return self._archive.catalog.get(self._archive.catalog.known([where])[where][0].id)
 
     def ingest(

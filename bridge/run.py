@@ -59,13 +59,14 @@ class IngestReport:
 
 @dataclass(frozen=True)
 class Run:
-    """One run over an archive."""
+    """One run over an archive; brought: ids of the episodes that it catalogued, new or changed."""
 
     archive: Archive
     crew: Workers
     watch: Progress
     report: IngestReport
     follower: Follower
+    brought: list[int] = field(default_factory=list)
 
 
 def batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:

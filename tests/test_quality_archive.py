@@ -16,7 +16,10 @@ from bridge_episodes import counts, files, ingest, looked_into, save
 from databases import SQLITE_ALONE
 from quality_arms import PERIOD_NS, arm
 
+import bridge.checking
+import bridge.run
 from bridge.check import check_episodes
+from bridge.checking import Checker
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
 from wshard.episode_file import open_wshard, save_wshard
@@ -169,6 +172,25 @@ def test_only_some_measures_of_a_family_are_kept(archive, tmp_path):
     with looked_into(archive) as opened:
         query = "SELECT count(*), count(measures), count(DISTINCT family) FROM checked"
         assert list(opened.catalog.sql(query).rows) == [(count, MOST, 1)]
+
+
+@pytest.mark.parametrize("most", [3, 1])
+def test_few_may_wait_and_the_verdicts_are_the_same(archive, folder, monkeypatch, most):
+    ingest(archive, folder)
+    found = flags(archive)
+    monkeypatch.setattr(bridge.checking, "_MOST_WAITING", most)
+    monkeypatch.setattr(bridge.run, "BATCH", 2)
+    ingest(archive.parent / "again", folder)
+    assert flags(archive.parent / "again") == found
+
+
+def test_what_waited_when_a_run_was_killed_is_checked_by_the_next(archive, folder, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(Checker, "finish", lambda _: None)
+        ingest(archive, folder)
+        assert flags(archive) == {}
+    assert counts(ingest(archive, folder)) == {"unchanged": COUNT, "flagged": 2}
+    assert list(flags(archive)) == ["arm-03", "arm-07"]
 
 
 def test_check_finds_damage_that_nobody_has_looked_at(archive, folder):
