@@ -17,6 +17,7 @@ import typer
 import bridge.cli_care
 import bridge.cli_check
 import bridge.cli_curation
+import bridge.cli_labels
 import bridge.cli_learn
 import bridge.cli_moments
 import bridge.cli_search
@@ -225,10 +226,10 @@ _VERBS: dict[str, tuple[Callable[..., None], ...]] = {
     ),
     "Search": (
         *(bridge.cli_search.search, bridge.cli_moments.moments),
-        *(bridge.cli_curation.evaluate, bridge.cli_learn.train_embedder),
+        *(bridge.cli_labels.evaluate, bridge.cli_learn.train_embedder),
     ),
     "Curate": (
-        *(bridge.cli_check.check, *bridge.cli_curation.VERBS),
+        *(bridge.cli_check.check, *bridge.cli_curation.VERBS, bridge.cli_labels.mislabeled),
         *(catalog.cli_curate.tag, catalog.cli_curate.note, catalog.cli_curate.review, catalog.cli_collect.export_list),
     ),
     "Care": (bridge.cli_care.fsck, health, bridge.cli_care.backup, bridge.cli_care.restore),

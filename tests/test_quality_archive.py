@@ -307,6 +307,10 @@ def test_the_command_tells_and_exits(archive, folder, tmp_path):
     assert code == 1
     assert "arm-07   clock" in " ".join(out.split("\n")[1:3]).replace("    ", "   ")
     assert out.strip().endswith(f"2 of {COUNT} episodes flagged")
+    code, out, _ = run("check", "-a", archive, "--all", "-n", 3)
+    lines = out.splitlines()
+    assert (code, len(lines)) == (1, 6)
+    assert lines[-2] == f"3 of {COUNT} rows, the worst first; --limit and --json show more"
     code, out, _ = run("check", "-a", archive, "-w", "env:arm", "--json")
     told = json.loads(out)
     assert (code, told["checked"], told["flagged"]) == (1, COUNT, 2)

@@ -111,7 +111,8 @@ def hold_one(archive: Archive, where: Where | str, name: str | None = None) -> H
     """
     found = [held for space in whole_spaces(archive, name) if (held := hold(archive, space, where)).episodes]
     if len(found) > 1:
-        listed = _listed([held.space for held in found])
+        found.sort(key=lambda held: -len(held.episodes))
+        listed = "\n".join(f"  {len(held.episodes)} episodes by {describe(held.space)}" for held in found)
         choose = "choose one by its fingerprint (--space), or episodes of one (--where)"
         raise QueryError(f"vectors of several Spaces cannot be compared; {choose}:\n{listed}")
     if not found:
