@@ -266,12 +266,6 @@ def load_layouts(connection: Connection, where: Where, *, base: str | None) -> l
     return [Layout(number, decode_lanes(text), int(count)) for number, text, count in connection.execute(statement)]
 
 
-def encode_lanes(lanes: Iterable[LaneDefinition]) -> str:
-    """Return the one text of a set of lanes, whatever their order."""
-    ordered = sorted(([lane.name, lane.dtype, list(lane.shape)] for lane in lanes), key=lambda lane: str(lane[0]))
-    return json.dumps(ordered, separators=(",", ":"))
-
-
 def decode_lanes(text: str) -> tuple[LaneDefinition, ...]:
     """Read a layout's definition."""
     parsed: Sequence[Any] = json.loads(text)
