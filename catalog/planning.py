@@ -104,12 +104,14 @@ def load_occupants(connection: Connection, paths: Collection[str], *, roots: Roo
         for rank, (root_id, inside) in enumerate(roots.spots(path)):
             wanted.setdefault(root_id, {})[inside] = (rank, path)
     names = ("key", "id", "uid", "digest", "size", "mtime_ns")
-    found: dict[Place, tuple[int, Occupant]] = {}
+    found: dict[Place, Occupant] = {}
+    ranks: dict[Place, int] = {}
     for root_id, inside, key, *values in find(connection, episode, ("root_id", "path"), wanted, names):
         rank, path = wanted[root_id][inside]
-        if (path, key) not in found or rank < found[path, key][0]:
-            found[path, key] = (rank, Occupant(*values))
-    return {place: occupant for place, (_, occupant) in found.items()}
+        if rank <= ranks.setdefault((path, key), rank):
+            found[path, key] = Occupant(*values)
+            ranks[path, key] = rank
+    return found
 
 
 def _movers(

@@ -33,7 +33,8 @@ _PLACE = ("root_id", "path", "key")
 _TOLD = ("episode_id", "env_id", "length", "total_reward", "success", "digest")
 _CONTENT = (*_TOLD, "metadata", "layout_id", "ingested_at")
 _LANE = ("episode_row", "name", "count", "moments", "spread", "rate", "codec", "bytes", "stored")
-_told, _summary = attrgetter(*_TOLD, "encoded"), attrgetter("name", "count", "moments", "spread", "rate")
+_told_of = attrgetter(*_TOLD, "encoded")
+_summary_of = attrgetter("name", "count", "moments", "spread", "rate")
 
 
 def register(connection: Connection, records: Sequence[EpisodeRecord], *, base: str | None) -> list[Registered]:
@@ -144,7 +145,7 @@ def _contents(connection: Connection, steps: Sequence[Step]) -> list[_Row]:
     """Return the columns _CONTENT, which hold what the episodes are."""
     layouts = _layout_ids(connection, {step.record.layout for step in steps})
     at = now()
-    return [(*_told(step.record), layouts[step.record.layout], at) for step in steps]
+    return [(*_told_of(step.record), layouts[step.record.layout], at) for step in steps]
 
 
 def _layout_ids(connection: Connection, texts: set[str]) -> dict[str, int]:
@@ -174,7 +175,7 @@ def _lanes(steps: Sequence[Step]) -> list[_Row]:
     """Return the columns _LANE of every lane."""
     return [
         (
-            *(step.occupant.id, *_summary(part)),
+            *(step.occupant.id, *_summary_of(part)),
             *((part.storage.codec, part.storage.bytes, part.storage.stored) if part.storage else (None, None, None)),
         )
         for step in steps
