@@ -52,9 +52,9 @@ MAKING = "records made per second of the processor"
 SERVED = "the first of these in the server: planned and found (found)"
 _REASONS = """New episodes are four rows and a kilobyte and a half each; a fifth of them is loaded again as it is, and a
 tenth changed by `register`. Making the records is not counted: it takes {:.0f} microseconds each, text, words and
-statistics as bytes among them. {}In PostgreSQL rows go by binary COPY, and its indexes are kept meanwhile, for others use
-them. Words in the order of another field: SQLite walks that order where the words are common, and otherwise sorts all that
-the index of words gives."""
+statistics as bytes among them. {}In PostgreSQL rows go by binary COPY, and its indexes are kept meanwhile, for others
+use them. Words in the order of another field: SQLite walks that order where the words are common, and otherwise sorts
+all that the index of words gives."""
 _FLOOR = """SQLite alone, given the finished rows of {:,} of these episodes by plain `executemany` into the same tables,
 with keys, indexes and full text made at the end, takes {:,.0f} episodes per second ({:,.0f} of the processor). """
 GOALS = {
