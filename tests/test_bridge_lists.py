@@ -282,7 +282,7 @@ def check_everything(shelf, seeds=range(3)):
 
 def opened(shelf, folder):
     home = folder / "index" / make_space().fingerprint
-    return generation.read(home, shelf.catalog.archive_id, make_space().fingerprint, shelf.catalog.clock())
+    return generation.read(home, shelf.catalog.edition, make_space().fingerprint, shelf.catalog.clock())
 
 
 def reopened(shelf, folder):

@@ -199,7 +199,7 @@ class EmbeddedIndex:
         space_id = self._check_living(space)
         nothing = Held(space_id, space.dim, 0, Segment.of([], space.dim))
         found = generation.read(
-            self._folder / space.fingerprint, self._catalog.archive_id, space.fingerprint, self._catalog.clock()
+            self._folder / space.fingerprint, self._catalog.edition, space.fingerprint, self._catalog.clock()
         )
         opened = nothing if found is None or found.home in self._damaged else self._opened(space_id, found)
         if not self._catch_up(opened):
@@ -242,7 +242,7 @@ class EmbeddedIndex:
     def _build(self, space: Space, held: Held) -> bool:
         """Write what is held as a generation, a large one beside everything else; False if held turned out damaged."""
         about = generation.About(
-            archive_id=self._catalog.archive_id,
+            archive_id=self._catalog.edition,
             fingerprint=space.fingerprint,
             dim=space.dim,
             seq=held.seq,

@@ -58,7 +58,7 @@ _ABANDONED_S: Final = 3600.0  # what was not finished for so long belongs to a p
 class About:
     """What a generation holds: of which archive and Space, up to which ledger number, how many vectors.
 
-    layout: of the files; others are not read.
+    archive_id: the catalog's edition. layout: of the files; others are not read.
     """
 
     archive_id: str
