@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q install -c constraints.txt
 SOURCES := wshard embedders catalog bridge demo tests benchmarks golden
 
-.PHONY: help install demo test bench rb_a rb_b rb_c fuzz torture minute live-deepdata clean
+.PHONY: help install demo test bench bench-index rb_a rb_b rb_c fuzz torture minute live-deepdata clean
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
 	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (about 12 minutes the first time)"
@@ -35,7 +35,7 @@ $(VENV)/.dev: $(VENV)/.demo
 	@echo "== installing what the tests need (about a minute)"
 	@$(PIP) -e '.[demo,dev]'
 	@# "+cpu" so that pip never takes the CUDA build and its gigabytes; where there is no such wheel, tests of networks skip.
-	@$(PIP) 'torch==2.13.0+cpu' && $(PIP) -e '.[torch,onnx]' onnx \
+	@$(PIP) 'torch==2.13.0+cpu' && $(PIP) -e '.[torch,onnx,text]' onnx \
 		|| echo "== no CPU build of torch for this machine: the tests of networks will say that they are skipped"
 	@touch $@
 
@@ -85,6 +85,16 @@ rb_c: $(VENV)/.dev
 	@mkdir -p .bench && $(PYTHON) -m venv .bench/venv-ogbench
 	@.bench/venv-ogbench/bin/python -m pip --disable-pip-version-check -q install ogbench==1.2.2
 	@touch $@
+
+.bench/venv-index/.created:
+	@echo "== an environment for the libraries that the search is compared with (about a minute)"
+	@mkdir -p .bench && $(PYTHON) -m venv .bench/venv-index
+	@.bench/venv-index/bin/python -m pip --disable-pip-version-check -q install numpy faiss-cpu usearch sqlite-vec pysqlite3-binary lancedb
+	@touch $@
+
+bench-index: $(VENV)/.dev .bench/venv-index/.created
+	@echo "== search at a million windows, beside other libraries (about 20 minutes)"
+	@$(BIN)/python benchmarks/index.py --rows 1000000 --peers 1000000
 
 rb_b: $(VENV)/.dev .bench/venv-ogbench/.created
 	@echo "== benchmark RB-B (about 4 minutes to record, once, and 4 to measure)"

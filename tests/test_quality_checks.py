@@ -15,7 +15,7 @@ from wshard.errors import QualityError
 from wshard.quality.channels import longest_run
 from wshard.quality.checks import CHECKS, judge
 from wshard.quality.limits import DEFAULT_LIMITS, Limits, limits_from, read_limits
-from wshard.quality.measure import measure
+from wshard.quality.measure import measure, measure_alike
 from wshard.quality.usual import FEWEST, usual
 
 
@@ -226,7 +226,7 @@ def slow_run(column):
 
 @given(st.lists(st.booleans(), max_size=30))
 def test_the_longest_run_equals_a_slow_loop(column):
-    length, start = longest_run(np.array(column, bool)[:, None])
+    length, start = longest_run(np.array(column, bool)[None])
     best, first = slow_run(column)
     assert length[0] == best
     assert start[0] == first or not best
@@ -262,3 +262,16 @@ def test_actions_that_move_nothing_have_no_lag():
     form, vectors = found[0][0], np.stack([vector for _, vector in found])
     verdicts = judge(form.read(vectors), usual(form, vectors), DEFAULT_LIMITS)
     assert all("lag" not in verdict.scores for verdict in verdicts)
+
+
+def test_episodes_measured_together_get_what_each_gets_alone():
+    episodes = [arm(n) for n in range(20)]
+    episodes[3][0]["signal/joints"][40:60] = np.nan
+    episodes[5][0]["action/ctrl"][:] = 0
+    episodes[7][0]["signal/joints"][30:90, 1] = 2
+    alone = [measure(lanes, 120, times, 1e-9) for lanes, times in episodes]
+    columns = np.stack(
+        [np.concatenate([lanes[name].T for name, _ in alone[0][0].lanes]).astype(np.float64) for lanes, _ in episodes]
+    )
+    together = measure_alike(alone[0][0], columns, [(times, 1e-9) for _, times in episodes])
+    np.testing.assert_array_equal(together, np.stack([vector for _, vector in alone]))

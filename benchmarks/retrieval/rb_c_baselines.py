@@ -26,7 +26,7 @@ _STILL: Final = 0.01
 
 
 def _rows(clips: Sequence[Clip], lane: str) -> list[Rows]:
-    return [mended(clip.lanes()[lane].astype(np.float64))[0] for clip in clips]
+    return [mended(clip.lanes()[lane].T.astype(np.float64))[0].T for clip in clips]
 
 
 def _scaled(rows: Sequence[Rows]) -> list[Rows]:

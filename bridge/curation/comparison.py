@@ -48,7 +48,7 @@ class Evaluated:
 def evaluate_label(
     archive: Archive, label: str, where: Where | str = "", *, k: int = 10, progress: Progress | None = None
 ) -> list[Evaluated]:
-    """Return how well each active Space finds the others of an episode's label: of most episodes, then by mAP, first.
+    """Return how well each active Space of lanes finds the others of a label: of most episodes, then by mAP, first.
 
     Leave one out among the episodes that pass the filter. label: see labelling.label_field. Episodes of several windows
     are compared by the best ones (see leave_one_out_of_windows), up to 500 evenly spread ones asking. Raises QueryError
@@ -57,6 +57,8 @@ def evaluate_label(
     found = []
     for row in archive.catalog.spaces("active"):
         space = Space.from_json(row.definition)
+        if space.of_text:
+            continue  # what is said of the task would be asked for the task
         held = hold(archive, space, where)
         names = labels_of(archive, held.episodes, label)
         held = held.only([place for place, name in enumerate(names) if name is not None])

@@ -93,7 +93,7 @@ def window_spaces(archive: Archive, name: str | None = None) -> list[Space]:
 
 def _spaces(archive: Archive, name: str | None, what: str, wanted: Callable[[WindowPlan], bool]) -> list[Space]:
     spaces = [Space.from_json(row.definition) for row in archive.catalog.spaces("active")]
-    found = [space for space in spaces if wanted(space.windows)]
+    found = [space for space in spaces if wanted(space.windows) and not space.of_text]
     if name is not None:
         found = [space for space in found if space.fingerprint.startswith(name)]
         if len(found) > 1:
