@@ -263,10 +263,14 @@ class SpaceRow:
 
 @dataclass(frozen=True)
 class Among:
-    """Which episodes a space is meant for: those of these layouts, and, unless None, of these ids only."""
+    """Which episodes a space is meant for: those of these layouts, and, unless None, of these ids only.
+
+    with_words: only those whose task or notes hold words.
+    """
 
     layout_ids: tuple[int, ...]
     ids: tuple[int, ...] | None = None
+    with_words: bool = False
 
 
 @dataclass(frozen=True)
