@@ -9,12 +9,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from wshard.chunked import ChunkedEpisodeReader
-from wshard.container import ShardReader
 from wshard.episode_file import load_wshard, save_wshard
 from wshard.errors import EntryNotFoundError, EpisodeError
-from wshard.layout import ROLE_MANIFEST
 from wshard.manifest import MANIFEST_SUFFIX, read_manifest, safe_name
+from wshard.opening import open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,9 +54,8 @@ class WShardSource:
             raise EntryNotFoundError(f"{self._location}: no episode {key!r}; it has {', '.join(self._keys[:20])}")
         place = self._location if self._folder is None else self._folder / key
         if isinstance(place, (str, os.PathLike)):
-            with ShardReader(place) as shard:
-                if shard.header.role == ROLE_MANIFEST:
-                    return ChunkedEpisodeReader(place).load()
+            with open_episode(place) as file:
+                return file.load()
         return load_wshard(place)
 
 
