@@ -7,10 +7,11 @@ vectors mean. Iterators read one chunk per transaction: a row that changes meanw
 from __future__ import annotations
 
 import heapq
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from catalog import curation, ledger, places, queries, register
+from catalog import assets, curation, ledger, places, queries, register
 from catalog.checking import Checking
 from catalog.collecting import Collecting
 from catalog.copies import Copies
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from catalog.records import (
         Among,
+        Asset,
         EmbeddingRow,
         EpisodeRecord,
         EpisodeRow,
@@ -89,10 +91,12 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         At a known (path, key) an equal digest refreshes size and mtime only; another one replaces the episode and
         buries its vectors. A record with moved_from takes over that episode (uid, tags, vectors) when it still has the
         same digest, is not found at its old place by another record, and the new place is free; else it is new or
-        changed.
+        changed. Episodes at the paths of a record's assets are forgotten: it has them. What people said of them is said
+        of it from then on.
         """
         with self._write() as connection:
-            return register.register(connection, records, base=self._base)
+            done = register.register(connection, records, base=self._base)
+            return register.supersede(connection, records, done, base=self._base)
 
     def load(self, batches: Iterable[Sequence[EpisodeRecord]]) -> Counter[Outcome]:
         """Register batches of records, all in one transaction, and return how many had which outcome.
@@ -118,7 +122,12 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         with self._read() as connection:
             roots = places.load_roots(connection, base=self._base)
             found = register.load_known(connection, paths, roots=roots)
-        return {path: tuple(known for known, _ in entries) for path, entries in found.items()}
+            there = {known.id: path for path, entries in found.items() for known, _ in entries}
+            parts = assets.load_parts(connection, there) if there else {}
+        return {
+            path: tuple(replace(known, assets=parts[known.id]) if known.id in parts else known for known, _ in entries)
+            for path, entries in found.items()
+        }
 
     def by_digest(self, digests: Sequence[str]) -> list[EpisodeRow]:
         """Return the episodes with one of these digests, by id."""
@@ -142,6 +151,11 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         """Return the episodes of these ids; unknown ids are left out."""
         with self._read() as connection:
             return {row.id: row for row in queries.load_ids(connection, list(ids), base=self._base)}
+
+    def assets(self, ids: Iterable[int]) -> dict[int, tuple[Asset, ...]]:
+        """Return the files of these episodes: one of most, manifest and chunks of chunked ones; no unknown ids."""
+        with self._read() as connection:
+            return assets.load_assets(connection, queries.load_ids(connection, list(ids), base=self._base))
 
     def facts(self, ids: Iterable[int]) -> dict[int, Facts]:
         """Return what is known of these episodes beyond their rows."""

@@ -69,13 +69,28 @@ class LaneRecord:
 
 
 @dataclass(frozen=True)
+class Asset:
+    """One of the files of an episode: what it is to it ("episode" where it is the only one), and its absolute path.
+
+    digest says what is in it, size (bytes) and mtime_ns (nanoseconds) when to look again.
+    """
+
+    role: str
+    path: str
+    digest: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True)
 class EpisodeRecord:
     """One episode as ingest hands it in.
 
     path is the absolute, normalised POSIX path of the file, key is "" for files of one episode, length counts
-    timesteps, size bytes, mtime_ns nanoseconds. moved_from is the id of the catalogued episode whose file is now here.
-    A NaN reward is a missing one; encoded is the metadata as text. Raises IngestError for a value that the catalog
-    cannot hold.
+    timesteps, size bytes, mtime_ns nanoseconds. assets are the files of an episode of several, all of them in or below
+    the folder of path; size is then that of all, mtime_ns that of the latest. moved_from is the id of the catalogued
+    episode whose file is now here. A NaN reward is a missing one; encoded is the metadata as text. Raises IngestError
+    for a value that the catalog cannot hold.
     """
 
     path: str
@@ -91,6 +106,7 @@ class EpisodeRecord:
     metadata: Mapping[str, JSON]
     lanes: tuple[LaneRecord, ...]
     moved_from: int | None = None
+    assets: tuple[Asset, ...] = ()
     encoded: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -102,27 +118,30 @@ class EpisodeRecord:
         object.__setattr__(self, "total_reward", _reward(self.total_reward, path=self.path))
         _check_success(self.success, path=self.path)
         _check_lanes(self.lanes, path=self.path)
+        _check_assets(self.assets, path=self.path)
         object.__setattr__(self, "encoded", encode_metadata(self.metadata, path=self.path))
 
 
 @dataclass(frozen=True)
 class Registered:
-    """What became of one registered record."""
+    """What became of one registered record; superseded: ids of forgotten episodes, whose files are parts of it."""
 
     id: int
     uid: str
     outcome: Outcome
+    superseded: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is needed to decide whether a file must be read again."""
+    """What is needed to decide whether a file must be read again; assets: those of an episode of several files."""
 
     id: int
     key: str
     digest: str
     size: int
     mtime_ns: int
+    assets: tuple[Asset, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -221,7 +240,10 @@ class Checked:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of an episode beyond its row. collections holds names and hashes of the snapshots it is in."""
+    """What is known of an episode beyond its row. collections holds names and hashes of the snapshots it is in.
+
+    roles: what its files are to it, where it consists of several.
+    """
 
     lanes: Mapping[str, LaneFacts] = field(default_factory=dict)
     scores: Mapping[str, float] = field(default_factory=dict)
@@ -231,6 +253,7 @@ class Facts:
     lineage: tuple[Lineage, ...] = ()
     collections: tuple[str, ...] = ()
     spaces: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -302,7 +325,7 @@ def _check_text(value: object, *, name: str, path: str) -> None:
 
 
 def _check_integer(value: object, *, name: str, path: str) -> None:
-    least = -INTEGER_LIMIT if name == "mtime_ns" else 0
+    least = -INTEGER_LIMIT if name.startswith("mtime_ns") else 0
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value < INTEGER_LIMIT:
         raise IngestError(f"{name} must be an integer from {least}, found {value!r}, in the episode at {path}")
 
@@ -337,6 +360,20 @@ def _check_lanes(lanes: Sequence[LaneRecord], *, path: str) -> None:
                 raise IngestError(
                     f"statistics must be finite, found {spread} in lane {lane.name}, in the episode at {path}"
                 )
+
+
+def _check_assets(assets: Sequence[Asset], *, path: str) -> None:
+    folder = posixpath.dirname(path).rstrip("/")
+    for asset in assets:
+        _check_path(asset.path)
+        if not asset.path.startswith(f"{folder}/"):
+            raise IngestError(f"expected the files of the episode at {path} in its folder, found {asset.path}")
+        _check_text(asset.role, name="the role of a file", path=path)
+        _check_text(asset.digest, name="the digest of a file", path=path)
+        for name in ("size", "mtime_ns"):
+            _check_integer(getattr(asset, name), name=f"{name} of {asset.path}", path=path)
+    if len({asset.path for asset in assets}) != len(assets):
+        raise IngestError(f"expected different files, found one twice, in the episode at {path}")
 
 
 def _check_storage(lane: LaneRecord, *, path: str) -> None:

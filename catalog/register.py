@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import xxhash
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, insert, select, update
 
+from catalog.assets import inherit, write_assets
 from catalog.curation import forget, index_words
 from catalog.engine import one_of
 from catalog.facts import pack_spread
@@ -23,7 +24,7 @@ from catalog.loading import append, indexing_once
 from catalog.places import Roots, Spot, add_root, load_roots
 from catalog.queries import encode_lanes
 from catalog.records import EpisodeRecord, Known, LaneDefinition, Outcome, Registered
-from catalog.schema import archive, checked, document, episode, finding, lane, layout, score, tag
+from catalog.schema import archive, asset, checked, document, episode, finding, lane, layout, score, tag
 from catalog.words import indexed
 
 if TYPE_CHECKING:
@@ -92,10 +93,27 @@ def remove(connection: Connection, ids: Collection[int]) -> int:
     if living:
         bury(connection, living)
         forget(connection, living)
-        for table, column in ((lane, lane.c.episode_row), (tag, tag.c.episode_row), (episode, episode.c.id)):
-            connection.execute(delete(table).where(one_of(connection, column, living)))
+        for table in (lane, tag, asset):
+            connection.execute(delete(table).where(one_of(connection, table.c.episode_row, living)))
+        connection.execute(delete(episode).where(one_of(connection, episode.c.id, living)))
         advance(connection)
     return len(living)
+
+
+def supersede(
+    connection: Connection, records: Sequence[EpisodeRecord], done: Sequence[Registered], *, base: str | None
+) -> list[Registered]:
+    """Forget episodes whose files turned out to be parts of registered ones, and return what became of the records."""
+    owners = {part.path: became.id for r, became in zip(records, done, strict=True) for part in r.assets}
+    if not owners:
+        return list(done)
+    gone: dict[int, list[int]] = {}
+    for path, found in load_known(connection, owners, roots=load_roots(connection, base=base)).items():
+        gone.setdefault(owners[path], []).extend(known.id for known, _ in found if known.id != owners[path])
+    for heir, parts in gone.items():
+        inherit(connection, heir, parts=parts)
+        remove(connection, parts)
+    return [replace(became, superseded=tuple(gone.get(became.id, ()))) for became in done]
 
 
 def load_known(connection: Connection, paths: Collection[str], *, roots: Roots) -> dict[str, list[tuple[Known, str]]]:
@@ -222,7 +240,7 @@ def _apply(connection: Connection, steps: Sequence[Step], *, roots: Roots) -> No
     changed = [step.occupant.id for step in by["changed"]]
     if changed:
         bury(connection, changed)
-        for table in (lane, score, checked, finding):
+        for table in (lane, asset, score, checked, finding):
             connection.execute(delete(table).where(one_of(connection, table.c.episode_row, changed)))
     # A moved episode may free the place that a new one takes.
     places = [dict(zip(_PLACE, _place(connection, step, roots=roots), strict=True)) for step in by["moved"]]
@@ -240,6 +258,7 @@ def _apply(connection: Connection, steps: Sequence[Step], *, roots: Roots) -> No
         append(connection, episode, _IDENTITY + _PLACE + _CONTENT, rows)
         append(connection, lane, _LANE, [row for step in written for row in _lanes(step)])
         append(connection, document, ("episode_row", "words"), list(_documents(by["new"])))
+    write_assets(connection, ((step.occupant.id, step.record) for step in steps))
     if changed:
         index_words(connection, changed)
     if written or by["moved"]:

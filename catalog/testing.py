@@ -19,7 +19,7 @@ from catalog.filters import EVERYTHING, NOTHING, Compare, Where
 from catalog.form_url import parse_query, where_query
 from catalog.matching import matches
 from catalog.queries import ORDERS
-from catalog.records import EmbeddingRow, EpisodeRecord, LaneRecord, Spread, Storage
+from catalog.records import Asset, EmbeddingRow, EpisodeRecord, LaneRecord, Spread, Storage
 from catalog.writing import where_text
 from wshard.errors import StatementError
 
@@ -102,6 +102,7 @@ _POOLS: dict[str, tuple[Any, ...]] = {
     "reviewed_at": ("2000", "3000"),
     "ingested_at": ("2000", "3000"),
     "space": ("fingerprint", "other"),
+    "asset": ("chunk", "manifest", "chu", *AWKWARD[1:3]),
     "lineage": (*AWKWARD, "file:///old/a.h5"),
     "path": ("/data/set", "/data/set/episode_000001.wshard", "01.wshard", "/", "set/episode"),
     "lane": (-1.0, 0.0, 0.1, 0.5, 1.0, 0.05, 100),
@@ -227,6 +228,8 @@ class CatalogContract:
             for name in ("path", "key", "episode_id", "env_id", "length", "total_reward", "success", "digest"):
                 assert getattr(row, name) == getattr(record, name), name
             assert row.metadata == record.metadata
+            own = Asset("episode", record.path, record.digest, record.size, record.mtime_ns)
+            assert catalog.assets([number]) == {number: record.assets or (own,)}
         (done,) = catalog.register([next(iter(written.values()))])
         assert done.outcome == "unchanged"
 
@@ -287,6 +290,55 @@ class CatalogContract:
         ]
         assert catalog.ledger_state(space)[:2] == (2, 2)
 
+    def test_an_episode_of_several_files_has_them_for_itself(self, catalog: Catalog) -> None:
+        whole = make_record(0, assets=_parts_of(make_record(0).path))
+        chunks = [make_record(0, path=part.path, digest=part.digest) for part in whole.assets[1:]]
+        ids = [done.id for done in catalog.register(chunks)]
+        other = catalog.register([make_record(1)])[0].id
+        space = catalog.add_space("fingerprint", "family", "{}").id
+        catalog.write_embeddings(space, [EmbeddingRow(ids[0], "digest 0", 1, b"v")])
+        catalog.tag([ids[0], other], "good")
+        catalog.tag(ids[1:], "bad")
+        catalog.add_note(ids[:2], "stack of plates", who="ann")
+        catalog.review(ids[:1], "rejected", who="ann")
+        catalog.review(ids[1:2], "accepted", who="bob")
+        catalog.add_lineage(ids, "recorded_by", "robot 7")
+        (done,) = catalog.register([whole])
+        assert (done.outcome, sorted(done.superseded)) == ("new", ids)
+        assert catalog.ids() == catalog.ids("asset:* OR episode:episode_000001") == [other, done.id]
+        assert catalog.get(done.id).tags == ("bad", "good")
+        facts = catalog.facts([done.id])[done.id]
+        assert [note.who for note in facts.notes] == ["ann", "ann"]
+        assert (facts.review and facts.review.state, [one.source for one in facts.lineage]) == ("accepted", ["robot 7"])
+        assert catalog.ids("stack of plates") == [done.id]
+        assert [(entry.episode_id, entry.vectors) for entry in catalog.ledger(space)] == [(ids[0], None)]
+        (known,) = catalog.known([whole.path])[whole.path]
+        assert [part.path for part in known.assets] == [part.path for part in catalog.assets([done.id])[done.id]]
+        (again,) = catalog.register([whole])
+        assert (again.outcome, again.superseded) == ("unchanged", ())
+
+    def test_files_of_an_episode_grow_move_and_go_with_it(self, catalog: Catalog) -> None:
+        whole = make_record(0, assets=_parts_of(make_record(0).path))
+        (done,) = catalog.register([replace(whole, assets=whole.assets[:2])])
+        catalog.tag([done.id], "good")
+        touched = (replace(whole.assets[0], mtime_ns=10), whole.assets[1])
+        catalog.register([replace(whole, assets=touched)])
+        assert catalog.assets([done.id])[done.id] == touched
+        catalog.register([replace(whole, digest="grown", assets=whole.assets)])
+        assert catalog.assets([done.id])[done.id] == whole.assets
+        parts = tuple(replace(part, path=part.path.replace("/data/set", "/data/new")) for part in whole.assets)
+        moved = replace(whole, path=parts[0].path, digest="grown", assets=parts, moved_from=done.id)
+        assert [one.outcome for one in catalog.register([moved])] == ["moved"]
+        assert catalog.assets([done.id]) == {done.id: parts}
+        assert catalog.ids("asset:chunk tag:good -asset:other") == [done.id]
+        catalog.register([replace(moved, digest="one file", assets=(), moved_from=None)])
+        assert [one.role for one in catalog.assets([done.id])[done.id]] == ["episode"]
+        assert catalog.ids("asset:*") == []
+        catalog.register([moved])
+        assert catalog.remove([done.id]) == 1
+        assert catalog.assets([done.id]) == {}
+        assert catalog.sql("SELECT count(*) FROM asset").rows == ((0,),)
+
     def test_loading_is_registering(self, catalog: Catalog) -> None:
         known = _crowd(catalog)
         fresh = [make_record(number, metadata={"task": f"stack cube {number}"}) for number in range(100, 130)]
@@ -344,6 +396,12 @@ class CatalogContract:
         assert catalog.count("tag:good") > 0
 
 
+def _parts_of(path: str) -> tuple[Asset, ...]:
+    """Return the files of an episode at this path as of one that consists of a manifest and chunks."""
+    chunks = (Asset("chunk", f"{path}.parts/{part}.wshard", f"digest {part}", 10, part) for part in range(3))
+    return Asset("manifest", path, "digest of the manifest", 5, 9), *chunks
+
+
 def _crowd(catalog: Catalog) -> dict[int, EpisodeRecord]:
     """Register forty varied episodes, say something of them, and return the records by id."""
     dice = Random(5)  # noqa: S311  (data, no secrets)
@@ -359,6 +417,7 @@ def _crowd(catalog: Catalog) -> dict[int, EpisodeRecord]:
             success=dice.choice((None, True, False)),
             metadata={key: dice.choice(values) for key in KEYS},
             lanes=LANES[: dice.randrange(4)],
+            assets=_parts_of(make_record(number).path) if number % 4 == 0 else (),
         )
         for number in range(40)
     ]
