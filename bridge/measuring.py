@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bridge.selection import is_vector
 from catalog.records import LaneDefinition
-from wshard.episode_file import EpisodeFile, open_wshard
 from wshard.lanes import REWARD, TICKS, TIMESTAMPS
+from wshard.opening import open_episode
 from wshard.quality.measure import measure
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from wshard.opening import OpenEpisode
     from wshard.quality.form import Form
 
 _MEASURED: Final = ("signal/", "action/")
@@ -45,7 +46,7 @@ class Examined:
     measured: Measured
 
 
-def measure_file(file: EpisodeFile, lanes: Mapping[str, NDArray[Any]]) -> Measured:
+def measure_file(file: OpenEpisode, lanes: Mapping[str, NDArray[Any]]) -> Measured:
     """Return the measures of an open episode; lanes: those that were read, of which observations and actions count."""
     looked = {name: values for name, values in lanes.items() if is_measured(name)}
     clock, unit_s = (TIMESTAMPS, 1e-9) if file.has(TIMESTAMPS) else (TICKS, 1.0)
@@ -58,10 +59,9 @@ def examine(path: str, *, every_byte: bool) -> Examined:
 
     Raises FormatError and its subclasses where a block that was read is not what was written, OSError.
     """
-    with open_wshard(path) as file:
-        for _, error in file.shard.verify() if every_byte else ():
-            if error is not None:
-                raise error
+    with open_episode(path, hashed=False) as file:
+        if every_byte:
+            file.verify()
         lanes = [LaneDefinition(name, lane.dtype.value, lane.shape) for name, lane in file.lanes().items()]
         looked = [lane.name for lane in lanes if is_vector(lane) and is_measured(lane.name) and file.has(lane.name)]
         measured = measure_file(file, {name: file.lane(name) for name in looked})

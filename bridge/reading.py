@@ -6,23 +6,21 @@ Does not know: the catalog's tables, the index, which episodes are due.
 
 from __future__ import annotations
 
-import os
-import stat
 from dataclasses import dataclass, replace
 from itertools import starmap
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bridge.assets import assets_of, status_of
 from bridge.measuring import Measured, measure_file
 from bridge.selection import LaneChoice, choose_lanes, is_summarised, is_vector
 from catalog.records import EmbeddingRow, EpisodeRecord, LaneDefinition, LaneRecord, Spread, Storage
 from embedders.base import embed_by
 from embedders.statistics import Moments
-from wshard.episode_file import EpisodeFile, open_wshard
-from wshard.errors import EmbedderError, IngestError, NoLaneError, NotFiniteError, SourceNotFoundError, WShardError
-from wshard.stored_block import codec_name
+from wshard.errors import EmbedderError, IngestError, NoLaneError, NotFiniteError, WShardError
+from wshard.manifest import MANIFEST_SUFFIX
+from wshard.opening import open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +30,8 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
     from embedders.base import Embedder
     from embedders.space import Space
+    from wshard.meta import Declaration
+    from wshard.opening import OpenEpisode
 
     _Ready = tuple[EpisodeRow, list[NDArray[Any]]]
 
@@ -55,31 +55,29 @@ class Reading:
     measured: Measured | None
 
 
-def locate(path: str | os.PathLike[str]) -> str:
-    """Return the one spelling of a path under which episodes are catalogued: absolute, POSIX, links resolved."""
-    return Path(os.path.realpath(path)).as_posix()
-
-
 def read_episode(path: str, wanted: LaneChoice, *, measuring: bool = True) -> Reading:
     """Read what the catalog stores of the episode at `path`: metadata, lanes, moments, reward, digest; and measure it.
+
+    The chunks of a chunked episode are compared with their hashes here; later its digest, which stands in few bytes of
+    each, says that they are the same.
 
     measuring: whether quality checks will ask for measures, which take a third of the time.
     wanted: the lanes that will be embedded (see choose_lanes); those that are named must exist. A lane with numbers
     that are not finite is catalogued without moments. Every lane is read once.
     Raises IngestError (a ValueError) or FormatError, each naming the file, SourceNotFoundError, OSError.
     """
-    status = _status(path)
-    with open_wshard(path) as file:
-        if file.length < 1:
-            raise IngestError(f"{path}: expected at least one timestep, found an empty episode")
-        recorded = {name: lane for name, lane in file.lanes().items() if file.has(name)}
-        definitions = tuple(LaneDefinition(name, lane.dtype.value, lane.shape) for name, lane in recorded.items())
+    status = status_of(path)
+    with open_episode(path) as file:
+        _check_whole(file)
+        assets = assets_of(file)
+        declared = {name: lane for name, lane in file.lanes().items() if file.has(name)}
+        definitions = tuple(LaneDefinition(name, lane.dtype.value, lane.shape) for name, lane in declared.items())
         chosen = _chosen(definitions, wanted, path)
         wanted_lanes = [
             lane for lane in definitions if is_vector(lane) and (lane.name in chosen or is_summarised(lane))
         ]
         arrays = {lane.name: file.lane(lane.name) for lane in wanted_lanes}
-        lanes = tuple(_lane_record(definition, arrays.get(definition.name), file) for definition in definitions)
+        lanes = tuple(_lane_record(lane, arrays.get(name), file) for name, lane in declared.items())
         success = file.metadata.get("success")
         record = EpisodeRecord(
             path=path,
@@ -90,12 +88,23 @@ def read_episode(path: str, wanted: LaneChoice, *, measuring: bool = True) -> Re
             total_reward=file.total_reward(),
             success=success if isinstance(success, bool) else None,
             digest=file.digest(),
-            size=status.st_size,
-            mtime_ns=status.st_mtime_ns,
+            size=sum(asset.size for asset in assets) or status.st_size,
+            mtime_ns=max((asset.mtime_ns for asset in assets), default=status.st_mtime_ns),
             metadata=dict(file.metadata),
             lanes=lanes,
+            assets=assets,
         )
         return Reading(record, measure_file(file, arrays) if measuring else None)
+
+
+def _check_whole(file: OpenEpisode) -> None:
+    if file.is_chunk:
+        raise IngestError(
+            f"{file.where}: expected a whole episode, found a chunk of {file.id!r}: ingest the manifest that lists it, "
+            f"a file that ends in {MANIFEST_SUFFIX}"
+        )
+    if file.length < 1:
+        raise IngestError(f"{file.where}: expected at least one timestep, found an empty episode")
 
 
 def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str) -> frozenset[str]:
@@ -108,23 +117,9 @@ def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str
         return frozenset()
 
 
-def _status(path: str) -> os.stat_result:
-    try:
-        status = Path(path).stat()
-    except FileNotFoundError:
-        raise SourceNotFoundError(f"{path}: no such file") from None
-    if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
-        raise IngestError(f"{path}: expected a regular file, found {stat.filemode(status.st_mode)}")
-    return status
-
-
-def _lane_record(lane: LaneDefinition, values: NDArray[Any] | None, file: EpisodeFile) -> LaneRecord:
-    declared = file.description.declared.get(lane.name)
-    rate = (declared and declared.sampling_rate_hz) or file.timebase.tick_hz
-    entry = file.shard.entry(lane.name)
-    storage = Storage(codec_name(entry, file.shard.header), entry.orig_size, entry.disk_size)
-    shape = tuple(lane.shape)
-    record = LaneRecord(lane.name, lane.dtype, shape, file.length, None, rate=rate, storage=storage)
+def _lane_record(lane: Declaration, values: NDArray[Any] | None, file: OpenEpisode) -> LaneRecord:
+    rate, storage = lane.sampling_rate_hz or file.timebase.tick_hz, Storage(*file.stored(lane.block))
+    record = LaneRecord(lane.block, lane.dtype.value, tuple(lane.shape), file.length, None, rate=rate, storage=storage)
     if values is None:
         return record
     try:
@@ -140,7 +135,7 @@ def _spreads(moments: Moments) -> tuple[Spread, ...]:
     return tuple(starmap(Spread, zip(*(column.tolist() for column in columns), strict=True)))
 
 
-def read_lanes(file: EpisodeFile, space: Space) -> NDArray[Any]:
+def read_lanes(file: OpenEpisode, space: Space) -> NDArray[Any]:
     """Return [T, *window_shape]: the lanes side by side in the Space's order, or the one lane of images as it lies.
 
     Raises NotFiniteError for NaN and infinities in lanes side by side.
@@ -229,8 +224,8 @@ def _embed(job: Embedding, ready: Sequence[_Ready]) -> list[EmbeddingRow]:
 
 
 def _values(space: Space, row: EpisodeRow) -> NDArray[Any]:
-    _status(row.path)
-    with open_wshard(row.path) as file:
+    status_of(row.path)
+    with open_episode(row.path, hashed=False) as file:
         if file.digest() != row.digest:
             raise IngestError(f"{row.path}: changed while it was being ingested: run the command again")
         return read_lanes(file, space)

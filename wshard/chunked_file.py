@@ -37,11 +37,10 @@ CHUNK: Final = "chunk"
 
 @dataclass(frozen=True)
 class Part:
-    """One of the files that an episode consists of: MANIFEST or CHUNK, where it lies, its content digest."""
+    """One of the files that an episode consists of: MANIFEST or CHUNK, and where it lies."""
 
     role: str
     path: Path
-    digest: str
 
 
 @dataclass(frozen=True)
@@ -122,12 +121,18 @@ class ChunkedEpisodeFile:
         return xxhash.xxh3_128_hexdigest(json.dumps([self.id, self.env_id, chunks]).encode())
 
     def parts(self) -> tuple[Part, ...]:
-        """Return the files that the episode consists of: the manifest, then the chunks in order."""
-        chunks = zip(self._rows, self._told, strict=True)
-        return (
-            Part(MANIFEST, self._reader.manifest_path, self._reader.manifest_digest()),
-            *(Part(CHUNK, self._reader.base_dir / row.uri, told.digest) for row, told in chunks),
-        )
+        """Return the files that the episode consists of: the manifest, then the chunks in order. Opens none."""
+        chunks = (Part(CHUNK, self._reader.base_dir / row.uri) for row in self._rows)
+        return Part(MANIFEST, self._reader.manifest_path), *chunks
+
+    def part_digests(self) -> tuple[str, ...]:
+        """Return the content digest of each part."""
+        return self._reader.manifest_digest(), *(told.digest for told in self._told)
+
+    @property
+    def is_chunk(self) -> bool:
+        """False: this is a whole episode."""
+        return False
 
     def verify(self) -> None:
         """Compare every chunk with its SHA-256 or, where it has none, its checksums; raises what is wrong first."""

@@ -135,6 +135,15 @@ class EpisodeFile:
         """Return the files that the episode consists of, where they are several: none."""
         return ()
 
+    def part_digests(self) -> tuple[str, ...]:
+        """Return the content digest of each part: none."""
+        return ()
+
+    @property
+    def is_chunk(self) -> bool:
+        """True if this is one chunk of a longer episode."""
+        return self.description.chunk_index is not None
+
     def stored(self, block: str) -> Stored:
         """Return how a lane lies in the file; raises EntryNotFoundError."""
         entry = self._shard.entry(block)

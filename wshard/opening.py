@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 OpenEpisode: TypeAlias = EpisodeFile | ChunkedEpisodeFile
 """What both have: id, env_id, length, timebase, metadata, where, lanes, has, lane, load, slice, total_reward, digest,
-stored, parts, verify."""
+stored, parts, part_digests, is_chunk, verify."""
 
 
 def open_episode(path: str | os.PathLike[str], *, hashed: bool = True) -> OpenEpisode:
