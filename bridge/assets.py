@@ -40,13 +40,14 @@ def status_of(path: str) -> os.stat_result:
     return status
 
 
-def assets_of(file: OpenEpisode) -> tuple[Asset, ...]:
+def assets_of(file: OpenEpisode, status: os.stat_result) -> tuple[Asset, ...]:
     """Return the files of an episode that consists of several, none for one in a file; raises as status_of.
 
-    Asked before anything else of the file: what changes from here on has another time than is returned.
+    status: that of the file before it was opened. Ask before anything else is read: what changes from here on then has
+    another time than is returned.
     """
     parts = [(part.role, posixpath.normpath(part.path.as_posix())) for part in file.parts()]
-    states = [status_of(path) for _, path in parts]
+    states = [status, *(status_of(path) for _, path in parts[1:])] if parts else []
     return tuple(
         Asset(role, path, digest, state.st_size, state.st_mtime_ns)
         for (role, path), digest, state in zip(parts, file.part_digests(), states, strict=True)

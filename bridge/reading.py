@@ -69,7 +69,7 @@ def read_episode(path: str, wanted: LaneChoice, *, measuring: bool = True) -> Re
     status = status_of(path)
     with open_episode(path) as file:
         _check_whole(file)
-        assets = assets_of(file)
+        assets = assets_of(file, status)
         declared = {name: lane for name, lane in file.lanes().items() if file.has(name)}
         definitions = tuple(LaneDefinition(name, lane.dtype.value, lane.shape) for name, lane in declared.items())
         chosen = _chosen(definitions, wanted, path)
