@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from wshard import episode_file
 from wshard.chunked import ChunkedEpisodeReader, ChunkedEpisodeWriter, ChunkManifest, validate_chunk_continuity
+from wshard.cli import app
 from wshard.container import ShardReader
 from wshard.episode_file import load_wshard, save_wshard
 from wshard.errors import (
@@ -25,6 +27,7 @@ from wshard.errors import (
     HeaderError,
     LaneError,
     ManifestError,
+    StepError,
 )
 from wshard.inspection import check_file
 from wshard.layout import ROLE_MANIFEST
@@ -545,9 +548,40 @@ def test_an_open_episode_tells_the_same_in_one_file_and_in_chunks(tmp_path_facto
         start = data.draw(st.integers(0, ep.length - 1))
         stop = data.draw(st.integers(start + 1, ep.length))
         assert_same_episode(many.slice(start, stop), one.slice(start, stop))
+        for name in recorded:
+            stride = data.draw(st.sampled_from((1, 2, -1, -3)))
+            for key in (slice(start, stop), slice(None, None, stride), start, -1, slice(0, 0)):
+                found, expected = many[name][key], one[name][key]
+                assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+                assert found.tobytes() == expected.tobytes(), (name, key)
+            assert len(many[name]) == ep.length
         assert_same_episode(many.load(), one.load())
         assert [part.role for part in many.parts()] == ["manifest"] + ["chunk"] * (-(-ep.length // size))
         assert one.parts() == ()
+
+
+def test_a_view_reads_only_the_chunks_that_it_touches(tmp_path):
+    ep = make_episode(T=50)
+    manifest = written(ep, tmp_path, 10).manifest_path
+    with open_episode(manifest) as file:
+        view, ctrl = file["joint_pos"], file.lane_view("action/ctrl", verify=True)
+        with pytest.raises(EntryNotFoundError, match="no lane 'nothing'"):
+            file.lane_view("nothing")
+        with pytest.raises(StepError, match="expected a timestep below 50"):
+            view[50]
+        for number in (0, 1, 4):
+            (tmp_path / f"{ep.id}_chunk_{number:04d}.wshard").write_bytes(b"destroyed")
+        assert np.array_equal(view[25:38], ep.observations["joint_pos"].data[25:38])
+        assert np.array_equal(ctrl[29:31, 2], ep.actions["ctrl"].data[29:31, 2])
+        with pytest.raises(ChecksumError, match="chunk_0001"):
+            view[19]
+
+
+def test_cat_writes_lanes_of_chunks(tmp_path):
+    ep = make_episode(T=20)
+    manifest = written(ep, tmp_path, 6).manifest_path
+    done = CliRunner().invoke(app, ["cat", str(manifest), "gripper", "--span", "4:9", "--format", "json"])
+    assert json.loads(done.output)["values"] == ep.observations["gripper"].data[4:9].tolist()
 
 
 def test_the_digest_is_of_the_data_and_not_of_the_place(tmp_path):

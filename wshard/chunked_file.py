@@ -15,6 +15,7 @@ import numpy as np
 import xxhash
 
 from wshard.errors import EntryNotFoundError, LaneError, ManifestError, StepError
+from wshard.lane_view import LazyLane
 from wshard.lanes import TICKS, TRUNCATIONS
 from wshard.manifest import validate_chunk_continuity
 from wshard.splitting import join, joined
@@ -22,7 +23,7 @@ from wshard.stored_block import Stored
 from wshard.types import DType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from wshard.chunked import ChunkedEpisodeReader
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 MANIFEST: Final = "manifest"
 CHUNK: Final = "chunk"
+_KEPT: Final = 2  # chunks that stay open: a span may lie across a border
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,19 @@ class _Told:
     stored: Mapping[str, Stored]
 
 
+class _JoinedLane(LazyLane):
+    """A lane of all chunks; `read` returns the timesteps [start, stop)."""
+
+    def __init__(
+        self, declaration: Declaration, shape: tuple[int, ...], where: str, read: Callable[[int, int], Array]
+    ) -> None:
+        super().__init__(declaration, shape, where)
+        self._read = read
+
+    def _rows(self, start: int, stop: int) -> Array:
+        return self._read(start, stop)
+
+
 class ChunkedEpisodeFile:
     """A lazily opened chunked episode; a chunk is opened, and checked, when a timestep of it is needed.
 
@@ -71,7 +86,7 @@ class ChunkedEpisodeFile:
         self.where = str(reader.manifest_path)
         validate_chunk_continuity(self._manifest)
         self._rows = self._manifest.rows()
-        self._current: tuple[Chunk, EpisodeFile] | None = None
+        self._open: dict[int, EpisodeFile] = {}
         if not self._rows:
             raise ManifestError(f"{self.where}: expected at least one chunk, found none")
 
@@ -82,10 +97,9 @@ class ChunkedEpisodeFile:
         self.close()
 
     def close(self) -> None:
-        """Let go of the chunk that was read last."""
-        if self._current is not None:
-            self._current[1].close()
-            self._current = None
+        """Let go of the chunks that were read last."""
+        while self._open:
+            self._open.popitem()[1].close()
 
     @property
     def id(self) -> str:
@@ -178,8 +192,28 @@ class ChunkedEpisodeFile:
         chunk: ChecksumError, ManifestError, FileNotFoundError.
         """
         first, end, _ = slice(start, stop).indices(self.length)
-        pieces = [self._piece(row, name)[low:high] for row, low, high in self._spans(first, end)]
-        return joined(pieces, widen=name == TICKS) if pieces else self._piece(self._rows[0], name)[:0]
+        return self._read(name, first, end, lambda file: file.lane(name))
+
+    def lane_view(self, name: str, *, verify: bool = False) -> LazyLane:
+        """Return a lane that reads only the timesteps that are asked for, as EpisodeFile.lane_view does."""
+        lanes = self.lanes()
+        block = name if name in lanes else f"signal/{name}"
+        if block not in lanes:
+            raise EntryNotFoundError(f"{self.where}: no lane {name!r}; it has {', '.join(lanes) or 'none'}")
+        lane = lanes[block]
+
+        def read(start: int, stop: int) -> Array:
+            return self._read(block, start, stop, lambda file: file.lane_view(block, verify=verify))
+
+        return _JoinedLane(lane, (self.length, *lane.shape), self.where, read)
+
+    def __getitem__(self, name: str) -> LazyLane:
+        """Return lane_view(name)."""
+        return self.lane_view(name)
+
+    def _read(self, name: str, first: int, end: int, look: Callable[[EpisodeFile], Array | LazyLane]) -> Array:
+        pieces = [self._piece(row, name, look)[low:high] for row, low, high in self._spans(first, end)]
+        return joined(pieces, widen=name == TICKS) if pieces else self._piece(self._rows[0], name, look)[:0]
 
     def _spans(self, first: int, end: int) -> list[tuple[Chunk, int, int]]:
         """Return the chunks that hold timesteps [first, end) of the episode, and which of their own these are."""
@@ -187,13 +221,13 @@ class ChunkedEpisodeFile:
         spans = [(row, max(first - row.start + base, 0), min(end - row.start + base, row.length)) for row in self._rows]
         return [(row, low, high) for row, low, high in spans if low < high]
 
-    def _piece(self, row: Chunk, name: str) -> Array:
+    def _piece(self, row: Chunk, name: str, look: Callable[[EpisodeFile], Array | LazyLane]) -> Array | LazyLane:
         file = self._chunk(row)
         if name == TRUNCATIONS and not file.has(name) and self.has(name):  # left out where nothing was truncated
             return np.zeros(row.length, np.bool_)
-        lane = file.lane(name)
-        # Ticks that nobody recorded were filled in by each chunk from 0 on.
-        return lane + np.int64(row.start - self._rows[0].start) if name == TICKS and not file.has(TICKS) else lane
+        if name == TICKS and not file.has(TICKS):  # filled in by each chunk from 0 on
+            return np.arange(row.length) + (row.start - self._rows[0].start)
+        return look(file)
 
     def total_reward(self) -> float | None:
         """Return the sum of rewards in float64, None if none were recorded; reads every chunk."""
@@ -237,7 +271,8 @@ class ChunkedEpisodeFile:
             )
 
     def _chunk(self, row: Chunk) -> EpisodeFile:
-        if self._current is None or self._current[0] != row:
-            self.close()
-            self._current = (row, self._reader.open_chunk(row))
-        return self._current[1]
+        if row.index not in self._open:
+            while len(self._open) >= _KEPT:
+                self._open.pop(next(iter(self._open))).close()
+            self._open[row.index] = self._reader.open_chunk(row)
+        return self._open[row.index]

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import os
 
 OpenEpisode: TypeAlias = EpisodeFile | ChunkedEpisodeFile
-"""What both have: id, env_id, length, timebase, metadata, where, lanes, has, lane, load, slice, total_reward, digest,
-stored, parts, part_digests, is_chunk, verify."""
+"""What both have: id, env_id, length, timebase, metadata, where, lanes, has, lane, lane_view and [], load, slice,
+total_reward, digest, stored, parts, part_digests, is_chunk, verify."""
 
 
 def open_episode(path: str | os.PathLike[str], *, hashed: bool = True) -> OpenEpisode:
