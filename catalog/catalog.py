@@ -7,11 +7,10 @@ vectors mean. Iterators read one chunk per transaction: a row that changes meanw
 from __future__ import annotations
 
 import heapq
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from catalog import assets, curation, ledger, places, queries, register
+from catalog import assets, curation, ledger, places, planning, queries, register
 from catalog.checking import Checking
 from catalog.collecting import Collecting
 from catalog.copies import Copies
@@ -24,6 +23,7 @@ from catalog.keeping import Keeping
 from catalog.location import base_folder
 from catalog.migrations import prepare
 from catalog.postgresql import open_server
+from catalog.records import Known
 from catalog.schema import episode, space
 from catalog.values import storable
 from catalog.walks import walk_ledger, walk_moments, walk_places
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
         EpisodeRecord,
         EpisodeRow,
         Facts,
-        Known,
         Layout,
         LedgerEntry,
         Outcome,
@@ -95,8 +94,7 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         of it from then on.
         """
         with self._write() as connection:
-            done = register.register(connection, records, base=self._base)
-            return register.supersede(connection, records, done, base=self._base)
+            return register.register(connection, records, base=self._base)
 
     def load(self, batches: Iterable[Sequence[EpisodeRecord]]) -> Counter[Outcome]:
         """Register batches of records, all in one transaction, and return how many had which outcome.
@@ -121,13 +119,12 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         """Return what is catalogued at these absolute paths, by key; unknown paths are left out."""
         with self._read() as connection:
             roots = places.load_roots(connection, base=self._base)
-            found = register.load_known(connection, paths, roots=roots)
-            there = {known.id: path for path, entries in found.items() for known, _ in entries}
-            parts = assets.load_parts(connection, there) if there else {}
-        return {
-            path: tuple(replace(known, assets=parts[known.id]) if known.id in parts else known for known, _ in entries)
-            for path, entries in found.items()
-        }
+            found = planning.load_occupants(connection, paths, roots=roots)
+            parts = assets.load_parts(connection, {occupant.id: path for (path, _), occupant in found.items()})
+        known: dict[str, list[Known]] = {}
+        for (path, key), (number, _, digest, size, mtime_ns) in sorted(found.items()):
+            known.setdefault(path, []).append(Known(number, key, digest, size, mtime_ns, parts.get(number, ())))
+        return {path: tuple(entries) for path, entries in known.items()}
 
     def by_digest(self, digests: Sequence[str]) -> list[EpisodeRow]:
         """Return the episodes with one of these digests, by id."""
