@@ -47,6 +47,8 @@ def write_assets(connection: Connection, episodes: Iterable[tuple[int, EpisodeRe
 
 def load_parts(connection: Connection, places: Mapping[int, str]) -> dict[int, tuple[Asset, ...]]:
     """Return the files of those of the episodes that have several; places: path of each by its id."""
+    if not places:
+        return {}
     statement = select(*(asset.c[name] for name in _COLUMNS)).where(one_of(connection, asset.c.episode_row, places))
     found: dict[int, list[Asset]] = {}
     for number, _, role, path, *facts in connection.execute(statement.order_by(asset.c.episode_row, asset.c.position)):
