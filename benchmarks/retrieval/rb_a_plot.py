@@ -39,7 +39,7 @@ def draw(results: Sequence[Result], target: Path) -> None:
     for panel, name in zip(panels[:, 0], channels, strict=True):
         _panel(panel, [result for result in results if result.channels == name])
         panel.set_ylabel(f"mAP, {name}")
-    panels[0, 0].legend(ncols=len(SHOWN), fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+    panels[0, 0].legend(ncols=3, fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
     figure.savefig(target, dpi=80)
     plt.close(figure)
 
