@@ -13,18 +13,20 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from bridge.assets import are_unchanged
 from bridge.damage import Finding
 from bridge.discover import is_episode, walk
 from bridge.reading import Failure, told
 from catalog.location import DATABASE
-from wshard.episode_file import open_wshard
 from wshard.errors import WShardError
 from wshard.inspection import check_file
+from wshard.manifest import MANIFEST_SUFFIX
+from wshard.opening import open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from catalog.records import EpisodeRow
+    from catalog.records import Asset, EpisodeRow
 
 ABANDONED_S: Final = 3600.0  # a younger file may still be written to
 _TEMPORARY: Final = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
@@ -33,16 +35,16 @@ _PARTIAL: Final = ".partial"
 _TOLD: Final = 3  # damaged blocks that are named
 
 
-def check_files(rows: Sequence[EpisodeRow], *, data: bool) -> list[Finding]:
+def check_files(rows: Sequence[tuple[EpisodeRow, tuple[Asset, ...]]], *, data: bool) -> list[Finding]:
     """Compare catalogued episodes with their files; data: every block with its checksum, which reads all of it."""
-    return [found for row in rows if (found := _check(row, data=data)) is not None]
+    return [found for row, files in rows if (found := _check(row, files, data=data)) is not None]
 
 
-def _check(row: EpisodeRow, *, data: bool) -> Finding | None:
+def _check(row: EpisodeRow, files: Sequence[Asset], *, data: bool) -> Finding | None:
     try:
-        code, text = _compare(row, data=data)
-    except FileNotFoundError:
-        code, text = "missing", "no such file"
+        code, text = _compare(row, files, data=data)
+    except FileNotFoundError as error:
+        code, text = "missing", _missing(error, row.path)
     except WShardError as error:
         code, text = "corrupt", told(error, row.path)
     except OSError as error:
@@ -50,20 +52,28 @@ def _check(row: EpisodeRow, *, data: bool) -> Finding | None:
     return Finding(code, row.path, text, row.id) if code else None
 
 
-def _compare(row: EpisodeRow, *, data: bool) -> tuple[str, str]:
+def _missing(error: FileNotFoundError, path: str) -> str:
+    name = error.filename
+    return "no such file" if name is None or Path(name) == Path(path) else f"no such file: {Path(name).name}"
+
+
+def _compare(row: EpisodeRow, files: Sequence[Asset], *, data: bool) -> tuple[str, str]:
     """Return what is wrong and in words, ("", "") for nothing."""
-    status = os.stat(row.path)  # noqa: PTH116  (as locate() names files)
-    if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
-        return "missing", f"expected a file, found {stat.filemode(status.st_mode)}"
-    with open_wshard(row.path) as file:
+    for path in (file.path for file in files):
+        mode = os.stat(path).st_mode  # noqa: PTH116  (as locate() names files)
+        if not stat.S_ISREG(mode):  # opening a pipe would wait for ever
+            return "missing", f"expected a file, found {stat.filemode(mode)}"
+    with open_episode(row.path, hashed=False) as file:
         digest = file.digest()
-    _, damaged = check_file(Path(row.path)) if data else (0, {})
+    # A chunk that is another one than its manifest lists can be no newer version of the episode.
+    looked = data or (digest != row.digest and len(files) > 1)
+    _, damaged = check_file(Path(row.path)) if looked else (0, {})
     if damaged:
         named = "; ".join(text.removeprefix(f"{row.path}: ") for text in [*damaged.values()][:_TOLD])
         return "corrupt", f"{len(damaged)} damaged parts ({', '.join([*damaged][:_TOLD])}): {named}"
     if digest != row.digest:
         return "changed", "the data is not what was ingested"
-    if (status.st_size, status.st_mtime_ns) != (row.size, row.mtime_ns):
+    if not are_unchanged(files):
         return "touched", "another time than in the catalog, the same data"
     return "", ""
 
@@ -89,9 +99,10 @@ def look_around(folders: Iterable[str], lost: Sequence[EpisodeRow]) -> tuple[dic
 def _digest_of(path: str, sizes: Collection[int]) -> str:
     """Return the digest of a file that has one of these sizes, "" for another or none."""
     try:
-        if os.stat(path).st_size not in sizes:  # noqa: PTH116  (as above)
+        # What is known of an episode of several files is the size of all.
+        if os.stat(path).st_size not in sizes and not path.endswith(MANIFEST_SUFFIX):  # noqa: PTH116  (as above)
             return ""
-        with open_wshard(path) as file:
+        with open_episode(path, hashed=False) as file:
             return file.digest()
     except (WShardError, OSError):
         return ""  # if it is catalogued, that is told already

@@ -178,15 +178,19 @@ def show(
         row = find_episode(opened, episode)
         lanes = next(layout.lanes for layout in opened.layouts() if layout.id == row.layout_id)
         facts = opened.facts([row.id])[row.id]
-    about: dict[str, Any] = {**asdict(row), "file_is_there": Path(row.path).exists()}
-    said = {name: part for name, part in asdict(facts).items() if part and name not in ("lanes", "spaces")}
+        files = opened.assets([row.id])[row.id]
+    about: dict[str, Any] = {**asdict(row), "file_is_there": all(Path(file.path).exists() for file in files)}
+    said = {name: part for name, part in asdict(facts).items() if part and name not in ("lanes", "spaces", "roles")}
     about["lanes"] = {lane.name: f"{lane.dtype}{list(lane.shape)}" for lane in lanes}
     if as_json:
-        print_json(about | {"stored_lanes": {name: _stored(lane) for name, lane in facts.lanes.items()}} | said)
+        stored = {name: _stored(lane) for name, lane in facts.lanes.items()}
+        print_json(about | {"stored_lanes": stored, "files": [asdict(file) for file in files]} | said)
         return
     pairs = [(key, value) for key, value in about.items() if key not in ("metadata", "lanes", "layout_id", "id")]
     pairs += [(f"metadata.{key}", value) for key, value in about["metadata"].items()]
     pairs += [(f"lane {key}", f"{value}{_stored_text(facts.lanes[key])}") for key, value in about["lanes"].items()]
+    if len(files) > 1:
+        pairs += [(file.role, f"{Path(file.path).name}, {file.size:,} bytes") for file in files]
     pairs += said.items()
     print_table(("", ""), [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in pairs])
 

@@ -1,6 +1,6 @@
 """Which files are episodes: the given files, and every episode file below the given folders.
 
-Knows: file names. Does not know: their contents, the catalog.
+Knows: file names, and that manifests stand for their chunks. Does not know: what else is in files, the catalog.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bridge.reading import Failure, locate
+from bridge.assets import locate, without_chunks
+from bridge.reading import Failure
 from wshard.errors import SourceNotFoundError
-from wshard.manifest import MANIFEST_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,8 +32,9 @@ class Sources:
 def discover(paths: Sequence[str | os.PathLike[str]], *, may_be_gone: bool = False) -> Sources:
     """Find the episode files that the paths name; folders are searched recursively, hidden names are skipped.
 
-    A file that is named itself is taken whatever its suffix. Raises SourceNotFoundError for a path that is not there
-    and for a folder without episode files; may_be_gone: what is not there counts as a folder without any.
+    A manifest stands for the chunks that it lists: these are left out, also where they are named. Any other file that
+    is named itself is taken whatever its suffix. Raises SourceNotFoundError for a path that is not there and for a
+    folder without episode files; may_be_gone: what is not there counts as a folder without any.
     """
     files: dict[str, None] = {}
     folders: list[str] = []
@@ -54,7 +55,7 @@ def discover(paths: Sequence[str | os.PathLike[str]], *, may_be_gone: bool = Fal
             folders.append(locate(path))
         else:
             raise _not_there(path)
-    return Sources(tuple(files), tuple(folders), tuple(unreadable))
+    return Sources(tuple(without_chunks(list(files))), tuple(folders), tuple(unreadable))
 
 
 def expect_episodes(paths: Sequence[Path]) -> None:
@@ -107,5 +108,4 @@ def walk(folder: str | os.PathLike[str], unreadable: list[Failure]) -> Iterator[
 
 def is_episode(name: str) -> bool:
     """Say whether a file of this name in a folder is taken for an episode."""
-    # The list of a chunked episode's files is no episode; the chunks themselves are taken in one by one.
-    return name.endswith(SUFFIX) and not name.startswith(".") and not name.endswith(MANIFEST_SUFFIX)
+    return name.endswith(SUFFIX) and not name.startswith(".")

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bridge.reading import Failure, check_regular, read_lanes
+from bridge.assets import status_of
+from bridge.reading import Failure, read_lanes
 from catalog.records import EmbeddingRow
 from embedders.base import embed_by
 from embedders.cuts import Cuts
-from wshard.episode_file import open_wshard
 from wshard.errors import EmbedderError, IngestError, NotFiniteError, WShardError
+from wshard.opening import open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,8 +106,8 @@ def _embed(job: Embedding, ready: Sequence[_Ready]) -> list[EmbeddingRow]:
 
 
 def _values(space: Space, row: EpisodeRow) -> NDArray[Any]:
-    check_regular(row.path)
-    with open_wshard(row.path) as file:
+    status_of(row.path)
+    with open_episode(row.path, hashed=False) as file:
         if file.digest() != row.digest:
             raise IngestError(f"{row.path}: changed while it was being ingested: run the command again")
         return read_lanes(file, space)

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bridge.assets import locate
 from bridge.query import cut
-from bridge.reading import locate
 from bridge.refs import EpisodeRef
 from catalog.filters import Compare, all_of
-from wshard.episode_file import load_wshard
 from wshard.errors import QueryError
+from wshard.opening import open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,8 +72,11 @@ def without_their_episodes(examples: Iterable[Example], catalog: Catalog) -> Whe
 
 def _load(path: str | os.PathLike[str]) -> Episode:
     try:
-        return load_wshard(path)
+        with open_episode(path) as file:
+            return file.load()
     except FileNotFoundError:
+        if Path(path).exists():  # a chunk is not
+            raise
         raise QueryError(f"query: expected the path of an episode file, found none at {os.fspath(path)!r}") from None
 
 

@@ -5,7 +5,6 @@ Knows: a sample of the archive's episodes, read from their files. Does not know:
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,8 +12,8 @@ import numpy as np
 from bridge.reading import read_lanes
 from embedders.outlines import outlines
 from embedders.space import Statistics
-from wshard.episode_file import open_wshard
 from wshard.errors import WShardError
+from wshard.opening import open_episode
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
@@ -41,7 +40,7 @@ def frame_scale(catalog: Catalog, space: Space) -> Statistics:
 def _variance(row: EpisodeRow, space: Space) -> float | None:
     """Return the mean variance of the episode's outlines over time, None where its file cannot be read."""
     try:
-        with open_wshard(Path(row.path)) as file:
+        with open_episode(row.path, hashed=False) as file:
             return float(outlines(read_lanes(file, space), row.path).var(axis=0).mean())
     except (WShardError, OSError):
         return None

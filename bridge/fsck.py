@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from bridge.archive import Archive
     from bridge.workers import Workers
-    from catalog.records import EpisodeRow
+    from catalog.records import Asset, EpisodeRow
 
 
 @dataclass(frozen=True)
@@ -127,14 +127,16 @@ def _new_place(archive: Archive, alike: list[str]) -> str | None:
     return free[0]
 
 
-def _counted(rows: Sequence[EpisodeRow], *, data: bool) -> tuple[list[Finding], int]:
+def _counted(rows: Sequence[tuple[EpisodeRow, tuple[Asset, ...]]], *, data: bool) -> tuple[list[Finding], int]:
     return check_files(rows, data=data), len(rows)
 
 
-def _rows(archive: Archive) -> Iterator[tuple[EpisodeRow, ...]]:
+def _rows(archive: Archive) -> Iterator[list[tuple[EpisodeRow, tuple[Asset, ...]]]]:
+    """Yield the episodes with their files; of those that were forgotten just now nothing is left to check."""
     after: str | None = None
     while True:
         page = archive.catalog.select(order="id", after=after, limit=BATCH)
-        yield page.rows
+        files = archive.catalog.assets(row.id for row in page.rows)
+        yield [(row, files[row.id]) for row in page.rows if row.id in files]
         if (after := page.next) is None:
             return

@@ -6,7 +6,6 @@ whose best hits take a long proof. Does not know: any index; it asks through the
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import xxhash
 
+from bridge.assets import are_unchanged
 from bridge.index.base import Request
 from catalog.filters import EVERYTHING
 from embedders.space import Space
@@ -100,13 +100,8 @@ def _stale(archive: Archive, sizes: dict[int, int]) -> int:
     """Return how many vectors are of files that are gone, or are not those that were ingested."""
     ids, stale = list(sizes), 0
     for start in range(0, len(ids), _AT_ONCE):
-        for row in archive.catalog.rows(ids[start : start + _AT_ONCE]).values():
-            try:
-                status = os.stat(row.path)  # noqa: PTH116  (as locate() names files)
-            except OSError:
-                stale += sizes[row.id]
-                continue
-            stale += sizes[row.id] * ((status.st_size, status.st_mtime_ns) != (row.size, row.mtime_ns))
+        for id_, files in archive.catalog.assets(ids[start : start + _AT_ONCE]).items():
+            stale += 0 if are_unchanged(files) else sizes[id_]
     return stale
 
 

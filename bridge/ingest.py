@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from bridge.archive import Archive, open_archive
+from bridge.assets import locate
 from bridge.choosing import identity, maker_of
 from bridge.discover import discover
 from bridge.fill import fill
 from bridge.follow import Follower
 from bridge.progress import Progress, Silent
-from bridge.reading import locate
 from bridge.register import prune as prune_below
 from bridge.register import register
 from bridge.run import IngestReport, Run

@@ -18,8 +18,8 @@ from bridge.reading import read_lanes
 from embedders.base import validate_windows
 from embedders.outlines import outlines
 from embedders.standardise import scales, standardise
-from wshard.episode_file import open_wshard
 from wshard.errors import StaleEpisodeError
+from wshard.opening import open_episode
 
 if TYPE_CHECKING:
     from typing import Any
@@ -85,7 +85,7 @@ class LaneRows:
             if held is not None and held[0] == stamp:
                 self._held.move_to_end(key)
                 return held[1]
-        with open_wshard(row.path) as file:
+        with open_episode(row.path, hashed=False) as file:
             if file.digest() != row.digest:
                 raise StaleEpisodeError(f"{row.path}: changed since it was ingested: ingest it again")
             rows = prepare(read_lanes(file, space), scaling)

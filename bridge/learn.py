@@ -22,8 +22,8 @@ from embedders.encoder import Shape, save_encoder
 from embedders.standardise import standardise
 from embedders.training import Training, train
 from embedders.windows import WindowPlan
-from wshard.episode_file import open_wshard
 from wshard.errors import QueryError, WShardError
+from wshard.opening import open_episode
 
 if TYPE_CHECKING:
     import os
@@ -107,7 +107,7 @@ def _windows(
     for place in rng.permutation(len(fitting)).tolist():
         row = fitting[place]
         try:
-            with open_wshard(row.path) as file:
+            with open_episode(row.path, hashed=False) as file:
                 values = read_lanes(file, space)
         except (WShardError, OSError) as error:
             failed.append(Failure.of(error, row.path))

@@ -15,9 +15,9 @@ import numpy as np
 from bridge.selection import is_vector
 from catalog.records import LaneDefinition
 from embedders.statistics import Moments, moments_of
-from wshard.episode_file import EpisodeFile, open_wshard
 from wshard.errors import IngestError
 from wshard.lanes import REWARD, TICKS, TIMESTAMPS
+from wshard.opening import open_episode
 from wshard.quality.form import Form
 from wshard.quality.measure import measure, measure_alike
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from wshard.opening import OpenEpisode
 
 _MEASURED: Final = ("signal/", "action/")
 
@@ -79,13 +81,13 @@ class Examined:
     measured: Measured
 
 
-def check_length(file: EpisodeFile) -> None:
+def check_length(file: OpenEpisode) -> None:
     """Raise IngestError for an episode without timesteps."""
     if file.length < 1:
         raise IngestError(f"{file.where}: expected at least one timestep, found an empty episode")
 
 
-def numbers_of(file: EpisodeFile, lanes: Iterable[str], *, timed: bool = True) -> Numbers:
+def numbers_of(file: OpenEpisode, lanes: Iterable[str], *, timed: bool = True) -> Numbers:
     """Read these lanes of an open episode, and its clock; timed: False to leave the clock out."""
     clock, unit_s = (TIMESTAMPS, 1e-9) if file.has(TIMESTAMPS) else (TICKS, 1.0)
     times = file.lane(clock) if timed and file.has(clock) else None
@@ -129,10 +131,9 @@ def examine(path: str, *, every_byte: bool) -> Examined:
     Raises FormatError and its subclasses where a block that was read is not what was written, IngestError for an empty
     episode, OSError.
     """
-    with open_wshard(path) as file:
-        for _, error in file.shard.verify() if every_byte else ():
-            if error is not None:
-                raise error
+    with open_episode(path, hashed=False) as file:
+        if every_byte:
+            file.verify()
         check_length(file)
         lanes = [LaneDefinition(name, lane.dtype.value, lane.shape) for name, lane in file.lanes().items()]
         looked = [lane.name for lane in lanes if is_vector(lane) and _is_measured(lane.name) and file.has(lane.name)]

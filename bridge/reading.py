@@ -6,21 +6,19 @@ Does not know: the catalog's tables, the index, which episodes are due.
 
 from __future__ import annotations
 
-import os
-import stat
 from dataclasses import dataclass, field
 from math import sqrt
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bridge.assets import assets_of, status_of
 from bridge.measuring import Measured, Numbers, Summary, check_length, numbers_of, summarise
 from bridge.selection import LaneChoice, choose_lanes, is_summarised, is_vector
 from catalog.records import EpisodeRecord, LaneDefinition, LaneRecord, Spread, Storage
-from wshard.episode_file import EpisodeFile, open_wshard
-from wshard.errors import IngestError, NoLaneError, NotFiniteError, SourceNotFoundError, WShardError
-from wshard.stored_block import codec_name
+from wshard.errors import IngestError, NoLaneError, NotFiniteError, WShardError
+from wshard.manifest import MANIFEST_SUFFIX
+from wshard.opening import open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +28,8 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
     from embedders.space import Space
     from embedders.statistics import Moments
+    from wshard.meta import Declaration
+    from wshard.opening import OpenEpisode
 
     _Ready = tuple[EpisodeRow, list[NDArray[Any]]]
 
@@ -76,11 +76,6 @@ class _Look:
     numbers: Numbers
 
 
-def locate(path: str | os.PathLike[str]) -> str:
-    """Return the one spelling of a path under which episodes are catalogued: absolute, POSIX, links resolved."""
-    return Path(os.path.realpath(path)).as_posix()
-
-
 def read_episodes(
     paths: Sequence[str], wanted: LaneChoice, *, measuring: bool = True
 ) -> tuple[list[Reading], list[Failure]]:
@@ -89,6 +84,9 @@ def read_episodes(
     measuring: whether quality checks will ask for measures.
     wanted: the lanes that will be embedded (see choose_lanes); those that are named must exist. A lane with numbers
     that are not finite is catalogued without moments. Every lane is read once.
+    The chunks of a chunked episode are compared with their hashes here; later its digest, which stands in few bytes of
+    each, says that they are the same.
+
     Returns what was read and what was not, each in the order of the paths; causes are IngestErrors (ValueErrors),
     FormatErrors, SourceNotFoundErrors and OSErrors.
     """
@@ -121,9 +119,11 @@ def _finish(looks: Sequence[_Look], readings: list[Reading], failures: list[Fail
 
 
 def _look(path: str, wanted: LaneChoice) -> _Look:
-    status = check_regular(path)
-    with open_wshard(path) as file:
+    status = status_of(path)
+    with open_episode(path) as file:
+        _check_whole(file)
         check_length(file)
+        assets = assets_of(file, status)
         recorded = {name: lane for name, lane in file.lanes().items() if file.has(name)}
         definitions = tuple(LaneDefinition(name, lane.dtype.value, lane.shape) for name, lane in recorded.items())
         chosen = _chosen(definitions, wanted, path)
@@ -140,11 +140,12 @@ def _look(path: str, wanted: LaneChoice) -> _Look:
             "total_reward": file.total_reward(),
             "success": success if isinstance(success, bool) else None,
             "digest": file.digest(),
-            "size": status.st_size,
-            "mtime_ns": status.st_mtime_ns,
+            "size": sum(asset.size for asset in assets) or status.st_size,
+            "mtime_ns": max((asset.mtime_ns for asset in assets), default=status.st_mtime_ns),
             "metadata": dict(file.metadata),
+            "assets": assets,
         }
-        lanes = tuple(_about_lane(lane, file) for lane in definitions)
+        lanes = tuple(_about_lane(lane, file) for lane in recorded.values())
         return _Look(path, about, lanes, numbers_of(file, summarised))
 
 
@@ -162,6 +163,14 @@ def _moments_of(moments: Moments | None) -> dict[str, Any]:
     return {"moments": moments.to_bytes(), "channels": tuple(spreads)}
 
 
+def _check_whole(file: OpenEpisode) -> None:
+    if file.is_chunk:
+        raise IngestError(
+            f"{file.where}: expected a whole episode, found a chunk of {file.id!r}: ingest the manifest that lists it, "
+            f"a file that ends in {MANIFEST_SUFFIX}"
+        )
+
+
 def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str) -> frozenset[str]:
     """Return the names of the lanes to embed; none where the rule of selection.py finds none."""
     try:
@@ -172,32 +181,19 @@ def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str
         return frozenset()
 
 
-def check_regular(path: str) -> os.stat_result:
-    """Return what the system says of a file; raises SourceNotFoundError, IngestError for what is no regular file."""
-    try:
-        status = Path(path).stat()
-    except FileNotFoundError:
-        raise SourceNotFoundError(f"{path}: no such file") from None
-    if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
-        raise IngestError(f"{path}: expected a regular file, found {stat.filemode(status.st_mode)}")
-    return status
-
-
-def _about_lane(lane: LaneDefinition, file: EpisodeFile) -> dict[str, Any]:
+def _about_lane(lane: Declaration, file: OpenEpisode) -> dict[str, Any]:
     """Return what the file says of a lane, as a LaneRecord has it."""
-    declared = file.description.declared.get(lane.name)
-    entry = file.shard.entry(lane.name)
     return {
-        "name": lane.name,
-        "dtype": lane.dtype,
+        "name": lane.block,
+        "dtype": lane.dtype.value,
         "shape": lane.shape,
         "count": file.length,
-        "rate": (declared and declared.sampling_rate_hz) or file.timebase.tick_hz,
-        "storage": Storage(codec_name(entry, file.shard.header), entry.orig_size, entry.disk_size),
+        "rate": lane.sampling_rate_hz or file.timebase.tick_hz,
+        "storage": Storage(*file.stored(lane.block)),
     }
 
 
-def read_lanes(file: EpisodeFile, space: Space) -> NDArray[Any]:
+def read_lanes(file: OpenEpisode, space: Space) -> NDArray[Any]:
     """Return [T, *window_shape]: the lanes side by side in the Space's order, or the one lane of images as it lies.
 
     Raises NotFiniteError for NaN and infinities in lanes side by side.

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from wshard.episode_file import open_wshard
 from wshard.errors import StaleEpisodeError
+from wshard.opening import open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,12 +49,12 @@ class EpisodeRef:
         return replace(self, span=(start, stop), alignment=(), lane_scores={}, contributions={})
 
     def load(self, channels: Sequence[str] | None = None) -> Episode:
-        """Load the whole episode from its file, checksums verified; channels as in load_wshard.
+        """Load the whole episode from its file or chunks, checksums verified; channels as in load_wshard.
 
         Raises FileNotFoundError if the file is gone, StaleEpisodeError if it is not the one that was ingested,
         EntryNotFoundError for an unknown channel, FormatError for damage.
         """
-        with open_wshard(self.file_path) as file:
+        with open_episode(self.file_path, hashed=False) as file:
             if self.digest and file.digest() != self.digest:
                 raise StaleEpisodeError(f"{self.file_path}: changed since it was ingested: ingest it again")
             return file.load(channels)

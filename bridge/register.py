@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bridge.assets import are_unchanged
 from bridge.check import INTEGRITY, check_rest
 from bridge.checking import Checker, Subject
 from bridge.reading import Failure, read_episodes
@@ -55,6 +56,9 @@ def read_again(run: Run, files: Sequence[str], wanted: LaneChoice, checker: Chec
         for registered in done:
             name = registered.outcome
             setattr(report, name, getattr(report, name) + 1)
+        superseded = [id_ for registered in done for id_ in registered.superseded]
+        report.removed += len(superseded)
+        run.follower.delete(superseded)
         run.brought.extend(registered.id for registered in done if registered.outcome in {"new", "changed"})
         if checker is not None:
             _check(run, checker, readings, [registered.id for registered in done])
@@ -89,12 +93,17 @@ def prune(run: Run, folders: Sequence[str], *, cautiously: bool) -> None:
 
 
 def unseen(catalog: Catalog, paths: Sequence[str]) -> list[str]:
-    """Return those of the files that the catalog does not know as they are now, by size and modification time."""
+    """Return those of the files that the catalog does not know as they are now, by size and modification time.
+
+    Of a chunked episode that is those of every chunk, too.
+    """
     known = catalog.known(paths)
     return [path for path in paths if not (path in known and _same_file(path, known[path][0]))]
 
 
 def _same_file(path: str, known: Known) -> bool:
+    if known.assets:
+        return are_unchanged(known.assets)
     try:
         status = Path(path).stat()
     except OSError:

@@ -4,7 +4,8 @@ Knows: events of the file system, and that they may be late, doubled or lost, so
 now and then. Does not know: how a file is ingested.
 
 A file is taken when it has been left alone for a moment and is as long as its header says: one that was renamed into
-place is at once. Any other one is tried when nobody has written to it for some seconds, so that it can be reported.
+place is at once. Any other one is tried when nobody has written to it for some seconds, so that it can be reported. A
+chunked episode is taken when its manifest says that it is complete, or when no chunk has come for a minute.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from bridge.assets import is_unfinished, locate, whole_of, without_chunks
 from bridge.discover import is_episode, walk
-from bridge.reading import Failure, locate
+from bridge.reading import Failure
 from bridge.register import unseen
 from bridge.run import IngestReport, batches
 from wshard.errors import CatalogError, FormatError, IngestError, MissingExtraError, SourceNotFoundError, WShardError
@@ -37,6 +39,7 @@ _STEP_MS: Final = 50  # events that follow one another so closely are one
 _TICK_MS: Final = 250  # between two looks at files that may be finished
 _STILL_S: Final = 0.2  # a complete file is left alone for so long
 _SETTLED_S: Final = 2.0  # any other one
+_GROWING_S: Final = 60.0  # one of which more is to come: a manifest that says so, a chunk without a manifest
 _LOOK_AGAIN_S: Final = 300.0  # events get lost: on network drives, and where too many come at once
 _WAIT_S: Final = 2.0  # after an error, doubled up to
 _WAIT_LONGEST_S: Final = 60.0
@@ -56,6 +59,7 @@ class Arrivals:
 
     def note(self, path: str) -> None:
         """Something happened to this file."""
+        path = whole_of(path)
         state = state_of(path)
         if state is not None and self.refused.get(path) != state and self.waiting.get(path, (None,))[0] != state:
             self.waiting[path] = (state, time.monotonic())
@@ -66,11 +70,11 @@ class Arrivals:
         for path in sorted(self.waiting):
             before, since = self.waiting[path]
             state, still = state_of(path), time.monotonic() - since
-            if state is None:
+            if state is None or whole_of(path) != path:  # a manifest that comes is noted by itself
                 del self.waiting[path]
             elif state != before:
                 self.waiting[path] = (state, time.monotonic())
-            elif still >= _SETTLED_S or (still >= _STILL_S and is_complete(path)):
+            elif still >= _STILL_S and still >= _patience(path):
                 found.append(path)
         return found
 
@@ -95,6 +99,13 @@ def state_of(path: str) -> State | None:
     except OSError:
         return None
     return status.st_size, status.st_mtime_ns
+
+
+def _patience(path: str) -> float:
+    """Return for how many seconds a file must have been left alone."""
+    if is_unfinished(path):
+        return _GROWING_S
+    return _STILL_S if is_complete(path) else _SETTLED_S
 
 
 def is_complete(path: str) -> bool:
@@ -185,7 +196,7 @@ def _below(folder: str) -> Iterator[str]:
 
 def _unknown(catalog: Catalog, places: Iterable[str]) -> list[str]:
     """Return the files in these folders that the catalog does not know as they are now."""
-    paths = [path for place in places for path in _below(place)]
+    paths = without_chunks([path for place in places for path in _below(place)])
     try:
         return [path for batch in batches(paths) for path in unseen(catalog, batch)]
     except CatalogError:  # ingest will tell

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from catalog.queries import ORDERS
     from catalog.records import (
         Among,
+        Asset,
         Checked,
         EmbeddingRow,
         EpisodeRecord,
@@ -52,6 +53,7 @@ __all__ = [
     "AllOf",
     "Among",
     "AnyOf",
+    "Asset",
     "Catalog",
     "Checked",
     "Compare",
@@ -104,6 +106,7 @@ __getattr__ = importer(
         "Pick": "catalog.picks",
         "AllOf": "catalog.filters",
         "Among": "catalog.records",
+        "Asset": "catalog.records",
         "AnyOf": "catalog.filters",
         "Catalog": "catalog.catalog",
         "Checked": "catalog.records",

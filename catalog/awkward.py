@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from catalog.records import EpisodeRecord, LaneRecord, Spread, Storage
+from catalog.records import Asset, EpisodeRecord, LaneRecord, Spread, Storage
 
 AWKWARD = (
     "",
@@ -51,6 +51,12 @@ LANES = (
     ),
     LaneRecord("signal/camera", "u8", (64, 64, 3), 100, None),
 )
+
+
+def make_assets(path: str) -> tuple[Asset, ...]:
+    """Return the files of an episode at this path as of one that consists of a manifest and chunks."""
+    chunks = (Asset("chunk", f"{path}.parts/{part}.wshard", f"digest {part}", 10, part) for part in range(3))
+    return Asset("manifest", path, "digest of the manifest", 5, 9), *chunks
 
 
 def make_record(number: int, *, folder: str = "/data/set", **changes: Any) -> EpisodeRecord:

@@ -10,7 +10,7 @@ import heapq
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from catalog import curation, ledger, places, planning, queries, register
+from catalog import assets, curation, ledger, places, planning, queries, register
 from catalog.checking import Checking
 from catalog.collecting import Collecting
 from catalog.copies import Copies
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from catalog.records import (
         Among,
+        Asset,
         EmbeddingRow,
         EpisodeRecord,
         EpisodeRow,
@@ -89,7 +90,8 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         At a known (path, key) an equal digest refreshes size and mtime only; another one replaces the episode and
         buries its vectors. A record with moved_from takes over that episode (uid, tags, vectors) when it still has the
         same digest, is not found at its old place by another record, and the new place is free; else it is new or
-        changed.
+        changed. Episodes at the paths of a record's assets are forgotten: it has them. What people said of them is said
+        of it from then on.
         """
         with self._write() as connection:
             return register.register(connection, records, base=self._base)
@@ -118,9 +120,10 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         with self._read() as connection:
             roots = places.load_roots(connection, base=self._base)
             found = planning.load_occupants(connection, paths, roots=roots)
+            parts = assets.load_parts(connection, {occupant.id: path for (path, _), occupant in found.items()})
         known: dict[str, list[Known]] = {}
         for (path, key), (number, _, digest, size, mtime_ns) in sorted(found.items()):
-            known.setdefault(path, []).append(Known(number, key, digest, size, mtime_ns))
+            known.setdefault(path, []).append(Known(number, key, digest, size, mtime_ns, parts.get(number, ())))
         return {path: tuple(entries) for path, entries in known.items()}
 
     def by_digest(self, digests: Sequence[str]) -> list[EpisodeRow]:
@@ -145,6 +148,11 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         """Return the episodes of these ids; unknown ids are left out."""
         with self._read() as connection:
             return {row.id: row for row in queries.load_ids(connection, list(ids), base=self._base)}
+
+    def assets(self, ids: Iterable[int]) -> dict[int, tuple[Asset, ...]]:
+        """Return the files of these episodes: one of most, manifest and chunks of chunked ones; no unknown ids."""
+        with self._read() as connection:
+            return assets.load_assets(connection, queries.load_ids(connection, list(ids), base=self._base))
 
     def facts(self, ids: Iterable[int]) -> dict[int, Facts]:
         """Return what is known of these episodes beyond their rows."""

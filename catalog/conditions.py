@@ -33,6 +33,7 @@ from catalog.filters import AllOf, AnyOf, Compare, Not, Where
 from catalog.matching import OPERATORS
 from catalog.places import join, load_roots
 from catalog.schema import (
+    asset,
     collection,
     document,
     embedding,
@@ -191,6 +192,10 @@ def _descended(field: Field) -> _Rows:
     return select(lineage.c.episode_row).where(lineage.c.relation == field.parts[0]), lineage.c.source
 
 
+def _consisting(_: Field) -> _Rows:
+    return select(asset.c.episode_row), asset.c.role
+
+
 def _embedded(_: Field) -> _Rows:
     living = select(embedding.c.episode_row).select_from(embedding.join(space)).where(embedding.c.count.is_not(None))
     return living, space.c.fingerprint
@@ -225,5 +230,6 @@ _ELSEWHERE: dict[str, Callable[[Field], _Rows]] = {
     "score": _scored,
     "lineage": _descended,
     "space": _embedded,
+    "asset": _consisting,
     **dict.fromkeys(_REVIEW, _reviewed),
 }

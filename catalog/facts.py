@@ -11,7 +11,20 @@ from sqlalchemy import Connection, select
 
 from catalog.engine import one_of
 from catalog.records import Facts, Found, LaneFacts, Lineage, Note, Review, Spread, Storage
-from catalog.schema import collection, embedding, finding, lane, lineage, note, pick, review, score, snapshot, space
+from catalog.schema import (
+    asset,
+    collection,
+    embedding,
+    finding,
+    lane,
+    lineage,
+    note,
+    pick,
+    review,
+    score,
+    snapshot,
+    space,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -28,6 +41,7 @@ def load_facts(connection: Connection, ids: Collection[int]) -> dict[int, Facts]
             "lineage": [],
             "collections": set(),
             "spaces": set(),
+            "roles": set(),
         }
         for number in ids
     }
@@ -44,6 +58,9 @@ def load_facts(connection: Connection, ids: Collection[int]) -> dict[int, Facts]
         select(*lineage.c).where(one_of(connection, lineage.c.episode_row, ids))
     ):
         found[row]["lineage"].append(Lineage(relation, source))
+    roles = select(asset.c.episode_row, asset.c.role).where(one_of(connection, asset.c.episode_row, ids))
+    for row, role in connection.execute(roles):
+        found[row]["roles"].add(role)
     _load_memberships(connection, found)
     return {number: Facts(**{name: _frozen(part) for name, part in parts.items()}) for number, parts in found.items()}
 

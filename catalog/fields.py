@@ -40,10 +40,12 @@ FIELDS: Final[Mapping[str, type]] = MappingProxyType(
         "note": str,
         "collection": str,
         "space": str,
+        "asset": str,
         "text": str,
     }
 )
-"""Plain field -> type of its values. `text` is the full text of task and notes, `flag` a check that found something."""
+"""Plain field -> type of its values. `text` is the full text of task and notes, `flag` a check that found something,
+`asset` the role of a file, where an episode consists of several."""
 
 FAMILIES: Final[Mapping[str, type | None]] = MappingProxyType(
     {"meta": None, "score": float, "lane": float, "lineage": str}
@@ -63,7 +65,7 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Short names that the text and URL forms write, and every form understands."""
 
-_MANY: Final = frozenset({"tag", "flag", "note", "collection", "space", "lineage"})
+_MANY: Final = frozenset({"tag", "flag", "note", "collection", "space", "asset", "lineage"})
 _SHORT: Final = {name: short for short, name in ALIASES.items()}
 _BARE: Final = r"[\w/+-]+"
 _PLAIN: Final = rf"{_BARE}(?:\.{_BARE})*"

@@ -113,6 +113,7 @@ _LISTS: Final[Mapping[str, Callable[[Field, EpisodeRow, Facts], Sequence[str]]]]
         "note": lambda _, __, facts: [note.text for note in facts.notes],
         "collection": lambda _, __, facts: facts.collections,
         "space": lambda _, __, facts: facts.spaces,
+        "asset": lambda _, __, facts: facts.roles,
         "lineage": lambda field, _, facts: [c.source for c in facts.lineage if c.relation == field.parts[0]],
         "text": lambda _, row, facts: list(texts(row.metadata, [note.text for note in facts.notes])),
     }

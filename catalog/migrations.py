@@ -90,12 +90,17 @@ def _add_storage_of_lanes(connection: Connection) -> None:
         _add_column(connection, lane.c[name])
 
 
+def _add_assets(connection: Connection) -> None:
+    _add_tables(connection, "asset")
+
+
 STEPS: tuple[Step, ...] = (
     Step(1, "first tables", _begin_with_current_tables),
     Step(2, "notes, reviews, scores, lineage, collections, full text", _add_curation),
     Step(3, "what indexes outside of the archive hold", _remember_what_indexes_hold),
     Step(4, "what checks found", _add_checks),
     Step(5, "rate, codec and bytes of lanes", _add_storage_of_lanes),
+    Step(6, "files of episodes that consist of several", _add_assets),
 )
 
 

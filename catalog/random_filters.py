@@ -49,6 +49,7 @@ _POOLS: dict[str, tuple[Any, ...]] = {
     "reviewed_at": ("2000", "3000"),
     "ingested_at": ("2000", "3000"),
     "space": ("fingerprint", "other"),
+    "asset": ("chunk", "manifest", "chu", *AWKWARD[1:3]),
     "lineage": (*AWKWARD, "file:///old/a.h5"),
     "path": ("/data/set", "/data/set/episode_000001.wshard", "01.wshard", "/", "set/episode"),
     "lane": (-1.0, 0.0, 0.1, 0.5, 1.0, 0.05, 100),

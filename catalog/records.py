@@ -73,14 +73,29 @@ class LaneRecord:
 
 
 @dataclass(frozen=True)
+class Asset:
+    """One of the files of an episode: what it is to it ("episode" where it is the only one), and its absolute path.
+
+    digest says what is in it, size (bytes) and mtime_ns (nanoseconds) when to look again.
+    """
+
+    role: str
+    path: str
+    digest: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True)
 class EpisodeRecord:
     """One episode as ingest hands it in.
 
     path is the absolute, normalised POSIX path of the file, key is "" for files of one episode, length counts
-    timesteps, size bytes, mtime_ns nanoseconds. moved_from is the id of the catalogued episode whose file is now here.
-    A NaN reward is a missing one. Raises IngestError for a value that the catalog cannot hold. What is stored is made
-    here, for records are made in parallel and stored one after another: encoded is the metadata as text, layout the
-    lanes as text, words those of the metadata that full text looks through.
+    timesteps, size bytes, mtime_ns nanoseconds. assets are the files of an episode of several, all of them in or below
+    the folder of path; size is then that of all, mtime_ns that of the latest. moved_from is the id of the catalogued
+    episode whose file is now here. A NaN reward is a missing one. Raises IngestError for a value that the catalog
+    cannot hold. What is stored is made here, for records are made in parallel and stored one after another: encoded is
+    the metadata as text, layout the lanes as text, words those of the metadata that full text looks through.
     """
 
     path: str
@@ -96,6 +111,7 @@ class EpisodeRecord:
     metadata: Mapping[str, JSON]
     lanes: tuple[LaneRecord, ...]
     moved_from: int | None = None
+    assets: tuple[Asset, ...] = ()
     encoded: str = field(init=False, repr=False, compare=False)
     layout: str = field(init=False, repr=False, compare=False)
     words: str = field(init=False, repr=False, compare=False)
@@ -114,22 +130,24 @@ class EpisodeRecord:
 
 @dataclass(frozen=True)
 class Registered:
-    """What became of one registered record."""
+    """What became of one registered record; superseded: ids of forgotten episodes, whose files are parts of it."""
 
     id: int
     uid: str
     outcome: Outcome
+    superseded: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is needed to decide whether a file must be read again."""
+    """What is needed to decide whether a file must be read again; assets: those of an episode of several files."""
 
     id: int
     key: str
     digest: str
     size: int
     mtime_ns: int
+    assets: tuple[Asset, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -228,7 +246,10 @@ class Checked:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of an episode beyond its row. collections holds names and hashes of the snapshots it is in."""
+    """What is known of an episode beyond its row. collections holds names and hashes of the snapshots it is in.
+
+    roles: what its files are to it, where it consists of several.
+    """
 
     lanes: Mapping[str, LaneFacts] = field(default_factory=dict)
     scores: Mapping[str, float] = field(default_factory=dict)
@@ -238,6 +259,7 @@ class Facts:
     lineage: tuple[Lineage, ...] = ()
     collections: tuple[str, ...] = ()
     spaces: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

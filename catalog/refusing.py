@@ -1,6 +1,7 @@
 """Which records are refused: those with values that not every database can hold.
 
-Knows: paths, text, integers, rewards, lanes. Does not know: tables, or what becomes of a record. All raise IngestError.
+Knows: paths, text, integers, rewards, lanes, files. Does not know: tables, or what becomes of a record. All raise
+IngestError.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from wshard.errors import IngestError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from catalog.records import EpisodeRecord, LaneRecord
+    from catalog.records import Asset, EpisodeRecord, LaneRecord
 
 
 def check_record(record: EpisodeRecord) -> None:
@@ -27,6 +28,7 @@ def check_record(record: EpisodeRecord) -> None:
         _check_integer(getattr(record, name), name=name, path=record.path)
     _check_success(record.success, path=record.path)
     _check_lanes(record.lanes, path=record.path)
+    _check_assets(record.assets, path=record.path)
 
 
 def checked_reward(value: object, *, path: str) -> float | None:
@@ -77,6 +79,20 @@ def _check_lanes(lanes: Sequence[LaneRecord], *, path: str) -> None:
                 raise IngestError(
                     f"statistics must be finite, found {spread} in lane {lane.name}, in the episode at {path}"
                 )
+
+
+def _check_assets(assets: Sequence[Asset], *, path: str) -> None:
+    folder = posixpath.dirname(path).rstrip("/")
+    for asset in assets:
+        _check_path(asset.path)
+        if not asset.path.startswith(f"{folder}/"):
+            raise IngestError(f"expected the files of the episode at {path} in its folder, found {asset.path}")
+        _check_text(asset.role, name="the role of a file", path=path)
+        _check_text(asset.digest, name="the digest of a file", path=path)
+        for name in ("size", "mtime_ns"):
+            _check_integer(getattr(asset, name), name=name, path=path)
+    if len({asset.path for asset in assets}) != len(assets):
+        raise IngestError(f"expected different files, found one twice, in the episode at {path}")
 
 
 def _check_storage(lane: LaneRecord, *, path: str) -> None:

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, insert, select
 
+from catalog.assets import inherit, write_assets
 from catalog.curation import forget, now, renew_words
 from catalog.engine import one_of
 from catalog.ledger import advance, bury
 from catalog.loading import append, indexing_once, renew
 from catalog.places import Roots, Spot, add_root, load_roots
-from catalog.planning import FirstLoad, Step, plan, waves
+from catalog.planning import FirstLoad, Step, load_occupants, plan, waves
 from catalog.records import EpisodeRecord, Outcome, Registered
-from catalog.schema import checked, document, episode, finding, lane, layout, score, tag
+from catalog.schema import asset, checked, document, episode, finding, lane, layout, score, tag
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -39,8 +40,8 @@ _summary_of = attrgetter("name", "count", "moments", "spread", "rate")
 
 def register(connection: Connection, records: Sequence[EpisodeRecord], *, base: str | None) -> list[Registered]:
     """Write the records and return what became of each, in their order; of two for one place the later wins."""
-    steps = _write(connection, records, roots=load_roots(connection, base=base))
-    return [Registered(step.occupant.id, step.occupant.uid, step.outcome) for step in steps]
+    steps, gone = _write(connection, records, roots=load_roots(connection, base=base))
+    return [Registered(*step.occupant[:2], step.outcome, gone.get(step.occupant.id, ())) for step in steps]
 
 
 def load(connection: Connection, batches: Iterable[Sequence[EpisodeRecord]], *, base: str | None) -> Counter[Outcome]:
@@ -59,18 +60,36 @@ def load(connection: Connection, batches: Iterable[Sequence[EpisodeRecord]], *, 
             else:
                 make_keys()
                 first = None
-                steps = _write(connection, batch, roots=roots)
+                steps, _ = _write(connection, batch, roots=roots)
             done.update(step.outcome for step in steps)
     return done
 
 
-def _write(connection: Connection, records: Sequence[EpisodeRecord], *, roots: Roots) -> list[Step]:
+def _write(
+    connection: Connection, records: Sequence[EpisodeRecord], *, roots: Roots
+) -> tuple[list[Step], dict[int, tuple[int, ...]]]:
+    """Return what was done, and which episodes each one superseded."""
     done: list[Step] = []
+    gone: dict[int, tuple[int, ...]] = {}
     for wave in waves(records):
         steps = plan(connection, wave, roots=roots)
         _apply(connection, steps, roots=roots)
+        gone |= _supersede(connection, steps, roots=roots)
         done += steps
-    return done
+    return done, gone
+
+
+def _supersede(connection: Connection, steps: Sequence[Step], *, roots: Roots) -> dict[int, tuple[int, ...]]:
+    """Forget episodes whose files turned out to be parts of others, and return which, by the id of the other."""
+    owners = {part.path: step.occupant.id for step in steps for part in step.record.assets}
+    gone: dict[int, list[int]] = {}
+    for (path, _), occupant in (load_occupants(connection, owners, roots=roots) if owners else {}).items():
+        if occupant.id != owners[path]:
+            gone.setdefault(owners[path], []).append(occupant.id)
+    for heir, parts in gone.items():
+        inherit(connection, heir, parts=parts)
+        remove(connection, parts)
+    return {heir: tuple(parts) for heir, parts in gone.items()}
 
 
 def remove(connection: Connection, ids: Collection[int]) -> int:
@@ -79,8 +98,9 @@ def remove(connection: Connection, ids: Collection[int]) -> int:
     if living:
         bury(connection, living)
         forget(connection, living)
-        for table, column in ((lane, lane.c.episode_row), (tag, tag.c.episode_row), (episode, episode.c.id)):
-            connection.execute(delete(table).where(one_of(connection, column, living)))
+        for table in (lane, tag, asset):
+            connection.execute(delete(table).where(one_of(connection, table.c.episode_row, living)))
+        connection.execute(delete(episode).where(one_of(connection, episode.c.id, living)))
         advance(connection)
     return len(living)
 
@@ -97,6 +117,7 @@ def _apply(connection: Connection, steps: Sequence[Step], *, roots: Roots) -> No
     _complete_lanes(connection, touched + by["moved"])
     _replace(connection, by["changed"])
     _insert(connection, by["new"], roots=roots)
+    write_assets(connection, ((step.occupant.id, step.record) for step in steps))
     if by["moved"] or by["changed"] or by["new"]:
         advance(connection)
 
@@ -107,7 +128,7 @@ def _replace(connection: Connection, steps: Sequence[Step]) -> None:
         return
     ids = [step.occupant.id for step in steps]
     bury(connection, ids)
-    for table in (lane, score, checked, finding):
+    for table in (lane, asset, score, checked, finding):
         connection.execute(delete(table).where(one_of(connection, table.c.episode_row, ids)))
     rows = [
         (*content, *_fingerprint(step), step.occupant.id)

@@ -113,6 +113,20 @@ lane = Table(
     Column("stored", BIG),
 )
 
+# Only of episodes that consist of several files; a single file's facts stand in episode.
+asset = Table(
+    "asset",
+    metadata,
+    Column("episode_row", BIG, ForeignKey("episode.id"), primary_key=True, autoincrement=False),
+    Column("position", BIG, primary_key=True, autoincrement=False),
+    Column("role", TEXT, nullable=False),
+    Column("path", TEXT, nullable=False),
+    Column("digest", TEXT, nullable=False),
+    Column("size", BIG, nullable=False),
+    Column("mtime_ns", BIG, nullable=False),
+)
+Index("asset_role", asset.c.role, asset.c.episode_row)
+
 tag = Table(
     "tag",
     metadata,

@@ -21,6 +21,7 @@ from catalog.awkward import (
     PHRASES,
     REWARDS,
     TAGS,
+    make_assets,
     make_record,
     record_lists,
 )
@@ -28,7 +29,7 @@ from catalog.form_url import parse_query, where_query
 from catalog.matching import matches
 from catalog.queries import ORDERS
 from catalog.random_filters import FIELD_NAMES, wheres
-from catalog.records import EmbeddingRow, EpisodeRecord
+from catalog.records import Asset, EmbeddingRow, EpisodeRecord
 from catalog.writing import where_text
 from wshard.errors import StatementError
 
@@ -49,6 +50,7 @@ __all__ = [
     "REWARDS",
     "TAGS",
     "CatalogContract",
+    "make_assets",
     "make_record",
     "record_lists",
     "wheres",
@@ -65,6 +67,8 @@ class CatalogContract:
             for name in ("path", "key", "episode_id", "env_id", "length", "total_reward", "success", "digest"):
                 assert getattr(row, name) == getattr(record, name), name
             assert row.metadata == record.metadata
+            own = Asset("episode", record.path, record.digest, record.size, record.mtime_ns)
+            assert catalog.assets([number]) == {number: record.assets or (own,)}
         (done,) = catalog.register([next(iter(written.values()))])
         assert done.outcome == "unchanged"
 
@@ -124,6 +128,55 @@ class CatalogContract:
             (ids[2], None),
         ]
         assert catalog.ledger_state(space)[:2] == (2, 2)
+
+    def test_an_episode_of_several_files_has_them_for_itself(self, catalog: Catalog) -> None:
+        whole = make_record(0, assets=make_assets(make_record(0).path))
+        chunks = [make_record(0, path=part.path, digest=part.digest) for part in whole.assets[1:]]
+        ids = [done.id for done in catalog.register(chunks)]
+        other = catalog.register([make_record(1)])[0].id
+        space = catalog.add_space("fingerprint", "family", "{}").id
+        catalog.write_embeddings(space, [EmbeddingRow(ids[0], "digest 0", 1, b"v")])
+        catalog.tag([ids[0], other], "good")
+        catalog.tag(ids[1:], "bad")
+        catalog.add_note(ids[:2], "stack of plates", who="ann")
+        catalog.review(ids[:1], "rejected", who="ann")
+        catalog.review(ids[1:2], "accepted", who="bob")
+        catalog.add_lineage(ids, "recorded_by", "robot 7")
+        (done,) = catalog.register([whole])
+        assert (done.outcome, sorted(done.superseded)) == ("new", ids)
+        assert catalog.ids() == catalog.ids("asset:* OR episode:episode_000001") == [other, done.id]
+        assert catalog.get(done.id).tags == ("bad", "good")
+        facts = catalog.facts([done.id])[done.id]
+        assert [note.who for note in facts.notes] == ["ann", "ann"]
+        assert (facts.review and facts.review.state, [one.source for one in facts.lineage]) == ("accepted", ["robot 7"])
+        assert catalog.ids("stack of plates") == [done.id]
+        assert [(entry.episode_id, entry.vectors) for entry in catalog.ledger(space)] == [(ids[0], None)]
+        (known,) = catalog.known([whole.path])[whole.path]
+        assert [part.path for part in known.assets] == [part.path for part in catalog.assets([done.id])[done.id]]
+        (again,) = catalog.register([whole])
+        assert (again.outcome, again.superseded) == ("unchanged", ())
+
+    def test_files_of_an_episode_grow_move_and_go_with_it(self, catalog: Catalog) -> None:
+        whole = make_record(0, assets=make_assets(make_record(0).path))
+        (done,) = catalog.register([replace(whole, assets=whole.assets[:2])])
+        catalog.tag([done.id], "good")
+        touched = (replace(whole.assets[0], mtime_ns=10), whole.assets[1])
+        catalog.register([replace(whole, assets=touched)])
+        assert catalog.assets([done.id])[done.id] == touched
+        catalog.register([replace(whole, digest="grown", assets=whole.assets)])
+        assert catalog.assets([done.id])[done.id] == whole.assets
+        parts = tuple(replace(part, path=part.path.replace("/data/set", "/data/new")) for part in whole.assets)
+        moved = replace(whole, path=parts[0].path, digest="grown", assets=parts, moved_from=done.id)
+        assert [one.outcome for one in catalog.register([moved])] == ["moved"]
+        assert catalog.assets([done.id]) == {done.id: parts}
+        assert catalog.ids("asset:chunk tag:good -asset:other") == [done.id]
+        catalog.register([replace(moved, digest="one file", assets=(), moved_from=None)])
+        assert [one.role for one in catalog.assets([done.id])[done.id]] == ["episode"]
+        assert catalog.ids("asset:*") == []
+        catalog.register([moved])
+        assert catalog.remove([done.id]) == 1
+        assert catalog.assets([done.id]) == {}
+        assert catalog.sql("SELECT count(*) FROM asset").rows == ((0,),)
 
     def test_loading_is_registering(self, catalog: Catalog) -> None:
         known = _crowd(catalog)
@@ -197,6 +250,7 @@ def _crowd(catalog: Catalog) -> dict[int, EpisodeRecord]:
             success=dice.choice((None, True, False)),
             metadata={key: dice.choice(values) for key in KEYS},
             lanes=LANES[: dice.randrange(4)],
+            assets=make_assets(make_record(number).path) if number % 4 == 0 else (),
         )
         for number in range(40)
     ]

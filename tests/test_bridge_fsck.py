@@ -218,9 +218,10 @@ def test_a_damaged_database_is_told_as_such(archive):
     path = archive / "catalog.db"
     with sqlite3.connect(path) as raw:
         (page,) = raw.execute("SELECT rootpage FROM sqlite_master WHERE name = 'review'").fetchone()
+        (size,) = raw.execute("PRAGMA page_size").fetchone()
     raw.close()
     data = bytearray(path.read_bytes())
-    data[(page - 1) * 4096 : page * 4096] = bytes(range(256)) * 16
+    data[(page - 1) * size : page * size] = bytes(range(256)) * (size // 256)
     path.write_bytes(data)
     assert set(codes(archive)) == {"database"}
     assert set(mended(archive)) == {"database"}

@@ -28,7 +28,6 @@ from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
 from embedders.pooled import PooledCallable
 from embedders.space import WindowPlan
-from wshard.chunked import ChunkedEpisodeWriter
 from wshard.episode_file import open_wshard, save_wshard
 from wshard.errors import (
     EmbedderError,
@@ -310,13 +309,6 @@ def test_a_refit_keeps_the_windows_of_episodes_that_were_not_asked_for_again(arc
     (space,) = spaces_of(archive)
     assert {key[1] for key in vectors_of(archive)} == {str(path) for path in files(folder)}
     assert {key[0] for key in vectors_of(archive)} == {space.fingerprint}
-
-
-def test_chunks_are_taken_in_and_the_list_of_them_is_not(archive, tmp_path):
-    ChunkedEpisodeWriter(tmp_path / "long", "long", chunk_size_t=10).write_episode_chunked(make_episode(T=25))
-    with TrajectoryIngestor(archive) as ingestor:
-        report = ingestor.ingest(tmp_path / "long")
-    assert (report.new, report.failed) == (3, [])
 
 
 def test_a_lambda_without_a_name_is_refused(archive):

@@ -24,6 +24,7 @@ from catalog.testing import (
     PHRASES,
     REWARDS,
     TAGS,
+    make_assets,
     make_record,
     wheres,
 )
@@ -88,6 +89,7 @@ def filled(shared_location) -> Iterator[Filled]:
                     success=random.choice((None, True, False)),
                     metadata=some_metadata(random),
                     lanes=LANES[: random.randrange(4)],
+                    assets=make_assets(make_record(number).path) if number % 5 == 0 else (),
                 )
                 for number in range(300)
             ]

@@ -89,6 +89,8 @@ CALLS: dict[str, Callable[[Watch], object]] = {
     "score": lambda w: w.catalog.ids("score.quality:>0.5"),
     "score order": lambda w: w.catalog.select(order="-score.quality", limit=5),
     "score order within": lambda w: w.catalog.select(COMBINED, order="score.quality", limit=5),
+    "asset": lambda w: w.catalog.ids("asset:chunk"),
+    "assets": lambda w: w.catalog.assets(w.ids[:3]),
     "flag": lambda w: w.catalog.ids("flag:spike"),
     "facet of flags": lambda w: w.catalog.facets(["flag"]),
     "findings": lambda w: w.catalog.findings(w.ids[:3]),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalog import Catalog, EmbeddingRow, LaneRecord, build_where
+from catalog import Asset, Catalog, EmbeddingRow, LaneRecord, build_where
 from catalog.testing import AWKWARD, LANES, make_record, record_lists
 from wshard.errors import EntryNotFoundError, FilterError, IngestError
 
@@ -56,7 +56,8 @@ def test_awkward_values_come_back_as_they_went_in(records, tmp_path_factory) -> 
         for record, registered in zip(records, done, strict=True):
             row = catalog.get(registered.uid)
             assert row.id == registered.id
-            for name in {field.name for field in fields(record) if field.init} - {"lanes", "moved_from", "metadata"}:
+            elsewhere = {"lanes", "moved_from", "metadata", "assets"}
+            for name in {field.name for field in fields(record) if field.init} - elsewhere:
                 assert getattr(row, name) == getattr(record, name), name
             assert row.metadata == record.metadata
     shutil.rmtree(folder)
@@ -310,6 +311,11 @@ def test_two_roots_that_a_move_made_the_same_folder_give_one_answer(tmp_path: Pa
         {"success": 1},
         {"metadata": {"a": {1, 2}}},
         {"lanes": (LANES[0], LANES[0])},
+        {"assets": (Asset("chunk", "/elsewhere/a.wshard", "d", 1, 1),)},
+        {"assets": (Asset("chunk", "/data/set/../a.wshard", "d", 1, 1),)},
+        {"assets": (Asset("chunk", "/data/set/a.wshard", "\0", 1, 1),)},
+        {"assets": (Asset("chunk", "/data/set/a.wshard", "d", -1, 1),)},
+        {"assets": (Asset("chunk", "/data/set/a.wshard", "d", 1, 1),) * 2},
         {"lanes": (replace(LANES[0], shape=(-1,)),)},
         {"lanes": (replace(LANES[0], name="\0"),)},
     ],

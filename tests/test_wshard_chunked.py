@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from wshard import episode_file
 from wshard.chunked import ChunkedEpisodeReader, ChunkedEpisodeWriter, ChunkManifest, validate_chunk_continuity
+from wshard.cli import app
 from wshard.container import ShardReader
 from wshard.episode_file import load_wshard, save_wshard
 from wshard.errors import (
@@ -25,9 +27,12 @@ from wshard.errors import (
     HeaderError,
     LaneError,
     ManifestError,
+    StepError,
 )
+from wshard.inspection import check_file
 from wshard.layout import ROLE_MANIFEST
 from wshard.manifest import read_manifest, safe_name, write_manifest
+from wshard.opening import open_episode
 from wshard.splitting import cut, join
 from wshard.testing import assert_same_episode, episodes, make_episode
 from wshard.types import Channel, Episode, Residual
@@ -519,3 +524,125 @@ def test_later_metadata_win(tmp_path):
     writer.write_chunk(replace(make_episode(), metadata={"task": "reach", "success": False}))
     writer.write_chunk(replace(make_episode(), metadata={"success": True}))
     assert ChunkedEpisodeReader(writer.finalize_manifest()).load().metadata == {"task": "reach", "success": True}
+
+
+# ---- the same whether in one file or in chunks ----------------------------------------------------------------------
+
+
+@settings(max_examples=25)
+@given(ep=episodes(max_length=12).map(whole), size=st.integers(1, 13), data=st.data())
+def test_an_open_episode_tells_the_same_in_one_file_and_in_chunks(tmp_path_factory, ep, size, data):
+    folder = tmp_path_factory.mktemp("chunks")
+    save_wshard(ep, folder / "whole.wshard")
+    manifest = written(ep, folder, size).manifest_path
+    with open_episode(folder / "whole.wshard") as one, open_episode(manifest) as many:
+        for name in ("id", "env_id", "length", "timebase", "metadata"):
+            assert getattr(many, name) == getattr(one, name), name
+        recorded = {name: lane for name, lane in one.lanes().items() if one.has(name)}
+        assert {name: lane for name, lane in many.lanes().items() if many.has(name)} == recorded
+        for name, lane in recorded.items():
+            assert many.lane(name).tobytes() == one.lane(name).tobytes(), name
+            assert many.lane(name).dtype == lane.dtype.numpy_dtype
+            assert many.stored(name).size == one.stored(name).size
+        assert many.total_reward() == pytest.approx(one.total_reward(), nan_ok=True)
+        start = data.draw(st.integers(0, ep.length - 1))
+        stop = data.draw(st.integers(start + 1, ep.length))
+        assert_same_episode(many.slice(start, stop), one.slice(start, stop))
+        for name in recorded:
+            stride = data.draw(st.sampled_from((1, 2, -1, -3)))
+            for key in (slice(start, stop), slice(None, None, stride), start, -1, slice(0, 0)):
+                found, expected = many[name][key], one[name][key]
+                assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+                assert found.tobytes() == expected.tobytes(), (name, key)
+            assert len(many[name]) == ep.length
+        assert_same_episode(many.load(), one.load())
+        assert [part.role for part in many.parts()] == ["manifest"] + ["chunk"] * (-(-ep.length // size))
+        assert one.parts() == ()
+
+
+def test_a_view_reads_only_the_chunks_that_it_touches(tmp_path):
+    ep = make_episode(T=50)
+    manifest = written(ep, tmp_path, 10).manifest_path
+    with open_episode(manifest) as file:
+        view, ctrl = file["joint_pos"], file.lane_view("action/ctrl", verify=True)
+        with pytest.raises(EntryNotFoundError, match="no lane 'nothing'"):
+            file.lane_view("nothing")
+        with pytest.raises(StepError, match="expected a timestep below 50"):
+            view[50]
+        for number in (0, 1, 4):
+            (tmp_path / f"{ep.id}_chunk_{number:04d}.wshard").write_bytes(b"destroyed")
+        assert np.array_equal(view[25:38], ep.observations["joint_pos"].data[25:38])
+        assert np.array_equal(ctrl[29:31, 2], ep.actions["ctrl"].data[29:31, 2])
+        with pytest.raises(ChecksumError, match="chunk_0001"):
+            view[19]
+
+
+def test_cat_writes_lanes_of_chunks(tmp_path):
+    ep = make_episode(T=20)
+    manifest = written(ep, tmp_path, 6).manifest_path
+    done = CliRunner().invoke(app, ["cat", str(manifest), "gripper", "--span", "4:9", "--format", "json"])
+    assert json.loads(done.output)["values"] == ep.observations["gripper"].data[4:9].tolist()
+
+
+def test_the_digest_is_of_the_data_and_not_of_the_place(tmp_path):
+    ep = make_episode(T=25)
+    digests = []
+    for folder in ("here", "there"):
+        writer = ChunkedEpisodeWriter(tmp_path / folder, ep.id, 10)
+        writer.write_episode_chunked(ep)
+        manifest = writer.finalize_manifest()
+        with open_episode(manifest) as file:
+            digests.append(file.digest())
+    assert digests[0] == digests[1]
+    changed = ep.observations["joint_pos"].data.copy()
+    changed[12, 0] += 1
+    other = replace(ep, observations=ep.observations | {"joint_pos": Channel.of("joint_pos", changed)})
+    with open_episode(written(other, tmp_path / "other", 10).manifest_path) as file:
+        assert file.digest() != digests[0]
+
+
+def test_chunks_with_other_lanes_are_no_episode(tmp_path):
+    ep = make_episode(T=20)
+    writer = ChunkedEpisodeWriter(tmp_path, "run")
+    writer.write_chunk(cut(ep, 0, 10))
+    writer.write_chunk(replace(cut(ep, 10, 20), actions={}))
+    with open_episode(writer.finalize_manifest()) as file, pytest.raises(LaneError, match="in one of chunks 0 and 1"):
+        file.lanes()
+    writer = ChunkedEpisodeWriter(tmp_path, "wide")
+    writer.write_chunk(replace(cut(ep, 0, 10), observations={"x": Channel.of("x", np.zeros((10, 2), np.float32))}))
+    writer.write_chunk(replace(cut(ep, 10, 20), observations={"x": Channel.of("x", np.zeros((10, 3), np.float32))}))
+    with open_episode(writer.finalize_manifest()) as file, pytest.raises(LaneError, match=r"\[3\] in chunk 1"):
+        file.lanes()
+
+
+def test_hashes_are_left_out_where_digests_count(tmp_path, monkeypatch):
+    manifest = written(make_episode(T=20), tmp_path, 10).manifest_path
+    monkeypatch.setattr(hashlib, "file_digest", None)
+    with open_episode(manifest, hashed=False) as file:
+        assert file.load().length == len(file.lane("joint_pos")) == 20
+        assert file.digest()
+        with pytest.raises(TypeError):  # no hash without the function
+            file.verify()
+
+
+def test_checking_a_manifest_checks_its_chunks(tmp_path):
+    manifest = written(make_episode(T=30), tmp_path, 10).manifest_path
+    assert check_file(manifest) == (1, {})
+    first, second, third = sorted(tmp_path.glob("*_chunk_*"))
+    first.write_bytes(first.read_bytes()[:-1] + b"\x01")
+    third.unlink()
+    _, found = check_file(manifest)
+    assert sorted(found) == [first.name, third.name]
+    assert "SHA-256 mismatch" in found[first.name]
+    assert "No such file" in found[third.name]
+    contents = read_manifest(manifest)
+    for row in contents.chunks:
+        row["sha256"] = ""
+    contents.chunks[0]["length_T"] = contents.chunks[2]["length_T"] = 0
+    data = bytearray(second.read_bytes())
+    data[-3] ^= 1
+    second.write_bytes(data)
+    contents.chunks = contents.chunks[1:2]
+    write_manifest(contents, manifest)
+    _, found = check_file(manifest)
+    assert "Checksum mismatch" in found[second.name]

@@ -18,6 +18,7 @@ from wshard.latent import (
     set_latent_actions,
 )
 from wshard.multimodal import add_multimodal_observation, get_multimodal_observations
+from wshard.opening import open_episode
 from wshard.recovery import discard, recover
 from wshard.residual import (
     HAS_COWRIE,
@@ -101,6 +102,7 @@ __all__ = [
     "load",
     "load_dreamer",
     "load_wshard",
+    "open_episode",
     "open_manifest",
     "open_wshard",
     "pack_multidim_residual_bitmask",

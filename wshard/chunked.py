@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from wshard.chunked_file import ChunkedEpisodeFile
 from wshard.codec import CompressionLevel, CompressionType
+from wshard.container import ShardReader
 from wshard.episode_file import EpisodeFile, save_wshard
 from wshard.errors import ChecksumError, EpisodeError, ManifestError
 from wshard.layout import ROLE_MANIFEST
@@ -29,7 +30,7 @@ from wshard.splitting import cut, join
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from wshard.codec_plan import Compression
     from wshard.manifest import Chunk
@@ -168,13 +169,15 @@ class ChunkedEpisodeWriter:
 class ChunkedEpisodeReader:
     """Read a chunked episode: chunk by chunk, lazily as one file (open), or whole (load).
 
-    A chunk file is compared with its SHA-256 before it is used for the first time.
+    A chunk file is compared with its SHA-256 before its data is used for the first time, unless hashed is False: then
+    only the checksums of the blocks count, which are compared anyway.
     """
 
-    def __init__(self, manifest_path: str | os.PathLike[str]) -> None:
+    def __init__(self, manifest_path: str | os.PathLike[str], *, hashed: bool = True) -> None:
         self.manifest_path = Path(manifest_path)
         self.base_dir = self.manifest_path.parent
         self.manifest: ChunkManifest | None = None
+        self._hashed = hashed
         self._verified: set[str] = set()
 
     def load_manifest(self) -> ChunkManifest:
@@ -214,10 +217,10 @@ class ChunkedEpisodeReader:
 
     def open(self) -> ChunkedEpisodeFile:
         """Open all chunks as one lazy episode; raises ManifestError where chunks are missing."""
-        return ChunkedEpisodeFile(self._manifest, self.open_chunk, self.load)
+        return ChunkedEpisodeFile(self)
 
-    def load(self) -> Episode:
-        """Return the whole episode, equal to the one that was written in chunks.
+    def load(self, channels: Sequence[str] | None = None) -> Episode:
+        """Return the whole episode, equal to the one that was written in chunks; channels as in load_wshard.
 
         Raises ManifestError where chunks are missing, LaneError where they do not fit together.
         """
@@ -226,7 +229,7 @@ class ChunkedEpisodeReader:
         rows = manifest.rows()
         if not rows:
             raise ManifestError(f"{self.manifest_path}: expected at least one chunk, found none")
-        whole = join([self._load(row) for row in rows])
+        whole = join([self._load(row, channels) for row in rows])
         first, end = rows[0].start, rows[-1].stop
         return replace(
             whole,
@@ -235,14 +238,11 @@ class ChunkedEpisodeReader:
             timestep_range=[first, end - 1] if first else None,
         )
 
-    def open_chunk(self, row: Chunk) -> EpisodeFile:
-        """Open the file of a manifest row, checked against its SHA-256 and length."""
+    def open_chunk(self, row: Chunk, *, hashed: bool = True) -> EpisodeFile:
+        """Open the file of a manifest row, checked against its length and, unless hashed is False, its SHA-256."""
+        if hashed and self._hashed:
+            self._compare_hash(row)
         path = self.base_dir / row.uri
-        if row.sha256 and row.uri not in self._verified:
-            found = _sha256(path)
-            if found != row.sha256:
-                raise ChecksumError(f"{path}: SHA-256 mismatch: the manifest says {row.sha256}, the file has {found}")
-            self._verified.add(row.uri)
         file = EpisodeFile(path)
         if file.length != row.length:
             found_length = file.length
@@ -250,9 +250,33 @@ class ChunkedEpisodeReader:
             raise ManifestError(f"{path}: expected the manifest's {row.length} timesteps, found {found_length}")
         return file
 
-    def _load(self, row: Chunk) -> Episode:
+    def verify_chunk(self, row: Chunk) -> None:
+        """Compare a chunk with its SHA-256 or, where the manifest has none, its blocks with their checksums.
+
+        Raises ChecksumError and other FormatErrors, FileNotFoundError.
+        """
+        self._compare_hash(row)
         with self.open_chunk(row) as file:
-            ep = file.load()
+            if not row.sha256:
+                file.verify()
+
+    def manifest_digest(self) -> str:
+        """Return the content digest of the manifest's file."""
+        with ShardReader(self.manifest_path) as shard:
+            return shard.digest()
+
+    def _compare_hash(self, row: Chunk) -> None:
+        if not row.sha256 or row.uri in self._verified:
+            return
+        path = self.base_dir / row.uri
+        found = _sha256(path)
+        if found != row.sha256:
+            raise ChecksumError(f"{path}: SHA-256 mismatch: the manifest says {row.sha256}, the file has {found}")
+        self._verified.add(row.uri)
+
+    def _load(self, row: Chunk, channels: Sequence[str] | None = None) -> Episode:
+        with self.open_chunk(row) as file:
+            ep = file.load(channels)
         total = max(self.num_chunks, row.index + 1)
         return replace(ep, chunk_index=row.index, total_chunks=total, timestep_range=[row.start, row.stop - 1])
 

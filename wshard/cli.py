@@ -227,19 +227,19 @@ class LaneFormat(StrEnum):
 @app.command()
 @reported()
 def cat(
-    path: Annotated[Path, typer.Argument(help="An episode file.")],
+    path: Annotated[Path, typer.Argument(help="An episode file, or a manifest of chunks.")],
     lane: Annotated[str, typer.Argument(help="A lane: the block's name, or an observation's id.")],
     span: Annotated[str | None, typer.Option(help="Only timesteps START:STOP.")] = None,
     form: Annotated[LaneFormat, typer.Option("--format", "-f", help="npy, csv or json.")] = LaneFormat.CSV,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file instead of stdout.")] = None,
 ) -> None:
     """Write a lane, or some timesteps of it, as .npy, CSV or JSON."""
-    from wshard.episode_file import open_wshard
     from wshard.lane_output import as_csv, as_json, as_npy
+    from wshard.opening import open_episode
     from wshard.writer import publish
 
     start, stop = parse_span(span)
-    with open_wshard(path) as file:
+    with open_episode(path) as file:
         array = file.lane_view(lane, verify=True)[start:stop]
         if form is LaneFormat.NPY:
             data = as_npy(array)

@@ -27,11 +27,13 @@ from wshard.lanes import (
 from wshard.layout import CONTENT_JSON, DEFAULT_ALIGNMENT, ROLE_WSHARD
 from wshard.meta import META_BLOCKS, Declaration, Description, read_description
 from wshard.meta_writer import write_description
+from wshard.stored_block import Stored, codec_name
 from wshard.writer import ShardWriter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from wshard.chunked_file import Part
     from wshard.codec_plan import FrameSteps
     from wshard.layout import Buffer
     from wshard.types import Array, Episode, TimebaseSpec
@@ -46,8 +48,8 @@ class EpisodeFile:
     Use as a context manager; arrays already handed out stay valid after close().
     """
 
-    def __init__(self, source: PathOrFile | Buffer) -> None:
-        self._shard = ShardReader(source)
+    def __init__(self, source: PathOrFile | Buffer | ShardReader) -> None:
+        self._shard = source if isinstance(source, ShardReader) else ShardReader(source)
         self.where = self._shard.where
         role = self._shard.header.role
         if role != ROLE_WSHARD:
@@ -122,6 +124,30 @@ class EpisodeFile:
     def digest(self) -> str:
         """Return the content digest: equal for equal data, wherever the file lies. Reads no data block."""
         return self._shard.digest()
+
+    def verify(self) -> None:
+        """Compare every block with its checksum, which reads all of the file; raises what is wrong with the first."""
+        for _, error in self._shard.verify():
+            if error is not None:
+                raise error
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return the files that the episode consists of, where they are several: none."""
+        return ()
+
+    def part_digests(self) -> tuple[str, ...]:
+        """Return the content digest of each part: none."""
+        return ()
+
+    @property
+    def is_chunk(self) -> bool:
+        """True if this is one chunk of a longer episode."""
+        return self.description.chunk_index is not None
+
+    def stored(self, block: str) -> Stored:
+        """Return how a lane lies in the file; raises EntryNotFoundError."""
+        entry = self._shard.entry(block)
+        return Stored(codec_name(entry, self._shard.header), entry.orig_size, entry.disk_size)
 
     def lanes(self) -> dict[str, Declaration]:
         """Return dtype and per-step shape of every lane in the file by block name, declared order first."""

@@ -10,11 +10,13 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from wshard.chunked import ChunkedEpisodeReader
 from wshard.container import ShardReader
 from wshard.episode_file import EpisodeFile
 from wshard.errors import FormatError
 from wshard.file_manifest import open_manifest
 from wshard.layout import ROLE_MANIFEST, ROLE_WSHARD
+from wshard.manifest import MANIFEST_BLOCK
 from wshard.stored_block import codec_name
 
 if TYPE_CHECKING:
@@ -116,7 +118,7 @@ def check_file(path: Path) -> tuple[int, dict[str, str]]:
             found = {entry.name: str(error) for entry, error in reader.verify() if error}
             if reader.header.role == ROLE_WSHARD:
                 found = _check_lanes(path) | found
-            found |= _check_section(reader, path)
+            found |= _check_section(reader, path) | _check_chunks(reader, path)
     except (FormatError, OSError) as error:
         return 0, {HEADER: str(error)}
     return count, dict(sorted(found.items()))
@@ -132,6 +134,23 @@ def _check_section(reader: ShardReader, path: Path) -> dict[str, str]:
         return {}
     checked = open_manifest(path, require_sha256=False).verify()
     return {reference.uri: str(error) for reference, error in checked if error}
+
+
+def _check_chunks(reader: ShardReader, path: Path) -> dict[str, str]:
+    """Return what is wrong with the chunks that a chunked episode's manifest names."""
+    if reader.header.role != ROLE_MANIFEST or MANIFEST_BLOCK not in reader:
+        return {}
+    chunks, found = ChunkedEpisodeReader(path), {}
+    try:
+        rows = chunks.load_manifest().rows()
+    except FormatError as error:
+        return {MANIFEST_BLOCK: str(error)}
+    for row in rows:
+        try:
+            chunks.verify_chunk(row)
+        except (FormatError, OSError) as error:
+            found[row.uri] = str(error)
+    return found
 
 
 def _check_lanes(path: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""One lane of an open file as a lazy array: reading timesteps costs what their bytes cost.
+"""One lane of an open episode as a lazy array: reading timesteps costs what their bytes cost.
 
 Knows: which bytes, or which frames, of a block a span of timesteps needs, and which of them have been checked.
 Does not know: files, meta blocks, how a block is found.
@@ -7,6 +7,7 @@ Does not know: files, meta blocks, how a block is found.
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,31 +27,21 @@ if TYPE_CHECKING:
     from wshard.types import Array
 
 
-class LaneView:
+class LazyLane(ABC):
     """A lane [T, *shape] that reads what is asked of it: `view[100:116]`, `view[-1]`, `view[::10]`, `np.asarray(view)`.
 
-    Uncompressed lanes give read-only views of the file and touch no other byte of it; such slices are compared with no
-    checksum unless verify is True. Lanes written with frame_steps decode the frames that they touch, and each frame
-    carries its own check. Other lanes are decoded whole, once. Whole lanes are always checked, once per file handle.
+    A subclass says how timesteps are read; `where` they come from is told in errors.
     """
 
-    def __init__(
-        self, shard: ShardReader, declaration: Declaration, length: int | None, *, verify: bool = False
-    ) -> None:
-        entry = shard.entry(declaration.block)
+    def __init__(self, declaration: Declaration, shape: tuple[int, ...], where: str) -> None:
         self.declaration = declaration
-        self.shape = lane_shape(declaration, entry.orig_size, length, shard.where)
+        self.shape = shape
         self.dtype: np.dtype[Any] = declaration.dtype.numpy_dtype
-        self._size = entry.orig_size
-        self._shard = shard
-        self._verify = verify
-        self._where = f"{shard.where}: block {declaration.block!r}"
-        codec = shard.codec(declaration.block)
-        self._raw = not codec and entry.disk_size == entry.orig_size
-        framed = codec == ENTRY_ZSTD
-        self._table = read_table(self._read_stored, entry.disk_size, entry.orig_size) if framed else None
-        self._frame: tuple[int, Buffer] = (-1, b"")
-        self._whole: Buffer | None = None
+        self._where = f"{where}: block {declaration.block!r}"
+
+    @abstractmethod
+    def _rows(self, start: int, stop: int) -> Array:
+        """Return the timesteps [start, stop), which are there."""
 
     @property
     def ndim(self) -> int:
@@ -61,7 +52,7 @@ class LaneView:
         return self.shape[0]
 
     def __repr__(self) -> str:
-        return f"LaneView({self.declaration.block!r}, {self.declaration.dtype.value} {list(self.shape)})"
+        return f"{type(self).__name__}({self.declaration.block!r}, {self.declaration.dtype.value} {list(self.shape)})"
 
     def __array__(self, dtype: np.dtype[Any] | None = None, copy: bool | None = None) -> Array:  # noqa: FBT001  (numpy's protocol)
         return np.array(self[:], dtype, copy=copy)
@@ -94,9 +85,38 @@ class LaneView:
         steps = range(start, stop, stride)
         if not steps:
             return self._rows(0, 0)
-        if self._table is not None and abs(stride) > 1 and self._size:
-            return self._gathered(steps)
         return self._rows(min(steps[0], steps[-1]), max(steps[0], steps[-1]) + 1)[::stride]
+
+
+class LaneView(LazyLane):
+    """A lane [T, *shape] of one file, of which only what is asked for is read.
+
+    Uncompressed lanes give read-only views of the file and touch no other byte of it; such slices are compared with no
+    checksum unless verify is True. Lanes written with frame_steps decode the frames that they touch, and each frame
+    carries its own check. Other lanes are decoded whole, once. Whole lanes are always checked, once per file handle.
+    """
+
+    def __init__(
+        self, shard: ShardReader, declaration: Declaration, length: int | None, *, verify: bool = False
+    ) -> None:
+        entry = shard.entry(declaration.block)
+        shape = lane_shape(declaration, entry.orig_size, length, shard.where)
+        super().__init__(declaration, shape, shard.where)
+        self._size = entry.orig_size
+        self._shard = shard
+        self._verify = verify
+        codec = shard.codec(declaration.block)
+        self._raw = not codec and entry.disk_size == entry.orig_size
+        framed = codec == ENTRY_ZSTD
+        self._table = read_table(self._read_stored, entry.disk_size, entry.orig_size) if framed else None
+        self._frame: tuple[int, Buffer] = (-1, b"")
+        self._whole: Buffer | None = None
+
+    def _span(self, start: int, stop: int, stride: int) -> Array:
+        steps = range(start, stop, stride)
+        if steps and self._table is not None and abs(stride) > 1 and self._size:
+            return self._gathered(steps)
+        return super()._span(start, stop, stride)
 
     def _gathered(self, steps: range) -> Array:
         """Copy timesteps that are apart one by one, so that frames between them stay as they are."""

@@ -7,7 +7,7 @@ Does not know: where the bytes come from; how codecs work (codec.py).
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from wshard.codec import decompress
 from wshard.errors import ChecksumError, CodecError, FormatWarning
@@ -23,6 +23,14 @@ from wshard.layout import (
 
 if TYPE_CHECKING:
     from wshard.layout import Buffer, Header, IndexEntry
+
+
+class Stored(NamedTuple):
+    """How a lane lies on disk: its codec (none, zstd, lz4, unknown; mixed), bytes when decoded, bytes as stored."""
+
+    codec: str
+    size: int
+    stored: int
 
 
 def decode(entry: IndexEntry, stored: memoryview, header: Header, where: str) -> Buffer:

@@ -17,8 +17,8 @@ from bridge.reading import read_lanes
 from embedders.space import Space, Statistics
 from embedders.standardise import scales
 from embedders.statistics import Moments, merge, statistics
-from wshard.episode_file import open_wshard
 from wshard.errors import QueryError, WShardError
+from wshard.opening import open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -164,7 +164,7 @@ def _deviations(archive: Archive, space: Space) -> Statistics | None:
 
 def _standardised(row: EpisodeRow, space: Space, scale: Statistics) -> Rows | None:
     try:
-        with open_wshard(row.path) as file:
+        with open_episode(row.path, hashed=False) as file:
             if file.digest() != row.digest:
                 return None
             rows = read_lanes(file, space)

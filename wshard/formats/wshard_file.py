@@ -8,12 +8,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from wshard.chunked import ChunkedEpisodeReader
-from wshard.container import ShardReader
 from wshard.episode_file import load_wshard, save_wshard
 from wshard.formats.places import FilesSink, FilesSource, folder_of
-from wshard.layout import ROLE_MANIFEST
 from wshard.manifest import MANIFEST_SUFFIX, read_manifest
+from wshard.opening import open_episode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,9 +38,8 @@ class WShardSource(FilesSource["Location"]):
         """Return one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""
         place = self._find(key)
         if isinstance(place, (str, os.PathLike)):
-            with ShardReader(place) as shard:
-                if shard.header.role == ROLE_MANIFEST:
-                    return ChunkedEpisodeReader(place).load()
+            with open_episode(place) as file:
+                return file.load()
         return load_wshard(place)
 
 
