@@ -104,12 +104,8 @@ class MomentSearch:
         tried = windows.kept(Wanted(most, max(_CROWDED, wanted.max_overlap), some))
         lanes, stale = self._read(tried, asked.space, scaling)
         query = prepare(asked.window, scaling)
-        spans = [
-            (episode, start, stop)
-            for episode, (start, stop) in zip(tried.episodes.tolist(), tried.spans.tolist(), strict=True)
-            if episode in lanes
-        ]
-        found = refine(query, spans, lanes.__getitem__, wanted)
+        there = np.array([episode in lanes for episode in tried.episodes.tolist()], np.bool_)
+        found = refine(query, (tried.episodes[there], tried.spans[there]), lanes.__getitem__, wanted)
         told = partial(_told, asked.space, query)
         return [told(moment, windows.rows[moment.episode], lanes[moment.episode]) for moment in found], stale
 
