@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 SHARED: Final = 0.7
 _FRIENDS: Final = 20  # moments that tell what they share with the query
 _DOUBT: Final = 0.02  # variance that any step is thought to have, in variances of the archive: nothing is sure
+_STEPS: Final = 64  # of a query, at most, that are compared before bounds are found: neighbours are alike
 _FINALISTS: Final = 12  # moments whose bounds are found, at least
 _APART: Final = 0.3  # overlap above which two candidates are one moment
 _MARGIN: Final = 1 / 3  # of a window, to each side of it: how far bounds may move
@@ -69,7 +70,7 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class _Near:
-    """Candidates: episodes [m], timesteps [start, stop) that matched [m, 2], costs [m], infinite where none did."""
+    """Candidates: episodes [m], timesteps [start, stop) that matched [m, 2], costs [m]."""
 
     episodes: Ints
     spans: Ints
@@ -78,7 +79,6 @@ class _Near:
     def best(self, wanted: Wanted) -> Ints:
         """Return the places of the best that do not overlap, best first."""
         order = np.lexsort((self.spans[:, 1], self.spans[:, 0], self.episodes, self.costs))
-        order = order[np.isfinite(self.costs[order])]
         kept = suppress(
             self.episodes[order], self.spans[order], wanted.max_overlap, wanted.top_k, per_episode=wanted.per_episode
         )
@@ -95,15 +95,18 @@ def refine(
     episodes, spans = windows
     if not len(episodes):
         return []
-    pieces, firsts = _cut(spans, [rows_of(episode).smooth for episode in episodes.tolist()])
-    own = align_all(query.smooth, pieces, _RANKING, traced=True)
-    friends = _Near(episodes, own.spans + firsts, own.costs).best(Wanted(_FRIENDS, _APART, None))
-    heed = _heed(query.smooth, pieces, own, friends)
-    shared = align_all(query.smooth, pieces.worthy(own.costs), _WEIGHTED, heed)
-    near = _Near(episodes, shared.spans + firsts, _joint(own.costs, shared.costs))
+    every = min(1 + len(query.smooth) // _STEPS, int((spans[:, 1] - spans[:, 0]).min()))
+    asked = query.smooth[::every]
+    pieces, firsts = _cut(spans, [rows_of(episode).smooth for episode in episodes.tolist()], every)
+    own = align_all(asked, pieces, _RANKING, traced=True)
+    friends = _Near(episodes, own.spans * every + firsts, own.costs).best(Wanted(_FRIENDS, _APART, None))
+    heed = _heed(asked, pieces, own, friends)
+    shared = align_all(asked, pieces.worthy(own.costs), _WEIGHTED, heed)
+    near = _Near(episodes, shared.spans * every + firsts, _joint(own.costs, shared.costs))
     most = max(_FINALISTS, 2 * wanted.top_k)
     best = near.best(Wanted(most, max(_APART, wanted.max_overlap), wanted.per_episode))
     again = _Near(episodes[best], near.spans[best], shared.costs[best])
+    heed = np.repeat(heed, every, axis=0)[: len(query.rows)]
     found = _identical(query.rows, dict.fromkeys(episodes.tolist()), rows_of) + _bounded(
         query.rows, heed, again, rows_of
     )
@@ -115,13 +118,13 @@ def refine(
     return [found[place] for place in told.best(wanted)]
 
 
-def _cut(spans: Ints, rows: Sequence[Rows], worth: Rows | None = None) -> tuple[Pieces, Ints]:
-    """Return what lies in and around each span of the rows [T, D] of its episode, and where that begins [m, 1]."""
+def _cut(spans: Ints, rows: Sequence[Rows], every: int = 1) -> tuple[Pieces, Ints]:
+    """Return every so manieth row in and around each span of its episode [T, D], and where that begins [m, 1]."""
     margins = ((spans[:, 1] - spans[:, 0]) * _MARGIN).astype(np.int64)
     firsts = np.maximum(spans[:, 0] - margins, 0)
     lasts = (spans[:, 1] + margins).tolist()
-    held = [one[first:last] for one, first, last in zip(rows, firsts.tolist(), lasts, strict=True)]
-    return Pieces.of(held, spans - firsts[:, None], worth), firsts[:, None]
+    held = [one[first:last:every] for one, first, last in zip(rows, firsts.tolist(), lasts, strict=True)]
+    return Pieces.of(held, (spans - firsts[:, None]) // every), firsts[:, None]
 
 
 def _heed(query: Rows, pieces: Pieces, own: Alignments, friends: Ints) -> Rows:
@@ -130,8 +133,6 @@ def _heed(query: Rows, pieces: Pieces, own: Alignments, friends: Ints) -> Rows:
     The variance of a value is the median of the friends' squared differences from it: half of them may be something
     else. Weighted by one over it, friends cost on average what they cost unweighted.
     """
-    if not len(friends):
-        return np.full(query.shape, 1.0 / query.shape[1])
     apart = np.stack([pieces.rows[_met(own.paths[place]) + pieces.edges[place]] for place in friends]) - query
     apart **= 2
     variance = np.median(apart, axis=0)
@@ -166,28 +167,33 @@ def _identical(query: Rows, episodes: Iterable[int], rows_of: Callable[[int], Pr
 
 def _bounded(query: Rows, heed: Rows, best: _Near, rows_of: Callable[[int], Prepared]) -> list[Moment]:
     """Align the best anew, on rows as they are, from the bounds found so far; best.costs: the weighted ones."""
-    if not len(best.costs):
-        return []
-    pieces, firsts = _cut(best.spans, [rows_of(episode).rows for episode in best.episodes.tolist()], best.costs)
-    paced = align_all(query, pieces, _BOUNDS, heed, traced=True)
-    free = align_all(query, pieces, _PAUSES, heed, traced=True)
-    found = []
-    for place, episode in enumerate(best.episodes.tolist()):
-        pauses = free.costs[place] * _SLOWER < paced.costs[place]  # or more than twice the speed
-        path = (free if pauses else paced).paths[place]
-        if len(path):
-            cost = _joint(_apart(query, pieces.rows[pieces.edges[place] :], path), best.costs[place])
-            path = path + np.array([0, firsts[place, 0]])
-            found.append(Moment(episode, int(path[0, 1]), int(path[-1, 1]) + 1, float(cost), path))
-    return found
+    rows = [rows_of(episode).rows for episode in best.episodes.tolist()]
+    pieces, firsts = _cut(best.spans, rows)
+    paced = align_all(query, pieces.worthy(best.costs), _BOUNDS, heed, traced=True)
+    paths = list(paced.paths)
+    hard = np.flatnonzero(paced.costs > _SLOWER * best.costs)
+    if len(hard):  # a pause, or more than twice the speed
+        free = align_all(query, _cut(best.spans[hard], [rows[place] for place in hard])[0], _PAUSES, heed, traced=True)
+        for number in np.flatnonzero(free.costs * _SLOWER < paced.costs[hard]).tolist():
+            paths[hard[number]] = free.paths[number]
+    costs = _joint(_apart(query, pieces, paths), best.costs)
+    return [
+        Moment(episode, first + int(path[0, 1]), first + int(path[-1, 1]) + 1, cost, path + np.array([0, first]))
+        for episode, first, cost, path in zip(
+            best.episodes.tolist(), firsts[:, 0].tolist(), costs.tolist(), paths, strict=True
+        )
+    ]
 
 
-def _apart(query: Rows, rows: Rows, path: Ints) -> float:
-    """Return the mean difference of the pairs of a path, each as often as it advances, unweighted."""
-    advanced = np.diff(path, axis=0, prepend=path[:1] - 1).sum(axis=1)
-    pairs = np.sqrt(((query[path[:, 0]] - rows[path[:, 1]]) ** 2).mean(axis=1))
-    return float((advanced * pairs).sum() / advanced.sum())
+def _apart(query: Rows, pieces: Pieces, paths: Sequence[Ints]) -> Rows:
+    """Return the mean difference of the pairs of each path, each as often as it advances, unweighted."""
+    pairs = np.concatenate([path + np.array([0, edge]) for path, edge in zip(paths, pieces.edges, strict=False)])
+    begins = np.cumsum([0, *map(len, paths[:-1])])
+    advanced = np.diff(pairs, axis=0, prepend=0).sum(axis=1)
+    advanced[begins] = 2
+    apart = np.sqrt(((query[pairs[:, 0]] - pieces.rows[pairs[:, 1]]) ** 2).mean(axis=1))
+    return np.asarray(np.add.reduceat(advanced * apart, begins) / np.add.reduceat(advanced, begins))
 
 
-def _joint(own: Rows | float, shared: Rows | float) -> Rows:
+def _joint(own: Rows, shared: Rows) -> Rows:
     return np.asarray(own ** (1.0 - SHARED) * shared**SHARED)

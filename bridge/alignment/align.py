@@ -29,7 +29,8 @@ Rows = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 FREE: Final = ((1, 1), (1, 0), (0, 1))
-"""Steps of any slope: pauses in the query or in the episode cost nothing but their own differences."""
+"""Steps of any slope: pauses in the query or in the episode cost nothing but their own differences. There always is a
+path of them, also within a band."""
 
 LIMITED: Final = ((1, 1), (1, 2), (2, 1))
 """Steps of half to twice the speed; no row meets two query steps."""

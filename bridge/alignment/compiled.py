@@ -47,55 +47,50 @@ def _fill(query, weights, columns, bounds, steps, about, taken):  # type: ignore
     # No step advances more than two query steps: three rows are enough.
     reached, spent, begun = np.full((3, held), np.inf), np.zeros((3, held)), np.zeros((3, held), np.int64)
     for i in range(asked):
-        here, low, high = i % 3, bounds[i, 0], bounds[i, 1]
-        _differences(query[i], weights[i], columns[:, low:high], local[low:high])
+        # Unsigned, so that no place can mean one from the end: only then many cells are done at once.
+        here, low, high = i % 3, np.uint64(bounds[i, 0]), np.uint64(bounds[i, 1])
+        _differences(query[i], weights[i], columns, low, high, local)
         reached[here, :] = np.inf
         by[:] = -1
         if i == 0:
             for j in range(low, high):
                 spent[here, j], begun[here, j] = 2.0 * local[j], j
-                reached[here, j] = penalty * abs(j - start) + 2.0 * local[j] - gain
+                reached[here, j] = penalty * abs(np.int64(j) - start) + 2.0 * local[j] - gain
         for number in range(len(prices)):
-            back, along = i - advances[number, 0], advances[number, 1]
-            first = max(low, along)
-            if back < 0 or first >= high:
-                continue
-            before = back % 3
-            _advance(
-                (reached[before, first - along : high - along], reached[here, first:high]),
-                (spent[before, first - along : high - along], spent[here, first:high]),
-                (begun[before, first - along : high - along], begun[here, first:high]),
-                local[first:high],
-                by[first:high],
-                (prices[number], gain * along, number),
-            )
+            back, along = i - advances[number, 0], np.uint64(advances[number, 1])
+            if back >= 0:
+                step = (back % 3, here, along, prices[number], gain * advances[number, 1], number)
+                _advance(step, max(low, along), high, local, (reached, spent, begun, by))
         if len(taken):
-            taken[i, low:high] = by[low:high]
+            for j in range(low, high):
+                taken[i, j] = by[j]
     return _end(reached[(asked - 1) % 3], spent[(asked - 1) % 3], begun[(asked - 1) % 3], asked, about)
 
 
 @numba.njit(cache=True, nogil=True)
-def _advance(reached, spent, begun, local, by, step):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Take one step from (earlier, here) cells to those where it is cheaper than what led there so far."""
-    price, gained, number = step
-    for j in range(len(local)):
+def _advance(step, first, high, local, table):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Take one step to those of rows [first, high) where it is cheaper than what led there so far."""
+    before, here, along, price, gained, number = step
+    reached, spent, begun, by = table
+    for j in range(first, high):
         paid = price * local[j]
-        cost = reached[0][j] + (paid - gained)
-        if cost < reached[1][j]:
-            reached[1][j], by[j] = cost, number
-            spent[1][j], begun[1][j] = spent[0][j] + paid, begun[0][j]
+        cost = reached[before, j - along] + (paid - gained)
+        if cost < reached[here, j]:
+            reached[here, j], by[j] = cost, number
+            spent[here, j], begun[here, j] = spent[before, j - along] + paid, begun[before, j - along]
 
 
 @numba.njit(cache=True, nogil=True)
-def _differences(step, heed, columns, local):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Write the weighted distance of one query step to every row, many rows at once."""
-    local[:] = 0.0
+def _differences(step, heed, columns, low, high, local):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Write the weighted distance of one query step to rows [low, high)."""
+    for j in range(low, high):
+        local[j] = 0.0
     for channel in range(len(columns)):
-        asked, weight, column = step[channel], heed[channel], columns[channel]
-        for j in range(len(local)):
-            apart = asked - column[j]
+        asked, weight = step[channel], heed[channel]
+        for j in range(low, high):
+            apart = asked - columns[channel, j]
             local[j] += weight * (apart * apart)
-    for j in range(len(local)):
+    for j in range(low, high):
         local[j] = np.sqrt(local[j])
 
 
