@@ -84,7 +84,7 @@ def ingest(
     from wshard.quality.limits import DEFAULT_LIMITS, read_limits
 
     named = archive_named(archive)
-    plans = [plan for text in windows or ["whole"] for plan in parse_plans(text)]
+    plans = [plan for text in windows for plan in parse_plans(text)] if windows else None
     known = prune and (isinstance(named, str) or (named / DATABASE).exists())
     if missing := [path for path in paths if not (path.exists() or known)]:
         raise SourceNotFoundError(f"no such file or folder: {missing[0]}")  # before an archive is made for nothing

@@ -48,7 +48,7 @@ def watch(
     from wshard.errors import SourceNotFoundError
 
     named, begun, total = archive_named(archive), time.monotonic(), Counter[str]()
-    plans = [plan for text in windows or ["whole"] for plan in parse_plans(text)]
+    plans = [plan for text in windows for plan in parse_plans(text)] if windows else None
     if missing := [path for path in folders if not path.is_dir()]:
         raise SourceNotFoundError(f"no such folder: {missing[0]}")  # before an archive is made for nothing
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # being told to end is how this work ends

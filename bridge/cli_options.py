@@ -24,7 +24,8 @@ PlansOption = Annotated[
     list[str] | None,
     typer.Option(
         "--windows",
-        help="What to embed: whole, SIZE:STRIDE, multi, or both = whole and multi, which ranks best; may be repeated.",
+        help="What to embed: whole (default), SIZE:STRIDE, multi, or both = whole and multi, which ranks best; may be "
+        "repeated. Windows of several sizes, once ingested, are kept up by default.",
         metavar="PLAN",
     ),
 ]

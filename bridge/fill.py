@@ -134,30 +134,33 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
     jobs = [Embedding(target.family.embedder, space) for target, space in zip(lacking, spaces, strict=True)]
     replaced: set[int] = set()
     for outcome in run.crew.each(partial(embed_episodes, jobs), _pending(run, lacking)):
+        embedded: set[int] = set()
         for target, space, done in zip(lacking, spaces, outcome, strict=True):
             if target.row.id in replaced:
                 continue
             try:
-                _commit(run, target.row.id, space, done.rows)
+                embedded |= _commit(run, target.row.id, space, done.rows)
             except SpaceMismatchError:
                 replaced.add(target.row.id)  # by another ingest meanwhile
                 continue
             target.left_out.extend(id_ for id_, _ in done.failed)
             run.report.leave_out(failure for _, failure in done.failed)
             run.watch.advance(len(done.rows) + len(done.failed))
+        run.report.embedded += len(embedded)
         if len(replaced) == len(lacking):
             break
 
 
-def _commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) -> None:
+def _commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) -> set[int]:
+    """Write vectors to the ledger, tell the index, and return the ids of the episodes."""
     entries = run.archive.catalog.write_embeddings(space_id, rows)
-    run.report.embedded += len(entries)
     points = [
         Point(entry.episode_id, entry.seq, np.frombuffer(entry.vectors, "<f4").reshape(entry.count, space.dim))
         for entry in entries
         if entry.vectors is not None
     ]
     run.follower.upsert(space, points)
+    return {entry.episode_id for entry in entries}
 
 
 def _pending(run: Run, targets: Sequence[_Target]) -> Iterator[list[Lacking]]:

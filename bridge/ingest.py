@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from bridge.archive import Archive, open_archive
+from bridge.choosing import identity, maker_of
 from bridge.discover import discover
 from bridge.fill import fill
 from bridge.follow import Follower
@@ -34,13 +35,14 @@ from bridge.watch import watch
 from bridge.workers import workers
 from embedders.base import takes_frames
 from embedders.registry import as_embedder, default_embedder
+from embedders.space import Space
 from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, IndexWarning, IngestError, NotEmbeddedWarning, SourceNotFoundError
 from wshard.quality.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from threading import Event
 
     from catalog.records import EpisodeRow
@@ -114,7 +116,7 @@ class TrajectoryIngestor:
         NotEmbeddedWarning says that the episode is catalogued, but has no vector (no lane to embed, NaN); an
         IndexWarning, that the index could not be told: the next ingest tells it.
         """
-        return self._ingest_one(path, _WHOLE).uid
+        return self._ingest_one(path, None).uid
 
     def ingest_timesteps(self, path: PathLike, window_size: int = 32, stride: int = 16) -> list[str]:
         """Ingest windows of one episode: window_size timesteps, one every `stride`, the tail covered too.
@@ -125,7 +127,7 @@ class TrajectoryIngestor:
         row = self._ingest_one(path, plan)
         return [f"{row.uid}:{start}-{stop}" for start, stop in plan.spans(row.length).tolist()]
 
-    def _ingest_one(self, path: PathLike, windows: WindowPlan) -> EpisodeRow:
+    def _ingest_one(self, path: PathLike, windows: WindowPlan | None) -> EpisodeRow:
         if Path(path).is_dir():
             raise IngestError(f"{path}: expected one episode file, found a folder: ingest() takes folders")
         report = self.ingest([path], windows=windows)
@@ -145,14 +147,16 @@ class TrajectoryIngestor:
         self,
         paths: PathLike | Sequence[PathLike],
         *,
-        windows: WindowPlan | Sequence[WindowPlan] = _WHOLE,
+        windows: WindowPlan | Sequence[WindowPlan] | None = None,
         workers_count: int = 1,
         prune: bool | Literal["cautiously"] = False,
         progress: Progress | None = None,
     ) -> IngestReport:
         """Ingest files and folders (searched recursively); unchanged episodes are skipped.
 
-        windows: one vector per episode, or per window; several plans (embedders.windows.BOTH) are filled in one pass.
+        windows: WindowPlan() for one vector per episode, or how to cut windows; several plans are filled in one pass.
+        None: one vector per episode, and windows of several sizes where the archive has such by this embedder: what
+        was ingested once by embedders.windows.BOTH stays so.
         workers_count: processes that read and embed. prune: forget catalogued episodes below the given folders (which
         may be gone as a whole) whose files are gone; "cautiously": unless they are more than half, which is reported.
         Episodes that cannot be ingested are reported, the others are not held up. Raises SourceNotFoundError before
@@ -169,12 +173,21 @@ class TrajectoryIngestor:
             register(run, sources.files, self._lanes, self._limits)
             if prune:
                 prune_below(run, sources.folders, cautiously=prune == "cautiously")
-            plans = [windows] if isinstance(windows, WindowPlan) else dict.fromkeys(windows)
-            fill(run, [self._chosen(plan) for plan in plans], sources.files)
+            fill(run, [self._chosen(plan) for plan in self._plans(windows)], sources.files)
             run.follower.finish()
             report.delayed = run.follower.delayed
         report.seconds = time.perf_counter() - begun
         return report
+
+    def _plans(self, windows: WindowPlan | Sequence[WindowPlan] | None) -> Iterable[WindowPlan]:
+        if windows is None:
+            held = [Space.from_json(row.definition) for row in self._archive.catalog.spaces("active")]
+            kept = {space.windows for space in held if space.windows.scales and self._makes(space)}
+            return [_WHOLE, *sorted(kept, key=str)]
+        return [windows] if isinstance(windows, WindowPlan) else dict.fromkeys(windows)
+
+    def _makes(self, space: Space) -> bool:
+        return maker_of(space) == identity(self._embedder or default_embedder(space.windows))
 
     def _chosen(self, windows: WindowPlan) -> Choice:
         return Choice(self._embedder or default_embedder(windows), self._lanes, windows)
@@ -192,7 +205,7 @@ class TrajectoryIngestor:
         self,
         folders: PathLike | Sequence[PathLike],
         *,
-        windows: WindowPlan | Sequence[WindowPlan] = _WHOLE,
+        windows: WindowPlan | Sequence[WindowPlan] | None = None,
         workers_count: int = 1,
         stop: Event | None = None,
     ) -> Iterator[IngestReport]:

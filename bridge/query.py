@@ -44,12 +44,15 @@ def fit(query: Query, spaces: Sequence[Space]) -> Fit:
 
     An array fits a Space by its number of channels, or the shape of its images; a mapping by lane names and shapes; an
     Episode by the lanes that it has, and of Spaces that differ in lanes only the one that takes in more of it counts.
+    Windows of several sizes are what ingest makes by itself: those of one size, which somebody asked for, come first.
     Raises QueryError, listing the Spaces, where none or several fit.
     """
     asked = _plain(query)
     fits = [Fit(space, window) for space in spaces if (window := _window(asked, space)) is not None]
     if isinstance(query, Episode):
         fits = [found for found in fits if not any(_takes_more(other.space, found.space) for other in fits)]
+    asked_for = {found.space.lanes for found in fits if found.space.windows.scales is None}
+    fits = [found for found in fits if found.space.windows.scales is None or found.space.lanes not in asked_for]
     if len(fits) == 1:
         return fits[0]
     listed = "\n".join(f"  {describe(found.space)}" for found in fits) or "\n".join(

@@ -25,8 +25,9 @@ Item = TypeVar("Item")
 class IngestReport:
     """What a run did, in episodes.
 
-    flagged counts those in which quality checks found something. failed says what was left out and why; unembedded,
-    what was catalogued without a vector, and why; delayed, why the index is behind the ledger: the next run catches up.
+    embedded counts those that got vectors, once more where statistics had moved and they got new ones; flagged, those
+    in which quality checks found something. failed says what was left out and why; unembedded, what was catalogued
+    without a vector, and why; delayed, why the index is behind the ledger: the next run catches up.
     """
 
     new: int = 0

@@ -27,6 +27,7 @@ from demo.tasks import METAWORLD, Job
 from embedders.arc import ArcDct
 from embedders.pooled import Mean
 from embedders.statistics import Moments, merge, statistics
+from embedders.windows import BOTH
 from wshard.episode_file import load_wshard
 
 if TYPE_CHECKING:
@@ -82,11 +83,11 @@ def _record(episodes: Path, jobs: Sequence[Job], workers: int) -> None:
 
 def _ingest(folder: Path, episodes: Path) -> None:
     with (
-        _step(f"Catalog, embed and index them -> {folder}"),
+        _step(f"Catalog, check, embed (whole and in windows of several sizes) and index them -> {folder}"),
         TrajectoryIngestor(folder) as ingestor,
         watched() as progress,
     ):
-        report = ingestor.ingest(episodes, progress=progress)
+        report = ingestor.ingest(episodes, windows=BOTH, progress=progress)
     say(f"   {report.new} new, {report.unchanged} unchanged, {report.embedded} embedded, {len(report.failed)} left out")
 
 
@@ -106,7 +107,7 @@ def _overview(folder: Path) -> None:
 
 
 def _search(folder: Path, episodes: Path, jobs: Sequence[Job]) -> EpisodeRef:
-    """Search three times and draw the first answer; returns the best hit that is not the query itself."""
+    """Search four times and draw the first answer; returns the best hit that is not the query itself."""
     arm = [job for job in jobs if job.suite == METAWORLD]
     chosen = next((job for job in arm if job.task == "drawer-open-v3"), arm[0])
     query = load_wshard(episodes / chosen.file)
@@ -124,6 +125,10 @@ def _search(folder: Path, episodes: Path, jobs: Sequence[Job]) -> EpisodeRef:
         say(f"\n== Search with an array [T, D] from another environment: {camera.episode_id}")
         states = load_wshard(episodes / camera.file, channels=["state"]).observations["state"].data
         print_hits(retriever.search_similar_episodes(states, top_k=5))
+        begin, end = 20, min(60, query.length)
+        say(f"\n== Moments like timesteps {begin} to {end} of {chosen.episode_id}, in other episodes")
+        moment = (episodes / chosen.file, begin, end)
+        print_hits(retriever.search_moments(moment, top_k=5, exclude_self=True), with_span=True)
     picture = folder / "demo.png"
     with _step(f"Picture of the query over its best hits -> {picture}"):
         draw(picture, hits[0], hits[1:6])
@@ -181,5 +186,6 @@ def _next_steps(folder: Path, example: Path) -> None:
     say(f"   export WSHARD_ARCHIVE={folder}")
     say(f"   {wshard} ls --sort -reward --limit 10")
     say(f"   {wshard} search {example} --env reach-v3 --env push-v3 --top 5")
+    say(f"   {wshard} moments {example} --from 20 --to 60 --exclude-self")
     say(f"   {wshard} inspect {example}")
     say(f"   {wshard} ingest YOUR/EPISODES --archive my-archive")

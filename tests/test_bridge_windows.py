@@ -15,7 +15,7 @@ from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
 from embedders.windows import SCALES, WindowPlan
 from wshard import Channel, Episode, save_wshard
-from wshard.errors import QueryError
+from wshard.errors import QueryError, SpaceMismatchError
 
 MULTI = WindowPlan(scales=SCALES)
 LENGTHS = (12, 30, 97, 160, 201)
@@ -63,16 +63,16 @@ def test_a_beginning_and_a_moment_at_another_speed_find_their_episode(folder):
 
 
 def test_one_ingest_fills_several_plans_and_a_search_chooses(folder):
-    plans = [WindowPlan(), WindowPlan(16, 8), MULTI, WindowPlan(16, 8)]
+    plans = [WindowPlan(), WindowPlan(16, 8), MULTI, WindowPlan(16, 8), WindowPlan(24, 12)]
     with TrajectoryIngestor(folder / "archive") as ingestor:
-        assert ingestor.ingest(folder / "episodes", windows=plans).embedded == 15
+        assert ingestor.ingest(folder / "episodes", windows=plans).embedded == 5
         assert ingestor.ingest(folder / "episodes", windows=plans).embedded == 0
     query = pose(2)[8:24]
     with TrajectoryRetriever(folder / "archive") as retriever:
         assert len(retriever.search_similar_episodes(query)) == 5
         with pytest.raises(QueryError, match=r"window_size=\.\.\. or windows=\.\.\.") as refused:
             retriever.search_similar_timesteps(query)
-        assert "windows of 30, 45, 68, 102, 153 and whole episodes" in str(refused.value)
+        assert "windows of 24 every 12" in str(refused.value)
         for hits in (
             retriever.search_similar_timesteps(query, 1, window_size=16),
             retriever.search_similar_timesteps(query, 1, windows=WindowPlan(16, 8)),
@@ -90,15 +90,36 @@ def test_windows_on_the_command_line(folder):
         return subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True, check=False, timeout=60)
 
     done = wshard("ingest", "episodes", "--windows", "whole", "--windows", "multi", "--windows", "16:8", "--json")
-    assert json.loads(done.stdout)["embedded"] == 15
+    assert json.loads(done.stdout)["embedded"] == 5
     np.save(folder / "query.npy", pose(4)[11:56])
     found = wshard("search", "query.npy", "--windows", "multi", "--json", "-k", "1")
     hit = json.loads(found.stdout)["hits"][0]
     assert (hit["episode_id"], np.abs(np.subtract(hit["span"], [11, 56])).max() <= 4) == ("walk-4", True)
-    assert wshard("search", "query.npy", "--moments").returncode == 1
+    assert "16:32" in wshard("search", "query.npy", "--moments", "-k", "3").stdout  # of one size before several
     table = wshard("search", "walk-1", "--moments", "--windows", "multi", "-k", "1").stdout
     assert "0:30" in table
     assert "span" in wshard("search", "walk-1", "--windows", "16:8").stdout
     for wrong in ("multi:x", "16", "8:16"):
         assert wshard("ingest", "episodes", "--windows", wrong).returncode == 2
         assert wshard("search", "walk-1", "--windows", wrong).returncode == 2
+
+
+def test_what_was_ingested_as_both_stays_so(folder):
+    late = folder / "episodes" / "walk-4.wshard"
+    later = folder / "late.wshard"
+    late.rename(later)
+    with TrajectoryIngestor(folder / "archive") as ingestor:
+        ingestor.ingest(folder / "episodes", windows=[WindowPlan(), MULTI, WindowPlan(16, 8)])
+        ingestor.ingest_episode(later)
+    with TrajectoryRetriever(folder / "archive") as retriever:
+        assert retriever.search_similar_episodes(pose(4), 1)[0].episode_id == "walk-4"
+        several = retriever.search_similar_timesteps(pose(4)[33:78], 1, windows=MULTI)[0]
+        assert several.episode_id == "walk-4"
+        assert (
+            len(retriever.search_similar_timesteps(pose(4)[:16], 10_000, where="episode_id:walk-4", window_size=16))
+            == 0
+        )
+    with TrajectoryIngestor(folder / "archive", "dct") as ingestor:
+        ingestor.ingest(folder / "episodes")
+    with TrajectoryRetriever(folder / "archive", "dct") as retriever, pytest.raises(SpaceMismatchError, match="by dct"):
+        retriever.search_similar_timesteps(pose(4)[33:78], 1)

@@ -51,8 +51,11 @@ INDEXED = ("Index Scan", "Index Only Scan", "Bitmap Index Scan")
 
 @pytest.fixture(scope="module")
 def watch(server: Server) -> Iterator[Watch]:
-    """Return a catalog whose every transaction is taken back, so that all calls see the same."""
-    with server.catalog() as url, Catalog.open(url, create=True) as catalog:
+    """Return a catalog whose every transaction is taken back, so that all calls see the same.
+
+    Its database is a new one: what other tests left of an index, nobody having vacuumed it, would make it dear.
+    """
+    with Catalog.open(server.empty(), create=True) as catalog:
         watch = Watch(catalog)
         catalog.tag(watch.ids[:5], "good")
         catalog.register([make_record(number) for number in range(100, 3000)])
