@@ -119,7 +119,7 @@ def refine(
 
 
 def _cut(spans: Ints, rows: Sequence[Rows], every: int = 1) -> tuple[Pieces, Ints]:
-    """Return every so manieth row in and around each span of its episode [T, D], and where that begins [m, 1]."""
+    """Return in and around each span of its episode [T, D] one row of `every`, and where that begins [m, 1]."""
     margins = ((spans[:, 1] - spans[:, 0]) * _MARGIN).astype(np.int64)
     firsts = np.maximum(spans[:, 0] - margins, 0)
     lasts = (spans[:, 1] + margins).tolist()
