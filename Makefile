@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q install -c constraints.txt
 SOURCES := wshard embedders catalog bridge demo tests benchmarks golden
 
-.PHONY: help install demo test bench rb_a rb_b rb_c fuzz torture minute live-deepdata clean
+.PHONY: help install demo test bench bench-index rb_a rb_b rb_c fuzz torture minute live-deepdata clean
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
 	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (about 12 minutes the first time)"
@@ -14,9 +14,9 @@ help:
 	@echo "make fuzz     200,000 damaged files, none of which may give a wrong value  (about 5 minutes)"
 	@echo "make torture  kill recordings at 2 x 200 random moments               (about 3 minutes)"
 	@echo "make minute   two processes ingest, one tags, one pages, for a minute"
-	@echo "make rb_a     measure how well episodes of the same task are found    (about 8 minutes the first time)"
+	@echo "make rb_a     measure how well episodes of the same task are found    (about 15 minutes the first time)"
 	@echo "make rb_b     measure how well moments are found, with their bounds   (about 10 minutes the first time)"
-	@echo "make rb_c     measure how well faults, copies and wrong labels are found  (about 8 minutes the first time)"
+	@echo "make rb_c     measure how well faults, copies and wrong labels are found  (about 7 minutes the first time)"
 	@echo "make live-deepdata DEEPDATA_URL=http://...  the index tests on a real DeepData server, see docs/deepdata.md"
 	@echo "make clean    remove .venv, caches and the demo archive"
 
@@ -35,7 +35,7 @@ $(VENV)/.dev: $(VENV)/.demo
 	@echo "== installing what the tests need (about a minute)"
 	@$(PIP) -e '.[demo,dev]'
 	@# "+cpu" so that pip never takes the CUDA build and its gigabytes; where there is no such wheel, tests of networks skip.
-	@$(PIP) 'torch==2.13.0+cpu' && $(PIP) -e '.[torch,onnx]' onnx \
+	@$(PIP) 'torch==2.13.0+cpu' && $(PIP) -e '.[torch,onnx,text]' onnx \
 		|| echo "== no CPU build of torch for this machine: the tests of networks will say that they are skipped"
 	@touch $@
 
@@ -71,14 +71,14 @@ torture: $(VENV)/.dev
 minute: $(VENV)/.dev
 	@WSHARD_MINUTE=60 $(BIN)/pytest -W error --timeout 600 tests/test_bridge_minute.py
 
-rb_a: $(VENV)/.demo
-	@echo "== benchmark RB-A (about 3 minutes to record, once, and 2 to measure)"
-	@$(BIN)/python benchmarks/retrieval/rb_a.py --channels prop state --json .bench/rb_a.json
+rb_a: $(VENV)/.dev
+	@echo "== benchmark RB-A (about 3 minutes to record, once, and 12 to measure, most of it dynamic time warping)"
+	@$(BIN)/python benchmarks/retrieval/rb_a.py --channels prop state --dtw --out .bench/rb_a
 
-rb_c: $(VENV)/.demo
-	@echo "== benchmark RB-C (about 3 minutes to record, once, and 5 to measure)"
-	@$(BIN)/python benchmarks/retrieval/rb_c.py --json .bench/rb_c.json
-	@$(BIN)/python benchmarks/retrieval/rb_c_vectors.py --first 100 --json .bench/rb_c_vectors.json
+rb_c: $(VENV)/.dev
+	@echo "== benchmark RB-C (about 3 minutes to record, once, and 3 to measure)"
+	@$(BIN)/python benchmarks/retrieval/rb_c.py --out .bench/rb_c
+	@$(BIN)/python benchmarks/retrieval/rb_c_vectors.py --out .bench/rb_c_vectors
 
 .bench/venv-ogbench/.created:
 	@echo "== an environment for ogbench alone: its mujoco is another one than the demo's (about a minute)"
@@ -86,9 +86,19 @@ rb_c: $(VENV)/.demo
 	@.bench/venv-ogbench/bin/python -m pip --disable-pip-version-check -q install ogbench==1.2.2
 	@touch $@
 
+.bench/venv-index/.created:
+	@echo "== an environment for the libraries that the search is compared with (about a minute)"
+	@mkdir -p .bench && $(PYTHON) -m venv .bench/venv-index
+	@.bench/venv-index/bin/python -m pip --disable-pip-version-check -q install numpy faiss-cpu usearch sqlite-vec pysqlite3-binary lancedb
+	@touch $@
+
+bench-index: $(VENV)/.dev .bench/venv-index/.created
+	@echo "== search at a million windows, beside other libraries (about 20 minutes)"
+	@$(BIN)/python benchmarks/index.py --rows 1000000 --peers 1000000
+
 rb_b: $(VENV)/.dev .bench/venv-ogbench/.created
 	@echo "== benchmark RB-B (about 4 minutes to record, once, and 4 to measure)"
-	@$(BIN)/python benchmarks/retrieval/rb_b.py --speed variable fixed --json .bench/rb_b.json --picture .bench/rb_b.png
+	@$(BIN)/python benchmarks/retrieval/rb_b.py --speed variable fixed --out .bench/rb_b
 
 live-deepdata: $(VENV)/.dev
 	@test -n "$(DEEPDATA_URL)" || { echo "expected DEEPDATA_URL=http://host:port?rpm=N"; exit 2; }

@@ -1,16 +1,12 @@
 """How fast the embedded index answers: python benchmarks/index.py [--rows 1000000] [--dims 256 64] [--queries 100].
 
-At 4 million: --rows 4000000 --dims 256 --only "no filter" --no-peers.
+At 4 million: --rows 4000000 --dims 256 --only "no filter" --peers 0.
 
-Makes synthetic windows of trajectories, puts them into an archive, and prints Markdown tables: searches beside a plain
-numpy scan of the same vectors, query by query in turn (so that a busy moment of the machine hits both alike); then what
-building and opening cost. faiss and usearch join in where they are installed. Needs about 7 bytes of disk and 3 of
-memory per byte of vectors.
-
-The windows: 20 environments, each a smooth closed-form curve through the space; an episode of 60 to 160 windows runs
-along its environment's curve at its own pace, shifted smoothly within 8 directions, plus noise. So neighbouring windows
-are alike (cosine about 0.99), and so are windows of one task in different episodes. A query is a window of the
-archive with noise added.
+Makes synthetic windows of trajectories, puts them into an archive, and prints Markdown tables: searches asked for the
+first time (the catalog is asked for each filter, checksums are compared), the same one after another, and the same
+again, each after a plain numpy scan of all vectors, which leaves nothing else in the processor's caches; then what
+building and opening cost. Other libraries (index_peers.py) join in where they are installed, in .bench/venv-index if
+`make bench-index` has made it. Needs about 5 bytes of disk and 3 of memory per byte of vectors.
 """
 
 from __future__ import annotations
@@ -22,115 +18,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from index_peers import PEERS
+from index_data import TOP, Ask, Data, asks, fill, gaussian, trajectories
 from machine import facts
 
 from bridge.bruteforce import make_space
-from bridge.index.base import Request
+from bridge.index.base import Answer, Request
 from bridge.index.embedded import EmbeddedIndex
 from bridge.index.ranking import blas_threads
 from catalog.catalog import Catalog
-from catalog.filters import EVERYTHING, Where, build_where
-from catalog.records import EmbeddingRow
-from catalog.testing import make_record
+from catalog.filters import EVERYTHING, Where
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-ENVIRONMENTS, NOISE, TOP = 20, 0.09, 10
-
-
-@dataclass
-class Data:
-    """vectors [N, E]; episode i has sizes[i] of them, from environment environments[i]."""
-
-    vectors: np.ndarray
-    sizes: np.ndarray
-    environments: np.ndarray
-
-    @property
-    def owners(self) -> np.ndarray:
-        """Return the episode of each row."""
-        return np.repeat(np.arange(len(self.sizes)), self.sizes)
-
-
-def unit(rows: np.ndarray) -> np.ndarray:
-    """Return rows of length 1."""
-    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
-
-
-def trajectories(count: int, dim: int) -> Data:
-    """Return windows as the head of this file describes them."""
-    rng, waves, ways = np.random.default_rng(0), np.arange(1, 7), 8
-    anchors = unit(rng.normal(size=(ENVIRONMENTS, dim)))
-    curves = unit(rng.normal(size=(ENVIRONMENTS, 6, dim))) * (0.9 / waves)[None, :, None]
-    phases = rng.uniform(0, 2 * np.pi, (ENVIRONMENTS, 6))
-    directions = unit(rng.normal(size=(ENVIRONMENTS, ways, dim))) * 0.18
-    vectors, sizes, environments, done = np.empty((count, dim), np.float32), [], [], 0
-    while done < count:
-        size, env = min(int(rng.integers(60, 161)), count - done), int(rng.integers(ENVIRONMENTS))
-        clock = np.linspace(0, 1, size) ** rng.uniform(0.7, 1.4)
-        shifts = np.stack([np.interp(clock, np.linspace(0, 1, 4), rng.normal(size=4)) for _ in range(ways)], axis=1)
-        path = anchors[env] + np.sin(np.pi * waves * clock[:, None] + phases[env]) @ curves[env]
-        noise = rng.normal(size=(size, dim)) * (NOISE / np.sqrt(dim))
-        vectors[done : done + size] = unit(path + shifts @ directions[env] + noise)
-        sizes.append(size)
-        environments.append(env)
-        done += size
-    return Data(vectors, np.array(sizes), np.array(environments))
-
-
-def gaussian(count: int, dim: int) -> Data:
-    """Return independent directions: data without any structure."""
-    data = trajectories(count, 2)
-    rng = np.random.default_rng(1)
-    vectors = np.empty((count, dim), np.float32)
-    for start in range(0, count, 10_000):
-        vectors[start : start + 10_000] = unit(rng.normal(size=(min(10_000, count - start), dim)))
-    return replace(data, vectors=vectors)
-
-
-def fill(folder: Path, data: Data) -> None:
-    """Commit the vectors to the ledger of a new archive, and have the search copy written."""
-    folder.mkdir()
-    space = make_space("benchmark", data.vectors.shape[1])
-    starts = np.cumsum(data.sizes) - data.sizes
-    rng = np.random.default_rng(2)
-    with Catalog.open(folder / "catalog.db", create=True) as catalog:
-        records = [
-            make_record(i, env_id=f"env-{env}-{i % 5}", length=int(size), total_reward=float(rng.uniform(0, 100)))
-            for i, (env, size) in enumerate(zip(data.environments.tolist(), data.sizes.tolist(), strict=True))
-        ]
-        ids = [done.id for done in catalog.register(records)]
-        space_id = catalog.add_space(space.fingerprint, space.family, space.to_json()).id
-        for first in range(0, len(ids), 256):
-            rows = []
-            for i in range(first, min(first + 256, len(ids))):
-                vectors = data.vectors[starts[i] : starts[i] + data.sizes[i]].tobytes()
-                rows.append(EmbeddingRow(ids[i], records[i].digest, int(data.sizes[i]), vectors))
-            catalog.write_embeddings(space_id, rows)
-        with EmbeddedIndex(catalog, folder / "index") as index:
-            index.count(space)
-            index.upsert(space, [])
-
-
-def cases(env: str, elsewhere: str, which: str) -> dict[str, Request]:
-    """Return the requests of one query from environment `env`; `which` is one of its five variants."""
-    several = [f"{env}-{number}" for number in range(5)]
-    three = build_where(env_id=several, min_length=110, reward_range=(10, 30))
-    return {
-        "no filter": Request(TOP, EVERYTHING, distinct=False),
-        "1 %, one environment": Request(TOP, build_where(env_id=f"{env}-{which}"), distinct=False),
-        "1 %, query from elsewhere": Request(TOP, build_where(env_id=f"{elsewhere}-{which}"), distinct=False),
-        "10 %, by reward": Request(TOP, build_where(reward_range=(40, 50)), distinct=False),
-        "0.5 %, three fields": Request(TOP, three, distinct=False),
-        "ten distinct episodes": Request(TOP, EVERYTHING, distinct=True),
-    }
 
 
 def plain(data: Data, catalog: Catalog, where_rows: dict[Where, np.ndarray]) -> Callable[..., np.ndarray]:
@@ -157,47 +61,50 @@ def plain(data: Data, catalog: Catalog, where_rows: dict[Where, np.ndarray]) -> 
 
 
 def measure(folder: Path, data: Data, queries: int, only: set[str] | None = None) -> None:
-    """Print the table of searches."""
-    rng, dim = np.random.default_rng(3), data.vectors.shape[1]
-    owners, spent = data.owners, {}
-    space = make_space("benchmark", dim)
+    """Print the table of searches: asked for the first time, one after another, and each after a plain scan."""
+    space, asked = make_space("benchmark", data.vectors.shape[1]), asks(data, queries, only)
     with Catalog.open(folder / "catalog.db") as catalog, EmbeddedIndex(catalog, folder / "index") as index:
         scan = plain(data, catalog, {})
         index.search(space, data.vectors[0], Request(TOP, EVERYTHING))
-        for turn in range(queries + 20):
-            row = int(rng.integers(len(data.vectors)))
-            env = data.environments[owners[row]]
-            query = unit(data.vectors[row] + rng.normal(size=dim) * (NOISE / np.sqrt(dim))).astype(np.float32)
-            elsewhere = (env + 1 + int(rng.integers(ENVIRONMENTS - 1))) % ENVIRONMENTS
-            for name, request in cases(f"env-{env}", f"env-{elsewhere}", str(turn % 5)).items():
-                if only is not None and name not in only:
-                    continue
-                scan.prepare(request)  # type: ignore[attr-defined]
-                begun, busy = time.perf_counter(), time.thread_time()
-                answer = index.search(space, query, request)
-                halfway, busy = time.perf_counter(), time.thread_time() - busy
-                right = scan(query, request)
-                ended = time.perf_counter()
-                found = np.array([match.score for match in answer.matches])
-                alike = np.sort(found)[::-1][: len(right)] >= np.sort(right)[::-1] - 1e-5
-                recall = float(np.mean(alike)) if len(right) else 1.0
-                if len(found) < len(right):
-                    raise SystemExit(f"expected {len(right)} matches, found {len(found)}")
-                if turn >= 20:  # the first ones read the files, check their sums and ask the catalog for each filter
-                    figures = (halfway - begun, busy, ended - halfway, recall, answer.exact, answer.scored)
-                    spent.setdefault(name, []).append(figures)
-    tell(spent, len(data.vectors))
+
+        def timed(ask: Ask) -> tuple[float, float, Answer]:
+            begun, busy = time.perf_counter(), time.thread_time()
+            answer = index.search(space, ask.query, ask.request)
+            return time.perf_counter() - begun, time.thread_time() - busy, answer
+
+        first = [timed(ask)[0] for ask in asked]
+        warm = [timed(ask)[:2] for ask in asked]
+        beside = []
+        for ask in asked:
+            scan.prepare(ask.request)  # type: ignore[attr-defined]
+            begun = time.perf_counter()
+            right = scan(ask.query, ask.request)
+            theirs = time.perf_counter() - begun
+            cold, _, answer = timed(ask)
+            beside.append((cold, theirs, recall(answer, right), answer.exact, answer.scored))
+    tell([ask.name for ask in asked], np.column_stack([first, warm, np.array(beside, float)]), len(data.vectors))
 
 
-def tell(spent: dict[str, list[tuple[float, ...]]], count: int) -> None:
+def recall(answer: Answer, right: np.ndarray) -> float:
+    """Return which share of the best scores was found; a missing match ends the program."""
+    found = np.array([match.score for match in answer.matches])
+    if len(found) < len(right):
+        raise SystemExit(f"expected {len(right)} matches, found {len(found)}")
+    return float(np.mean(np.sort(found)[::-1] >= np.sort(right)[::-1] - 1e-5)) if len(right) else 1.0
+
+
+def tell(names: list[str], figures: np.ndarray, count: int) -> None:
     """Print the figures of each case as a Markdown table."""
-    print("| search, top 10 | p50 ms | p50 ms of CPU | p99 ms | plain scan p50 ms ", end="")
-    print("| times faster | recall | proven | vectors scored |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|")
-    for name, rows in spent.items():
-        ours, busy, theirs, recall, exact, scored = np.array(rows, float).T
-        p50, cpu, base = (np.median(times) * 1e3 for times in (ours, busy, theirs))
-        print(f"| {name} | {p50:.2f} | {cpu:.2f} | {np.quantile(ours, 0.99) * 1e3:.2f} | {base:.1f} ", end="")
-        print(f"| {np.median(theirs / ours):.1f} | {recall.mean():.4f} | {exact.mean():.1%} ", end="")
+    print("| search, top 10 | p50 ms | p50 ms of CPU | p99 ms | p50 ms, first time | p50 ms, caches cold ", end="")
+    print(
+        "| plain scan p50 ms | recall | proven | vectors scored |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+    )
+    for name in dict.fromkeys(names):
+        mine = figures[[each == name for each in names]]
+        first, warm, cpu, cold, theirs, right, exact, scored = mine.T
+        p50, busy, new, after, base = (np.median(times) * 1e3 for times in (warm, cpu, first, cold, theirs))
+        print(f"| {name} | {p50:.2f} | {busy:.2f} | {np.quantile(warm, 0.99) * 1e3:.2f} | {new:.2f} ", end="")
+        print(f"| {after:.2f} | {base:.1f} | {right.mean():.4f} | {exact.mean():.1%} ", end="")
         print(f"| {np.median(scored) / count:.2%} |")
 
 
@@ -209,7 +116,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from bridge.bruteforce import make_space
 from bridge.index import generation
-from bridge.index.base import Request
+from bridge.index.base import Answer, Request
 from bridge.index.embedded import EmbeddedIndex
 from bridge.index.grouping import group
 from catalog.catalog import Catalog
@@ -262,32 +169,23 @@ def costs(folder: Path, dim: int) -> None:
     print("\n" + ", ".join(f"{name} {value:.2f}" for name, value in json.loads(done.stdout).items()))
 
 
-def peers(data: Data, queries: int) -> None:
-    """Print what other libraries take for the first case, or why they do not."""
-    rng, dim = np.random.default_rng(3), data.vectors.shape[1]
-    rows = rng.integers(len(data.vectors), size=queries)
-    asked = unit(data.vectors[rows] + rng.normal(size=(queries, dim)) * (NOISE / np.sqrt(dim))).astype(np.float32)
-    print("\n| peer, no filter | build s | p50 ms | p99 ms | recall |\n|---|---:|---:|---:|---:|")
-    for name, build in PEERS.items():
-        begun = time.perf_counter()
-        try:
-            searches = build(data.vectors)
-        except (ImportError, AttributeError) as error:  # sqlite3 without extensions has no such attribute
-            print(f"| {name} | skipped: {error} | | | |")
-            continue
-        built = time.perf_counter() - begun
-        for what, search in searches.items():
-            spent, recall = [], []
-            for query in asked:
-                begun = time.perf_counter()
-                found = search(query)
-                spent.append(time.perf_counter() - begun)
-                scores = data.vectors @ query
-                best = np.sort(np.partition(scores, -TOP)[-TOP:])[::-1]
-                ours = np.sort(scores[np.asarray(found).ravel().astype(np.int64)])[::-1]
-                recall.append(float(np.mean(ours >= best[: len(ours)] - 1e-5)) * len(ours) / TOP)
-            p50, p99 = (np.quantile(spent, share) * 1e3 for share in (0.5, 0.99))
-            print(f"| {what} | {built:.1f} | {p50:.2f} | {p99:.2f} | {np.mean(recall):.4f} |")
+def peers(data: Data, queries: int, rows: int) -> None:
+    """Print what other libraries take for the first case with so many vectors, in an environment of their own."""
+    own = Path(".bench/venv-index/bin/python")
+    with tempfile.TemporaryDirectory() as name:
+        some = replace(data, vectors=data.vectors[:rows], sizes=clipped(data.sizes, rows))
+        np.save(Path(name, "vectors.npy"), some.vectors)
+        np.save(Path(name, "queries.npy"), [ask.query for ask in asks(some, queries, {"no filter"})])
+        print(f"\nThe first {len(some.vectors)} vectors, no filter:\n", flush=True)
+        python = own if own.exists() else sys.executable
+        subprocess.run([python, Path(__file__).with_name("index_peers.py"), name], check=True)
+
+
+def clipped(sizes: np.ndarray, rows: int) -> np.ndarray:
+    """Return the sizes of the episodes that the first rows belong to."""
+    ends = np.minimum(np.cumsum(sizes), rows)
+    found = np.diff(ends, prepend=0)
+    return found[found > 0]
 
 
 def main() -> None:
@@ -297,7 +195,9 @@ def main() -> None:
     parser.add_argument("--dims", type=int, nargs="+", default=[256, 64])
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--only", nargs="+", help='searches to measure, e.g. "no filter", at 4000000 rows, say')
-    parser.add_argument("--no-peers", action="store_true", help="leave other libraries out")
+    parser.add_argument(
+        "--peers", type=int, default=200_000, help="vectors that other libraries get, 0 = leave them out"
+    )
     parser.add_argument("--folder", type=Path, help="where the archives are made (default: the temporary folder)")
     asked = parser.parse_args()
     print(f"One BLAS thread. {facts()}")
@@ -316,8 +216,8 @@ def main() -> None:
                 measure(Path(name, "archive"), data, asked.queries, only)
                 if asked.rows > 50_000:  # below there are no lists, and no copy to open
                     costs(Path(name, "archive"), dim)
-                if make is trajectories and not asked.no_peers:
-                    peers(data, asked.queries)
+                if make is trajectories and asked.peers:
+                    peers(data, asked.queries, asked.peers)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,17 @@
 """Other libraries that search vectors, behind one function each: vectors in, named searches out.
 
-Each builds what it needs and returns {what: search}; search takes a query float32 [E], gives the rows of the ten best.
-benchmarks/index.py runs those that are installed, each on one thread where it lets us say so.
+Each builds what it needs and returns {what: search}; search takes a query float32 [E], gives the rows of the ten best,
+on one thread where the library lets us say so. benchmarks/index.py runs this with a folder that has vectors.npy [N, E]
+and queries.npy [Q, E]; it needs none of the project.
 """
 
 from __future__ import annotations
 
 import importlib
-import sqlite3
+import sys
 import tempfile
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -45,7 +48,10 @@ def _usearch(vectors: np.ndarray) -> Searches:
 
 def _sqlite_vec(vectors: np.ndarray) -> Searches:
     sqlite_vec = importlib.import_module("sqlite_vec")
-    database = sqlite3.connect(":memory:")
+    try:
+        database = importlib.import_module("pysqlite3").connect(":memory:")
+    except ImportError:
+        database = importlib.import_module("sqlite3").connect(":memory:")
     database.enable_load_extension(True)
     sqlite_vec.load(database)
     database.execute(f"CREATE VIRTUAL TABLE held USING vec0(vector float[{vectors.shape[1]}] distance_metric=cosine)")
@@ -57,12 +63,13 @@ def _sqlite_vec(vectors: np.ndarray) -> Searches:
 
 def _lancedb(vectors: np.ndarray) -> Searches:
     lancedb, arrow = importlib.import_module("lancedb"), importlib.import_module("pyarrow")
+    config = importlib.import_module("lancedb.index").IvfRq(distance_type="cosine")
     folder = tempfile.TemporaryDirectory()
     values = arrow.FixedSizeListArray.from_arrays(arrow.array(vectors.ravel()), vectors.shape[1])
     table = lancedb.connect(folder.name).create_table(
         "held", arrow.table({"row": np.arange(len(vectors)), "vector": values})
     )
-    table.create_index(metric="cosine", index_type="IVF_RQ", vector_column_name="vector")
+    table.create_index("vector", config=config)
 
     def search(query: np.ndarray) -> object:
         asked = table.search(query, vector_column_name="vector").distance_type("cosine").refine_factor(10).limit(TOP)
@@ -79,3 +86,33 @@ PEERS: Final[Mapping[str, Callable[[np.ndarray], Searches]]] = {
     "lancedb": _lancedb,
 }
 """Module to import -> what builds its searches."""
+
+
+def main(folder: Path) -> None:
+    """Print what each takes, or why it does not."""
+    vectors, queries = np.load(folder / "vectors.npy"), np.load(folder / "queries.npy")
+    print("| peer | build s | p50 ms | p99 ms | recall |\n|---|---:|---:|---:|---:|", flush=True)
+    for name, build in PEERS.items():
+        begun = time.perf_counter()
+        try:
+            searches = build(vectors)
+        except (ImportError, AttributeError) as error:  # sqlite3 without extensions has no such attribute
+            print(f"| {name} | skipped: {error} | | | |", flush=True)
+            continue
+        built = time.perf_counter() - begun
+        for what, search in searches.items():
+            spent, recall = [], []
+            for query in queries:
+                begun = time.perf_counter()
+                found = search(query)
+                spent.append(time.perf_counter() - begun)
+                scores = vectors @ query
+                best = np.sort(np.partition(scores, -TOP)[-TOP:])[::-1]
+                theirs = np.sort(scores[np.asarray(found).ravel().astype(np.int64)])[::-1]
+                recall.append(float(np.mean(theirs >= best[: len(theirs)] - 1e-5)) * len(theirs) / TOP)
+            p50, p99 = (np.quantile(spent, share) * 1e3 for share in (0.5, 0.99))
+            print(f"| {what} | {built:.1f} | {p50:.2f} | {p99:.2f} | {np.mean(recall):.4f} |", flush=True)
+
+
+if __name__ == "__main__" and len(sys.argv) > 1:
+    main(Path(sys.argv[1]))

@@ -1,33 +1,39 @@
 """How fast episodes go into an archive: python benchmarks/ingest.py [--episodes 2000] [--workers 1 2].
 
-Makes episodes of three observation lanes, ingests them into fresh archives with each number of workers, and prints the
-median of several rounds (interleaved, so that a busy moment of the machine hits all alike) as a Markdown table. Then
-how many windows of 32 timesteps, one every 4, are read, embedded and stored per second, and how long after the commit
-of one more episode another process, which searches all the time, finds it.
+Makes episodes of three observation lanes and ingests them into fresh archives: as whole episodes, the same without
+quality checks, and with windows of several sizes beside them; each with each number of workers, the median of several
+rounds (interleaved, so that a busy moment of the machine hits all alike). Then how many windows of 32 timesteps, one
+every 4, are read, embedded and stored per second, and how long after the commit of one more episode another process,
+which searches all the time, finds it. About two minutes.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from machine import facts
 
 from bridge.ingest import TrajectoryIngestor
 from catalog.catalog import Catalog
-from embedders.windows import WindowPlan
+from embedders.windows import BOTH, WindowPlan
 from wshard.episode_file import load_wshard, save_wshard
+from wshard.quality.limits import DEFAULT_LIMITS
 from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from wshard.quality.limits import Limits
 
 LANES = {"joints": (7,), "pose": (6,), "gripper": ()}
 
@@ -52,16 +58,33 @@ def make_files(folder: Path, count: int, timesteps: int, seed: int = 0) -> None:
         save_wshard(episode, folder / f"{episode.id}.wshard")
 
 
-def measure(
-    files: Path, archive: Path, workers: int, windows: Sequence[WindowPlan] = (WindowPlan(),)
-) -> tuple[float, float]:
-    """Return the seconds of a first run and of a second one that finds nothing to do."""
-    with TrajectoryIngestor(archive) as ingestor:
-        first = ingestor.ingest(files, workers_count=workers, windows=windows)
-        again = ingestor.ingest(files, workers_count=workers, windows=windows)
+WAYS: Final[Mapping[str, tuple[Sequence[WindowPlan], Limits | None]]] = {
+    "whole episodes": ((WindowPlan(),), DEFAULT_LIMITS),
+    "whole episodes, no quality checks": ((WindowPlan(),), None),
+    "whole episodes and windows of several sizes": (BOTH, DEFAULT_LIMITS),
+}
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Seconds of a first run, CPU seconds of this process in it, and seconds of a run that finds nothing to do."""
+
+    first: float
+    busy: float
+    again: float
+
+
+def measure(files: Path, archive: Path, workers: int, way: str) -> Taken:
+    """Ingest twice."""
+    plans, limits = WAYS[way]
+    with TrajectoryIngestor(archive, limits=limits) as ingestor:
+        busy = time.process_time()
+        first = ingestor.ingest(files, workers_count=workers, windows=plans)
+        busy = time.process_time() - busy
+        again = ingestor.ingest(files, workers_count=workers, windows=plans)
     if not first.ok or again.embedded:
         raise SystemExit(f"expected a clean first run and an idle second one, found {first} and {again}")
-    return first.seconds, again.seconds
+    return Taken(first.seconds, busy, again.seconds)
 
 
 def windows(files: Path, archive: Path, workers: int) -> tuple[float, float]:
@@ -128,25 +151,25 @@ def main() -> None:
     parser.add_argument("--timesteps", type=int, default=200)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--windows", nargs="+", default=["whole"], help="whole, SIZE:STRIDE, multi; several: one pass")
     asked = parser.parse_args()
-    plans = [WindowPlan.read(text) for text in asked.windows]
+    told = facts()
+    spent: dict[tuple[str, int], list[Taken]] = {(way, workers): [] for way in WAYS for workers in asked.workers}
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         (place / "data").mkdir()
         make_files(place / "data", asked.episodes, asked.timesteps)
-        spent: dict[int, list[tuple[float, float]]] = {workers: [] for workers in asked.workers}
-        for turn in range(asked.rounds):
-            for workers in asked.workers:
-                archive = place / f"archive-{workers}-{turn}"
-                spent[workers].append(measure(place / "data", archive, workers, plans))
-    cut = " and ".join(asked.windows)
-    print(f"Ingest of {asked.episodes} episodes of {asked.timesteps} timesteps, {len(LANES)} observation lanes, {cut};")
-    print(f"median of {asked.rounds}. {facts()}\n")
-    print("| workers | seconds | episodes/s | nothing to do, seconds |\n|---:|---:|---:|---:|")
-    for workers, rounds in spent.items():
-        first, again = (statistics.median(column) for column in zip(*rounds, strict=True))
-        print(f"| {workers} | {first:.2f} | {asked.episodes / first:.0f} | {again:.3f} |")
+        for _ in range(asked.rounds):
+            for (way, workers), taken in spent.items():
+                taken.append(measure(place / "data", place / "archive", workers, way))
+                shutil.rmtree(place / "archive")
+    print(f"Ingest of {asked.episodes} episodes of {asked.timesteps} timesteps, {len(LANES)} observation lanes;")
+    print(f"median of {asked.rounds}. {told}\n")
+    print("| | workers | seconds | episodes/s | main process, CPU ms per episode | nothing to do, seconds |")
+    print("|---|---:|---:|---:|---:|---:|")
+    for (way, workers), taken in spent.items():
+        first, busy, again = (statistics.median(column) for column in zip(*map(astuple, taken), strict=True))
+        rates = f"{first:.2f} | {asked.episodes / first:.0f} | {busy / asked.episodes * 1e3:.2f} | {again:.3f}"
+        print(f"| {way} | {workers} | {rates} |")
     with tempfile.TemporaryDirectory() as name:
         fresh(Path(name), asked.workers)
 

@@ -6,6 +6,7 @@ Does not know: any backend.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import fsum, sqrt
@@ -21,9 +22,13 @@ from embedders.space import LaneSpec, Space
 from embedders.windows import WindowPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import TypeAlias
 
     from catalog.catalog import Catalog
+    from catalog.records import EpisodeRow, Facts
+
+    Said: TypeAlias = tuple[Mapping[int, EpisodeRow], Mapping[int, Facts]]
 
 DIM: Final = 6
 
@@ -60,6 +65,7 @@ class Shelf:
     index: VectorIndex
     held: dict[str, dict[int, Vectors]] = field(default_factory=dict)
     exact: bool = True
+    _said: dict[str, Said] | None = None
 
     def register(
         self, count: int, *, change: Callable[[EpisodeRecord], EpisodeRecord] = lambda record: record
@@ -89,10 +95,26 @@ class Shelf:
         for space in spaces:
             self.index.delete(space, episodes)
 
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """While nothing changes, read only once what the catalog says of the episodes."""
+        self._said = {}
+        try:
+            yield
+        finally:
+            self._said = None
+
+    def _says(self, space: Space) -> Said:
+        kept = {} if self._said is None else self._said
+        if space.fingerprint not in kept:
+            held = self.held.get(space.fingerprint, {})
+            kept[space.fingerprint] = (self.catalog.rows(held), self.catalog.facts(held))
+        return kept[space.fingerprint]
+
     def brute_force(self, space: Space, query: Vectors, request: Request) -> list[Match]:
         """Return the right answer."""
         held = self.held.get(space.fingerprint, {})
-        rows, facts = self.catalog.rows(held), self.catalog.facts(held)
+        rows, facts = self._says(space)
         asked = query.tobytes()
         found = [
             Match(episode, window, score(space.metric, vector.tobytes(), asked))

@@ -13,7 +13,7 @@ from bridge.checking import Checker, Subject, findings_of
 from bridge.discover import discover
 from bridge.measuring import Examined, examine
 from bridge.progress import Silent
-from bridge.reading import Failure, told
+from bridge.reading import Failure
 from bridge.run import batches
 from bridge.workers import workers
 from catalog.records import Found
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.filters import Where
     from catalog.records import Known
+    from wshard.quality.checks import Verdict
     from wshard.quality.limits import Limits
 
 INTEGRITY: Final = "integrity"
@@ -80,41 +81,43 @@ def check_episodes(
     What is found in catalogued episodes replaces what was found earlier. Raises SourceNotFoundError, FilterError.
     """
     files = discover(paths).files if paths else [row.path for row in catalog.rows(catalog.ids(where)).values()]
+    verdicts: dict[Subject, Verdict] = {}
     with workers(workers_count) as crew:
-        checker = Checker(catalog, limits)
+        checker = Checker(catalog, limits, verdicts.__setitem__)
         found = _checked(Work(catalog, checker, crew, progress or Silent()), files, every_byte=True)
-        corrected = checker.finish()
+        checker.finish()
+    judged = {subject: (verdict.scores, findings_of(verdict)) for subject, verdict in verdicts.items()}
     return [
-        replace(one, scores=corrected[id_].scores, findings=findings_of(corrected[id_])) if id_ in corrected else one
-        for id_, one in found
+        one if subject is None else replace(one, scores=judged[subject][0], findings=judged[subject][1])
+        for subject, one in found
     ]
 
 
 def check_rest(run: Run, files: Sequence[str], checker: Checker) -> None:
     """Check what is catalogued of these files but was never checked: an earlier ingest was killed, or was older."""
     catalog = run.archive.catalog
-    left_out = {failure.path for failure in run.report.failed}
     rest = []
     for batch in batches(files):
         ids = [episode.id for known in catalog.known(batch).values() for episode in known]
-        rest += [row.path for row in catalog.rows(catalog.unchecked(VERSION, ids)).values() if row.path not in left_out]
+        rest += [row.path for row in catalog.rows(catalog.unchecked(VERSION, ids)).values()]
     if rest:
         _checked(Work(catalog, checker, run.crew, run.watch), rest, every_byte=False)
 
 
-def _checked(work: Work, files: Sequence[str], *, every_byte: bool) -> list[tuple[int | None, Checkup]]:
-    """Return the checkups of the files with the ids of their episodes, None where other data is catalogued, or none."""
+def _checked(work: Work, files: Sequence[str], *, every_byte: bool) -> list[tuple[Subject | None, Checkup]]:
+    """Return a checkup of each file, and, for those that could be read, the subject whose verdict belongs there."""
     work.watch.stage("checking", len(files))
-    found: list[tuple[int | None, Checkup]] = []
+    found: list[tuple[Subject | None, Checkup]] = []
     for outcome in work.crew.each(partial(_examine, every_byte=every_byte), batches(files)):
         known = {path: there[0] for path, there in work.catalog.known([one.path for one in outcome]).items()}
         uids = {row.id: row.uid for row in work.catalog.rows(one.id for one in known.values()).values()}
-        whole = [one for one in outcome if isinstance(one, Examined)]
-        ids = [_id_of(known.get(one.path), one.digest) for one in whole]
-        subjects = [Subject(id_, o.digest, o.env_id, o.measured) for id_, o in zip(ids, whole, strict=True)]
-        for id_, one, verdict in zip(ids, whole, work.checker.take(subjects), strict=True):
+        subjects = []
+        for one in (one for one in outcome if isinstance(one, Examined)):
+            id_ = _id_of(known.get(one.path), one.digest)
+            subjects.append(Subject(id_, one.digest, one.env_id, one.measured))
             uid = None if id_ is None else uids.get(id_)
-            found.append((id_, Checkup(one.path, one.episode_id, uid, verdict.scores, findings_of(verdict))))
+            found.append((subjects[-1], Checkup(one.path, one.episode_id, uid, {}, ())))
+        work.checker.take(subjects)
         for failure in (one for one in outcome if isinstance(one, Failure)):
             broken, entry = Found(INTEGRITY, failure.error), known.get(failure.path)
             if entry is not None:
@@ -138,4 +141,4 @@ def _examine_one(path: str, *, every_byte: bool) -> Examined | Failure:
     try:
         return examine(path, every_byte=every_byte)
     except (WShardError, OSError) as error:
-        return Failure(path, told(error, path))
+        return Failure.of(error, path)

@@ -12,10 +12,18 @@ from bridge.damage import Finding
 from bridge.index import care, generation
 from bridge.query import describe
 from bridge.selection import LaneChoice, choose_lanes
+from bridge.sentences import speaking, task_of
 from catalog.records import Among
 from embedders.registry import embedder_of
 from embedders.space import Space
-from wshard.errors import ChecksumError, NoLaneError, SpaceMismatchError, UnknownEmbedderError, WShardError
+from wshard.errors import (
+    ChecksumError,
+    NoLaneError,
+    SpaceMismatchError,
+    UnknownEmbedderError,
+    VectorIndexError,
+    WShardError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -57,7 +65,7 @@ def _check_space(catalog: Catalog, row: SpaceRow, excused: Collection[int]) -> I
         embedder_of(space)
     except SpaceMismatchError as error:
         yield Finding("outdated", describe(space), str(error))
-    except (UnknownEmbedderError, WShardError):
+    except (UnknownEmbedderError, VectorIndexError, WShardError):
         pass  # an embedder of one's own; whoever searches must bring it
     if row.state == "building":
         yield Finding("unembedded", describe(space), "a Space that no run has finished filling")
@@ -69,10 +77,14 @@ def _check_space(catalog: Catalog, row: SpaceRow, excused: Collection[int]) -> I
 
 def unembedded(catalog: Catalog, row: SpaceRow) -> list[int]:
     """Return the ids of the episodes that a Space of whole episodes is for and that have no vectors in it."""
-    layouts = catalog.layouts()
+    layouts, everything = catalog.layouts(), catalog.count() or 1
     space = Space.from_json(row.definition)
+    if space.of_text:
+        return [
+            episode.id for episode in catalog.pending(row.id, speaking(catalog), limit=everything) if task_of(episode)
+        ]
     among = Among(tuple(layout.id for layout in layouts if fits(layout, space, choice_of(space, layouts))))
-    return [episode.id for episode in catalog.pending(row.id, among, limit=catalog.count() or 1)]
+    return [episode.id for episode in catalog.pending(row.id, among, limit=everything)]
 
 
 def choice_of(space: Space, layouts: Collection[Layout]) -> LaneChoice:
@@ -93,23 +105,27 @@ def fits(layout: Layout, space: Space, choice: LaneChoice) -> bool:
 
 
 def check_index(archive: Archive, *, data: bool) -> Iterator[Finding]:
-    """Yield what the index lacks; data: every vector, and every byte of copies on this disk."""
-    for state in care.audit(archive, full=data):
+    """Yield how the index differs from the ledger; data: every vector, and every byte of copies on this disk."""
+    try:
+        states = care.audit(archive, full=data)
+    except VectorIndexError as error:
+        yield Finding("unreachable", str(archive.place.name), str(error))
+        return
+    for state in states:
         if not state.ok:
-            told = state.finding.told or f"{state.held} vectors, the catalog has {state.ledger}"
-            yield Finding("index", describe(state.space), f"{state.finding.state}: {told}")
-    for row in archive.catalog.spaces():
-        if row.state != "retired":
-            space = Space.from_json(row.definition)
-            if (told := _damage(archive.folder / "index" / space.fingerprint, archive.catalog, space, data=data)) != "":
-                yield Finding("index", describe(space), told)
+            yield Finding("index", describe(state.space), state.told)
+    if not isinstance(archive.index, care.Audited):
+        for state in states:
+            if (told := _damage(archive.place.index, archive.catalog, state.space, data=data)) != "":
+                yield Finding("index", describe(state.space), told)
 
 
-def _damage(folder: Path, catalog: Catalog, space: Space, *, data: bool) -> str:
+def _damage(place: Path, catalog: Catalog, space: Space, *, data: bool) -> str:
     """Return what is wrong with a copy on this disk, "" for nothing, also where there is none."""
+    folder = place / space.fingerprint
     if not (folder / "CURRENT").exists():
         return ""
-    opened = generation.read(folder, catalog.archive_id, space.fingerprint, catalog.clock())
+    opened = generation.read(folder, catalog.edition, space.fingerprint, catalog.clock())
     if opened is None:
         return f"the copy in {folder} is damaged, or of another archive"
     if opened.broken:

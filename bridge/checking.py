@@ -1,14 +1,16 @@
 """Quality checks over an archive: measures in, scores and reasons in the catalog.
 
-Knows: that an episode is compared with others of its family (same environment, lanes and version of the checks), and
-that the first of a family, judged when few were known, are judged again. Does not know: what is measured, files.
+Knows: that an episode is compared with others of its family (same environment, lanes and version of the checks), that
+the first of a family wait for others to be compared with, and that what waited when a run was killed is unchecked.
+Does not know: what is measured, files.
 """
 
 from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -17,18 +19,21 @@ import xxhash
 from bridge.measuring import Measured
 from catalog.records import Checked, Found
 from wshard.quality.checks import Verdict, judge
-from wshard.quality.form import VERSION, Form
-from wshard.quality.usual import MOST, Usual, usual
+from wshard.quality.form import VERSION
+from wshard.quality.usual import MOST, usual
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from catalog.catalog import Catalog
     from wshard.quality.limits import Limits
+    from wshard.quality.usual import Usual
 
 _REMEMBERED: Final = 256  # families whose usual measures stay in memory
+_MOST_WAITING: Final = 4096  # episodes of all families together: they wait in memory
+_WRITTEN_AT_ONCE: Final = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,75 +48,116 @@ class Subject:
     @property
     def family(self) -> str:
         """Name the episodes that it is compared with."""
-        return xxhash.xxh3_128_hexdigest(json.dumps([VERSION, self.env_id, self.measured.form.lanes]).encode())
+        return _family(self.env_id, self.measured.form.lanes)
+
+    def like(self, number: int, digest: str, vector: NDArray[np.float32]) -> Subject:
+        """Return another episode of the same family."""
+        return Subject(number, digest, self.env_id, Measured(self.measured.form, vector))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _family(env_id: str, lanes: tuple[tuple[str, int], ...]) -> str:
+    return xxhash.xxh3_128_hexdigest(json.dumps([VERSION, env_id, lanes]).encode())
+
+
+@dataclass(eq=False)
+class _Growing:
+    """A family of which too few are known: the ids of those that the catalog keeps measures of, and who waits."""
+
+    kept: frozenset[int]
+    waiting: list[Subject] = field(default_factory=list)
+
+    def full(self) -> bool:
+        """Say whether there are enough to say what is usual for good."""
+        return len(self.kept) + sum(subject.id not in self.kept for subject in self.waiting) >= MOST
 
 
 class Checker:
-    """Judges episodes of one catalog, in batches, and writes what it finds; finish() when all are judged.
+    """Judges episodes of one catalog and writes what it finds: most of it soon, all of it by finish().
 
-    flagged: ids of the catalogued episodes in which something was found.
+    tell: gets each episode that was given to take(), and the verdict on it. flagged: ids of the catalogued episodes in
+    which something was found.
     """
 
-    def __init__(self, catalog: Catalog, limits: Limits) -> None:
+    def __init__(
+        self, catalog: Catalog, limits: Limits, tell: Callable[[Subject, Verdict], None] | None = None
+    ) -> None:
         self._catalog = catalog
         self._limits = limits
+        self._tell = tell
         self._known: OrderedDict[str, Usual] = OrderedDict()
-        self._growing: dict[str, tuple[str, Form]] = {}
+        self._growing: dict[str, _Growing] = {}
+        self._waiting = 0
+        self._rows: list[Checked] = []
         self.flagged: set[int] = set()
 
-    def take(self, subjects: Sequence[Subject]) -> list[Verdict]:
-        """Judge the episodes, write what is catalogued of them, and return the verdicts in their order."""
-        groups: dict[str, list[int]] = {}
-        for number, subject in enumerate(subjects):
-            groups.setdefault(subject.family, []).append(number)
-        verdicts: dict[int, Verdict] = {}
-        for family, numbers in groups.items():
-            members = [subjects[number] for number in numbers]
-            vectors = np.stack([member.measured.vector for member in members])
-            form = members[0].measured.form
-            known = self._usual(family, members, vectors)
-            verdicts |= zip(numbers, judge(form.read(vectors), known, self._limits), strict=True)
-        for number, subject in enumerate(subjects):
-            if subject.id is not None:
-                (self.flagged.add if verdicts[number].findings else self.flagged.discard)(subject.id)
-        rows = [_row(subject, verdicts[number]) for number, subject in enumerate(subjects) if subject.id is not None]
-        if rows:
-            self._catalog.set_checked(rows, most=MOST)
-        return [verdicts[number] for number in range(len(subjects))]
+    def take(self, subjects: Sequence[Subject]) -> None:
+        """Judge the episodes, or keep them until enough of their family are known."""
+        groups: dict[str, list[Subject]] = {}
+        for subject in subjects:
+            groups.setdefault(subject.family, []).append(subject)
+        for family, members in groups.items():
+            if family in self._known:
+                self._known.move_to_end(family)
+                self._judge(members, self._known[family])
+                continue
+            if family not in self._growing:
+                self._growing[family] = _Growing(frozenset(self._kept(family)))
+            self._growing[family].waiting += members
+            self._waiting += len(members)
+            if self._growing[family].full():
+                self._complete(family)
+        if self._waiting > _MOST_WAITING:
+            self.finish()
 
-    def finish(self) -> dict[int, Verdict]:
-        """Judge once more the episodes that say what is usual, in families of which more are known by now; by id."""
-        corrected: dict[int, Verdict] = {}
-        growing, self._growing = self._growing, {}
-        for family, (env_id, form) in growing.items():
-            kept = self._catalog.kept_measures(family, MOST)
-            rows = self._catalog.rows(kept)
-            kept = {number: data for number, data in kept.items() if number in rows}
-            subjects = [
-                Subject(number, rows[number].digest, env_id, Measured(form, np.frombuffer(data, "<f4")))
-                for number, data in kept.items()
-            ]
-            if subjects:
-                corrected |= zip(kept, self.take(subjects), strict=True)
-        self._growing = {}
-        return corrected
+    def finish(self) -> None:
+        """Judge what waits, and again those that said what is usual in its families when fewer were known."""
+        for family in list(self._growing):
+            self._complete(family)
+        self._write()
 
-    def _usual(self, family: str, members: Sequence[Subject], vectors: NDArray[np.float32]) -> Usual | None:
-        if family in self._known:
-            self._known.move_to_end(family)
-            return self._known[family]
-        kept = self._catalog.kept_measures(family, MOST)
-        stored = [np.frombuffer(data, "<f4") for data in kept.values()]
-        fresh = [vector for member, vector in zip(members, vectors, strict=True) if member.id not in kept]
-        form = members[0].measured.form
-        found = usual(form, np.stack([*stored, *fresh[: MOST - len(stored)]]))
-        if len(stored) < MOST:
-            self._growing[family] = (members[0].env_id, form)
-        elif found is not None:
-            self._known[family] = found
+    def _complete(self, family: str) -> None:
+        growing = self._growing.pop(family)
+        waiting, one = growing.waiting, growing.waiting[0]
+        self._waiting -= len(waiting)
+        kept = self._kept(family)
+        anew = {subject.id: subject.measured.vector for subject in waiting if subject.id is not None}
+        vectors = {number: anew.get(number, vector) for number, vector in kept.items()}
+        fresh = [subject.measured.vector for subject in waiting if subject.id not in kept]
+        known = usual(one.measured.form, np.stack([*vectors.values(), *fresh][:MOST]))
+        self._judge(waiting, known)
+        if len(kept) < MOST:
+            rows = self._catalog.rows(kept.keys() - anew.keys())
+            self._judge([one.like(row.id, row.digest, kept[row.id]) for row in rows.values()], known, telling=False)
+        if known is not None and growing.full():
+            self._known[family] = known
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
-        return found
+
+    def _kept(self, family: str) -> dict[int, NDArray[np.float32]]:
+        """Return the measures by which the catalog knows a family, by the id of their episode."""
+        self._write()  # some of it may be of this family
+        kept = self._catalog.kept_measures(family, MOST)
+        return {number: np.frombuffer(data, "<f4") for number, data in kept.items()}
+
+    def _judge(self, subjects: Sequence[Subject], known: Usual | None, *, telling: bool = True) -> None:
+        if not subjects:
+            return
+        form = subjects[0].measured.form
+        verdicts = judge(form.read(np.stack([one.measured.vector for one in subjects])), known, self._limits)
+        for subject, verdict in zip(subjects, verdicts, strict=True):
+            if telling and self._tell is not None:
+                self._tell(subject, verdict)
+            if subject.id is not None:
+                (self.flagged.add if verdict.findings else self.flagged.discard)(subject.id)
+                self._rows.append(_row(subject, verdict))
+        if len(self._rows) >= _WRITTEN_AT_ONCE:
+            self._write()
+
+    def _write(self) -> None:
+        rows, self._rows = self._rows, []
+        if rows:
+            self._catalog.set_checked(rows, most=MOST)
 
 
 def findings_of(verdict: Verdict) -> tuple[Found, ...]:

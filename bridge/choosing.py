@@ -50,11 +50,11 @@ class SpaceChoice:
         return (self._holding(spaces, where) or spaces) if len(spaces) > 1 else spaces
 
     def active(self) -> list[Space]:
-        """Return the Spaces that can be searched, the oldest first."""
+        """Return the Spaces of lanes that can be searched, the oldest first."""
         clock, known = self._active
         now = self._catalog.clock()  # before the Spaces are read: what changes in between is read again next time
         if now != clock:
-            known = [self._space(row) for row in self._catalog.spaces("active")]
+            known = [space for row in self._catalog.spaces("active") if not (space := self._space(row)).of_text]
             self._active = (now, known)
         return known
 

@@ -17,6 +17,7 @@ import typer
 import bridge.cli_care
 import bridge.cli_check
 import bridge.cli_curation
+import bridge.cli_labels
 import bridge.cli_learn
 import bridge.cli_moments
 import bridge.cli_search
@@ -28,7 +29,15 @@ import catalog.cli_explore
 import wshard.cli
 import wshard.cli_convert
 from bridge.cli_check import LimitsOption
-from bridge.cli_options import EmbedderOption, LanesOption, PlansOption, index_target, parse_lanes, parse_plans
+from bridge.cli_options import (
+    EmbedderOption,
+    LanesOption,
+    PlansOption,
+    SentencesOption,
+    index_target,
+    parse_lanes,
+    parse_plans,
+)
 from bridge.index.cli import IndexOption
 from catalog.cli import (
     ArchiveOption,
@@ -67,6 +76,7 @@ def ingest(
     embedder: EmbedderOption = None,
     lanes: LanesOption = None,
     windows: PlansOption = None,
+    sentences: SentencesOption = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that read and embed.")] = 1,
     prune: Annotated[
         bool, typer.Option("--prune", help="Forget episodes below the given folders whose files are gone.")
@@ -77,17 +87,17 @@ def ingest(
     as_json: JsonOption = False,
 ) -> None:
     """Put episodes into an archive: catalog, embeddings, search index. Run it again to go on or to update."""
+    from bridge.discover import expect_episodes
     from bridge.ingest import TrajectoryIngestor
     from bridge.progress import watched
     from catalog.location import DATABASE, archive_named, place_of
-    from wshard.errors import SourceNotFoundError
     from wshard.quality.limits import DEFAULT_LIMITS, read_limits
 
     named = archive_named(archive)
     plans = [plan for text in windows for plan in parse_plans(text)] if windows else None
     known = prune and (isinstance(named, str) or (named / DATABASE).exists())
-    if missing := [path for path in paths if not (path.exists() or known)]:
-        raise SourceNotFoundError(f"no such file or folder: {missing[0]}")  # before an archive is made for nothing
+    if not known:
+        expect_episodes(paths)  # before an archive is made for nothing
     wanted = (read_limits(limits) if limits else DEFAULT_LIMITS) if check else None
     with TrajectoryIngestor(
         index_target(index, named), embedder, lanes=parse_lanes(lanes), archive=named, limits=wanted
@@ -95,9 +105,8 @@ def ingest(
         forget: bool | Literal["cautiously"] = (yes or "cautiously") if prune else False
         try:
             with watched() as progress:
-                report = ingestor.ingest(
-                    list(paths), windows=plans, workers_count=workers, prune=forget, progress=progress
-                )
+                how: dict[str, Any] = {"windows": plans, "sentences": sentences, "workers_count": workers}
+                report = ingestor.ingest(list(paths), prune=forget, progress=progress, **how)
         except KeyboardInterrupt:
             typer.echo("interrupted: what was committed stays; run the same command again to go on", err=True)
             raise typer.Exit(EXIT_INTERRUPTED) from None
@@ -109,7 +118,7 @@ def ingest(
 def _tell(report: IngestReport, place: str, as_json: bool) -> None:
     counts = {
         name: getattr(report, name)
-        for name in ("new", "changed", "moved", "unchanged", "removed", "embedded", "flagged")
+        for name in ("new", "changed", "moved", "unchanged", "removed", "embedded", "tasks", "flagged")
     }
     if as_json:
         failed = [{"path": failure.path, "error": failure.error} for failure in report.failed]
@@ -217,10 +226,10 @@ _VERBS: dict[str, tuple[Callable[..., None], ...]] = {
     ),
     "Search": (
         *(bridge.cli_search.search, bridge.cli_moments.moments),
-        *(bridge.cli_curation.evaluate, bridge.cli_learn.train_embedder),
+        *(bridge.cli_labels.evaluate, bridge.cli_learn.train_embedder),
     ),
     "Curate": (
-        *(bridge.cli_check.check, *bridge.cli_curation.VERBS),
+        *(bridge.cli_check.check, *bridge.cli_curation.VERBS, bridge.cli_labels.mislabeled),
         *(catalog.cli_curate.tag, catalog.cli_curate.note, catalog.cli_curate.review, catalog.cli_collect.export_list),
     ),
     "Care": (bridge.cli_care.fsck, health, bridge.cli_care.backup, bridge.cli_care.restore),

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridge.cli_options import EmbedderOption, LanesOption, PlansOption, index_target, parse_lanes, parse_plans
+from bridge.cli_options import (
+    EmbedderOption,
+    LanesOption,
+    PlansOption,
+    SentencesOption,
+    index_target,
+    parse_lanes,
+    parse_plans,
+)
 from bridge.index.cli import IndexOption
 from catalog.cli import ArchiveOption, open_catalog, print_table, shorten
 from wshard.cli import EXIT_FAILED, JsonOption, named_path, printable, reported
@@ -28,7 +36,7 @@ if TYPE_CHECKING:
     from bridge.fsck import Checked
     from bridge.ingest import IngestReport
 
-_COUNTS = ("new", "changed", "moved", "unchanged", "embedded")
+_COUNTS = ("new", "changed", "moved", "unchanged", "embedded", "tasks")
 
 
 @reported()
@@ -39,6 +47,7 @@ def watch(
     embedder: EmbedderOption = None,
     lanes: LanesOption = None,
     windows: PlansOption = None,
+    sentences: SentencesOption = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes that read and embed.")] = 1,
     as_json: JsonOption = False,
 ) -> None:
@@ -57,7 +66,7 @@ def watch(
         contextlib.suppress(KeyboardInterrupt),
     ):
         typer.echo(f"watching {', '.join(map(str, folders))}", err=True)
-        for report in ingestor.watch(folders, windows=plans, workers_count=workers):
+        for report in ingestor.watch(folders, windows=plans, sentences=sentences, workers_count=workers):
             total.update({name: getattr(report, name) for name in _COUNTS}, failed=len(report.failed))
             _tell_batch(report, as_json)
     typer.echo(f"{_summed(total)} in {time.monotonic() - begun:.0f} s", err=as_json)
@@ -66,7 +75,7 @@ def watch(
 def _tell_batch(report: IngestReport, as_json: bool) -> None:
     counts = {name: getattr(report, name) for name in _COUNTS}
     if as_json:
-        failed = [asdict(failure) for failure in report.failed]
+        failed = [failure.facts() for failure in report.failed]
         typer.echo(json.dumps({**counts, "failed": failed, "delayed": report.delayed}))
         return
     for failure in report.failed:
@@ -138,7 +147,7 @@ def restore(
 def _tell(found: Checked, as_json: bool) -> None:
     if as_json:
         findings = [asdict(finding) | {"advice": finding.advice} for finding in found.findings]
-        failed = [asdict(failure) for failure in found.report.failed] if found.report else []
+        failed = [failure.facts() for failure in found.report.failed] if found.report else []
         about = {"episodes": found.episodes, "findings": findings, "done": found.done, "failed": failed}
         typer.echo(json.dumps(about, indent=2))
         return

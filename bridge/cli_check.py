@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bridge.cli_outcome import LimitOption
 from catalog.cli import ArchiveOption, WhereOption, open_catalog, print_table, shorten
 from wshard.cli import EXIT_FAILED, JsonOption, print_json, reported
 
@@ -25,6 +26,7 @@ def check(
     limits: LimitsOption = None,
     every: Annotated[bool, typer.Option("--all", help="List the episodes without findings too.")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes that read.")] = 1,
+    limit: LimitOption = 50,
     archive: ArchiveOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -46,17 +48,21 @@ def check(
         episodes = [_as_json(one) for one in shown]
         print_json({"checked": len(done), "flagged": len(flagged), "episodes": episodes})
     else:
-        rows = [
-            (one.episode_id or Path(one.path).name, f.check, f"{one.scores[f.check]:.3g}", f.reason, shorten(one.path))
-            for one in shown
-            for f in one.findings
-        ]
-        rows += [(one.episode_id, "", f"{one.worst:.3g}", "", shorten(one.path)) for one in shown if not one.findings]
+        rows = [row for one in shown for row in _as_rows(one)]
         if rows:
-            print_table(("episode", "check", ">score", "reason", "file"), rows)
+            print_table(("episode", "check", ">score", "reason", "file"), rows[:limit])
+        if len(rows) > limit:
+            typer.echo(f"{limit} of {len(rows)} rows, the worst first; --limit and --json show more")
         typer.echo(f"{len(flagged)} of {len(done)} episodes flagged")
     if flagged:
         raise typer.Exit(EXIT_FAILED)
+
+
+def _as_rows(one: Any) -> list[tuple[str, ...]]:
+    name, place = one.episode_id or Path(one.path).name, shorten(one.path)
+    if not one.findings:
+        return [(name, "", f"{one.worst:.3g}", "", place)]
+    return [(name, found.check, f"{one.scores[found.check]:.3g}", found.reason, place) for found in one.findings]
 
 
 def _as_json(one: Any) -> dict[str, Any]:

@@ -34,6 +34,11 @@ WindowsOption = Annotated[
     typer.Option("--windows", help="Which windows, where several kinds were ingested.", metavar="PLAN"),
 ]
 
+SentencesOption = Annotated[
+    str | None,
+    typer.Option(help="A folder with a sentence encoder: text is compared by what it means too.", metavar="FOLDER"),
+]
+
 
 def parse_lanes(text: str | None) -> list[str] | dict[str, float] | None:
     """Read names of lanes, or names with weights."""

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bridge.cli_options import EmbedderOption, LanesOption, WindowsOption, index_target, parse_lanes, parse_windows
+from bridge.cli_options import (
+    EmbedderOption,
+    LanesOption,
+    SentencesOption,
+    WindowsOption,
+    index_target,
+    parse_lanes,
+    parse_windows,
+)
 from bridge.index.cli import IndexOption
 from catalog.cli import (
     ArchiveOption,
@@ -53,6 +61,7 @@ def search(
         list[str] | None, typer.Option(help="A counter-example, as QUERY; may be repeated.", metavar="QUERY")
     ] = None,
     text: Annotated[str | None, typer.Option(help="Words of the task or of notes; alone, or beside a query.")] = None,
+    sentences: SentencesOption = None,
     moments: Annotated[bool, typer.Option("--moments", help="Search windows (see ingest --windows).")] = False,
     windows: WindowsOption = None,
     distinct: Annotated[bool, typer.Option("--distinct", help="With --moments: one hit per episode.")] = False,
@@ -85,7 +94,8 @@ def search(
     asked |= {"exclude_self": exclude_self}
     asked |= {"like": [read_query(one, named) for one in like or ()]}
     asked |= {"unlike": [read_query(one, named) for one in unlike or ()]}
-    with options_named(), TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=named) as retriever:
+    opened = TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=named, sentences=sentences)
+    with options_named(), opened as retriever:
         find: Callable[..., Hits] = retriever.search_similar_episodes
         if moments or windows is not None:
             find = retriever.search_similar_timesteps

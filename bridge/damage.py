@@ -23,14 +23,15 @@ ADVICE: Final[Mapping[str, str]] = MappingProxyType(
         "unfinished": "wshard recover FILE",
         "abandoned": "delete it, if no program is writing to it",
         "leftover": "--repair removes it",
-        "database": "wshard restore BACKUP --force; without a backup move it away and ingest again",
+        "database": "wshard restore BACKUP --force (a server: its dump); without one move it away and ingest again",
         "orphaned": "--repair drops them",
         "stale": "--repair drops them and embeds the episodes anew",
         "retired": "--repair drops them",
         "torn": "--repair drops them and embeds the episodes anew",
         "unembedded": "--repair, or the same wshard ingest as before, embeds them or tells why it cannot",
         "outdated": "wshard ingest with this version's embedder makes a new Space beside it",
-        "index": "--repair makes the copy anew from the catalog",
+        "index": "--repair mends the copy, or makes it anew, from the catalog",
+        "unreachable": "start the index's server, or mend its URL or token; without --index the archive's own answers",
     }
 )
 """Kind of finding -> what to do about it."""

@@ -45,7 +45,7 @@ def discover(paths: Sequence[str | os.PathLike[str]], *, may_be_gone: bool = Fal
         if path.is_dir():
             found = _below(path, unreadable)
             if not found and not unreadable and not may_be_gone:
-                raise SourceNotFoundError(f"no episodes in {path}: expected files that end in {SUFFIX}")
+                raise _empty(path)
             folders.append(locate(path))
             files |= dict.fromkeys(found)
         elif path.exists():
@@ -53,8 +53,28 @@ def discover(paths: Sequence[str | os.PathLike[str]], *, may_be_gone: bool = Fal
         elif may_be_gone:
             folders.append(locate(path))
         else:
-            raise SourceNotFoundError(f"no such file or folder: {path}")
+            raise _not_there(path)
     return Sources(tuple(files), tuple(folders), tuple(unreadable))
+
+
+def expect_episodes(paths: Sequence[Path]) -> None:
+    """Raise SourceNotFoundError as `discover` does; looks no further than the first episode below each folder."""
+    for path in paths:
+        if not path.is_dir():
+            if not path.exists():
+                raise _not_there(path)
+            continue
+        unreadable: list[Failure] = []
+        if not any(is_episode(name) for _, names in walk(path, unreadable) for name in names) and not unreadable:
+            raise _empty(path)
+
+
+def _not_there(path: Path) -> SourceNotFoundError:
+    return SourceNotFoundError(f"no such file or folder: {path}")
+
+
+def _empty(path: Path) -> SourceNotFoundError:
+    return SourceNotFoundError(f"no episodes in {path}: expected files that end in {SUFFIX}")
 
 
 def _below(folder: Path, unreadable: list[Failure]) -> list[str]:

@@ -6,24 +6,31 @@ archives, embedders.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+
+from bridge.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from bridge.progress import Progress
+
     Floats = NDArray[np.float64]
-    Ask = Callable[[int, int], Floats]
+    Ints = NDArray[np.int64]
+    Ask = Callable[[Ints], Floats]
 
 _QUERIES: Final = 128  # ranked at a time
+_FIRST: Final = 10
 
 
 @dataclass(frozen=True)
-class Scores:
+class Figures:
     """Means over queries, each of which asks for the others of its label.
 
     precision_at_1: share of queries whose best hit has their label; precision_at_10: share of such among the first ten
@@ -39,8 +46,29 @@ class Scores:
     k: int
 
 
+@dataclass(frozen=True)
+class OfLabel:
+    """The figures of one label's queries; instead: the other label most often among their first ten hits, "" = none."""
+
+    label: str
+    figures: Figures
+    instead: str
+
+
+@dataclass(frozen=True)
+class Scores(Figures):
+    """The figures of all queries together, and those of each label, the lowest mean average precision first."""
+
+    of_labels: tuple[OfLabel, ...] = ()
+
+
 def leave_one_out(
-    vectors: NDArray[Any], labels: Sequence[str], *, queries: NDArray[Any] | None = None, k: int = 10
+    vectors: NDArray[Any],
+    labels: Sequence[str],
+    *,
+    queries: NDArray[Any] | None = None,
+    k: int = 10,
+    progress: Progress | None = None,
 ) -> Scores:
     """Score cosine ranking: each vector [N, E] asks for the others of its label.
 
@@ -50,45 +78,85 @@ def leave_one_out(
     """
     rows = _unit(vectors)
     asking = rows if queries is None else _unit(queries)
-    return _scored(lambda start, stop: asking[start:stop] @ rows.T, labels, k)
+    everyone = np.arange(len(rows))
+    return leave_one_out_by(lambda places: asking[places] @ rows.T, labels, everyone, k=k, progress=progress)
 
 
 def leave_one_out_of_windows(
-    vectors: NDArray[Any], starts: NDArray[np.int64], labels: Sequence[str], *, k: int = 10
+    vectors: NDArray[Any],
+    starts: NDArray[np.int64],
+    labels: Sequence[str],
+    *,
+    asking: Ints | None = None,
+    k: int = 10,
+    progress: Progress | None = None,
 ) -> Scores:
     """Score the ranking of episodes of several windows: item i, of M, has the vectors [N, E] starts[i]:starts[i + 1].
 
-    How similar an episode is to the one that asks: the mean, over the windows of the latter, of the cosine with the
-    best window of the former. Else as leave_one_out, which it equals for one window each.
+    asking: the items that ask [Q]; None = all. How similar an episode is to the one that asks: the mean, over the
+    windows of the latter, of the cosine with the best window of the former. Else as leave_one_out, which it equals for
+    one window each.
     """
     rows = _unit(vectors).astype(np.float32)  # there are many
 
-    def ask(start: int, stop: int) -> Floats:
+    def ask(places: Ints) -> Floats:
         found = []
-        for number in range(start, stop):
+        for number in places.tolist():
             best = np.maximum.reduceat(rows[starts[number] : starts[number + 1]] @ rows.T, starts[:-1], axis=1)
             found.append(best.mean(axis=0, dtype=np.float64))
         return np.stack(found)
 
-    return _scored(ask, labels, k)
+    everyone = np.arange(len(labels))
+    return leave_one_out_by(ask, labels, everyone if asking is None else asking, k=k, progress=progress)
 
 
-def _scored(ask: Ask, labels: Sequence[str], k: int) -> Scores:
-    """Score what `ask` returns: similarities [n, N] of all with those from start to stop."""
-    _, names = np.unique(np.asarray(labels, dtype=object).astype(str), return_inverse=True)
-    parts = []
-    for start in range(0, len(names), _QUERIES):
-        asking = np.arange(start, min(start + _QUERIES, len(names)))
-        similarity = ask(start, int(asking[-1]) + 1)
-        similarity[asking - start, asking] = -np.inf  # the query itself comes last and is cut off
-        ranking = np.argsort(-similarity, axis=1, kind="stable")[:, :-1]
-        relevant = names[ranking] == names[asking, None]
-        parts.append(_judged(relevant[relevant.any(axis=1)], k))
-    judged = np.concatenate([np.zeros((0, 4)), *parts])
+def leave_one_out_by(
+    ask: Ask, labels: Sequence[str], asking: Ints, *, k: int = 10, progress: Progress | None = None
+) -> Scores:
+    """Score any way to rank: the items at the places `asking` [Q] ask, some at a time, for the others of their labels.
+
+    ask: takes places [n] and returns how similar all are to those, [n, N]. Else as leave_one_out.
+    """
+    known, names = np.unique(np.asarray(labels, dtype=object).astype(str), return_inverse=True)
+    told = progress or Silent()
+    told.stage("queries", len(asking))
+    parts, instead = [np.zeros((0, 5))], Counter[tuple[int, int]]()
+    for start in range(0, len(asking), _QUERIES):
+        places = asking[start : start + _QUERIES]
+        ranked = names[_rankings(ask(places), places)]
+        relevant = ranked == names[places, None]
+        able = relevant.any(axis=1)
+        parts.append(np.column_stack([names[places[able]], _judged(relevant[able], k)]))
+        own, first = np.broadcast_to(names[places, None], ranked.shape)[able, :_FIRST], ranked[able, :_FIRST]
+        instead.update(zip(own[own != first].tolist(), first[own != first].tolist(), strict=True))
+        told.advance(len(places))
+    judged = np.concatenate(parts)
     if not len(judged):
         raise ValueError("expected at least two vectors of one label")
-    first, average, ten, recall = judged.mean(axis=0).tolist()
-    return Scores(first, average, len(judged), ten, recall, k)
+    return Scores(**vars(_figures(judged, k)), of_labels=_by_label(judged, known.tolist(), instead, k))
+
+
+def _rankings(similarity: Floats, places: Ints) -> Ints:
+    """Return the places of all others [n, N - 1], the most similar first."""
+    similarity[np.arange(len(places)), places] = -np.inf  # whoever asks comes last and is cut off
+    ranking: Ints = np.argsort(-similarity, axis=1, kind="stable")[:, :-1]
+    return ranking
+
+
+def _by_label(judged: Floats, known: Sequence[str], instead: Counter[tuple[int, int]], k: int) -> tuple[OfLabel, ...]:
+    most: dict[int, str] = {}
+    for (own, other), _ in instead.most_common():
+        most.setdefault(own, known[other])
+    found = [
+        OfLabel(known[n], _figures(judged[judged[:, 0] == n], k), most.get(n, ""))
+        for n in np.unique(judged[:, 0]).astype(int).tolist()
+    ]
+    return tuple(sorted(found, key=lambda one: one.figures.mean_average_precision))
+
+
+def _figures(judged: Floats, k: int) -> Figures:
+    _, first, average, ten, recall = judged.mean(axis=0).tolist()
+    return Figures(first, average, len(judged), ten, recall, k)
 
 
 def _judged(relevant: NDArray[np.bool_], k: int) -> Floats:
@@ -96,10 +164,8 @@ def _judged(relevant: NDArray[np.bool_], k: int) -> Floats:
     count = relevant.sum(axis=1)
     precision = relevant.cumsum(axis=1) / np.arange(1, relevant.shape[1] + 1)
     average = (precision * relevant).sum(axis=1) / count
-    return np.stack(
-        [relevant[:, :1].mean(axis=1), average, relevant[:, :10].mean(axis=1), relevant[:, :k].sum(axis=1) / count],
-        axis=1,
-    )
+    ten, recall = relevant[:, :_FIRST].mean(axis=1), relevant[:, :k].sum(axis=1) / count
+    return np.stack([relevant[:, :1].mean(axis=1), average, ten, recall], axis=1)
 
 
 def _unit(vectors: NDArray[Any]) -> Floats:

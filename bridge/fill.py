@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bridge.embedding import Embedding, Lacking, embed_episodes
 from bridge.index.base import Point
-from bridge.reading import Embedding, Failure, Lacking, embed_episodes, told
+from bridge.reading import Failure, told
 from bridge.run import BATCH, batches
 from bridge.spaces import Family, current, due, families
 from catalog.records import Among
@@ -71,7 +72,10 @@ def fill(run: Run, choices: Sequence[Choice], files: Sequence[str]) -> None:
         blamed = [
             (row.path, *reasons[row.layout_id]) for row in catalog.rows(known).values() if row.layout_id in reasons
         ]
-        run.report.leave_out(Failure(path, told(error, "episode"), kept) for path, error, kept in blamed)
+        run.report.leave_out(
+            Failure.of(NoLaneError(f"{path}: {told(error, 'episode')}"), path, kept=kept)
+            for path, error, kept in blamed
+        )
 
 
 def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:
@@ -139,7 +143,7 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
             if target.row.id in replaced:
                 continue
             try:
-                embedded |= _commit(run, target.row.id, space, done.rows)
+                embedded |= commit(run, target.row.id, space, done.rows)
             except SpaceMismatchError:
                 replaced.add(target.row.id)  # by another ingest meanwhile
                 continue
@@ -151,8 +155,11 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
             break
 
 
-def _commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) -> set[int]:
-    """Write vectors to the ledger, tell the index, and return the ids of the episodes."""
+def commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) -> set[int]:
+    """Write vectors to the ledger, tell the index, and return the ids of the episodes.
+
+    Raises SpaceMismatchError where the Space was replaced.
+    """
     entries = run.archive.catalog.write_embeddings(space_id, rows)
     points = [
         Point(entry.episode_id, entry.seq, np.frombuffer(entry.vectors, "<f4").reshape(entry.count, space.dim))
@@ -166,26 +173,43 @@ def _commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow])
 def _pending(run: Run, targets: Sequence[_Target]) -> Iterator[list[Lacking]]:
     """Yield batches of the episodes that any of the Spaces lacks, by id.
 
-    Those whose files are gone are left out: no search would return them.
+    What this run brought comes first, so that runs at the same time do not embed the same episodes. Those whose files
+    are gone are left out: no search would return them.
     """
-    catalog, after = run.archive.catalog, 0
+    catalog, brought, after = run.archive.catalog, set(run.brought), 0
+    for ids in batches(sorted(brought)):
+        among = [_within(target.among, ids) for target in targets]
+        found = [catalog.pending(t.row.id, of, limit=BATCH) for t, of in zip(targets, among, strict=True)]
+        if lacking := _lacking(run, targets, found):
+            yield lacking
     while True:
         found = [catalog.pending(target.row.id, target.among, after=after, limit=BATCH) for target in targets]
         full = [rows[-1].id for rows in found if len(rows) == BATCH]
-        after = min(full, default=max((rows[-1].id for rows in found if rows), default=after))
-        lacking: dict[int, tuple[EpisodeRow, list[int]]] = {}
-        for number, rows in enumerate(found):
-            for row in rows:
-                if row.id <= after:
-                    lacking.setdefault(row.id, (row, []))[1].append(number)
-        if not lacking:
+        last = min(full, default=max((rows[-1].id for rows in found if rows), default=after))
+        if last == after:
             return
-        there = []
-        for id_, (row, numbers) in sorted(lacking.items()):
-            if Path(row.path).exists():
-                there.append(Lacking(row, tuple(numbers)))
-                continue
-            run.watch.advance(len(numbers))
-            for number in numbers:
-                targets[number].left_out.append(id_)
-        yield there
+        after = last
+        rest = [[row for row in rows if row.id <= after and row.id not in brought] for rows in found]
+        if lacking := _lacking(run, targets, rest):
+            yield lacking
+
+
+def _within(among: Among, ids: Sequence[int]) -> Among:
+    return Among(among.layout_ids, tuple(ids if among.ids is None else sorted({*ids} & {*among.ids})))
+
+
+def _lacking(run: Run, targets: Sequence[_Target], found: Sequence[Sequence[EpisodeRow]]) -> list[Lacking]:
+    """Return the episodes found pending for each of the Spaces, whose files are there, by id."""
+    lacking: dict[int, tuple[EpisodeRow, list[int]]] = {}
+    for number, rows in enumerate(found):
+        for row in rows:
+            lacking.setdefault(row.id, (row, []))[1].append(number)
+    there = []
+    for id_, (row, numbers) in sorted(lacking.items()):
+        if Path(row.path).exists():
+            there.append(Lacking(row, tuple(numbers)))
+            continue
+        run.watch.advance(len(numbers))
+        for number in numbers:
+            targets[number].left_out.append(id_)
+    return there

@@ -42,17 +42,16 @@ def print_twins(twins: Iterable[Twin]) -> None:
         print_table(("same", ">apart", "episode", "file", "timesteps", "twin", "its file", "its timesteps"), rows)
 
 
-def print_valued(found: Sequence[Valued], heading: str, *, about: str | None = None) -> None:
-    """Print episodes with their values below `heading`, and what is known besides below `about`."""
+def print_valued(found: Sequence[Valued], heading: str) -> None:
+    """Print episodes with their values below `heading`, and labels where those are doubted."""
+    labels = any(one.label for one in found)
     rows = []
     for rank, one in enumerate(found, 1):
         row = one.episode
-        said = () if about is None else (one.about,)
-        facts = (row.episode_id, row.env_id, str(row.length), *said, shorten(row.path))
-        rows.append((str(rank), f"{one.value:.4f}", *facts))
-    print_table(
-        (">rank", f">{heading}", "episode", "env", ">length", *(() if about is None else (about,)), "file"), rows
-    )
+        kind = (one.label, one.suggested) if labels else (row.env_id,)
+        rows.append((str(rank), f"{one.value:.4f}", row.episode_id, *kind, str(row.length), shorten(row.path)))
+    kinds = ("label", "neighbours say") if labels else ("env",)
+    print_table((">rank", f">{heading}", "episode", *kinds, ">length", "file"), rows)
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -69,7 +68,7 @@ def print_valued_json(found: Iterable[Valued]) -> None:
                 "rank": rank,
                 "value": one.value,
                 **_episode(one.episode),
-                **({"suggested": one.about} if one.about else {}),
+                **({"label": one.label, "suggested": one.suggested} if one.suggested else {}),
             }
             for rank, one in enumerate(found, 1)
         ]

@@ -18,7 +18,7 @@ from bridge.progress import Progress, Silent
 from bridge.run import BATCH, IngestReport, Run
 from bridge.workers import workers
 from embedders.space import Space
-from wshard.errors import CatalogError
+from wshard.errors import CatalogBusyError, CatalogError, CatalogUnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,7 +50,8 @@ def check(archive: Archive, *, data: bool = False, workers_count: int = 1, progr
     """Compare files, catalog, ledger and index with one another; nothing is changed.
 
     data: read every block of every file, every byte of the copies and every table, and compare checksums; else files
-    are known by their digests, which stand in their first bytes. Raises CatalogError for a catalog that cannot be read.
+    are known by their digests, which stand in their first bytes. A catalog that is damaged is a finding; one that is
+    busy or out of reach raises CatalogBusyError or CatalogUnreachableError.
     """
     with workers(workers_count) as crew:
         return _check(archive, crew, progress or Silent(), data=data)
@@ -89,6 +90,8 @@ def _check(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> C
         findings += check_ledger(archive.catalog, excused)
         if all(found.code != "torn" for found in findings):  # no index can take those in
             findings += check_index(archive, data=data)
+    except (CatalogBusyError, CatalogUnreachableError):  # says nothing about the database
+        raise
     except CatalogError as error:
         return Checked(0, (Finding("database", str(archive.folder), str(error)),))
     living = [Space.from_json(row.definition).fingerprint for row in archive.catalog.spaces() if row.state != "retired"]

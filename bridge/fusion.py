@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.expansion import combined, expanded
-from bridge.index.base import Answer, Explained, Match
-from bridge.rankers import depth, vectors_of
+from bridge.index.base import Answer, Match
+from bridge.rankers import depth, explained, vectors_of
 from bridge.scales import calibrated, fused, nearness
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Fusion:
         keys |= {(match.episode, 0) for answer in answers[1:] for match in answer.matches}
         seen = self._look(keys, _Seen([], {}, {}))
         if not seen.keys:
-            return Answer((), all(answer.exact for answer in answers), 0, _explained(answers)), False
+            return Answer((), all(answer.exact for answer in answers), 0, explained(answers)), False
         scores, _ = _near(seen, main, windows)
         beyond = max(_tail(answer, deep, one) for answer, one in zip(answers, scaled, strict=True))
         if self.expand:
@@ -176,18 +176,4 @@ def _answer(
     matches = tuple(Match(episode, window, score) for episode, window, score in chosen)
     enough = len(matches) == request.top_k and matches[-1].score > proof
     exact = proof == float("-inf") or enough
-    return Answer(matches, exact, sum(answer.scored for answer in answers), _explained(answers))
-
-
-def _explained(answers: Sequence[Answer]) -> Explained | None:
-    told = [answer.explained for answer in answers if answer.explained is not None]
-    if not told:
-        return None
-    sums = {name: sum(getattr(one, name) for one in told) for name in ("scored", "lists", "all_lists", "tail")}
-    spent: dict[str, float] = {}
-    for one in told:
-        for name, value in one.milliseconds.items():
-            spent[name] = spent.get(name, 0.0) + value
-    return Explained(
-        " + ".join(one.route for one in told), sum(one.passing for one in told), **sums, milliseconds=spent
-    )
+    return Answer(matches, exact, sum(answer.scored for answer in answers), explained(answers))

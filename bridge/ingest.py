@@ -4,7 +4,7 @@ Knows: the order of the work and what each step leaves behind. Does not know: fo
 
     plan      which files are new or changed since the catalog saw them
     register  read metadata and moments, write episode rows         (transaction per batch)
-    embed     every episode that its Space lacks, write the ledger  (transaction per batch)
+    embed     every episode that its Space lacks, write the ledger  (transaction per batch); so what is said of tasks
     push      tell the index what the ledger has committed
 
 There is no queue: what is left to do is the difference between files, catalog and ledger. A run that was killed is
@@ -25,17 +25,19 @@ from bridge.discover import discover
 from bridge.fill import fill
 from bridge.follow import Follower
 from bridge.progress import Progress, Silent
-from bridge.reading import locate, read_episode
+from bridge.reading import locate
 from bridge.register import prune as prune_below
 from bridge.register import register
 from bridge.run import IngestReport, Run
 from bridge.selection import LaneChoice
+from bridge.sentences import embed_tasks
 from bridge.spaces import Choice
 from bridge.watch import watch
 from bridge.workers import workers
 from embedders.base import takes_frames
 from embedders.registry import as_embedder, default_embedder
 from embedders.space import Space
+from embedders.text import as_text_encoder, text_space
 from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, IndexWarning, IngestError, NotEmbeddedWarning, SourceNotFoundError
 from wshard.quality.limits import DEFAULT_LIMITS
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
     from embedders.base import Embedder
     from embedders.pooled import PooledFunction
+    from embedders.text import AnyTextEncoder
     from wshard.quality.limits import Limits
 
     PathLike = str | os.PathLike[str]
@@ -139,8 +142,7 @@ class TrajectoryIngestor:
                 warnings.warn(f"{where}: catalogued, not embedded: {failure.error}", NotEmbeddedWarning, 4)
         for failure in report.failed:
             if failure.path == where:
-                read_episode(where, self._lanes)  # raises the typed error; what else went wrong is told in words
-                raise IngestError(f"{failure.path}: {failure.error}")
+                raise failure.cause or IngestError(f"{failure.path}: {failure.error}")
         return self._archive.catalog.get(self._archive.catalog.known([where])[where][0].id)
 
     def ingest(
@@ -148,6 +150,7 @@ class TrajectoryIngestor:
         paths: PathLike | Sequence[PathLike],
         *,
         windows: WindowPlan | Sequence[WindowPlan] | None = None,
+        sentences: AnyTextEncoder | None = None,
         workers_count: int = 1,
         prune: bool | Literal["cautiously"] = False,
         progress: Progress | None = None,
@@ -157,12 +160,16 @@ class TrajectoryIngestor:
         windows: WindowPlan() for one vector per episode, or how to cut windows; several plans are filled in one pass.
         None: one vector per episode, and windows of several sizes where the archive has such by this embedder: what
         was ingested once by embedders.windows.BOTH stays so.
+        sentences: a text encoder, or the folder of one: what is said of tasks is embedded too (docs/search.md).
         workers_count: processes that read and embed. prune: forget catalogued episodes below the given folders (which
         may be gone as a whole) whose files are gone; "cautiously": unless they are more than half, which is reported.
         Episodes that cannot be ingested are reported, the others are not held up. Raises SourceNotFoundError before
         anything is written, CatalogError, OSError.
         """
         begun = time.perf_counter()
+        encoder = None if sentences is None else as_text_encoder(sentences)
+        if encoder is not None:
+            text_space(encoder)  # what is wrong with it is told before anything is written
         listed = [paths] if isinstance(paths, (str, Path)) or hasattr(paths, "__fspath__") else list(paths)
         sources = discover(listed, may_be_gone=bool(prune))
         report = IngestReport()
@@ -174,6 +181,8 @@ class TrajectoryIngestor:
             if prune:
                 prune_below(run, sources.folders, cautiously=prune == "cautiously")
             fill(run, [self._chosen(plan) for plan in self._plans(windows)], sources.files)
+            if encoder is not None:
+                embed_tasks(run, encoder)
             run.follower.finish()
             report.delayed = run.follower.delayed
         report.seconds = time.perf_counter() - begun
@@ -206,15 +215,17 @@ class TrajectoryIngestor:
         folders: PathLike | Sequence[PathLike],
         *,
         windows: WindowPlan | Sequence[WindowPlan] | None = None,
+        sentences: AnyTextEncoder | None = None,
         workers_count: int = 1,
         stop: Event | None = None,
     ) -> Iterator[IngestReport]:
         """Ingest what is in the folders and what comes into them, as it is finished; yield a report per batch.
 
         Goes on until `stop` is set. What cannot be ingested is reported once, and tried again when it changes; while
-        catalog or disk refuse, everything waits. windows, workers_count: as in ingest. Raises SourceNotFoundError for
-        what is no folder, MissingExtraError without the package watchfiles.
+        catalog or disk refuse, everything waits. windows, sentences, workers_count: as in ingest. Raises
+        SourceNotFoundError for what is no folder, MissingExtraError without the package watchfiles.
         """
         listed = [folders] if isinstance(folders, str) or hasattr(folders, "__fspath__") else list(folders)
-        ingest = partial(self.ingest, windows=windows, workers_count=workers_count)
+        encoder = None if sentences is None else as_text_encoder(sentences)  # loaded once
+        ingest = partial(self.ingest, windows=windows, sentences=encoder, workers_count=workers_count)
         return watch(self._archive, ingest, listed, stop)

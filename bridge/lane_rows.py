@@ -16,7 +16,8 @@ import numpy as np
 
 from bridge.reading import read_lanes
 from embedders.base import validate_windows
-from embedders.standardise import standardise
+from embedders.outlines import outlines
+from embedders.standardise import scales, standardise
 from wshard.episode_file import open_wshard
 from wshard.errors import StaleEpisodeError
 
@@ -42,8 +43,14 @@ class Prepared:
 
 
 def prepare(window: NDArray[Any], scaling: Statistics) -> Prepared:
-    """Return a window [T, D] as alignment compares it. Raises EmbedderError for values that are not finite."""
-    rows = standardise(validate_windows([window], scaling.mean.size).rows, scaling)
+    """Return a window [T, D], or images [T, height, width, ...] by their outlines, as alignment compares it.
+
+    Raises EmbedderError for values that are not finite.
+    """
+    if window.ndim > 2:  # no outlier among pictures outweighs the rest, so that nothing is clipped
+        rows = outlines(window, "images") / scales(scaling.std)
+    else:
+        rows = standardise(validate_windows([window], scaling.mean.size).rows, scaling)
     return Prepared(rows, _smooth(rows))
 
 

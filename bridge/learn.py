@@ -13,7 +13,7 @@ import numpy as np
 from bridge.archive import open_archive
 from bridge.progress import Silent
 from bridge.query import describe
-from bridge.reading import Failure, read_lanes, told
+from bridge.reading import Failure, read_lanes
 from bridge.selection import LaneChoice
 from bridge.spaces import Choice, Family, archive_statistics, families
 from catalog.filters import EVERYTHING
@@ -110,7 +110,7 @@ def _windows(
             with open_wshard(row.path) as file:
                 values = read_lanes(file, space)
         except (WShardError, OSError) as error:
-            failed.append(Failure(row.path, told(error, row.path)))
+            failed.append(Failure.of(error, row.path))
             continue
         scored = standardise(values.astype(np.float64), statistics)
         found += [scored[start:stop] for start, stop in space.windows.spans(len(scored)).tolist()]

@@ -19,7 +19,7 @@ from bridge.selection import LaneChoice
 from bridge.spaces import Choice
 from embedders.registry import embedder_of
 from embedders.space import Space
-from wshard.errors import WShardError
+from wshard.errors import VectorIndexError, WShardError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,8 +44,7 @@ def mend(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
     if codes & set(_EMBED):
         yield from _embed(run, before)
     if "index" in codes:
-        states = care.rebuild(run.archive)
-        yield f"made {len(states)} copies for searching anew"
+        yield _index(run)
     else:
         run.follower.finish()
     yield from _tidy([finding for finding in findings if finding.code == "leftover"])
@@ -55,7 +54,8 @@ def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
     """Read files again, each with the lanes that its episode was embedded from."""
     catalog = run.archive.catalog
     layouts, living = catalog.layouts(), [row for row in catalog.spaces() if row.state != "retired"]
-    choices = {row.fingerprint: choice_of(Space.from_json(row.definition), layouts) for row in living}
+    spaces = {row.fingerprint: Space.from_json(row.definition) for row in living}
+    choices = {name: choice_of(space, layouts) for name, space in spaces.items() if not space.of_text}
     facts = catalog.facts([finding.episode for finding in findings])
     groups: list[tuple[LaneChoice, list[str]]] = []
     for finding in findings:
@@ -93,6 +93,13 @@ def _refill(run: Run, row: SpaceRow, windowed: Mapping[str, Sequence[int]]) -> N
     choice = Choice(embedder_of(space), choice_of(space, catalog.layouts()), space.windows)
     asked = catalog.rows(windowed.get(row.family, []))
     fill(run, [choice], [episode.path for episode in asked.values()])
+
+
+def _index(run: Run) -> str:
+    try:
+        return f"mended {care.mend(run.archive)} copies for searching"
+    except VectorIndexError as error:
+        return f"could not mend the index: {error}"
 
 
 def _tidy(findings: Sequence[Finding]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.frame_scale import frame_scale
 from bridge.lane_rows import LaneRows, Prepared, prepare
 from bridge.moments import Moment, Wanted, refine
 from bridge.overlap import suppress
@@ -74,12 +75,13 @@ class MomentSearch:
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
         self._lanes = LaneRows()
+        self._frame_scales: dict[str, Statistics] = {}  # by the Space's fingerprint
         self._known: tuple[int, dict[int, EpisodeRow]] = (-1, {})  # rows, true as long as the catalog's clock stands
 
     def search(self, asked: Fit, vector: Vectors, request: Request, wishes: MomentWishes) -> Found:
         """Return the request.top_k moments most like the query, fewer only where no more pass the filter.
 
-        vector: the query's, in the Space asked.space. Raises QueryError for lanes that cannot be aligned.
+        vector: the query's, in the Space asked.space.
         """
         scaling = self._scaling(asked.space) if wishes.refine else None
         wanted = Wanted(request.top_k, wishes.max_overlap, wishes.per_episode)
@@ -144,8 +146,10 @@ class MomentSearch:
 
     def _scaling(self, space: Space) -> Statistics:
         """Return what to standardise by: the Space's statistics, or, where it has none, those of its lanes today."""
-        if len(space.window_shape) > 1:
-            raise QueryError("moments: expected lanes of numbers to align, found images: search with refine=False")
+        if len(space.window_shape) > 1:  # once, since rows that were read are kept as they were scaled
+            if space.fingerprint not in self._frame_scales:
+                self._frame_scales[space.fingerprint] = frame_scale(self._archive.catalog, space)
+            return self._frame_scales[space.fingerprint]
         if space.scaling is not None:
             return space.scaling
         catalog = self._archive.catalog

@@ -108,7 +108,8 @@ def describe(space: Space) -> str:
     lanes = ", ".join(
         f"{lane.name}{list(lane.shape)}{weight}" for lane, weight in zip(space.lanes, weights, strict=True)
     )
-    told = f"{space.embedder} over {lanes} ({space.channels} channels), {space.windows}"
+    of_what = "what is said of tasks" if space.of_text else f"{lanes} ({space.channels} channels), {space.windows}"
+    told = f"{space.embedder} over {of_what}"
     return f"{told}, Space {space.fingerprint[:12]}"
 
 

@@ -1,6 +1,7 @@
 """Ways to rank: each takes a request and gives an answer, so that they can be put around each other.
 
-Knows: the plain ways, and what is put around them: words, thresholds, diversity. Does not know: queries, files.
+Knows: the plain ways, and what is put around them: fusion by ranks, thresholds, diversity. Does not know: queries,
+texts, files.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from bridge.diverse import diverse
-from bridge.index.base import Answer, Match, Request
+from bridge.index.base import Answer, Explained, Match, Request
 from bridge.scales import reciprocal_rank, reciprocal_ranks
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from bridge.holdings import Holdings
     from bridge.index.base import VectorIndex, Vectors
     from bridge.query import Query
-    from catalog.catalog import Catalog
     from embedders.space import Space
 
 Ranker: TypeAlias = Callable[[Request], Answer]
@@ -63,35 +63,23 @@ def farthest(index: VectorIndex, aim: Aim) -> Ranker:
     return rank
 
 
-def by_words(catalog: Catalog, text: str) -> Ranker:
-    """Rank by the words of task and notes (BM25); the best episode has score 1, the others their share of it."""
-
-    def rank(request: Request) -> Answer:
-        found = catalog.relevant(text, request.where)
-        best = found[0][1] if found else 1.0
-        matches = [Match(id_, 0, score / best) for id_, score in found[: request.top_k]]
-        return Answer(tuple(matches), exact=True, scored=len(found))
-
-    return rank
-
-
-def fused_with(rank: Ranker, other: Ranker, *, reach: Callable[[int], int] = depth) -> Ranker:
-    """Rank whole episodes by the reciprocal ranks that two ways give them; 1 is first in both.
+def fused_by_rank(ways: Sequence[Ranker], *, reach: Callable[[int], int] = depth) -> Ranker:
+    """Rank whole episodes by the reciprocal ranks that several ways give them; 1 is first in all; one way stays.
 
     reach: how far to look in their lists for so many hits.
     """
 
-    def both(request: Request) -> Answer:
+    def together(request: Request) -> Answer:
         deeper = replace(request, top_k=reach(request.top_k))
-        answers = [way(deeper) for way in (rank, other)]
+        answers = [way(deeper) for way in ways]
         scores = reciprocal_ranks([[match.episode for match in answer.matches] for answer in answers])
         order = sorted(scores, key=lambda id_: (-scores[id_], id_))[: request.top_k]
         matches = tuple(Match(id_, 0, scores[id_]) for id_ in order)
         scored = sum(answer.scored for answer in answers)
         exact = all(answer.exact for answer in answers) and _certain(answers, deeper.top_k, scores, order)
-        return Answer(matches, exact, scored, answers[0].explained)
+        return Answer(matches, exact, scored, explained(answers))
 
-    return both
+    return ways[0] if len(ways) == 1 else together
 
 
 def _certain(answers: Sequence[Answer], deep: int, scores: Mapping[int, float], order: Sequence[int]) -> bool:
@@ -133,6 +121,21 @@ def differing(rank: Ranker, holdings: Holdings, space: Space, diversity: float) 
         return replace(answer, matches=tuple(answer.matches[number] for number in chosen))
 
     return choose
+
+
+def explained(answers: Sequence[Answer]) -> Explained | None:
+    """Return how several answers were found, together; None where none of them says it."""
+    told = [answer.explained for answer in answers if answer.explained is not None]
+    if not told:
+        return None
+    sums = {name: sum(getattr(one, name) for one in told) for name in ("scored", "lists", "all_lists", "tail")}
+    spent: dict[str, float] = {}
+    for one in told:
+        for name, value in one.milliseconds.items():
+            spent[name] = spent.get(name, 0.0) + value
+    return Explained(
+        " + ".join(one.route for one in told), sum(one.passing for one in told), **sums, milliseconds=spent
+    )
 
 
 def vectors_of(vectors: Vectors, match: Match) -> Vectors:

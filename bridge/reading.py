@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass, replace
-from itertools import starmap
+from dataclasses import dataclass, field
+from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bridge.measuring import Measured, measure_file
+from bridge.measuring import Measured, Numbers, Summary, check_length, numbers_of, summarise
 from bridge.selection import LaneChoice, choose_lanes, is_summarised, is_vector
-from catalog.records import EmbeddingRow, EpisodeRecord, LaneDefinition, LaneRecord, Spread, Storage
-from embedders.base import embed_by
-from embedders.statistics import Moments
+from catalog.records import EpisodeRecord, LaneDefinition, LaneRecord, Spread, Storage
 from wshard.episode_file import EpisodeFile, open_wshard
-from wshard.errors import EmbedderError, IngestError, NoLaneError, NotFiniteError, SourceNotFoundError, WShardError
+from wshard.errors import IngestError, NoLaneError, NotFiniteError, SourceNotFoundError, WShardError
 from wshard.stored_block import codec_name
 
 if TYPE_CHECKING:
@@ -30,21 +28,34 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from catalog.records import EpisodeRow
-    from embedders.base import Embedder
     from embedders.space import Space
+    from embedders.statistics import Moments
 
     _Ready = tuple[EpisodeRow, list[NDArray[Any]]]
 
-_AT_ONCE = 64  # episodes whose windows are embedded in one call
+_TOGETHER = 1 << 16  # numbers that are summarised in one go: few calls, and all of it stays in the processor's cache
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An episode that was left out, and why. kept: the catalog has it all the same, and only a vector is missing."""
+    """An episode that was left out, and why. kept: the catalog has it all the same, and only a vector is missing.
+
+    cause: what was raised, where it was an error of ours or of the system.
+    """
 
     path: str
     error: str
     kept: bool = False
+    cause: Exception | None = field(default=None, compare=False, repr=False)
+
+    def facts(self) -> dict[str, str | bool]:
+        """Return what JSON says of it."""
+        return {"path": self.path, "error": self.error, "kept": self.kept}
+
+    @staticmethod
+    def of(error: Exception, path: str, *, kept: bool = False) -> Failure:
+        """Return what an error says of the episode at `path`."""
+        return Failure(path, told(error, path), kept, error.with_traceback(None))  # frames would keep arrays alive
 
 
 @dataclass(frozen=True)
@@ -55,47 +66,100 @@ class Reading:
     measured: Measured | None
 
 
+@dataclass(frozen=True)
+class _Look:
+    """What an open file said, before anything is computed from its numbers."""
+
+    path: str
+    about: dict[str, Any]  # as the EpisodeRecord has it, and each LaneRecord
+    lanes: tuple[dict[str, Any], ...]
+    numbers: Numbers
+
+
 def locate(path: str | os.PathLike[str]) -> str:
     """Return the one spelling of a path under which episodes are catalogued: absolute, POSIX, links resolved."""
     return Path(os.path.realpath(path)).as_posix()
 
 
-def read_episode(path: str, wanted: LaneChoice, *, measuring: bool = True) -> Reading:
-    """Read what the catalog stores of the episode at `path`: metadata, lanes, moments, reward, digest; and measure it.
+def read_episodes(
+    paths: Sequence[str], wanted: LaneChoice, *, measuring: bool = True
+) -> tuple[list[Reading], list[Failure]]:
+    """Read what the catalog stores of episodes: metadata, lanes, moments, reward, digest; and measure them.
 
-    measuring: whether quality checks will ask for measures, which take a third of the time.
+    measuring: whether quality checks will ask for measures.
     wanted: the lanes that will be embedded (see choose_lanes); those that are named must exist. A lane with numbers
     that are not finite is catalogued without moments. Every lane is read once.
-    Raises IngestError (a ValueError) or FormatError, each naming the file, SourceNotFoundError, OSError.
+    Returns what was read and what was not, each in the order of the paths; causes are IngestErrors (ValueErrors),
+    FormatErrors, SourceNotFoundErrors and OSErrors.
     """
-    status = _status(path)
+    readings: list[Reading] = []
+    failures: list[Failure] = []
+    looks, size = [], 0
+    for path in paths:
+        try:
+            look = _look(path, wanted)
+        except (WShardError, OSError) as error:
+            failures.append(Failure.of(error, path))
+            continue
+        looks.append(look)
+        size += look.numbers.size
+        if size >= _TOGETHER:
+            _finish(looks, readings, failures, measuring=measuring)
+            looks, size = [], 0
+    _finish(looks, readings, failures, measuring=measuring)
+    return readings, failures
+
+
+def _finish(looks: Sequence[_Look], readings: list[Reading], failures: list[Failure], *, measuring: bool) -> None:
+    """Summarise what was looked at, and add what came of it."""
+    summaries = summarise([look.numbers for look in looks], measuring=measuring)
+    for look, summary in zip(looks, summaries, strict=True):
+        try:
+            readings.append(Reading(_record(look, summary), summary.measured))
+        except IngestError as error:  # a value that the catalog cannot hold
+            failures.append(Failure.of(error, look.path))
+
+
+def _look(path: str, wanted: LaneChoice) -> _Look:
+    status = check_regular(path)
     with open_wshard(path) as file:
-        if file.length < 1:
-            raise IngestError(f"{path}: expected at least one timestep, found an empty episode")
+        check_length(file)
         recorded = {name: lane for name, lane in file.lanes().items() if file.has(name)}
         definitions = tuple(LaneDefinition(name, lane.dtype.value, lane.shape) for name, lane in recorded.items())
         chosen = _chosen(definitions, wanted, path)
-        wanted_lanes = [
-            lane for lane in definitions if is_vector(lane) and (lane.name in chosen or is_summarised(lane))
+        summarised = [
+            lane.name for lane in definitions if is_vector(lane) and (lane.name in chosen or is_summarised(lane))
         ]
-        arrays = {lane.name: file.lane(lane.name) for lane in wanted_lanes}
-        lanes = tuple(_lane_record(definition, arrays.get(definition.name), file) for definition in definitions)
         success = file.metadata.get("success")
-        record = EpisodeRecord(
-            path=path,
-            key="",
-            episode_id=file.id,
-            env_id=file.env_id,
-            length=file.length,
-            total_reward=file.total_reward(),
-            success=success if isinstance(success, bool) else None,
-            digest=file.digest(),
-            size=status.st_size,
-            mtime_ns=status.st_mtime_ns,
-            metadata=dict(file.metadata),
-            lanes=lanes,
-        )
-        return Reading(record, measure_file(file, arrays) if measuring else None)
+        about = {
+            "path": path,
+            "key": "",
+            "episode_id": file.id,
+            "env_id": file.env_id,
+            "length": file.length,
+            "total_reward": file.total_reward(),
+            "success": success if isinstance(success, bool) else None,
+            "digest": file.digest(),
+            "size": status.st_size,
+            "mtime_ns": status.st_mtime_ns,
+            "metadata": dict(file.metadata),
+        }
+        lanes = tuple(_about_lane(lane, file) for lane in definitions)
+        return _Look(path, about, lanes, numbers_of(file, summarised))
+
+
+def _record(look: _Look, summary: Summary) -> EpisodeRecord:
+    lanes = [LaneRecord(**lane, **_moments_of(summary.moments.get(lane["name"]))) for lane in look.lanes]
+    return EpisodeRecord(**look.about, lanes=tuple(lanes))
+
+
+def _moments_of(moments: Moments | None) -> dict[str, Any]:
+    """Return what the catalog stores of a lane's moments; None: no numbers, or some that are none (a check says so)."""
+    if moments is None:
+        return {"moments": None}
+    count = moments.count
+    spreads = [Spread(low, high, mean, sqrt(m2 / count)) for mean, m2, low, high in moments.table.T.tolist()]
+    return {"moments": moments.to_bytes(), "channels": tuple(spreads)}
 
 
 def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str) -> frozenset[str]:
@@ -108,7 +172,8 @@ def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str
         return frozenset()
 
 
-def _status(path: str) -> os.stat_result:
+def check_regular(path: str) -> os.stat_result:
+    """Return what the system says of a file; raises SourceNotFoundError, IngestError for what is no regular file."""
     try:
         status = Path(path).stat()
     except FileNotFoundError:
@@ -118,26 +183,18 @@ def _status(path: str) -> os.stat_result:
     return status
 
 
-def _lane_record(lane: LaneDefinition, values: NDArray[Any] | None, file: EpisodeFile) -> LaneRecord:
+def _about_lane(lane: LaneDefinition, file: EpisodeFile) -> dict[str, Any]:
+    """Return what the file says of a lane, as a LaneRecord has it."""
     declared = file.description.declared.get(lane.name)
-    rate = (declared and declared.sampling_rate_hz) or file.timebase.tick_hz
     entry = file.shard.entry(lane.name)
-    storage = Storage(codec_name(entry, file.shard.header), entry.orig_size, entry.disk_size)
-    shape = tuple(lane.shape)
-    record = LaneRecord(lane.name, lane.dtype, shape, file.length, None, rate=rate, storage=storage)
-    if values is None:
-        return record
-    try:
-        moments = Moments.of(values)
-    except EmbedderError:  # numbers that are none: a check finds them, and embedding says so
-        return record
-    return replace(record, moments=moments.to_bytes(), channels=_spreads(moments))
-
-
-def _spreads(moments: Moments) -> tuple[Spread, ...]:
-    std = np.sqrt(moments.m2 / moments.count)
-    columns = (moments.low, moments.high, moments.mean, std)
-    return tuple(starmap(Spread, zip(*(column.tolist() for column in columns), strict=True)))
+    return {
+        "name": lane.name,
+        "dtype": lane.dtype,
+        "shape": lane.shape,
+        "count": file.length,
+        "rate": (declared and declared.sampling_rate_hz) or file.timebase.tick_hz,
+        "storage": Storage(codec_name(entry, file.shard.header), entry.orig_size, entry.disk_size),
+    }
 
 
 def read_lanes(file: EpisodeFile, space: Space) -> NDArray[Any]:
@@ -156,88 +213,6 @@ def read_lanes(file: EpisodeFile, space: Space) -> NDArray[Any]:
             found = f"{values[step, channel]} at timestep {step}, channel {channel}"
             raise NotFiniteError(f"{file.where}: lane {lane.name!r}: expected finite numbers, found {found}")
     return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1, dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class Embedding:
-    """How to embed: what worker processes are given."""
-
-    embedder: Embedder
-    space: Space
-
-
-@dataclass(frozen=True)
-class Lacking:
-    """An episode, and by number which of several embeddings it lacks."""
-
-    row: EpisodeRow
-    numbers: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Embedded:
-    """What came of one embedding: ledger rows, and (episode id, failure) of the episodes that were left out."""
-
-    rows: list[EmbeddingRow]
-    failed: list[tuple[int, Failure]]
-
-
-def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[Lacking]) -> list[Embedded]:
-    """Embed what catalogued episodes lack, opening each file once; the jobs are of the same lanes.
-
-    Returns what came of each job, in their order.
-    """
-    found = [Embedded([], []) for _ in jobs]
-    at_once = _AT_ONCE if len(jobs[0].space.window_shape) == 1 else 1  # images of many episodes would fill the memory
-    for start in range(0, len(lacking), at_once):
-        ready: list[list[_Ready]] = [[] for _ in jobs]
-        for one in lacking[start : start + at_once]:
-            try:
-                values = _values(jobs[0].space, one.row)
-            except (WShardError, OSError) as error:
-                failure = Failure(one.row.path, told(error, one.row.path), isinstance(error, NotFiniteError))
-                for number in one.numbers:
-                    found[number].failed.append((one.row.id, failure))
-                continue
-            for number in one.numbers:
-                ready[number].append((one.row, _windows(jobs[number].space, values)))
-        for job, episodes, done in zip(jobs, ready, found, strict=True):
-            _embed_all(job, episodes, done)
-    return found
-
-
-def _embed_all(job: Embedding, ready: Sequence[_Ready], done: Embedded) -> None:
-    if not ready:
-        return
-    try:
-        done.rows.extend(_embed(job, ready))
-    except EmbedderError:  # one by one: what one episode breaks must not hold up the others
-        for one in ready:
-            try:
-                done.rows.extend(_embed(job, [one]))
-            except EmbedderError as error:
-                done.failed.append((one[0].id, Failure(one[0].path, str(error))))
-
-
-def _embed(job: Embedding, ready: Sequence[_Ready]) -> list[EmbeddingRow]:
-    vectors = embed_by(job.embedder, [window for _, windows in ready for window in windows], job.space.scaling)
-    stops = np.cumsum([len(windows) for _, windows in ready]).tolist()
-    return [
-        EmbeddingRow(row.id, row.digest, len(windows), vectors[stop - len(windows) : stop].astype("<f4").tobytes())
-        for (row, windows), stop in zip(ready, stops, strict=True)
-    ]
-
-
-def _values(space: Space, row: EpisodeRow) -> NDArray[Any]:
-    _status(row.path)
-    with open_wshard(row.path) as file:
-        if file.digest() != row.digest:
-            raise IngestError(f"{row.path}: changed while it was being ingested: run the command again")
-        return read_lanes(file, space)
-
-
-def _windows(space: Space, values: NDArray[Any]) -> list[NDArray[Any]]:
-    return [values[start:stop] for start, stop in space.windows.spans(len(values)).tolist()]
 
 
 def told(error: Exception, path: str) -> str:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from bridge.check import INTEGRITY, check_rest
 from bridge.checking import Checker, Subject
-from bridge.reading import Failure, Reading, read_episode, told
+from bridge.reading import Failure, read_episodes
 from bridge.run import batches
 from catalog.records import Found
-from wshard.errors import WShardError
 from wshard.quality.form import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bridge.reading import Reading
     from bridge.run import Run
     from bridge.selection import LaneChoice
     from catalog.catalog import Catalog
@@ -39,7 +39,8 @@ def register(run: Run, files: Sequence[str], wanted: LaneChoice, limits: Limits 
     if due:
         read_again(run, due, wanted, checker)
     if checker is not None:
-        check_rest(run, files, checker)
+        read = set(due)
+        check_rest(run, [path for path in files if path not in read], checker)
         checker.finish()
         run.report.flagged = len(checker.flagged)
 
@@ -48,18 +49,18 @@ def read_again(run: Run, files: Sequence[str], wanted: LaneChoice, checker: Chec
     """Register the files, also those that look as the catalog saw them."""
     catalog, report = run.archive.catalog, run.report
     run.watch.stage("reading", len(files))
-    for outcome in run.crew.each(partial(_read, wanted=wanted, measuring=checker is not None), batches(files)):
-        readings = [found for found in outcome if isinstance(found, Reading)]
-        failures = [found for found in outcome if isinstance(found, Failure)]
+    read = partial(read_episodes, wanted=wanted, measuring=checker is not None)
+    for readings, failures in run.crew.each(read, batches(files)):
         done = catalog.register(_moved(catalog, [found.record for found in readings]))
         for registered in done:
             name = registered.outcome
             setattr(report, name, getattr(report, name) + 1)
+        run.brought.extend(registered.id for registered in done if registered.outcome in {"new", "changed"})
         if checker is not None:
             _check(run, checker, readings, [registered.id for registered in done])
         _withdraw(run, failures)
         report.leave_out(failures)
-        run.watch.advance(len(outcome))
+        run.watch.advance(len(readings) + len(failures))
 
 
 def _check(run: Run, checker: Checker, readings: Sequence[Reading], ids: Sequence[int]) -> None:
@@ -99,17 +100,6 @@ def _same_file(path: str, known: Known) -> bool:
     except OSError:
         return False  # reading it will tell what is wrong
     return (status.st_size, status.st_mtime_ns) == (known.size, known.mtime_ns)
-
-
-def _read(paths: Sequence[str], wanted: LaneChoice, *, measuring: bool) -> list[Reading | Failure]:
-    return [_read_one(path, wanted, measuring=measuring) for path in paths]
-
-
-def _read_one(path: str, wanted: LaneChoice, *, measuring: bool) -> Reading | Failure:
-    try:
-        return read_episode(path, wanted, measuring=measuring)
-    except (WShardError, OSError) as error:
-        return Failure(path, told(error, path))
 
 
 def _moved(catalog: Catalog, records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Self
 
 from bridge.archive import Archive, open_archive
+from bridge.by_text import by_text
 from bridge.choosing import SpaceChoice, identity, maker_of
 from bridge.contributions import contributions
 from bridge.examples import read_example, without_their_episodes
@@ -24,13 +25,14 @@ from bridge.index.base import Request
 from bridge.index.metric import COSINE
 from bridge.moment_search import MomentSearch, of_several_sizes
 from bridge.query import Query, fit
-from bridge.rankers import Aim, at_least, by_words, differing, farthest, fused_with, nearest, vectors_of
+from bridge.rankers import Aim, at_least, differing, farthest, fused_by_rank, nearest, vectors_of
 from bridge.refs import EpisodeRef, make_ref
 from bridge.wishes import MomentWishes, Wishes
 from catalog.filters import Where, build_where
 from catalog.form_text import as_where
 from embedders.base import embed_by
 from embedders.registry import as_embedder, embedder_of
+from embedders.text import as_text_encoder
 from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, QueryError, SpaceMismatchError
 
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from embedders.base import Embedder
     from embedders.pooled import PooledFunction
     from embedders.space import Space
+    from embedders.text import AnyTextEncoder
 
     PathLike = str | os.PathLike[str]
     RewardRange = tuple[float | None, float | None]
@@ -60,7 +63,8 @@ class TrajectoryRetriever:
     deepdata_url, archive, token: as for TrajectoryIngestor; the archive must exist. embedder: needed only where the
     archive was embedded in several ways, or by a callable; it must be the one that the archive was ingested with.
     lanes: search only what was embedded from exactly these lanes, without weights if it was; a mapping asks for just
-    these weights.
+    these weights. sentences: the text encoder, or its folder, that the archive was ingested with: text= then finds what
+    means the same too.
 
     Other processes may ingest meanwhile: each search sees all that was committed before it.
     """
@@ -73,8 +77,10 @@ class TrajectoryRetriever:
         lanes: str | Sequence[str] | Mapping[str, float] | None = None,
         archive: PathLike | None = None,
         token: str | None = None,
+        sentences: AnyTextEncoder | None = None,
     ) -> None:
         self._embedder = None if embedder is None else as_embedder(embedder)
+        self._sentences = None if sentences is None else as_text_encoder(sentences)
         self._archive: Archive = open_archive(deepdata_url, archive=archive, token=token)
         self._holdings = Holdings(self._archive.catalog)
         self._choice = SpaceChoice(self._archive.catalog, self._embedder, (lanes,) if isinstance(lanes, str) else lanes)
@@ -238,9 +244,10 @@ class TrajectoryRetriever:
 
     def _ranker(self, aim: Aim | None, wishes: Wishes) -> Ranker:
         """Return the way to rank that was wished for."""
-        catalog, index = self._archive.catalog, self._archive.index
+        index = self._archive.index
+        told = [] if wishes.text is None else by_text(self._archive, wishes.text, self._sentences)
         if aim is None:
-            rank = by_words(catalog, str(wishes.text))
+            rank = fused_by_rank(told)
         elif wishes.least:
             return farthest(index, aim)
         else:
@@ -249,8 +256,7 @@ class TrajectoryRetriever:
             rank = nearest(index, aim)
             if windows is not None or expand:
                 rank = Fusion(index, self._holdings, aim, windows, expand)
-            if wishes.text is not None:
-                rank = fused_with(rank, by_words(catalog, wishes.text))
+            rank = fused_by_rank([rank, *told])
         if wishes.min_score is not None:
             rank = at_least(rank, wishes.min_score)
         if aim is not None and wishes.diversity:

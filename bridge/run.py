@@ -25,9 +25,10 @@ Item = TypeVar("Item")
 class IngestReport:
     """What a run did, in episodes.
 
-    embedded counts those that got vectors, once more where statistics had moved and they got new ones; flagged, those
-    in which quality checks found something. failed says what was left out and why; unembedded, what was catalogued
-    without a vector, and why; delayed, why the index is behind the ledger: the next run catches up.
+    embedded counts those that got vectors, once more where statistics had moved and they got new ones; tasks, those
+    whose task got a vector of what it says; flagged, those in which quality checks found something. failed says what
+    was left out and why; unembedded, what was catalogued without a vector, and why; delayed, why the index is behind
+    the ledger: the next run catches up.
     """
 
     new: int = 0
@@ -36,6 +37,7 @@ class IngestReport:
     unchanged: int = 0
     removed: int = 0
     embedded: int = 0
+    tasks: int = 0
     flagged: int = 0
     failed: list[Failure] = field(default_factory=list)
     unembedded: list[Failure] = field(default_factory=list)
@@ -57,13 +59,14 @@ class IngestReport:
 
 @dataclass(frozen=True)
 class Run:
-    """One run over an archive."""
+    """One run over an archive; brought: ids of the episodes that it catalogued, new or changed."""
 
     archive: Archive
     crew: Workers
     watch: Progress
     report: IngestReport
     follower: Follower
+    brought: list[int] = field(default_factory=list)
 
 
 def batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:

@@ -7,92 +7,25 @@ test an empty folder.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
-from bridge.bruteforce import DIM, Shelf, make_space, unit_vectors
-from bridge.index.base import Match, Point, Request, VectorIndex, Vectors
-from catalog.catalog import Catalog
-from catalog.filters import EVERYTHING, Compare, Where, build_where
-from catalog.records import Among, EpisodeRecord
-from catalog.testing import AWKWARD, LENGTHS, REWARDS, TAGS, wheres
-from embedders.space import Space, Statistics
-from wshard.errors import SpaceMismatchError
+from bridge.bruteforce import unit_vectors
+from bridge.index.base import Match
+from bridge.testing_filters import FilterPromises
+from bridge.testing_shelves import TOLERANCE, check, top
+from bridge.testing_spaces import SpacePromises
+from catalog.filters import EVERYTHING, build_where
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-TOLERANCE: Final = 1e-5
-"""What float32 arithmetic may change in a score."""
+__all__ = ["IndexContract", "check", "top"]
 
 
-def top(count: int, where: Where = EVERYTHING, *, distinct: bool = True) -> Request:
-    """Return a request for `count` matches."""
-    return Request(count, where, distinct)
-
-
-def check(shelf: Shelf, space: Space, query: Vectors, request: Request) -> tuple[Match, ...]:
-    """Search, compare with the brute force, and return the matches."""
-    answer = shelf.index.search(space, query, request)
-    expected = shelf.brute_force(space, query, request)
-    found = [(match.episode, match.window) for match in answer.matches]
-    wanted = [(match.episode, match.window) for match in expected]
-    assert found == wanted, f"{request}: expected {wanted}, found {found}"
-    for match, right in zip(answer.matches, expected, strict=True):
-        assert abs(match.score - right.score) <= TOLERANCE, f"{request}: expected {right}, found {match}"
-        assert space.metric != "cosine" or -1.0 <= match.score <= 1.0, f"{request}: expected a cosine, found {match}"
-    assert answer.exact or not shelf.exact, f"{request}: expected an answer that is known to be exact"
-    return answer.matches
-
-
-class IndexContract:
-    """Tests that hold for every vector index."""
-
-    filters = 150
-    """Random filters that are compared with the brute force."""
-
-    repeatable = False
-    """Whether they are the same ones in every run."""
-
-    exact = True
-    """Whether every answer must be proven to be right; a backend that cannot prove it must be right all the same."""
-
-    metric = "cosine"
-    """Of the Spaces: cosine, dot or l2."""
-
-    @property
-    def own(self) -> float:
-        """The score that a unit vector has with itself."""
-        return 0.0 if self.metric == "l2" else 1.0
-
-    def space(self, name: str = "contract") -> Space:
-        """Return a Space of the metric; another name is another Space."""
-        return make_space(name, metric=self.metric)
-
-    def open_index(self, catalog: Catalog, folder: Path) -> VectorIndex:
-        """Return an index over the catalog with the folder for its own files; may be called again for the same."""
-        raise NotImplementedError
-
-    @contextmanager
-    def shelf(self, folder: Path) -> Iterator[Shelf]:
-        """Open the archive in this folder, made when missing."""
-        with Catalog.open(folder / "catalog.db", create=True) as catalog:
-            yield Shelf(catalog, self.open_index(catalog, folder / "index"), exact=self.exact)
-
-    @contextmanager
-    def filled(self, folder: Path, episodes: int = 40) -> Iterator[tuple[Shelf, Space, list[int]]]:
-        """Open an archive of episodes with 1 to 4 windows each."""
-        with self.shelf(folder) as shelf:
-            ids, space = shelf.register(episodes), self.space()
-            shelf.put(space, {id_: unit_vectors(1 + number % 4, number) for number, id_ in enumerate(ids)})
-            yield shelf, space, ids
+class IndexContract(FilterPromises, SpacePromises):
+    """Tests that hold for every vector index: of its answers, of changes, of filters, of Spaces."""
 
     def test_an_empty_index_answers_with_nothing(self, tmp_path: Path) -> None:
         with self.shelf(tmp_path) as shelf:
@@ -231,117 +164,3 @@ class IndexContract:
             for seed in range(10):
                 check(again, space, unit_vectors(1, seed)[0], top(9, build_where(min_length=120)))
                 check(again, space, unit_vectors(1, seed)[0], top(9, distinct=False))
-
-    def test_a_filter_never_costs_hits(self, tmp_path: Path) -> None:
-        with self.filled(tmp_path) as (shelf, space, ids):
-            query = unit_vectors(1, 3)[0]
-            for where, passing in (
-                (build_where(env_id="nowhere"), 0),
-                (Compare("episode_id", "eq", "episode_000030"), 1),
-                (build_where(env_id="env-2"), 8),
-                (build_where(min_length=1), len(ids)),
-            ):
-                for count in (1, 5, 100):
-                    assert len(check(shelf, space, query, top(count, where))) == min(count, passing)
-
-    def test_filters_see_what_the_catalog_says_now(self, tmp_path: Path) -> None:
-        with self.filled(tmp_path) as (shelf, space, ids):
-            query, tagged = unit_vectors(1, 3)[0], build_where(tag="kept")
-            assert check(shelf, space, query, top(5, tagged)) == ()
-            shelf.catalog.tag(ids[10:14], "kept")
-            assert {match.episode for match in check(shelf, space, query, top(5, tagged))} == {*ids[10:14]}
-            shelf.catalog.untag(ids[10:12], "kept")
-            assert {match.episode for match in check(shelf, space, query, top(5, tagged))} == {*ids[12:14]}
-
-    def test_random_filters_give_what_brute_force_gives(self, tmp_path: Path) -> None:
-        with self.shelf(tmp_path) as shelf:
-            space, query = self.space(), st.integers(0, 11).map(lambda seed: unit_vectors(1, seed)[0])
-            ids = shelf.register(60, change=_awkward)
-            for number, name in enumerate(TAGS):
-                shelf.catalog.tag(ids[number :: 3 + number], name)
-            # Vectors from a small pool: queries meet many equal scores.
-            for half in (ids[::2], ids[1::2]):
-                shelf.put(space, {id_: unit_vectors(1 + id_ % 3, id_ % 12) for id_ in half})
-
-            @settings(
-                max_examples=self.filters,
-                deadline=None,
-                database=None,
-                derandomize=self.repeatable,
-                phases=[Phase.generate],
-                suppress_health_check=list(HealthCheck),
-            )
-            @given(query, wheres(), st.sampled_from((1, 2, 5, 17, 60, 500)), st.booleans())
-            def compare(query: Vectors, where: Where, count: int, distinct: bool) -> None:  # noqa: FBT001
-                check(shelf, space, query, Request(count, where, distinct))
-
-            compare()
-
-    def test_two_spaces_never_mix(self, tmp_path: Path) -> None:
-        with self.filled(tmp_path) as (shelf, one, ids):
-            two = self.space("another")
-            shelf.put(two, {id_: unit_vectors(2, 900 + number) for number, id_ in enumerate(ids[:10])})
-            assert shelf.index.count(one) == sum(1 + number % 4 for number in range(len(ids)))
-            assert shelf.index.count(two) == 20
-            for seed in (0, 5, 900, 905):
-                query = unit_vectors(1, seed)[0]
-                for space in (one, two):
-                    check(shelf, space, query, top(30, distinct=False))
-                    check(shelf, space, query, top(30, build_where(env_id="env-0")))
-            shelf.put(two, {ids[0]: unit_vectors(1, 5)})
-            check(shelf, one, unit_vectors(1, 0)[0], top(3))
-            assert all(np.array_equal(p.vectors, shelf.held[two.fingerprint][p.episode]) for p in shelf.index.scan(two))
-
-    def test_a_space_that_the_archive_does_not_hold_is_refused(self, tmp_path: Path) -> None:
-        with self.filled(tmp_path) as (shelf, space, ids):
-            stranger, query = self.space("stranger"), unit_vectors(1)[0]
-            _assert_refused(lambda: shelf.index.search(stranger, query, top(1)))
-            _assert_refused(lambda: shelf.index.upsert(stranger, [Point(ids[0], 1, unit_vectors(1))]))
-            _assert_refused(lambda: shelf.index.count(stranger))
-            _assert_refused(lambda: list(shelf.index.scan(stranger)))
-            _assert_refused(lambda: shelf.index.delete(stranger, ids[:1]))
-            check(shelf, space, query, top(3))
-
-    def test_a_space_that_was_replaced_is_refused(self, tmp_path: Path) -> None:
-        with self.filled(tmp_path) as (shelf, old, ids):
-            _activate(shelf.catalog, shelf.catalog.spaces()[0].id)
-            new = replace(old, statistics=Statistics(1, np.zeros(DIM), np.ones(DIM)))
-            shelf.put(new, {id_: unit_vectors(1, 300 + id_) for id_ in ids})
-            check(shelf, old, unit_vectors(1)[0], top(3))
-            _activate(shelf.catalog, shelf.catalog.spaces()[1].id)
-            check(shelf, new, unit_vectors(1)[0], top(3))
-            _assert_refused(lambda: shelf.index.search(old, unit_vectors(1)[0], top(3)))
-
-    def test_vectors_of_another_size_or_type_are_refused(self, tmp_path: Path) -> None:
-        with self.filled(tmp_path) as (shelf, space, ids):
-            query, longer = unit_vectors(1)[0], unit_vectors(1, dim=DIM + 1)
-            for wrong in (longer, longer[:, 2:], unit_vectors(1).astype(float), query):
-                _assert_refused(partial(shelf.index.upsert, space, [Point(ids[0], 1, wrong)]))
-            for wrong in (longer[0], longer[0, 2:], query.astype(float), query[None]):
-                _assert_refused(partial(shelf.index.search, space, wrong, top(1)))
-            check(shelf, space, query, top(3))
-
-
-def _awkward(record: EpisodeRecord) -> EpisodeRecord:
-    """Return the record with values from the pools that random filters draw from."""
-    number = record.size
-    return replace(
-        record,
-        key=AWKWARD[number % 3],
-        env_id=AWKWARD[number % len(AWKWARD)],
-        length=LENGTHS[number % len(LENGTHS)],
-        total_reward=(None, *REWARDS)[number % (len(REWARDS) + 1)],
-        success=(None, True, False)[number % 3],
-    )
-
-
-def _activate(catalog: Catalog, space_id: int) -> None:
-    assert catalog.activate(space_id, Among(tuple(layout.id for layout in catalog.layouts())))
-
-
-def _assert_refused(call: Callable[[], object]) -> None:
-    try:
-        call()
-    except SpaceMismatchError:
-        return
-    raise AssertionError("expected SpaceMismatchError, found an answer")

@@ -41,7 +41,7 @@ _LOOK_AGAIN_S: Final = 300.0  # events get lost: on network drives, and where to
 _WAIT_S: Final = 2.0  # after an error, doubled up to
 _WAIT_LONGEST_S: Final = 60.0
 
-_WORTH_TELLING: Final = ("new", "changed", "moved", "embedded")
+_WORTH_TELLING: Final = ("new", "changed", "moved", "embedded", "tasks")
 
 State: TypeAlias = tuple[int, int]
 """Size and modification time of a file."""

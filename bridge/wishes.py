@@ -41,8 +41,9 @@ class Wishes:
     """Options of a search.
 
     where: any further filter, as a value or as text. text: words of the task or of notes; episodes that hold them
-    come first. like, unlike: further examples, and counter-examples, in any form of a query. expand: how many of the
-    best hits lead the search to their like; None = 8 where whole episodes and windows are searched together, else none.
+    come first, and with a text encoder those whose task means the same. like, unlike: further examples, and
+    counter-examples, in any form of a query. expand: how many of the best hits lead the search to their like; None = 8
+    where whole episodes and windows are searched together, else none.
     plain: rank by the one cosine of whole episodes, also where there are windows. least: the least similar first.
     min_score: no hits below it. diversity: 0 to 1, how much a hit that is like a better one is put back.
     contributions: let every hit say what each lane adds to its similarity. exclude_self: leave out the episodes that

@@ -10,7 +10,7 @@ import heapq
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from catalog import curation, ledger, places, queries, register
+from catalog import curation, ledger, places, planning, queries, register
 from catalog.checking import Checking
 from catalog.collecting import Collecting
 from catalog.copies import Copies
@@ -23,6 +23,7 @@ from catalog.keeping import Keeping
 from catalog.location import base_folder
 from catalog.migrations import prepare
 from catalog.postgresql import open_server
+from catalog.records import Known
 from catalog.schema import episode, space
 from catalog.values import storable
 from catalog.walks import walk_ledger, walk_moments, walk_places
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
         EpisodeRecord,
         EpisodeRow,
         Facts,
-        Known,
         Layout,
         LedgerEntry,
         Outcome,
@@ -117,8 +117,11 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         """Return what is catalogued at these absolute paths, by key; unknown paths are left out."""
         with self._read() as connection:
             roots = places.load_roots(connection, base=self._base)
-            found = register.load_known(connection, paths, roots=roots)
-        return {path: tuple(known for known, _ in entries) for path, entries in found.items()}
+            found = planning.load_occupants(connection, paths, roots=roots)
+        known: dict[str, list[Known]] = {}
+        for (path, key), (number, _, digest, size, mtime_ns) in sorted(found.items()):
+            known.setdefault(path, []).append(Known(number, key, digest, size, mtime_ns))
+        return {path: tuple(entries) for path, entries in known.items()}
 
     def by_digest(self, digests: Sequence[str]) -> list[EpisodeRow]:
         """Return the episodes with one of these digests, by id."""

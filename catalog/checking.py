@@ -6,7 +6,6 @@ data: a changed episode loses it. Does not know: what is checked, or what measur
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import delete, func, insert, select
@@ -14,6 +13,7 @@ from sqlalchemy import delete, func, insert, select
 from catalog import ledger
 from catalog.engine import one_of
 from catalog.facts import load_findings
+from catalog.loading import append
 from catalog.schema import checked, episode, finding, score
 from catalog.session import Session
 
@@ -102,18 +102,9 @@ def _replace(connection: Connection, verdicts: Sequence[Checked], most: int) -> 
     for one in verdicts:
         keep = one.measures is not None and counts.get(one.family, 0) < most
         counts[one.family] = counts.get(one.family, 0) + keep
-        measures = one.measures if keep else None
-        rows.append({"episode_row": one.episode_id, "version": one.version, "family": one.family, "measures": measures})
-    connection.execute(insert(checked), rows)
-    scores = [
-        {"episode_row": one.episode_id, "name": PREFIX + name, "value": float(value)}
-        for one in verdicts
-        for name, value in one.scores.items()
-    ]
-    if scores:
-        connection.execute(insert(score), scores)
-    findings = [
-        [{"episode_row": one.episode_id, "name": f.check, "reason": f.reason} for f in one.findings] for one in verdicts
-    ]
-    if found := list(chain.from_iterable(findings)):
-        connection.execute(insert(finding), found)
+        rows.append((one.episode_id, one.version, one.family, one.measures if keep else None))
+    append(connection, checked, ("episode_row", "version", "family", "measures"), rows)
+    scores = [(one.episode_id, PREFIX + name, float(value)) for one in verdicts for name, value in one.scores.items()]
+    append(connection, score, ("episode_row", "name", "value"), scores)
+    findings = [(one.episode_id, found.check, found.reason) for one in verdicts for found in one.findings]
+    append(connection, finding, ("episode_row", "name", "reason"), findings)

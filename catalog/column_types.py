@@ -25,9 +25,14 @@ BIG = BigInteger().with_variant(Integer(), "sqlite")
 # Code point order everywhere: SQLite's default, the collation "C" of PostgreSQL.
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 
+# Dimensions, whether there are nulls, type of an element, length and first index; each element after its length.
+_ARRAY = struct.Struct(">iiIii")
+_FLOAT8 = 701
+_LENGTH = struct.pack(">i", 8)
 
-class Numbers(TypeDecorator[tuple[float, ...]]):
-    """Several float64: packed little-endian bytes in SQLite, an array in PostgreSQL."""
+
+class Numbers(TypeDecorator[Any]):
+    """Several float64, given as packed little-endian bytes and read as numbers: PostgreSQL keeps them as an array."""
 
     impl = LargeBinary
     cache_ok = True
@@ -36,17 +41,31 @@ class Numbers(TypeDecorator[tuple[float, ...]]):
         """Return the product's type."""
         return dialect.type_descriptor(ARRAY(Double()) if dialect.name == "postgresql" else LargeBinary())
 
-    def process_bind_param(self, value: Sequence[float] | None, dialect: Dialect) -> Any:
-        """Return a value as the product takes it."""
-        if value is None or dialect.name == "postgresql":
-            return value if value is None else list(value)
-        return struct.pack(f"<{len(value)}d", *value)
+    def process_bind_param(self, value: bytes | None, dialect: Dialect) -> Any:
+        """Return packed numbers as the product takes them."""
+        return value if value is None or dialect.name != "postgresql" else list(_unpacked(value))
 
     def process_result_value(self, value: Any, dialect: Dialect) -> tuple[float, ...] | None:
         """Return a value that the product gave."""
         if value is None or dialect.name == "postgresql":
             return value if value is None else tuple(value)
-        return struct.unpack(f"<{len(value) // 8}d", value)
+        return _unpacked(value)
+
+    @staticmethod
+    def arrays(packed: Sequence[bytes | None]) -> list[bytes | None]:
+        """Return packed numbers as arrays in the binary form of PostgreSQL: big-endian, a length before each."""
+        return [None if value is None else _array(value) for value in packed]
+
+
+def _unpacked(value: bytes) -> tuple[float, ...]:
+    return struct.unpack(f"<{len(value) // 8}d", value)
+
+
+def _array(value: bytes) -> bytes:
+    count = len(value) // 8
+    swapped = value[::-1]  # big-endian, and the last number first
+    parts = [swapped[start : start + 8] for start in range(len(value) - 8, -1, -8)]
+    return _ARRAY.pack(1, 0, _FLOAT8, count, 1) + _LENGTH + _LENGTH.join(parts)
 
 
 class JsonNumber(TypeDecorator[Any]):

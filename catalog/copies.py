@@ -264,6 +264,13 @@ class Copies:
             documents, last = connection.execute(statement).one()
             return int(documents), int(last or 0)
 
+    def travelling(self, copy_id: int) -> int:
+        """Return how many documents may or may not be in the index: nobody has heard yet of their arrival."""
+        statement = select(func.count(synced.c.ref.distinct()))
+        with self._read() as connection:
+            rows = connection.execute(statement.where(synced.c.copy_id == copy_id, synced.c.run.is_not(None)))
+            return int(rows.scalar_one())
+
     def lost(self, copy_id: int, documents: Collection[int]) -> None:
         """Remember that these documents are not in the index: they must be sent again."""
         with self._write() as connection:

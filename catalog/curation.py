@@ -17,10 +17,11 @@ from sqlalchemy import Connection, delete, insert, select, update
 from catalog.engine import one_of
 from catalog.facts import load_notes
 from catalog.ledger import advance
+from catalog.loading import append
 from catalog.records import Note, Review
 from catalog.schema import checked, document, episode, finding, lineage, note, review, score
 from catalog.values import storable
-from catalog.words import indexed
+from catalog.words import indexed, joined
 from wshard.errors import EntryNotFoundError, FilterError
 
 if TYPE_CHECKING:
@@ -72,14 +73,23 @@ def remove_note(connection: Connection, note_id: int) -> None:
 
 def index_words(connection: Connection, ids: Collection[int]) -> None:
     """Bring the searched words of these episodes up to date."""
-    notes: dict[int, list[str]] = {}
-    for written in load_notes(connection, ids):
-        notes.setdefault(written.episode_id, []).append(written.text)
     stored = select(episode.c.id, episode.c.metadata).where(one_of(connection, episode.c.id, ids))
-    found = [(row.id, indexed(json.loads(row.metadata), notes.get(row.id, ()))) for row in connection.execute(stored)]
-    connection.execute(delete(document).where(one_of(connection, document.c.episode_row, ids)))
-    if rows := [{"episode_row": number, "words": words} for number, words in found if words]:
-        connection.execute(insert(document), rows)
+    own = {row.id: indexed(json.loads(row.metadata), ()) for row in connection.execute(stored)}
+    renew_words(connection, own)
+
+
+def renew_words(connection: Connection, own: Mapping[int, str]) -> None:
+    """Bring the searched words of these episodes up to date: those of their metadata, and of their notes."""
+    notes: dict[int, list[str]] = {}
+    for written in load_notes(connection, own):
+        notes.setdefault(written.episode_id, []).append(written.text)
+    wanted = {**own, **{number: joined((own[number], indexed({}, said))) for number, said in notes.items()}}
+    there = select(*document.c).where(one_of(connection, document.c.episode_row, own))
+    kept = {number: words for number, words in connection.execute(there) if wanted[number] == words}
+    stale = [number for number in own if number not in kept]
+    connection.execute(delete(document).where(one_of(connection, document.c.episode_row, stale)))
+    rows = [(number, wanted[number]) for number in stale if wanted[number]]
+    append(connection, document, ("episode_row", "words"), rows)
 
 
 def add_reviews(connection: Connection, ids: Collection[int], *, state: str, who: str) -> list[Review]:

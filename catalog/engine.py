@@ -34,7 +34,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import QueuePool
 
 from catalog.functions import add_functions
-from catalog.values import Scalar, storable
+from catalog.values import Scalar, storables
 from wshard.errors import CatalogBusyError, CatalogError, CatalogNotFoundError, CatalogWriteError
 
 if TYPE_CHECKING:
@@ -43,8 +43,10 @@ if TYPE_CHECKING:
 BUSY_SECONDS = 30.0
 CACHE_KIBIBYTES = 64 * 1024
 MAPPED_BYTES = 1 << 30
-# 64 MiB: with the default of 4 MiB each batch of episodes would write the same index pages twice.
-LOG_PAGES = 16_384
+# Of new files: an episode with its lanes takes a kilobyte and a half, and its vectors tens of them.
+PAGE_BYTES = 16 * 1024
+# With the default of 4 MiB each batch of episodes would write the same index pages twice.
+LOG_BYTES = 64 << 20
 
 MODE = "catalog_mode"
 _SYNCHRONOUS = {"write": "NORMAL", "durable": "FULL"}
@@ -193,7 +195,7 @@ def found_file(path: Path, found: Callable[[Database], None]) -> None:
 
 def one_of(connection: Connection, column: ColumnElement[Any], values: Collection[Scalar]) -> ColumnElement[bool]:
     """Return `column is any of values` with a single parameter, so that no limit on their number applies."""
-    listed = [value for value in values if storable(value)]
+    listed = storables(values)
     if connection.dialect.name != "sqlite":
         return column == any_(literal(listed, ARRAY(column.type)))
     if any(isinstance(value, float) for value in listed):
@@ -224,11 +226,16 @@ def connected(path: Path, *, query: str) -> Database:
             f"{path.as_uri()}?{query}", uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
         add_functions(connection)
-        pragmas = ["foreign_keys=ON", f"cache_size=-{CACHE_KIBIBYTES}", f"mmap_size={MAPPED_BYTES}"]
+        pragmas = [
+            *(f"page_size={PAGE_BYTES}", "foreign_keys=ON"),
+            *(f"cache_size=-{CACHE_KIBIBYTES}", f"mmap_size={MAPPED_BYTES}"),
+        ]
         if query in ("mode=rw", "mode=rwc"):
-            pragmas += ["journal_mode=WAL", f"wal_autocheckpoint={LOG_PAGES}"]
+            pragmas.append("journal_mode=WAL")
         for pragma in pragmas:
             connection.execute(f"PRAGMA {pragma}")
+        (page,) = connection.execute("PRAGMA page_size").fetchone()
+        connection.execute(f"PRAGMA wal_autocheckpoint={LOG_BYTES // page}")
         return connection
 
     # Threads wait for the write lock inside SQLite, never for a connection.

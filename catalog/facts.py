@@ -5,8 +5,6 @@ Knows: how to read it for many episodes at once. Does not know: how it was writt
 
 from __future__ import annotations
 
-from itertools import chain
-from operator import mul
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, select
@@ -16,7 +14,7 @@ from catalog.records import Facts, Found, LaneFacts, Lineage, Note, Review, Spre
 from catalog.schema import collection, embedding, finding, lane, lineage, note, pick, review, score, snapshot, space
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
 
 
 def load_facts(connection: Connection, ids: Collection[int]) -> dict[int, Facts]:
@@ -70,17 +68,6 @@ def load_reviews(connection: Connection, ids: Collection[int]) -> list[Review]:
     """Return the whole audit of these episodes, the oldest entry first."""
     statement = select(*review.c).where(one_of(connection, review.c.episode_row, ids)).order_by(review.c.id)
     return [Review(*row) for row in connection.execute(statement)]
-
-
-def pack_spread(channels: Sequence[Spread] | None) -> list[float] | None:
-    """Return the statistics of a lane as they are stored: of the whole lane, then of each channel."""
-    if not channels:
-        return None
-    lows, highs, means, stds = zip(*channels, strict=True)
-    mean = sum(means) / len(means)
-    apart = [each - mean for each in means]
-    variance = (sum(map(mul, stds, stds)) + sum(map(mul, apart, apart))) / len(means)
-    return [min(lows), max(highs), mean, variance**0.5, *chain.from_iterable(channels)]
 
 
 def _load_lanes(connection: Connection, found: dict[int, dict[str, Any]]) -> None:

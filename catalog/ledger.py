@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, inser
 
 from catalog.engine import one_of
 from catalog.records import Among, EmbeddingRow, LedgerEntry, SpaceRow
-from catalog.schema import archive, embedding, episode, space
+from catalog.schema import archive, document, embedding, episode, space
 from wshard.errors import EntryNotFoundError, SpaceMismatchError
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def pending_ids(connection: Connection, space_id: int, *, among: Among, after: i
     """Return up to limit ids above `after` of the episodes without vectors in the space, ascending."""
     found = []
     for layout_id in set(among.layout_ids):  # one by one: an index then gives the ids of each in order
-        wanted = (episode.c.layout_id == layout_id, episode.c.id > after, *_one_of_ids(connection, among))
+        wanted = (episode.c.layout_id == layout_id, episode.c.id > after, *_narrowed(connection, among))
         statement = select(episode.c.id).where(*wanted, _without_vectors(space_id))
         found.append(connection.execute(statement.order_by(episode.c.id).limit(limit)).scalars().all())
     return list(islice(heapq.merge(*found), limit))
@@ -125,7 +125,7 @@ def pending_ids(connection: Connection, space_id: int, *, among: Among, after: i
 
 def pending_count(connection: Connection, space_id: int, *, among: Among) -> int:
     """Return how many of the episodes have no vectors in the space."""
-    wanted = (one_of(connection, episode.c.layout_id, among.layout_ids), *_one_of_ids(connection, among))
+    wanted = (one_of(connection, episode.c.layout_id, among.layout_ids), *_narrowed(connection, among))
     statement = select(func.count()).select_from(episode).where(*wanted, _without_vectors(space_id))
     return int(connection.execute(statement).scalar_one())
 
@@ -145,8 +145,12 @@ def sample_ids(connection: Connection, space_id: int, *, about: int) -> list[int
     return sorted(connection.execute(statement).scalars())
 
 
-def _one_of_ids(connection: Connection, among: Among) -> list[ColumnElement[bool]]:
-    return [] if among.ids is None else [one_of(connection, episode.c.id, among.ids)]
+def _narrowed(connection: Connection, among: Among) -> list[ColumnElement[bool]]:
+    narrowed = [] if among.ids is None else [one_of(connection, episode.c.id, among.ids)]
+    if among.with_words:
+        spoken = select(literal(1)).where(document.c.episode_row == episode.c.id)
+        narrowed.append(spoken.correlate(episode).exists())
+    return narrowed
 
 
 def write_embeddings(connection: Connection, space_id: int, *, rows: Sequence[EmbeddingRow]) -> list[LedgerEntry]:

@@ -50,7 +50,7 @@ def archive_folder(archive: str | os.PathLike[str] | None = None) -> Path:
     """Return the folder that is meant; CatalogError for a server, for what only files can do."""
     named = archive_named(archive)
     if isinstance(named, str):
-        raise CatalogError(f"expected an archive in a folder, found {shown_url(named)}: its server does this by itself")
+        raise CatalogError(f"expected an archive in a folder, found {shown_url(named)}: a server has pg_restore")
     return named
 
 

@@ -8,7 +8,7 @@ a server.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
 from sqlalchemy import Connection, insert, literal, select
 
@@ -18,11 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Spot(NamedTuple):
-    """A place in the terms of the database."""
-
-    root_id: int
-    path: str
+Spot: TypeAlias = tuple[int, str]
+"""A place in the terms of the database: the id of a root, the path relative to it."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ class Roots:
                 for above in ancestors(path)
                 for root_id in self.folders.get(above, ())
             ]
-        return [Spot(root_id, path[begin:]) for root_id, begin in self._above[folder]]
+        return [(root_id, path[begin:]) for root_id, begin in self._above[folder]]
 
     def add(self, folder: str, root_id: int) -> None:
         """Take in a root."""

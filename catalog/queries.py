@@ -35,7 +35,7 @@ ORDERS = tuple(name for name in FIELDS if name in episode.c and name != "path")
 """What `select` can order by besides `score.NAME`; a leading "-" reverses it."""
 
 # Fields whose order an index gives.
-_INDEXED = {"score", "uid", *(next(iter(index.columns)).name for index in episode.indexes)}
+_INDEXED = {"score", *(next(iter(index.columns)).name for index in episode.indexes)}
 _ID, _ROOT, _PATH, _METADATA = map(list(episode.c.keys()).index, ("id", "root_id", "path", "metadata"))
 _PLACE = (root.c.place, root.c.inside)
 _SCORED = select(*episode.c, *_PLACE, score.c.value.label("sorted_by")).select_from(
@@ -144,15 +144,34 @@ def load_page(
     if limit < 1:
         raise FilterError(f"expected a limit of at least 1, found {limit}")
     walk = _walk(connection, where, order=order, after=after, wanted=limit + 1)
-    found = [] if walk is None else _load(connection, walk.limit(limit + 1), base=base)
+    found = [] if walk is None else _load_narrow(connection, walk, base=base)
     if len(found) > limit:
         return _page(found[:limit], order=order)
     found = []
+    sorts = order.removeprefix("-") != "id" and any(_asks_words(part) for part in parts_of(where))
     for statement in page_statements(connection, where, order=order, after=after, base=base):
-        found += _load(connection, statement.limit(limit + 1 - len(found)), base=base)
+        rest = statement.limit(limit + 1 - len(found))
+        found += _load_narrow(connection, _narrow(rest), base=base) if sorts else _load(connection, rest, base=base)
         if len(found) > limit:
             return _page(found[:limit], order=order)
     return Page(tuple(row for row, _ in found), None)
+
+
+def _narrow(statement: Select[Any]) -> Select[Any]:
+    """Return a statement made by _rows or _SCORED with two columns, id and what it is sorted by.
+
+    All that the index of words finds is sorted for one page: whole rows would take twice as long.
+    """
+    return statement.with_only_columns(episode.c.id, statement.selected_columns.sorted_by)
+
+
+def _load_narrow(
+    connection: Connection, statement: Select[Any], *, base: str | None
+) -> list[tuple[EpisodeRow, Scalar | None]]:
+    """Return the rows whose ids a statement made by _narrow gives, in its order."""
+    found = connection.execute(statement).all()
+    rows = {row.id: row for row in load_ids(connection, [number for number, _ in found], base=base)}
+    return [(rows[number], value) for number, value in found]
 
 
 def _page(found: Sequence[tuple[EpisodeRow, Scalar | None]], *, order: str) -> Page:
@@ -169,16 +188,20 @@ def _walk(connection: Connection, where: Where, *, order: str, after: str | None
     if not spoken or field.root not in _INDEXED or (cursor is not None and cursor.value is None):
         return None
     descending = order.startswith("-")
-    column = score.c.value if field.root == "score" else episode.c[field.root]
-    statement = next(_phases(field, cursor, descending=descending))
-    return walk_some(connection, spoken, statement, column=column, descending=descending, wanted=wanted)
+    statement = _narrow(next(_phases(field, cursor, descending=descending)))
+    return walk_some(connection, spoken, statement, wanted=wanted)
 
 
 def _spoken(where: Where) -> list[Compare]:
     """Return the words that a filter asks for, if it asks for nothing else."""
     parts = parts_of(where)
-    spoken = [part for part in parts if isinstance(part, Compare) and part.field == "text"]
+    spoken = [part for part in parts if isinstance(part, Compare) and _asks_words(part)]
     return spoken if len(spoken) == len(parts) else []
+
+
+def _asks_words(part: Where) -> bool:
+    """Say whether a part of a filter asks for words."""
+    return isinstance(part, Compare) and part.field == "text"
 
 
 def page_statements(
@@ -264,12 +287,6 @@ def load_layouts(connection: Connection, where: Where, *, base: str | None) -> l
         .order_by(layout.c.id)
     )
     return [Layout(number, decode_lanes(text), int(count)) for number, text, count in connection.execute(statement)]
-
-
-def encode_lanes(lanes: Iterable[LaneDefinition]) -> str:
-    """Return the one text of a set of lanes, whatever their order."""
-    ordered = sorted(([lane.name, lane.dtype, list(lane.shape)] for lane in lanes), key=lambda lane: str(lane[0]))
-    return json.dumps(ordered, separators=(",", ":"))
 
 
 def decode_lanes(text: str) -> tuple[LaneDefinition, ...]:

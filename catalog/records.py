@@ -6,16 +6,16 @@ Does not know: tables, SQL, files, or what the vectors and moments mean (opaque 
 
 from __future__ import annotations
 
-import math
-import posixpath
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from catalog.values import INTEGER_LIMIT, encode_metadata, storable
-from wshard.errors import IngestError
+from catalog.encoding import encode_lanes, pack_spread
+from catalog.refusing import check_record, checked_reward
+from catalog.values import encode_metadata
+from catalog.words import indexed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from catalog.values import JSON
 
@@ -55,7 +55,7 @@ class LaneRecord:
     """One lane of one episode; count in timesteps, rate in timesteps per second.
 
     moments (opaque to the catalog) and channels are None when the lane is not summarised (images, text), rate and
-    storage where they are not known.
+    storage where they are not known. spread: the channels as they are stored.
     """
 
     name: str
@@ -66,6 +66,10 @@ class LaneRecord:
     channels: tuple[Spread, ...] | None = None
     rate: float | None = None
     storage: Storage | None = None
+    spread: bytes | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spread", pack_spread(self.channels))
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,9 @@ class EpisodeRecord:
 
     path is the absolute, normalised POSIX path of the file, key is "" for files of one episode, length counts
     timesteps, size bytes, mtime_ns nanoseconds. moved_from is the id of the catalogued episode whose file is now here.
-    A NaN reward is a missing one; encoded is the metadata as text. Raises IngestError for a value that the catalog
-    cannot hold.
+    A NaN reward is a missing one. Raises IngestError for a value that the catalog cannot hold. What is stored is made
+    here, for records are made in parallel and stored one after another: encoded is the metadata as text, layout the
+    lanes as text, words those of the metadata that full text looks through.
     """
 
     path: str
@@ -92,17 +97,19 @@ class EpisodeRecord:
     lanes: tuple[LaneRecord, ...]
     moved_from: int | None = None
     encoded: str = field(init=False, repr=False, compare=False)
+    layout: str = field(init=False, repr=False, compare=False)
+    words: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _check_path(self.path)
-        for name in ("key", "episode_id", "env_id", "digest"):
-            _check_text(getattr(self, name), name=name, path=self.path)
-        for name in ("length", "size", "mtime_ns"):
-            _check_integer(getattr(self, name), name=name, path=self.path)
-        object.__setattr__(self, "total_reward", _reward(self.total_reward, path=self.path))
-        _check_success(self.success, path=self.path)
-        _check_lanes(self.lanes, path=self.path)
-        object.__setattr__(self, "encoded", encode_metadata(self.metadata, path=self.path))
+        check_record(self)
+        made = {
+            "total_reward": checked_reward(self.total_reward, path=self.path),
+            "encoded": encode_metadata(self.metadata, path=self.path),
+            "layout": encode_lanes(tuple((lane.name, lane.dtype, lane.shape) for lane in self.lanes)),
+            "words": indexed(self.metadata, ()),
+        }
+        for name, value in made.items():
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)
@@ -256,10 +263,14 @@ class SpaceRow:
 
 @dataclass(frozen=True)
 class Among:
-    """Which episodes a space is meant for: those of these layouts, and, unless None, of these ids only."""
+    """Which episodes a space is meant for: those of these layouts, and, unless None, of these ids only.
+
+    with_words: only those whose task or notes hold words.
+    """
 
     layout_ids: tuple[int, ...]
     ids: tuple[int, ...] | None = None
+    with_words: bool = False
 
 
 @dataclass(frozen=True)
@@ -288,61 +299,3 @@ class Page:
 
     rows: tuple[EpisodeRow, ...]
     next: str | None
-
-
-def _check_path(path: object) -> None:
-    normal = isinstance(path, str) and path.startswith("/") and not path.startswith("//")
-    if not (normal and isinstance(path, str) and posixpath.normpath(path) == path and storable(path)):
-        raise IngestError(f"path must be an absolute, normalised POSIX path in UTF-8, found {path!r}")
-
-
-def _check_text(value: object, *, name: str, path: str) -> None:
-    if not isinstance(value, str) or not storable(value):
-        raise IngestError(f"{name} must be text in UTF-8 without NUL, found {value!r}, in the episode at {path}")
-
-
-def _check_integer(value: object, *, name: str, path: str) -> None:
-    least = -INTEGER_LIMIT if name == "mtime_ns" else 0
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < INTEGER_LIMIT:
-        raise IngestError(f"{name} must be an integer from {least}, found {value!r}, in the episode at {path}")
-
-
-def _reward(value: object, *, path: str) -> float | None:
-    if value is None:
-        return None
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise IngestError(f"total_reward must be a number or None, found {value!r}, in the episode at {path}")
-    try:
-        return None if math.isnan(value) else float(value)
-    except OverflowError as error:
-        raise IngestError(f"total_reward must fit in a float, found {value!r}, in the episode at {path}") from error
-
-
-def _check_success(value: object, *, path: str) -> None:
-    if value is not None and not isinstance(value, bool):
-        raise IngestError(f"success must be True, False or None, found {value!r}, in the episode at {path}")
-
-
-def _check_lanes(lanes: Sequence[LaneRecord], *, path: str) -> None:
-    if len({lane.name for lane in lanes}) != len(lanes):
-        raise IngestError(f"lane names must differ, found {[lane.name for lane in lanes]}, in the episode at {path}")
-    for lane in lanes:
-        _check_text(lane.name, name="a lane's name", path=path)
-        _check_text(lane.dtype, name="a lane's dtype", path=path)
-        for number in (lane.count, *lane.shape):
-            _check_integer(number, name=f"a count or axis of lane {lane.name}", path=path)
-        _check_storage(lane, path=path)
-        for spread in lane.channels or ():
-            if not math.isfinite(spread.min + spread.max + spread.mean + spread.std):
-                raise IngestError(
-                    f"statistics must be finite, found {spread} in lane {lane.name}, in the episode at {path}"
-                )
-
-
-def _check_storage(lane: LaneRecord, *, path: str) -> None:
-    if lane.rate is not None and not (math.isfinite(lane.rate) and lane.rate > 0):
-        raise IngestError(f"a rate must be above 0, found {lane.rate!r} in lane {lane.name}, in the episode at {path}")
-    if lane.storage is not None:
-        _check_text(lane.storage.codec, name=f"the codec of lane {lane.name}", path=path)
-        for number in (lane.storage.bytes, lane.storage.stored):
-            _check_integer(number, name=f"the bytes of lane {lane.name}", path=path)

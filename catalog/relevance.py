@@ -38,14 +38,17 @@ def load_relevance(connection: Connection, text: str, where: Where, *, base: str
     rows = connection.execute(statement.where(condition(connection, spoken, base=base))).all()
     if not rows:
         return []
-    texts = [(number, [word for word in kept.split() if word != BOUNDARY]) for number, kept in rows]
-    counted = [(number, len(held), Counter(word for word in held if word in asked)) for number, held in texts]
-    usual = sum(length for _, length, _ in counted) / len(counted)
+    times = Counter(kept for _, kept in rows)  # thousands of episodes have the same task
+    held = {kept: [word for word in kept.split() if word != BOUNDARY] for kept in times}
+    counted = {kept: Counter(word for word in found if word in asked) for kept, found in held.items()}
+    usual = sum(count * len(held[kept]) for kept, count in times.items()) / len(rows)
+    holding: Counter[str] = Counter()
+    for kept, found in counted.items():
+        holding.update(dict.fromkeys(found, times[kept]))
     among = count_rows(connection, where, base=base)
-    holding = Counter(word for _, _, found in counted for word in found)
     weights = {word: math.log(1 + (among - count + 0.5) / (count + 0.5)) for word, count in holding.items()}
-    scores = [(number, _score(found, weights, length / usual)) for number, length, found in counted]
-    return sorted(scores, key=lambda scored: (-scored[1], scored[0]))
+    scores = {kept: _score(found, weights, len(held[kept]) / usual) for kept, found in counted.items()}
+    return sorted(((number, scores[kept]) for number, kept in rows), key=lambda scored: (-scored[1], scored[0]))
 
 
 def _score(found: Counter[str], weights: dict[str, float], length: float) -> float:

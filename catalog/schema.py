@@ -61,7 +61,7 @@ episode = Table(
     "episode",
     metadata,
     Column("id", BIG, primary_key=True, autoincrement=False),
-    Column("uid", TEXT, nullable=False, unique=True),
+    Column("uid", TEXT, nullable=False),
     Column("root_id", BIG, ForeignKey("root.id"), nullable=False),
     Column("path", TEXT, nullable=False),
     Column("key", TEXT, nullable=False),
@@ -76,9 +76,11 @@ episode = Table(
     Column("metadata", TEXT, nullable=False),
     Column("layout_id", BIG, ForeignKey("layout.id"), nullable=False),
     Column("ingested_at", TEXT, nullable=False),
-    UniqueConstraint("root_id", "path", "key"),
 )
 index_json(episode.c.metadata)
+# Indexes, not constraints, which SQLite could not make after the rows of a load.
+Index("episode_uid", episode.c.uid, unique=True)
+Index("episode_place", episode.c.root_id, episode.c.path, episode.c.key, unique=True)
 Index("episode_digest", episode.c.digest)
 Index("episode_layout", episode.c.layout_id, episode.c.id)
 

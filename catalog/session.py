@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, text
 
 from catalog.collections import resolved
 from catalog.form_text import as_where
@@ -21,14 +21,24 @@ if TYPE_CHECKING:
     from catalog.filters import Where
 
 
+# Of the ledger's own file: a table that was dropped, truncated, and filled from a dump has another one.
+_FILE = text("SELECT pg_relation_filenode('embedding')")
+
+
 class Session:
-    """An open catalog database. base is the folder that its inner roots are relative to, None for a server."""
+    """An open catalog database. base is the folder that its inner roots are relative to, None for a server.
+
+    archive_id: which archive it is. edition: and which life of it; copies of vectors made in another one, that is, from
+    before a server's tables were filled from a dump, do not count.
+    """
 
     def __init__(self, database: Database, *, base: str | None) -> None:
         self._database = database
         self._base = base
         with self._read() as connection:
             self.archive_id = str(connection.execute(select(archive.c.archive_id)).scalar_one())
+            life = "" if connection.dialect.name == "sqlite" else f"/{connection.execute(_FILE).scalar_one()}"
+            self.edition = self.archive_id + life
 
     def close(self) -> None:
         """Close the database; the catalog cannot be used any more."""

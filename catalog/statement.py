@@ -6,7 +6,6 @@ Knows: what may be asked, how each product is kept from doing more, and how that
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import time
 from contextlib import closing, contextmanager
@@ -27,9 +26,9 @@ _TOLD: Final = {
     "not authorized": "it would do something else than read",
     "25006": "it would do something else than read",
 }
-# PostgreSQL does more than read also where a transaction only reads: it copies into files, locks, sets, notifies.
-_QUESTION: Final = re.compile(
-    r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(select|with|values|table|explain|show)\b", re.IGNORECASE | re.DOTALL
+# What only reads the database may still write files of the server's machine, or end its work, for one who may do all.
+_LESS_RIGHTS: Final = (
+    "SELECT set_config('role', 'pg_read_all_data', true) FROM pg_roles WHERE rolname = current_user AND rolsuper"
 )
 _READING: Final = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
 
@@ -88,15 +87,26 @@ def _authorize(action: int, first: str | None, second: str | None, *_: str | Non
 
 
 def _ask_postgresql(connection: Connection, text: str, *, seconds: float, limit: int) -> _Rows:
-    if not _QUESTION.match(text):
-        raise StatementError(f"expected one statement that reads, found {text[:80]!r}")
-    # A transaction that only reads stays so after its first statement; the connection goes, and its locks with it.
+    """Run it in a transaction that only reads, on a connection that goes afterwards, and its locks with it.
+
+    A statement without columns does something else than read, and is never begun.
+    """
     connection.exec_driver_sql(f"SELECT set_config('statement_timeout', '{max(1, round(1000 * seconds))}', true)")
+    connection.exec_driver_sql(_LESS_RIGHTS)
     raw: Any = connection.connection.driver_connection
     connection.detach()
-    with raw.cursor() as cursor:
-        # Row by row: no more rows than asked for are held, and the protocol then takes one statement only.
-        rows = list(islice(cursor.stream(text), limit))
-        if cursor.description is None:  # not told where there are no rows
-            cursor.execute(text, binary=True)
-        return tuple(found.name for found in cursor.description or ()), rows
+    try:
+        columns = _described(raw, text, connection.dialect.dbapi)
+        with raw.cursor() as cursor:
+            # Row by row: no more rows than asked for are held, and the protocol then takes one statement only.
+            return columns, list(islice(cursor.stream(text), limit)) if columns else []
+    finally:
+        raw.rollback()
+
+
+def _described(raw: Any, text: str, dbapi: Any) -> tuple[str, ...]:
+    """Return the names of the columns that the statement would have; the server plans nothing and runs nothing."""
+    for answer in (raw.pgconn.prepare(b"", text.encode()), raw.pgconn.describe_prepared(b"")):
+        if answer.status == dbapi.pq.ExecStatus.FATAL_ERROR:
+            raise dbapi.errors.error_from_result(answer, raw.info.encoding)
+    return tuple(answer.fname(number).decode() for number in range(answer.nfields))

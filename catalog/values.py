@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from wshard.errors import IngestError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 Scalar: TypeAlias = str | int | float | bool
@@ -31,11 +31,20 @@ _AWKWARD = re.compile(r"NaN|Infinity|\\u0000|\\ud[89a-f]|e\+1[678]")
 def storable(value: object) -> bool:
     """Say whether every database can hold the value: text is UTF-8 without NUL, integers fit in 64 bits."""
     if isinstance(value, str):
+        if value.isascii():
+            return "\0" not in value
         try:
             return b"\0" not in value.encode()
         except UnicodeEncodeError:
             return False
     return not isinstance(value, int) or -INTEGER_LIMIT <= value <= INTEGER_LIMIT
+
+
+def storables(values: Collection[Scalar]) -> list[Scalar]:
+    """Return those of the values that every database can hold; many integers are looked at together."""
+    if set(map(type, values)) == {int} and storable(min(values)) and storable(max(values)):
+        return list(values)
+    return [value for value in values if storable(value)]
 
 
 def comparable_number(value: object) -> int | float | None:

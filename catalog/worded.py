@@ -7,11 +7,12 @@ Does not know: how pages are made (queries.py).
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import ColumnElement, Connection, func, literal, literal_column, select
+from sqlalchemy import Connection, func, literal_column, select
 
-from catalog.dialect import stand_in, words_index
+from catalog.dialect import contains, stand_in, words_index
 from catalog.schema import document, episode
 from catalog.words import phrase
 
@@ -22,45 +23,48 @@ if TYPE_CHECKING:
 
     from catalog.filters import Compare
 
-WALKED: Final = 4096
-"""Episodes looked at before the index of words is asked after all."""
 _SAMPLED: Final = 64
+_MORE: Final = 2
+"""How many times the likely number of episodes is looked at before the index of words is asked after all."""
 
 
 def walk_some(
-    connection: Connection,
-    clauses: Sequence[Compare],
-    statement: Select[Any],
-    *,
-    column: ColumnElement[Any],
-    descending: bool,
-    wanted: int,
+    connection: Connection, clauses: Sequence[Compare], statement: Select[Any], *, wanted: int
 ) -> Select[Any] | None:
-    """Return the statement with those of its first rows that hold the words; None where the index is quicker.
+    """Return the statement for those of its first rows that hold the words; None where the index is quicker.
 
-    statement: episodes after a cursor, ordered by the column, which an index gives in order. What is returned looks at
-    no more than WALKED of them, and may give fewer rows than there are. PostgreSQL makes this choice by itself.
+    statement: id of an episode and what it is ordered by, which an index gives in order. What is returned may give
+    fewer rows than there are. PostgreSQL makes this choice by itself.
     """
-    phrases = [phrase(clause.value) for clause in clauses]
-    if connection.dialect.name != "sqlite" or not _is_common(connection, phrases, wanted=wanted):
+    if connection.dialect.name != "sqlite":
         return None
-    ordered = statement.with_only_columns(column).order_by(None)
-    bound = connection.execute(
-        ordered.order_by(column.desc() if descending else column.asc()).offset(WALKED).limit(1)
-    ).first()
-    held = (document.c.episode_row == episode.c.id, stand_in(document.c.words, phrases))
-    statement = statement.where(select(literal_column("1")).where(*held).correlate(episode).exists())
-    if bound is None:
-        return statement
-    # Without the rows of that value itself: nobody knows how many there are.
-    last = literal(bound[0], column.type)
-    return statement.where(column > last if descending else column < last)
+    phrases = [phrase(clause.value) for clause in clauses]
+    steps = _steps(connection, phrases, wanted=wanted)
+    if steps is None:
+        return None
+    walked = statement.limit(steps).subquery()
+    number, value = walked.c
+    # The words as they stand first: to look at their ends too takes a copy.
+    roughly = (contains(document.c.words, " ".join(asked)) for asked, _ in phrases)
+    held = (document.c.episode_row == number, *roughly, stand_in(document.c.words, phrases))
+    # No order here: rows come as they are met, and the rest is not looked at. Sorting would begin with all of them.
+    found = select(number, value).where(select(literal_column("1")).where(*held).correlate(walked).exists())
+    return found.limit(wanted)
 
 
-def _is_common(connection: Connection, phrases: Sequence[tuple[Sequence[str], bool]], *, wanted: int) -> bool:
-    """Say whether the walk is likely to meet so many episodes with the words, by how close together the first lie."""
+def _steps(connection: Connection, phrases: Sequence[tuple[Sequence[str], bool]], *, wanted: int) -> int | None:
+    """Return how many episodes are likely to hold as many with the words as are wanted.
+
+    Judged by how close together the first of these lie; None where there are fewer with the words to sort than that.
+    """
     source, key, found = words_index(connection.dialect.name, document.c.words, document.c.episode_row, phrases)
     sample = select(key).select_from(source).where(found).order_by(key).limit(_SAMPLED).subquery()
-    ends = select(func.count(), func.min(sample.c[0]), func.max(sample.c[0]))
-    count, first, last = connection.execute(ends).one()
-    return bool(count == _SAMPLED and (last - first) * wanted <= WALKED * _SAMPLED)
+    last_id = select(func.max(episode.c.id)).scalar_subquery()
+    count, first, last, newest = connection.execute(
+        select(func.count(), func.min(sample.c[0]), func.max(sample.c[0]), last_id)
+    ).one()
+    if count < _SAMPLED:
+        return None
+    apart = (last - first) / (_SAMPLED - 1)
+    steps = math.ceil(_MORE * wanted * apart)
+    return steps if steps * apart <= newest else None

@@ -17,7 +17,7 @@ TASKS: Final = ("task", "instruction", "language_instruction", "task_description
 """Keys of the metadata whose text, or list of texts, says what an episode is about."""
 
 _WORD: Final = re.compile(r"[^\W_]+")
-_PLAIN: Final = re.compile(r"[a-z0-9]+")
+_PLAIN: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
 _LETTERS: Final = 255
 
 BOUNDARY: Final = "¶"
@@ -27,7 +27,8 @@ BOUNDARY: Final = "¶"
 def words(text: str) -> list[str]:
     """Return the words: letters and digits, small, without accents, no more than the first 255 of each."""
     if text.isascii():
-        return [word[:_LETTERS] for word in _PLAIN.findall(text.lower())]
+        found = text.lower().translate(_PLAIN).split()
+        return found if len(text) <= _LETTERS else [word[:_LETTERS] for word in found]
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     bare = "".join(sign for sign in plain if not unicodedata.combining(sign))
     return [word[:_LETTERS] for word in _WORD.findall(bare)]
@@ -46,8 +47,12 @@ def texts(metadata: Mapping[str, Any], notes: Iterable[str]) -> Iterator[str]:
 
 def indexed(metadata: Mapping[str, Any], notes: Iterable[str]) -> str:
     """Return all words of an episode, as an index keeps them; "" when there are none."""
-    kept = [" ".join(found) for text in texts(metadata, notes) if (found := words(text))]
-    return f" {BOUNDARY} ".join(kept)
+    return joined(" ".join(words(text)) for text in texts(metadata, notes))
+
+
+def joined(parts: Iterable[str]) -> str:
+    """Return the words of several texts as an index keeps them."""
+    return f" {BOUNDARY} ".join(filter(None, parts))
 
 
 def phrase(text: str) -> tuple[list[str], bool]:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from embedders.base import Vectors, project
+from embedders.cuts import Cuts, project_cuts
 from embedders.finite import check_number
-from embedders.resample import arc_resample
+from embedders.resample import arc_resample, joined
 from embedders.spectral import check_resolution, dct_matrix, spectra
 from wshard.errors import EmbedderError
 
@@ -78,12 +79,16 @@ class ArcDct:
 
     def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
         """Return float32 [N, dim], one unit row per window [T_i, D]. Raises EmbedderError."""
+        if isinstance(windows, Cuts) and windows and statistics is not None:
+            return project_cuts(windows, statistics, self._describe)
         return project(self, windows, statistics, self.describe)
 
     def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
         """Return [N, dim]: the vectors of z-scored windows, not yet of unit length."""
-        position = slice(self.position)
-        even = [arc_resample(rows, self.length, position=position, epsilon=self.epsilon) for rows in windows]
+        return self._describe(*joined(windows))
+
+    def _describe(self, rows: Rows, spans: NDArray[np.int64]) -> NDArray[np.float64]:
+        even = arc_resample(rows, spans, self.length, position=slice(self.position), epsilon=self.epsilon)
         damped = np.exp(-self.damping * np.arange(self.coefficients))
         damped[0] *= self.level
         return spectra(even, damped[:, None] * dct_matrix(self.length, self.coefficients))

@@ -88,7 +88,7 @@ def embed_by(embedder: Embedder, windows: Sequence[NDArray[Any]], statistics: St
     Raises EmbedderError, naming the embedder, for whatever it raises and for anything but one row of real numbers per
     window.
     """
-    with _told(embedder):
+    with told_of(embedder.name):
         vectors = embedder.embed(windows, statistics)
     rows = isinstance(vectors, np.ndarray) and vectors.ndim == 2 and is_real(vectors.dtype)
     if not rows or len(vectors) != len(windows):
@@ -99,18 +99,19 @@ def embed_by(embedder: Embedder, windows: Sequence[NDArray[Any]], statistics: St
 
 def dim_of(embedder: Embedder, channels: int) -> int:
     """Return the size of the embedder's vectors; raises EmbedderError, naming the embedder, for whatever it raises."""
-    with _told(embedder):
+    with told_of(embedder.name):
         return embedder.dim(channels)
 
 
 @contextmanager
-def _told(embedder: Embedder) -> Iterator[None]:
+def told_of(name: str) -> Iterator[None]:
+    """Let whatever anybody's code raises become an EmbedderError that names the embedder."""
     try:
         yield
     except (WShardError, MemoryError):
         raise
     except Exception as error:
-        raise EmbedderError(f"embedder {embedder.name!r} raised {type(error).__name__}: {error}") from error
+        raise EmbedderError(f"embedder {name!r} raised {type(error).__name__}: {error}") from error
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from embedders.resample import arc_resample
+from embedders.resample import arc_resample, joined
 from wshard.container import ShardReader
 from wshard.errors import EmbedderError, WShardError
 from wshard.writer import ShardWriter
@@ -90,8 +90,7 @@ class Encoder:
 
 def along_arc(windows: Sequence[Rows]) -> NDArray[np.float32]:
     """Return float32 [N, LENGTH, channels]: z-scored windows, resampled evenly along their arcs."""
-    even = [arc_resample(rows, LENGTH, position=_POSITION, epsilon=_EPSILON) for rows in windows]
-    return np.stack(even).astype(np.float32)
+    return arc_resample(*joined(windows), LENGTH, position=_POSITION, epsilon=_EPSILON).astype(np.float32)
 
 
 def neighbours(rows: NDArray[np.float32], dilation: int) -> NDArray[np.float32]:

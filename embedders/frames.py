@@ -94,7 +94,8 @@ class Frames:
 
     def _rows(self, window: NDArray[Any], number: int) -> Rows:
         """Return [T, planes * block * block + 1]: what is seen in every frame, and how much has changed."""
-        small = np.stack([self._small(frame, f"window {number}, timestep {t}") for t, frame in enumerate(window)])
+        places = (f"window {number}, timestep {t}" for t in range(len(window)))
+        small = np.stack([thumbnail(*one, self.side, colour=self.colour) for one in zip(window, places, strict=True)])
         centred = small - small.mean()
         spread = centred.std()
         seen = centred / spread if spread > _CONSTANT * np.abs(small).max() else np.zeros_like(small)
@@ -103,14 +104,15 @@ class Frames:
         spectrum = slow @ seen @ slow.T / self.side
         return np.hstack([spectrum.reshape(len(seen), -1), np.sqrt((change**2).mean(axis=1, keepdims=True))])
 
-    def _small(self, frame: NDArray[Any], where: str) -> Rows:
-        """Return [planes, side, side]."""
-        image = frame.astype(np.float64, order="C").reshape(*frame.shape[:2], -1)
-        check_values(image, where)
-        planes = np.moveaxis(shrink(image, (self.side, self.side)), -1, 0)
-        if self.colour:
-            return planes[:3] if len(planes) >= len(_LUMINANCE) else np.repeat(planes[:1], 3, axis=0)
-        return np.tensordot(_LUMINANCE, planes[:3], 1)[None] if len(planes) >= len(_LUMINANCE) else planes[:1]
+
+def thumbnail(frame: NDArray[Any], where: str, side: int, *, colour: bool = False) -> Rows:
+    """Return an image as [planes, side, side]: grey, or three planes. Raises EmbedderError, naming `where`, for NaN."""
+    image = frame.astype(np.float64, order="C").reshape(*frame.shape[:2], -1)
+    check_values(image, where)
+    planes = np.moveaxis(shrink(image, (side, side)), -1, 0)
+    if colour:
+        return planes[:3] if len(planes) >= len(_LUMINANCE) else np.repeat(planes[:1], 3, axis=0)
+    return np.tensordot(_LUMINANCE, planes[:3], 1)[None] if len(planes) >= len(_LUMINANCE) else planes[:1]
 
 
 def check_frames(window: NDArray[Any], values: int | None, where: str) -> None:

@@ -20,7 +20,7 @@ from wshard.errors import EmbedderError, MissingExtraError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -49,7 +49,7 @@ def open_network(model: Any, weights: str | os.PathLike[str] | None, device: str
         if weights is not None:
             raise EmbedderError(f"network {model}: expected no other weights, the file has its own; found {weights}")
         return _onnx(Path(model), device) if Path(model).suffix == ".onnx" else _script(Path(model), device)
-    torch = _extra("torch", "torch")
+    torch = extra("torch", "torch")
     if not isinstance(model, torch.nn.Module):
         raise EmbedderError(f"network: expected a torch.nn.Module or the path of a file, found {type(model).__name__}")
     own = copy.deepcopy(model)  # training it further must not change an embedder that Spaces know by its weights
@@ -60,7 +60,7 @@ def open_network(model: Any, weights: str | os.PathLike[str] | None, device: str
 
 
 def _script(path: Path, device: str) -> Network:
-    torch = _extra("torch", "torch")
+    torch = extra("torch", "torch")
     digest = _digest_of_file(path)
     try:
         with warnings.catch_warnings():
@@ -77,26 +77,40 @@ def _script(path: Path, device: str) -> Network:
 
 
 def _onnx(path: Path, device: str) -> Network:
-    runtime = _extra("onnxruntime", "onnx")
-    digest = _digest_of_file(path)
+    session, digest = open_onnx(path, device)
+    name = session.get_inputs()[0].name
+    return Network("onnx", digest, lambda batch: run_onnx(session, {name: batch}, path)[0])
+
+
+def open_onnx(path: Path, device: str) -> tuple[Any, str]:
+    """Return an onnxruntime session for a file that holds all its weights, and the file's sha256 in hex.
+
+    Raises EmbedderError for what cannot be loaded, MissingExtraError where onnxruntime is not installed.
+    """
+    runtime = extra("onnxruntime", "onnx")
+    content = read_weights(path)
     provider = "CPUExecutionProvider" if device == "cpu" else "CUDAExecutionProvider"
     if provider not in runtime.get_available_providers():
         raise EmbedderError(f"{path}: device {device!r}: expected one of {runtime.get_available_providers()}")
     number = int(device.partition(":")[2] or 0)
     options = [{}] if device == "cpu" else [{"device_id": number}]
+    settings = runtime.SessionOptions()
+    # Weights in other files would be missing in the sha256, and are found in no folder of this name.
+    settings.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path))
     try:
-        session = runtime.InferenceSession(str(path), providers=[provider], provider_options=options)
+        session = runtime.InferenceSession(content, settings, providers=[provider], provider_options=options)
     except Exception as error:  # its errors share no base class but Exception
-        raise EmbedderError(f"{path}: expected an ONNX file: {error}") from error
-    name = session.get_inputs()[0].name
+        raise EmbedderError(f"{path}: expected an ONNX file with its weights in it: {error}") from error
+    return session, hashlib.sha256(content).hexdigest()
 
-    def run(batch: NDArray[np.float32]) -> NDArray[Any]:
-        try:
-            return np.asarray(session.run(None, {name: batch})[0])
-        except Exception as error:  # as above
-            raise EmbedderError(f"{path}: the network refused a batch {list(batch.shape)}: {error}") from error
 
-    return Network("onnx", digest, run)
+def run_onnx(session: Any, feeds: Mapping[str, NDArray[Any]], path: Path) -> list[NDArray[Any]]:
+    """Return all outputs of a session. Raises EmbedderError, naming the file, for inputs that it does not take."""
+    try:
+        return [np.asarray(output) for output in session.run(None, dict(feeds))]
+    except Exception as error:  # as above
+        shapes = " and ".join(sorted({str(list(feed.shape)) for feed in feeds.values()}))
+        raise EmbedderError(f"{path}: the network refused a batch {shapes}: {error}") from error
 
 
 def _torch_runner(module: Any, device: str, torch: Any) -> Callable[[NDArray[np.float32]], NDArray[Any]]:
@@ -139,6 +153,14 @@ def _digest_of_state(module: Any, torch: Any) -> str:
     return digest.hexdigest()
 
 
+def read_weights(path: Path) -> bytes:
+    """Return the content of a file. Raises EmbedderError where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise EmbedderError(f"{path}: expected a file of weights: {error.strerror}") from error
+
+
 def _digest_of_file(path: Path) -> str:
     try:
         with path.open("rb") as file:
@@ -147,10 +169,9 @@ def _digest_of_file(path: Path) -> str:
         raise EmbedderError(f"{path}: expected a file of weights: {error.strerror}") from error
 
 
-def _extra(module: str, extra: str) -> Any:
+def extra(module: str, name: str) -> Any:
+    """Return a module that comes with the extra of this name. Raises MissingExtraError where it is not installed."""
     try:
         return import_module(module)
     except ImportError as error:
-        raise MissingExtraError(
-            f"networks: expected {module} to be installed: pip install 'wshard[{extra}]'"
-        ) from error
+        raise MissingExtraError(f"networks: expected {module} to be installed: pip install 'wshard[{name}]'") from error

@@ -10,7 +10,7 @@ import json
 import math
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -43,6 +43,10 @@ class LaneSpec:
     def channels(self) -> int:
         """Numbers per timestep: the product of the shape, 1 for a scalar."""
         return math.prod(self.shape)
+
+
+TEXT: Final = LaneSpec("meta/task", ())
+"""What a Space of texts has for a lane: what the metadata of an episode says of its task. No file has it as a lane."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +120,11 @@ class Space:
             )
         object.__setattr__(self, "parameters", _json_parameters(self.parameters))
         object.__setattr__(self, "weights", _lane_weights(self.weights, self.lanes))
+
+    @property
+    def of_text(self) -> bool:
+        """Whether its vectors are of what is said about episodes, so that no lane and no array is like them."""
+        return self.lanes == (TEXT,)
 
     @property
     def channels(self) -> int:

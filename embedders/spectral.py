@@ -60,7 +60,7 @@ class Dct:
 
     def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
         """Return [N, dim]: the vectors of z-scored windows, not yet of unit length."""
-        even = [resample(window, self.length) for window in windows]
+        even = np.stack([resample(window, self.length) for window in windows])
         return spectra(even, dct_matrix(self.length, self.coefficients))
 
 
@@ -74,9 +74,9 @@ def dct_matrix(length: int, coefficients: int) -> NDArray[np.float64]:
     return matrix
 
 
-def spectra(even: list[Rows], basis: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return `basis` [K, L] applied along time to N windows [L, D] each: [N, K * D], coefficient by coefficient."""
-    return (basis @ np.stack(even)).reshape(len(even), -1)
+def spectra(even: NDArray[np.float64], basis: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return `basis` [K, L] applied along time to N windows [N, L, D]: [N, K * D], coefficient by coefficient."""
+    return (basis @ even).reshape(len(even), -1)
 
 
 def check_resolution(length: int, coefficients: int) -> None:

@@ -6,13 +6,13 @@ Knows one lane or many as numbers per channel. Does not know where moments are s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice, pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from embedders.finite import first_bad, is_real
+from embedders.finite import LARGEST, first_bad, is_real
 from embedders.space import Statistics
 from embedders.standardise import scales
 from wshard.errors import EmbedderError
@@ -28,16 +28,37 @@ _ROW_BYTES: Final = 4 * 8  # of one channel in the stored form: mean, m2, low, h
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Count, mean, sum of squared deviations and range per channel, float64 [D] each, of `count` timesteps.
+    """Mean, sum of squared deviations (m2), low and high of each channel over `count` timesteps: table, float64 [4, D].
 
     Without timesteps mean and m2 are 0, low is +inf and high is -inf: merging such a part changes nothing.
     """
 
     count: int
-    mean: NDArray[np.float64]
-    m2: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
+    table: NDArray[np.float64]
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """The mean of each channel [D]."""
+        return self._row(0)
+
+    @property
+    def m2(self) -> NDArray[np.float64]:
+        """The sum of each channel's squared deviations from its mean [D]."""
+        return self._row(1)
+
+    @property
+    def low(self) -> NDArray[np.float64]:
+        """The least value of each channel [D]."""
+        return self._row(2)
+
+    @property
+    def high(self) -> NDArray[np.float64]:
+        """The largest value of each channel [D]."""
+        return self._row(3)
+
+    def _row(self, number: int) -> NDArray[np.float64]:
+        row: NDArray[np.float64] = self.table[number]
+        return row
 
     @staticmethod
     def of(lane: NDArray[Any]) -> Moments:
@@ -48,22 +69,21 @@ class Moments:
         if lane.ndim < 1 or not is_real(lane.dtype):
             raise EmbedderError(f"moments of a lane: expected real numbers [T, ...], found {lane.dtype} {lane.shape}")
         count, channels = lane.shape[0], prod(lane.shape[1:])
-        with np.errstate(over="ignore"):  # a wider float that overflows float64 is refused below
-            rows = lane.reshape(count, channels).astype(np.float64)
-        if bad := first_bad(rows):
-            found = f"{rows[bad]} at timestep {bad[0]}, channel {bad[1]}"
-            raise EmbedderError(f"moments of a lane: expected finite float32-sized numbers, found {found}")
         if count == 0:
             return _nothing(channels)
-        mean = rows.mean(axis=0)
-        apart = rows - mean
-        slip = apart.mean(axis=0)  # what the first mean lost to rounding; it matters for long lanes with large offsets
-        apart -= slip
-        return Moments(count, mean + slip, (apart * apart).sum(axis=0), rows.min(axis=0), rows.max(axis=0))
+        rows = lane.reshape(count, channels)
+        with np.errstate(over="ignore"):  # a wider float that overflows float64 is refused below
+            columns = np.ascontiguousarray(rows.T, np.float64)
+        ((moments,),) = moments_of(columns[None], [channels])
+        if moments is None:
+            row, channel = first_bad(columns.T) or (0, 0)
+            found = f"{rows[row, channel]} at timestep {row}, channel {channel}"
+            raise EmbedderError(f"moments of a lane: expected finite float32-sized numbers, found {found}")
+        return moments
 
     def to_bytes(self) -> bytes:
         """Return mean, m2, low and high as little-endian float64 [4, D]; the count is stored beside it."""
-        return np.stack([self.mean, self.m2, self.low, self.high]).astype("<f8").tobytes()
+        return self.table.astype("<f8", copy=False).tobytes()
 
     @staticmethod
     def from_bytes(count: int, data: bytes) -> Moments:
@@ -73,8 +93,28 @@ class Moments:
             raise EmbedderError(
                 f"stored moments: expected a multiple of {_ROW_BYTES} bytes and a count >= 0, found {found}"
             )
-        mean, m2, low, high = np.frombuffer(data, "<f8").astype(np.float64).reshape(4, -1)
-        return Moments(count, mean, m2, low, high)
+        return Moments(count, np.frombuffer(data, "<f8").reshape(4, -1))
+
+
+def moments_of(columns: NDArray[np.float64], lanes: Sequence[int]) -> list[list[Moments | None]]:
+    """Return the moments of each lane of N episodes of one length: None where a number is none, or beyond float32.
+
+    columns: the numbers [N, D, T >= 1] of their channels; lanes: how many channels each lane has, side by side.
+    """
+    count = columns.shape[-1]
+    with np.errstate(over="ignore", invalid="ignore"):  # what cannot be computed with is left out below
+        mean = columns.mean(axis=-1)
+        apart = columns - mean[..., None]
+        slip = apart.mean(axis=-1)  # what the first mean lost to rounding; it matters for long lanes with large offsets
+        apart -= slip[..., None]
+        low, high = columns.min(axis=-1), columns.max(axis=-1)
+        tables = np.stack([mean + slip, np.vecdot(apart, apart), low, high], axis=1)
+    usable = (low >= -LARGEST) & (high <= LARGEST)  # never true of NaN
+    places = [slice(*edges) for edges in pairwise(accumulate(lanes, initial=0))]
+    return [
+        [Moments(count, table[:, place]) if fine[place].all() else None for place in places]
+        for table, fine in zip(tables, usable, strict=True)
+    ]
 
 
 def merge(parts: Iterable[Moments]) -> Moments:
@@ -119,8 +159,7 @@ def drift(frozen: Statistics, now: Statistics) -> float:
 
 
 def _nothing(channels: int) -> Moments:
-    zeros, infinite = np.zeros(channels), np.full(channels, np.inf)
-    return Moments(0, zeros, zeros, infinite, -infinite)
+    return Moments(0, np.repeat([[0.0], [0.0], [np.inf], [-np.inf]], channels, axis=1))
 
 
 def _merge_batch(parts: list[Moments]) -> Moments:
@@ -132,10 +171,8 @@ def _merge_batch(parts: list[Moments]) -> Moments:
     total = sum(part.count for part in parts)
     if total == 0:
         return _nothing(sizes.pop())
-    means = np.stack([part.mean for part in parts])
-    origin = parts[int(counts.argmax())].mean  # near every mean: what is summed stays small beside a large offset
+    means, m2s, lows, highs = np.stack([part.table for part in parts], axis=1)
+    origin = means[counts.argmax()]  # near every mean: what is summed stays small beside a large offset
     mean = origin + counts @ (means - origin) / total
-    m2 = np.stack([part.m2 for part in parts]).sum(axis=0) + counts @ (means - mean) ** 2
-    low = np.stack([part.low for part in parts]).min(axis=0)
-    high = np.stack([part.high for part in parts]).max(axis=0)
-    return Moments(total, mean, m2, low, high)
+    m2 = m2s.sum(axis=0) + counts @ (means - mean) ** 2
+    return Moments(total, np.stack([mean, m2, lows.min(axis=0), highs.max(axis=0)]))

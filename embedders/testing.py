@@ -1,12 +1,14 @@
-"""The contract that every embedder keeps, as a test class to inherit from.
+"""The contracts that every embedder and every text encoder keeps, as test classes to inherit from.
 
-Knows the promises of `embedders.base.Embedder` and data that breaks careless embedders. Does not know which vectors
-are good ones. A subclass whose name begins with "Test" gives `make`; any runner that calls `test_*` methods will do.
+Knows the promises of `embedders.base.Embedder` and `embedders.text.TextEncoder`, and data that breaks careless ones.
+Does not know which vectors are good ones. A subclass whose name begins with "Test" gives `make`; any runner that calls
+`test_*` methods will do.
 """
 
 from __future__ import annotations
 
 import json
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +18,13 @@ from embedders.statistics import Moments, merge, statistics
 from wshard.errors import EmbedderError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from embedders.base import Embedder, Vectors
     from embedders.space import Statistics
+    from embedders.text import TextEncoder
 
 TOLERANCE = 1e-5
 """What float32 arithmetic in another order may change in a coordinate of a unit vector."""
@@ -164,9 +167,81 @@ class EmbedderContract:
         assert not missing, f"expected {missing} in the message, found {message!r}"
 
 
+class TextEncoderContract:
+    """Tests that hold for every text encoder."""
+
+    def make(self) -> TextEncoder:
+        """Return a fresh encoder; called once or more per test."""
+        raise NotImplementedError
+
+    def texts(self) -> list[str]:
+        """Return texts of different lengths that differ in meaning, in the encoder's language."""
+        return ["open the drawer", "wave", "pick up the cup and put it on the shelf", "close the drawer", "press"]
+
+    def encode(self, texts: Sequence[str], encoder: TextEncoder | None = None) -> Vectors:
+        """Encode, and check what holds for every result."""
+        encoder = encoder or self.make()
+        vectors = encoder.encode(texts)
+        assert vectors.dtype == np.float32, f"expected float32, found {vectors.dtype}"
+        assert vectors.shape == (len(texts), encoder.dim()), f"found shape {vectors.shape}"
+        assert np.isfinite(vectors).all(), "found NaN or infinity in a vector"
+        norms = np.linalg.norm(vectors.astype(np.float64), axis=1)
+        assert np.allclose(norms, 1.0, rtol=0, atol=TOLERANCE), f"expected unit rows, found lengths {norms}"
+        return vectors
+
+    def test_texts_of_different_lengths_give_unit_rows_of_the_promised_size(self) -> None:
+        assert len(self.encode(self.texts())) == 5
+
+    def test_different_texts_give_different_vectors(self) -> None:
+        vectors = self.encode(self.texts())
+        assert np.abs(np.diff(vectors, axis=0)).max(axis=1).min() > TOLERANCE
+
+    def test_no_texts_give_no_rows_of_the_promised_size(self) -> None:
+        assert self.encode([]).shape[0] == 0
+
+    def test_a_batch_gives_what_single_texts_give(self) -> None:
+        singles = np.concatenate([self.encode([text]) for text in self.texts()])
+        _assert_close(self.encode(self.texts() * 20), np.tile(singles, (20, 1)))
+
+    def test_the_order_of_a_batch_is_the_order_of_the_rows(self) -> None:
+        texts, order = self.texts(), [3, 0, 4, 2, 1]
+        _assert_close(self.encode([texts[i] for i in order]), self.encode(texts)[order])
+
+    def test_the_same_texts_give_the_same_bytes_from_any_instance(self) -> None:
+        encoder = self.make()
+        first = self.encode(self.texts(), encoder).tobytes()
+        assert self.encode(self.texts(), encoder).tobytes() == first
+        assert self.encode(self.texts()).tobytes() == first
+
+    def test_texts_that_say_nothing_give_a_vector(self) -> None:
+        self.encode(["", " ", "\n\t", "\0", "?!", "qxzjv", "\U0001f916", "\ud83e"])  # the last: half a character
+
+    def test_a_long_text_gives_a_vector(self) -> None:
+        self.encode([" ".join(self.texts() * 1000), "wave " * 10_000])
+
+    def test_what_is_no_text_is_refused(self) -> None:
+        for wrong in (None, 7, b"wave", ["wave"]):
+            texts: list[Any] = ["wave", wrong]
+            message = _told(partial(self.make().encode, texts))
+            assert "text 1" in message, f"expected the text's number, found {message!r}"
+
+    def test_parameters_are_json_and_never_change(self) -> None:
+        parameters = dict(self.make().parameters())
+        assert json.loads(json.dumps(parameters, allow_nan=False)) == parameters == dict(self.make().parameters())
+
+    def test_name_and_version_are_told(self) -> None:
+        encoder = self.make()
+        assert encoder.name
+        assert encoder.version >= 1
+
+
 def _refusal(embedder: Embedder, windows: Sequence[NDArray[Any]], frozen: Statistics | None) -> str:
+    return _told(lambda: embedder.embed(windows, frozen))
+
+
+def _told(call: Callable[[], Vectors]) -> str:
     try:
-        embedder.embed(windows, frozen)
+        call()
     except EmbedderError as error:
         return str(error)
     raise AssertionError("expected EmbedderError, found a result")

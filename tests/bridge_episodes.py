@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from bridge.archive import open_archive
+from bridge.index.embedded import EmbeddedIndex
 from bridge.ingest import TrajectoryIngestor
 from bridge.selection import LaneChoice
 from bridge.spaces import Choice, families
+from catalog.location import place_of
 from embedders.arc import ArcDct
 from embedders.space import Space, WindowPlan
 from wshard.episode_file import load_wshard, save_wshard
@@ -101,6 +103,7 @@ def start(code, *arguments):
 
 
 INGEST = """
+from bridge.index.embedded import EmbeddedIndex
 from bridge.ingest import TrajectoryIngestor
 class Told:
     def stage(self, what, total):
@@ -141,6 +144,17 @@ def vectors_of(archive):
                     assert key not in found
                     found[key] = np.frombuffer(entry.vectors, "<f4").reshape(entry.count, -1)
     return found
+
+
+def copies(archive):
+    """Make the copies for searching that larger archives have."""
+    for space in spaces_of(archive):
+        with (
+            open_archive(archive) as opened,
+            EmbeddedIndex(opened.catalog, opened.place.index, tail_rows=0, lists_rows=10) as index,
+        ):
+            index.upsert(space, list(index.scan(space)))
+    return [path for path in place_of(archive).index.rglob("*") if path.is_file()]
 
 
 def assert_complete(archive, paths):

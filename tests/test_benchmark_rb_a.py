@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,8 +24,9 @@ def modules(monkeypatch):
     import rb_a  # noqa: PLC0415
     import rb_a_archive  # noqa: PLC0415
     import rb_a_disturb  # noqa: PLC0415
+    import rb_a_methods  # noqa: PLC0415
 
-    return SimpleNamespace(dtw=dtw, rb_a=rb_a, disturb=rb_a_disturb, archive=rb_a_archive)
+    return SimpleNamespace(dtw=dtw, rb_a=rb_a, disturb=rb_a_disturb, archive=rb_a_archive, methods=rb_a_methods)
 
 
 def walks(*lengths: int):
@@ -42,34 +42,36 @@ def slow_full(query, rows):
                 cost, length = min(ways, key=lambda way: way[0])
                 best[i, j] = (cost + math.dist(query[i], rows[j]) ** 2, length + 1)
     cost, length = best[len(query) - 1, len(rows) - 1]
-    return -cost / length
+    return cost / length
 
 
-def slow_piece(query, rows):
+def slow_piece(query, rows, free):
     costs = [math.dist(query[0], row) for row in rows]
     for step in query[1:]:
-        costs = [
-            min([costs[j - back] for back in (1, 2) if j >= back], default=math.inf) + math.dist(step, rows[j])
-            for j in range(len(rows))
-        ]
-    return -min(costs) / len(query)
+        before, costs = costs, []
+        for j, row in enumerate(rows):
+            others = [costs[j - 1], before[j - 1]] if free and j else [before[j - b] for b in (1, 2) if j >= b]
+            ways = [before[j], *others] if free else others
+            costs.append(min(ways, default=math.inf) + math.dist(step, row))
+    return min(costs) / len(query)
 
 
 def test_alignments_equal_slow_loops(modules):
     archive = walks(9, 30, 17, 1, 22)
-    padded = modules.dtw.pad(archive)
     for query in [*walks(12, 5, 1, 40), archive[1], np.repeat(archive[2], 3, axis=0)]:
-        found = modules.dtw.full_dtw(query, padded)
-        np.testing.assert_allclose(found, [slow_full(query, rows) for rows in archive], rtol=1e-9, atol=1e-9)
-        found = modules.dtw.subsequence_dtw(query, padded)
-        np.testing.assert_allclose(found, [slow_piece(query, rows) for rows in archive], rtol=1e-7, atol=1e-6)
+        for rows in archive:
+            assert modules.dtw.full_dtw(query, rows) == pytest.approx(slow_full(query, rows))
+            for free in (False, True):
+                assert modules.methods.best_piece(query, rows, free=free) == pytest.approx(
+                    slow_piece(query, rows, free)
+                )
 
 
 def test_scores_equal_those_of_the_evaluation(modules):
     rng = np.random.default_rng(0)
     vectors, tasks = rng.normal(size=(40, 6)), np.arange(40) % 4
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    archive = modules.rb_a.Archive([], Statistics(1, np.zeros(1), np.ones(1)), tasks, np.arange(40))
+    archive = modules.methods.Archive([], Statistics(1, np.zeros(1), np.ones(1)), tasks, np.arange(40))
     average, first, _ = modules.rb_a.scored(unit @ unit.T, archive)
     expected = leave_one_out(vectors, [str(task) for task in tasks])
     assert (average, first) == pytest.approx((expected.mean_average_precision, expected.precision_at_1))
@@ -77,7 +79,7 @@ def test_scores_equal_those_of_the_evaluation(modules):
 
 def test_expansion_adds_the_nearest_others_by_the_cube_of_their_similarity(modules):
     index = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [-1.0, 0.0]])
-    (found,) = modules.rb_a.expand(index[:1], index, np.array([0]), count=2)
+    (found,) = modules.methods.expand(index[:1], index, np.array([0]), count=2)
     expected = index[0] + 0.8**3 * index[1]
     np.testing.assert_allclose(found, expected / np.linalg.norm(expected))
 
@@ -110,8 +112,8 @@ def test_an_archive_is_asked_for_all_but_the_one_that_asks(modules):
     assert (scores[np.isfinite(scores)] < 1).all()
 
 
-def test_the_script_says_how_it_is_used():
-    command = [sys.executable, str(FOLDER / "rb_a.py"), "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0
-    assert "--cache" in done.stdout
+def test_the_script_says_how_it_is_used(modules, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["rb_a.py", "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        modules.rb_a.main()
+    assert "--cache" in capsys.readouterr().out

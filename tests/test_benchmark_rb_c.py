@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import json
 import math
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,8 +23,12 @@ def modules(monkeypatch):
     import rb_c  # noqa: PLC0415
     import rb_c_baselines  # noqa: PLC0415
     import rb_c_faults  # noqa: PLC0415
+    import rb_c_plot  # noqa: PLC0415
+    import rb_outcome  # noqa: PLC0415
 
-    return SimpleNamespace(data=rb_a_data, rb_c=rb_c, baselines=rb_c_baselines, faults=rb_c_faults)
+    return SimpleNamespace(
+        data=rb_a_data, rb_c=rb_c, baselines=rb_c_baselines, faults=rb_c_faults, plot=rb_c_plot, outcome=rb_outcome
+    )
 
 
 def recorded(modules, number, length=120):
@@ -48,6 +55,16 @@ def test_every_fault_changes_the_clip_and_not_its_length(modules):
             assert clip.kind == ""
 
 
+def test_what_changes_nothing_is_no_fault(modules):
+    faults = modules.faults
+    clip = faults.clip_of(recorded(modules, 0), np.random.default_rng(0))
+    still = dataclasses.replace(clip, seen=np.zeros_like(clip.seen))
+    still.seen[clip.start + clip.length // 2 :, 5] = 3.0  # half of the time at either end
+    spread = np.ones(21, np.float32)
+    made = [faults.inject(still, "saturated channel", spread, np.random.default_rng(n)) for n in range(20)]
+    assert made == [None] * 20
+
+
 def test_areas_and_ranks_are_those_of_slow_loops(modules):
     rng = np.random.default_rng(0)
     faulty, clean = rng.integers(0, 5, 20).astype(float), rng.integers(0, 5, 30).astype(float)
@@ -67,7 +84,7 @@ def test_digamma_follows_its_recurrence(modules):
     assert modules.baselines._digamma(counts) == pytest.approx(slow, abs=1e-6)
 
 
-def test_a_round_says_something_of_every_clip(modules):
+def test_a_round_says_something_of_every_clip(modules, tmp_path):
     task = [recorded(modules, number, 80 + number) for number in range(20)]
     seen = modules.rb_c.play_round(task, [0.0, 0.1, 0.3, 0.1] * 5, seed=(0, 0), baselines=True)
     assert [one.clip.length for one in seen] == [int(0.75 * (80 + n)) - 3 for n in range(20)]
@@ -76,3 +93,12 @@ def test_a_round_says_something_of_every_clip(modules):
     rows = modules.rb_c.results(seen)
     assert {row.family for row in rows} == {one.clip.kind for one in seen} - {""}
     assert modules.rb_c.table(rows).count("\n") == len(rows) + 2
+    options = SimpleNamespace(first=0, out=tmp_path / "made" / "rb_c")
+    modules.outcome.leave(
+        options, rows, "| a |", functools.partial(modules.plot.draw, rows), also={"clean": {"all": 1}}
+    )
+    assert (tmp_path / "made" / "rb_c.md").read_text() == "| a |\n\nOptions: first 0.\n"
+    assert (tmp_path / "made" / "rb_c.png").read_bytes().startswith(b"\x89PNG")
+    written = json.loads((tmp_path / "made" / "rb_c.json").read_text())
+    assert [one["family"] for one in written["results"]] == [row.family for row in rows]
+    assert written["clean"] == {"all": 1}

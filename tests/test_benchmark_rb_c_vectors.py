@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,10 +16,13 @@ FOLDER = Path(__file__).resolve().parent.parent / "benchmarks" / "retrieval"
 def bench(monkeypatch):
     """Provide the benchmark: scripts beside each other, no package."""
     monkeypatch.syspath_prepend(str(FOLDER))
-    import rb_c_vectors  # noqa: PLC0415  (importable only now)
+    import rb_a_data  # noqa: PLC0415  (importable only now)
+    import rb_c_copies  # noqa: PLC0415
+    import rb_c_pieces  # noqa: PLC0415
+    import rb_c_vectors  # noqa: PLC0415
 
-    monkeypatch.setattr(rb_c_vectors, "COPIES", 4)
-    return rb_c_vectors
+    monkeypatch.setattr(rb_c_copies, "COPIES", 4)
+    return SimpleNamespace(data=rb_a_data, copies=rb_c_copies, pieces=rb_c_pieces, vectors=rb_c_vectors)
 
 
 def recorded(bench, tasks=3, each=22):
@@ -31,31 +33,34 @@ def recorded(bench, tasks=3, each=22):
         shape = rng.normal(size=(1, 39)) + np.sin(np.linspace(0, 5, 70))[:, None] * rng.normal(size=(1, 39))
         for number in range(each):
             rows = shape + 0.15 * np.random.default_rng([task, number]).normal(size=(70, 39)).cumsum(axis=0) / 3
-            found.append(bench.Recorded(f"task {task}", rows.astype(np.float32), rows[:, :4].astype(np.float32), True))
-        found.append(bench.Recorded(found[-1].task, found[-1].observations[:66], found[-1].actions[:66], True))
+            found.append(
+                bench.data.Recorded(f"task {task}", rows.astype(np.float32), rows[:, :4].astype(np.float32), True)
+            )
+        found.append(bench.data.Recorded(found[-1].task, found[-1].observations[:66], found[-1].actions[:66], True))
     return found
 
 
 def test_it_finds_what_it_hid(bench, capsys):
-    episodes = recorded(bench)
-    results = bench.measure(episodes, "prop")
+    originals = bench.copies.distinct(recorded(bench), "prop")
+    results = bench.vectors.measure(originals, "prop")
     assert "3 of 69 episodes are recorded twice already" in capsys.readouterr().out
     values = {(one.sought, one.measure): one.value for one in results}
     assert {name: value for name, value in values.items() if "cosine" not in name[0] and value < 1} == {}
     assert values["near duplicates by cosine alone", "precision at recall .98"] < 1
-    assert {one.count for one in results if one.sought in bench.NEAR} == {4}
-    table = bench.table(results)
+    assert {one.count for one in results if one.sought in bench.copies.NEAR} == {4}
+    table = bench.vectors.table(results)
     assert "| swapped labels | AUC | 1.000 | 0.97 |" in table
 
 
-def test_the_area_is_the_share_of_pairs(bench):
-    positive, negative = np.array([3.0, 1.0, 2.0]), np.array([0.0, 2.0])
-    pairs = [(p > n) + (p == n) / 2 for p in positive for n in negative]
-    assert bench.area(positive, negative) == pytest.approx(math.fsum(pairs) / 6)
+def test_it_finds_the_pieces_that_it_spliced(bench):
+    originals = bench.copies.distinct(recorded(bench), "prop")
+    (_, recall, count), (_, error, found) = bench.pieces.measure_pieces(originals, 0)
+    assert (recall, count, found) == (1.0, 8, 8)
+    assert error <= 2
 
 
-def test_the_script_says_how_it_is_used():
-    command = [sys.executable, str(FOLDER / "rb_c_vectors.py"), "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0
-    assert "--pieces" in done.stdout
+def test_the_script_says_how_it_is_used(bench, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["rb_c_vectors.py", "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        bench.vectors.main()
+    assert "--out" in capsys.readouterr().out

@@ -46,3 +46,15 @@ def test_perfect_and_hopeless():
 def test_no_two_of_a_label_is_an_error():
     with pytest.raises(ValueError, match="expected at least two vectors of one label"):
         leave_one_out(np.eye(3), ["a", "b", "c"])
+
+
+def test_each_label_is_scored_and_told_what_it_is_taken_for():
+    apart = np.repeat(np.eye(3), 14, axis=0) + 0.01
+    apart[24:28] = apart[-1]  # four of b are just like c
+    found = {one.label: one for one in leave_one_out(apart, ["a"] * 14 + ["b"] * 14 + ["c"] * 14).of_labels}
+    assert [*found][-1] == "a"
+    assert all(one.figures.queries == 14 for one in found.values())
+    assert found["a"].figures.mean_average_precision == 1.0
+    assert [found[name].instead for name in "abc"] == ["", "c", "b"]
+    alone = leave_one_out(np.ones((3, 2)), list("aaa")).of_labels
+    assert [(one.label, one.instead) for one in alone] == [("a", "")]

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bridge_episodes import assert_complete, episode, files, ingest, looked_into, rewrite, save, spaces_of
+from bridge_episodes import assert_complete, copies, episode, files, ingest, looked_into, rewrite, save, spaces_of
+from databases import SQLITE_ALONE
 from typer.testing import CliRunner
 
 from bridge.archive import open_archive
 from bridge.cli import app
 from bridge.damage import ADVICE
 from bridge.fsck import check, repair
-from bridge.index.embedded import EmbeddedIndex
 from bridge.ingest import TrajectoryIngestor
 from embedders.space import WindowPlan
 from wshard.container import ShardReader
@@ -35,15 +35,15 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def archive(tmp_path, folder):
+def archive(place, folder):
     """Return an archive of twelve episodes, of which people have said something."""
-    ingest(tmp_path / "archive", folder)
-    with looked_into(tmp_path / "archive") as opened:
+    ingest(place, folder)
+    with looked_into(place) as opened:
         ids = opened.catalog.ids()
         opened.catalog.tag(ids, "good")
         opened.catalog.add_note(ids, "a note", who="ann")
         opened.catalog.review(ids, "accepted", who="ann")
-    return tmp_path / "archive"
+    return place
 
 
 def codes(archive, **options):
@@ -64,10 +64,9 @@ def said(archive):
 
 
 def sql(archive, *statements):
-    with sqlite3.connect(archive / "catalog.db") as raw:
+    with looked_into(archive) as opened, opened.catalog._write() as connection:
         for statement in statements:
-            assert raw.execute(statement).rowcount
-    raw.close()
+            assert connection.exec_driver_sql(statement).rowcount
 
 
 def flip(path, lane="signal/state"):
@@ -90,6 +89,7 @@ def test_nothing_is_wrong_with_a_fresh_archive(archive, folder):
         assert check(opened, data=True, workers_count=2).ok
 
 
+@SQLITE_ALONE
 def test_a_missing_file_is_told_and_nothing_said_of_it_is_forgotten(archive, folder):
     files(folder)[0].unlink()
     assert codes(archive) == ["missing"]
@@ -109,6 +109,7 @@ def test_a_moved_file_is_found_again(archive, folder):
     assert_complete(archive, [folder / "elsewhere" / "other.wshard", *paths[1:]])
 
 
+@SQLITE_ALONE
 def test_a_file_that_is_gone_is_not_confused_with_a_catalogued_copy(archive, folder):
     paths = files(folder)
     shutil.copy(paths[0], folder / "copy.wshard")
@@ -138,6 +139,7 @@ def test_a_changed_file_is_read_and_embedded_again(archive, folder, secretly):
     assert_complete(archive, files(folder))
 
 
+@SQLITE_ALONE
 def test_a_damaged_block_is_found_by_reading_the_data(archive, folder):
     flip(files(folder)[0])
     assert codes(archive) == []
@@ -146,6 +148,7 @@ def test_a_damaged_block_is_found_by_reading_the_data(archive, folder):
     assert said(archive) == 12
 
 
+@SQLITE_ALONE
 @pytest.mark.parametrize("damage", [b"", b"nothing of ours" * 20])
 def test_a_destroyed_file_is_found_without(archive, folder, damage):
     files(folder)[0].write_bytes(damage)
@@ -201,12 +204,16 @@ def test_a_space_that_nobody_finished_is_finished(archive, folder):
     assert_complete(archive, files(folder))
 
 
+@SQLITE_ALONE
 def test_a_row_that_points_nowhere_is_damage_of_the_database(archive):
-    sql(archive, "INSERT INTO tag VALUES ('lost', 4711)")
+    with sqlite3.connect(archive / "catalog.db") as raw:
+        raw.execute("INSERT INTO tag VALUES ('lost', 4711)")
+    raw.close()
     assert codes(archive) == ["database"]
     assert mended(archive) == ["database"]
 
 
+@SQLITE_ALONE
 def test_a_damaged_database_is_told_as_such(archive):
     path = archive / "catalog.db"
     with sqlite3.connect(path) as raw:
@@ -219,18 +226,12 @@ def test_a_damaged_database_is_told_as_such(archive):
     assert set(mended(archive)) == {"database"}
 
 
-def copies(archive):
-    """Make the copies for searching that larger archives have."""
-    for space in spaces_of(archive):
-        with (
-            open_archive(archive) as opened,
-            EmbeddedIndex(opened.catalog, archive / "index", tail_rows=0, lists_rows=10) as index,
-        ):
-            index.upsert(space, list(index.scan(space)))
-    return [path for path in (archive / "index").rglob("*") if path.is_file()]
+COPIED = ("vectors.f32", "points.i64", "generation.json", "CURRENT", "listed.f32", "sizes.i64")
 
 
-@pytest.mark.parametrize("name", ["vectors.f32", "points.i64", "generation.json", "CURRENT", "listed.f32", "sizes.i64"])
+@pytest.mark.parametrize(
+    ("product", "name"), [*(("sqlite", name) for name in COPIED), ("postgresql", "vectors.f32")], indirect=["product"]
+)
 def test_a_damaged_copy_for_searching_is_made_anew(archive, folder, name):
     path = next(path for path in copies(archive) if path.name == name)
     data = bytearray(path.read_bytes())
@@ -242,27 +243,28 @@ def test_a_damaged_copy_for_searching_is_made_anew(archive, folder, name):
     assert_complete(archive, files(folder))
 
 
-def test_what_interrupted_processes_left_is_removed_from_the_archive_and_told_elsewhere(archive, folder, tmp_path):
+def test_what_interrupted_processes_left_is_removed_from_the_archive_and_told_elsewhere(archive, folder):
     home = next(path for path in copies(archive) if path.name == "CURRENT").parent
+    own = home.parent.parent
     ours = [
-        archive / ".catalog.db.0123abcd.tmp",
-        archive / f".catalog.db.{'0123abcd' * 4}-wal",
-        archive / "index" / "f00d" / "CURRENT",
+        own / ".catalog.db.0123abcd.tmp",
+        own / f".catalog.db.{'0123abcd' * 4}-wal",
+        own / "index" / "f00d" / "CURRENT",
         home / "building-0123" / "vectors.f32",
         home / ".CURRENT.0123abcd.tmp",
     ]
     theirs = [
         folder / ".x.wshard.0123abcd.tmp",
-        archive / "my.tmp",
-        archive / ".my.0123abcd.tmp",
-        archive / ".catalog.db.mine",
+        own / "my.tmp",
+        own / ".my.0123abcd.tmp",
+        own / ".catalog.db.mine",
         folder / "my.partial",
     ]
     for path in (*ours, *theirs):
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"?")
     assert codes(archive) == []  # somebody may be writing them
-    for path in (*ours, *theirs, archive / "index" / "f00d", home / "building-0123"):
+    for path in (*ours, *theirs, own / "index" / "f00d", home / "building-0123"):
         os.utime(path, (HOURS_AGO, HOURS_AGO))
     assert codes(archive) == ["abandoned"] + ["leftover"] * 5
     assert mended(archive) == ["abandoned"]
@@ -270,6 +272,7 @@ def test_what_interrupted_processes_left_is_removed_from_the_archive_and_told_el
     assert [path.exists() for path in theirs] == [True] * 5
 
 
+@SQLITE_ALONE
 def test_a_killed_recording_is_told(archive, folder):
     writer = WShardStreamWriter(folder / "new.wshard", "new", [{"id": "state", "dtype": "f32", "shape": [2]}])
     writer.begin_episode()
@@ -281,6 +284,7 @@ def test_a_killed_recording_is_told(archive, folder):
     writer.abort()
 
 
+@SQLITE_ALONE
 def test_a_folder_that_cannot_be_read_is_told(archive, folder, monkeypatch):
     real = os.scandir
 
@@ -293,23 +297,24 @@ def test_a_folder_that_cannot_be_read_is_told(archive, folder, monkeypatch):
     assert codes(archive) == ["unreadable"]
 
 
+@SQLITE_ALONE
 def test_an_embedder_of_another_version_is_told(archive, monkeypatch):
     monkeypatch.setattr("embedders.arc.ArcDct.version", 99)
     assert codes(archive) == ["outdated"]
 
 
+WINDOWED = {"windows": [WindowPlan(), WindowPlan(5, 3)]}
+CHOICES = ({"embedder": "stats"}, {"lanes": ["action/ctrl", "state"]}, {"lanes": {"state": 3, "action/ctrl": 0.7}})
+
+
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"embedder": "stats"},
-        {"lanes": ["action/ctrl", "state"]},
-        {"lanes": {"state": 3, "action/ctrl": 0.7}},
-        {"windows": [WindowPlan(), WindowPlan(5, 3)]},
-    ],
+    ("product", "options"),
+    [*(("sqlite", options) for options in (*CHOICES, WINDOWED)), ("postgresql", WINDOWED)],
+    indirect=["product"],
     ids=str,
 )
-def test_mending_embeds_as_it_was_embedded_before(tmp_path, folder, options):
-    archive = tmp_path / "archive"
+def test_mending_embeds_as_it_was_embedded_before(place, folder, options):
+    archive = place
     ingest(archive, folder, **options)
     before = [(space.family, space.fingerprint) for space in spaces_of(archive)]
     rewrite(files(folder)[0], episode(0, 99, 12, id="task-0-0"))
@@ -331,6 +336,7 @@ def test_two_kinds_of_episodes_keep_to_their_spaces(tmp_path, folder):
     assert_complete(archive, files(folder))
 
 
+@SQLITE_ALONE
 def test_a_changed_file_that_cannot_be_embedded_is_left_out_and_told(archive, folder):
     broken = episode(0, 99, 12, id="task-0-0")
     broken.observations["state"].data[3] = np.nan
@@ -362,5 +368,5 @@ def test_the_command_tells_and_mends(archive, folder):
     told = run(app, ["fsck", "-a", str(archive), "--data"])
     assert told.exit_code == 0
     assert "11 episodes checked: nothing is wrong" in told.stdout
-    assert run(app, ["fsck", "-a", str(archive / "none")]).exit_code == 1
+    assert run(app, ["fsck", "-a", str(folder / "none")]).exit_code == 1
     assert run(app, ["fsck", "--unknown"]).exit_code == 2

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from bridge_episodes import episode, ingest, save, spaces_of, vectors_of
 
+import bridge.embedding
 import bridge.fusion
 import bridge.reading
 from bridge.ingest import TrajectoryIngestor
@@ -285,8 +286,9 @@ def test_searches_that_make_no_sense_are_refused(retriever, folder, tmp_path):
 
 
 def test_one_pass_opens_each_file_once_and_gives_the_same_vectors(folder, tmp_path, monkeypatch):
-    opened, really = [], bridge.reading.open_wshard
-    monkeypatch.setattr(bridge.reading, "open_wshard", lambda path: opened.append(path) or really(path))
+    opened, really = [], bridge.embedding.open_wshard
+    for module in (bridge.reading, bridge.embedding):
+        monkeypatch.setattr(module, "open_wshard", lambda path: opened.append(path) or really(path))
     plans = (*BOTH, WindowPlan(16, 8))
     ingest(tmp_path / "one", folder, embedder=None, windows=plans)
     assert len(opened) == 2 * len(ALL)  # once to register, once to embed

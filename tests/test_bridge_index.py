@@ -109,13 +109,13 @@ def test_a_generation_is_read_instead_of_the_ledger(tmp_path):
     _, space, ids = fill_and_compact(tmp_path)
     with Catalog.open(tmp_path / "catalog.db") as catalog:
         home = tmp_path / "index" / space.fingerprint
-        found = generation.read(home, catalog.archive_id, space.fingerprint, catalog.clock())
+        found = generation.read(home, catalog.edition, space.fingerprint, catalog.clock())
         about = found.about
         assert about.seq == catalog.ledger_state(1)[2]
         assert found.segment.episodes.tolist() == ids
-        assert generation.read(home, catalog.archive_id, space.fingerprint, about.seq - 1) is None
+        assert generation.read(home, catalog.edition, space.fingerprint, about.seq - 1) is None
         assert generation.read(home, "another archive", space.fingerprint, about.seq) is None
-        assert generation.read(home, catalog.archive_id, "another space", about.seq) is None
+        assert generation.read(home, catalog.edition, "another space", about.seq) is None
 
 
 @pytest.mark.parametrize("name", ["vectors.f32", "points.i64", "generation.json", "CURRENT"])
@@ -157,7 +157,7 @@ def _flip(data, bit):
 
 def assert_whole(shelf, folder, space):
     home = folder / "index" / space.fingerprint
-    found = generation.read(home, shelf.catalog.archive_id, space.fingerprint, shelf.catalog.clock())
+    found = generation.read(home, shelf.catalog.edition, space.fingerprint, shelf.catalog.clock())
     found.segment.seals.check()
 
 

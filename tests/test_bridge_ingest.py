@@ -22,6 +22,8 @@ from bridge_episodes import (
     vectors_of,
 )
 
+import bridge.fill
+import bridge.ingest
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
 from embedders.pooled import PooledCallable
@@ -169,6 +171,17 @@ def test_a_link_and_its_file_are_one_episode(archive, folder, tmp_path):
 
 
 # ---- lanes and embedders --------------------------------------------------------------------------------------------
+
+
+def test_a_run_embeds_first_what_it_brought(archive, folder, tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(bridge.ingest, "fill", lambda *_: None)  # a run that was killed before it embedded anything
+        ingest(archive, folder)
+    taken, really = [], bridge.fill.embed_episodes
+    monkeypatch.setattr(bridge.fill, "embed_episodes", lambda jobs, some: taken.append(some) or really(jobs, some))
+    save(tmp_path / "more", *(episode(5, number) for number in range(3)))
+    assert counts(ingest(archive, tmp_path / "more")) == {"new": 3, "embedded": 15}
+    assert [Path(one.row.path) for some in taken for one in some] == [*files(tmp_path / "more"), *files(folder)]
 
 
 def test_one_timestep_is_enough(archive, tmp_path):

@@ -18,7 +18,7 @@ from bridge.ingest import TrajectoryIngestor
 archive, folder, task, seconds = sys.argv[1:]
 done, number, until = [], 0, time.monotonic() + float(seconds)
 with TrajectoryIngestor(archive) as ingestor:
-    while time.monotonic() < until:
+    while time.monotonic() < until or (float(seconds) and not done):
         paths = save(Path(folder), *(episode(int(task), number + more, 8) for more in range(10)))
         number += 10
         report = ingestor.ingest(paths)
@@ -29,11 +29,12 @@ print(json.dumps(done))
 
 TAGGING = """
 import json, time
-from catalog import Catalog
+from bridge.archive import open_archive
 archive, seconds = sys.argv[1:]
 said, rounds, until = {}, 0, time.monotonic() + float(seconds)
-with Catalog.open(archive + "/catalog.db") as catalog:
-    while time.monotonic() < until:
+with open_archive(archive) as opened:
+    catalog = opened.catalog
+    while time.monotonic() < until or not said:
         ids = [id_ for id_ in catalog.ids() if id_ not in said][:20]
         name = f"round-{rounds}"
         catalog.tag(ids, name)
@@ -47,11 +48,12 @@ print(json.dumps(said))
 
 PAGING = """
 import json, time
-from catalog import Catalog
+from bridge.archive import open_archive
 archive, seconds = sys.argv[1:]
 walks, before, until = 0, 0, time.monotonic() + float(seconds)
-with Catalog.open(archive + "/catalog.db") as catalog:
-    while time.monotonic() < until:
+with open_archive(archive) as opened:
+    catalog = opened.catalog
+    while time.monotonic() < until or not walks:
         seen, after = [], None
         while True:
             page = catalog.select("length:>0", order="-total_reward", after=after, limit=17)
@@ -65,8 +67,8 @@ print(json.dumps(walks))
 """
 
 
-def test_two_ingest_one_tags_one_pages_and_no_update_is_lost(tmp_path):
-    archive, data = tmp_path / "archive", tmp_path / "data"
+def test_two_ingest_one_tags_one_pages_and_no_update_is_lost(place, tmp_path):
+    archive, data = place, tmp_path / "data"
     save(data, episode(9, 0, 8))
     first = start(INGESTING, archive, data, 9, 0)
     assert first.communicate(timeout=60)[1] == ""

@@ -13,7 +13,7 @@ from bridge.contributions import contributions
 from bridge.diverse import diverse
 from bridge.expansion import combined, expanded
 from bridge.index.base import Answer, Match, Request
-from bridge.rankers import fused_with
+from bridge.rankers import fused_by_rank
 from bridge.scales import calibrated, fused, nearness, reciprocal_ranks
 from bridge.wishes import Asked, Wishes
 from catalog.filters import EVERYTHING
@@ -105,7 +105,7 @@ def test_fused_lists_are_called_exact_only_where_nothing_beyond_them_can_matter(
     rng = np.random.default_rng(0)
     proven = 0
     for _ in range(300):
-        orders = [[int(id_) for id_ in rng.permutation(40)] for _ in range(2)]
+        orders = [[int(id_) for id_ in rng.permutation(40)] for _ in range(rng.integers(2, 4))]
         if rng.random() < 0.5:
             orders[1] = sorted(orders[0][:30], key=lambda id_: orders[0].index(id_) + rng.normal(0, 3))
 
@@ -114,7 +114,7 @@ def test_fused_lists_are_called_exact_only_where_nothing_beyond_them_can_matter(
                 tuple(Match(id_, 0, 1.0 - place / 40) for place, id_ in enumerate(order[: request.top_k])), True, 40
             )
 
-        answer = fused_with(ranker(orders[0]), ranker(orders[1]), reach=lambda _: 12)(Request(3, EVERYTHING))
+        answer = fused_by_rank([ranker(order) for order in orders], reach=lambda _: 12)(Request(3, EVERYTHING))
         scores = reciprocal_ranks(orders)
         assert len(answer.matches) == 3
         if answer.exact:

@@ -23,6 +23,7 @@ from bridge_episodes import (
     vectors_of,
 )
 
+import bridge.reading
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
 from embedders.pooled import PooledCallable
@@ -31,6 +32,7 @@ from wshard.encoding import describe
 from wshard.episode_file import open_wshard, store
 from wshard.errors import (
     FormatError,
+    HeaderError,
     IngestError,
     NoLaneError,
     NotEmbeddedWarning,
@@ -64,6 +66,17 @@ def test_wrong_paths_are_refused_before_anything_is_written(archive, folder, tmp
         with pytest.raises(IngestError, match="expected one episode file, found a folder"):
             ingestor.ingest_episode(folder)
     assert episodes_by_path(archive) == {}
+
+
+def test_the_error_of_one_episode_is_the_one_that_reading_it_raised(archive, tmp_path, monkeypatch):
+    save(tmp_path, episode(9, 9))
+    (path,) = files(tmp_path)
+    path.write_bytes(path.read_bytes()[:-10])
+    opened, really = [], bridge.reading.open_wshard
+    monkeypatch.setattr(bridge.reading, "open_wshard", lambda path: opened.append(path) or really(path))
+    with TrajectoryIngestor(archive) as ingestor, pytest.raises(HeaderError, match=r"total file size .* says"):
+        ingestor.ingest_episode(path)
+    assert opened == [str(path)]
 
 
 def with_value(value, step=7, lane="state"):

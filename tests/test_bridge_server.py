@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from bridge_episodes import INGEST, episode, save, start
+from bridge_episodes import INGEST, assert_complete, copies, episode, ingest, save, spaces_of, start
 from typer.testing import CliRunner
 
 from bridge.archive import is_url, open_archive
 from bridge.cli import app
+from bridge.fsck import check, repair
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
-from wshard.errors import CatalogNotFoundError
+from wshard.errors import CatalogNotFoundError, CatalogUnreachableError
+
+COMMAND = """
+from bridge.cli import main
+sys.argv[0] = "wshard"
+main()
+"""
 
 
 @pytest.fixture
@@ -53,22 +62,94 @@ def test_copies_of_vectors_lie_in_the_cache_and_may_be_deleted(url, tmp_path):
     assert not is_url(url)
 
 
-def test_two_processes_ingest_into_one_server(url, tmp_path):
-    for half in range(2):
-        save(tmp_path / f"half-{half}", *(episode(number % 3, number) for number in range(10 * half, 10 * half + 10)))
-    children = [start(INGEST, url, tmp_path / f"half-{half}", 1) for half in range(2)]
-    for child in children:
-        _, errors = child.communicate("go\n", timeout=120)
-        assert child.returncode == 0, errors
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    """Return a folder of 200 short episodes, and the paths in it."""
+    folder = tmp_path_factory.mktemp("many")
+    return folder, save(folder, *(episode(number % 3, number, 8) for number in range(200)))
+
+
+def ended(child):
+    """Wait for a child process and return its exit code and what it said of errors."""
+    errors = child.communicate(timeout=120)[1]
+    return child.returncode, errors
+
+
+@contextmanager
+def held(url):
+    """Hold the write lock of a catalog; gives a function that waits until so many others want it."""
+    with open_archive(url) as archive, archive.catalog._write():
+
+        def wanted(count):
+            query = f"SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted LIMIT {count}"
+            while len(archive.catalog.sql(query).rows) < count:
+                time.sleep(0.05)
+
+        yield wanted
+
+
+def test_three_processes_ingest_the_same_folder_at_once(url, many):
+    folder, paths = many
+    open_archive(url, create=True).close()
+    children = [start(INGEST, url, folder, 1) for _ in range(3)]
+    assert [ended(child) for child in children] == [(0, "")] * 3
+    assert_complete(url, paths)
+
+
+def test_one_of_two_ingests_is_killed_and_the_next_run_finishes_its_work(url, many):
+    folder, paths = many
+    ingest(url, *paths[:50])
     with open_archive(url) as archive:
-        assert archive.catalog.count() == 20
-    with TrajectoryIngestor(url) as ingestor:
-        assert ingestor.ingest([tmp_path / "half-0", tmp_path / "half-1"]).ok
-    with open_archive(url) as archive, TrajectoryRetriever(url) as retriever:
-        assert archive.catalog.count() == 20
-        (space,) = archive.catalog.spaces("active")
-        assert archive.catalog.ledger_state(space.id)[0] == 20
-        assert len(retriever.search_similar_episodes(episode(0, 3), 20)) == 20
+        archive.catalog.tag(archive.catalog.ids(), "good")
+    with held(url) as wanted:
+        victim, other = (start(INGEST, url, place, 1) for place in (folder, folder / "task-1"))
+        wanted(2)
+        victim.kill()
+    victim.communicate()
+    assert ended(other) == (0, "")
+    assert ingest(url, folder).ok
+    assert_complete(url, paths)
+    with open_archive(url) as archive:
+        assert archive.catalog.count("tag:good") == 50
+        assert check(archive).ok
+
+
+def test_a_server_that_is_restarted_ends_an_ingest_in_one_line_and_the_next_run_finishes(server, url, many):
+    folder, paths = many
+    ingest(url, *paths[:50])
+    with open_archive(url) as archive:
+        try:
+            with pytest.raises(CatalogUnreachableError, match="committed is safe"), held(url) as wanted:  # noqa: PT012  (the end of the block raises)
+                child = start(COMMAND, "ingest", folder, "-a", url)
+                wanted(1)
+                server.stop()
+            code, errors = ended(child)
+            line = errors.splitlines()[-1]
+            assert (code, "Traceback" in errors) == (1, False)
+            assert line.startswith("error: cannot use the catalog at postgresql+psycopg://")
+            assert "is it running" in line
+            assert "try again when it is back" in line
+            for what in (check, repair):
+                with pytest.raises(CatalogUnreachableError, match="What was committed is safe"):
+                    what(archive)
+        finally:
+            server.start()
+        assert check(archive).ok
+    assert ingest(url, folder).ok
+    assert_complete(url, paths)
+
+
+def test_copies_of_what_came_after_a_dump_do_not_count_once_it_is_restored(server, url, paths, tmp_path):
+    """The ledger's numbers are given again, to other episodes."""
+    ingest(url, *paths[:10])
+    server.dump(url, tmp_path / "dump")
+    ingest(url, paths[10])
+    assert copies(url)
+    server.restore(url, tmp_path / "dump")
+    (other,) = save(tmp_path / "data", episode(1, 40))
+    ingest(url, other)
+    assert len(spaces_of(url, "retired")) == 0
+    assert_complete(url, [*paths[:10], other])
 
 
 def run(*arguments: str) -> str:
@@ -89,3 +170,25 @@ def test_the_command_line_takes_the_url_as_archive(url, paths, tmp_path, monkeyp
     np.testing.assert_allclose(found[0]["score"], 1.0, atol=1e-5)
     assert "ok" in run("index", "audit")
     assert "task-1" in run("sql", "SELECT env_id, count(*) FROM episode GROUP BY 1")
+    run("ingest", str(tmp_path / "data"), "--windows", "both", "--no-check")
+    (span,) = json.loads(run("moments", str(paths[4]), "--from", "5", "--to", "20", "-k", "1", "--json"))["hits"]
+    assert (span["episode_id"], span["span"]) == ("task-1-4", [5, 20])
+    assert "0 of 12 episodes flagged" in run("check")
+    assert "1.000" in run("evaluate", "--label", "env")
+    assert "12 episodes checked: nothing is wrong" in run("fsck", "--data")
+    for words, told in ((("backup", "x"), "pg_dump"), (("restore", "x"), "pg_restore")):
+        refused = CliRunner().invoke(app, words)
+        assert (refused.exit_code, told in refused.stderr) == (1, True)
+
+
+def test_who_may_only_read_searches_and_is_told_what_they_may_not(server, url, paths, tmp_path, monkeypatch):
+    ingest(url, tmp_path / "data")
+    server.run("CREATE ROLE reader LOGIN", "GRANT pg_read_all_data TO reader")
+    try:
+        monkeypatch.setenv("WSHARD_ARCHIVE", url.replace("postgres@", "reader@"))
+        assert "task-1-4" in run("search", str(paths[4]))
+        assert "nothing is wrong" in run("fsck")
+        refused = CliRunner().invoke(app, ["tag", "good", "task-1-4"])
+        assert (refused.exit_code, "or may not" in refused.stderr) == (1, True)
+    finally:
+        server.run("DROP ROLE reader")

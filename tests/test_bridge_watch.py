@@ -3,6 +3,7 @@
 # ruff: noqa: ANN002, ANN003 -- as in tests, whose helpers these are
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -16,9 +17,10 @@ import pytest
 from bridge_episodes import assert_complete, episode, files, ingest, save
 
 from bridge import watch as watching
+from bridge.archive import open_archive
 from bridge.ingest import TrajectoryIngestor
 from catalog import Catalog
-from wshard.errors import MissingExtraError, SourceNotFoundError
+from wshard.errors import CatalogNotFoundError, MissingExtraError, SourceNotFoundError
 
 PATIENCE = 30.0
 # A shell starts what runs in the background with Ctrl-C switched off.
@@ -44,16 +46,16 @@ def until(archive, count, where=""):
     """Wait until the archive has so many episodes with vectors."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        if (archive / "catalog.db").exists():
-            with Catalog.open(archive / "catalog.db") as catalog:
-                if catalog.count(where) == count == sum(catalog.ledger_state(row.id)[0] for row in catalog.spaces()):
-                    return
+        with contextlib.suppress(CatalogNotFoundError), open_archive(archive) as opened:
+            catalog = opened.catalog
+            if catalog.count(where) == count == sum(catalog.ledger_state(row.id)[0] for row in catalog.spaces()):
+                return
         time.sleep(0.1)
     raise AssertionError(f"expected {count} episodes within {PATIENCE} s")
 
 
-def test_what_is_there_and_what_comes_is_taken_in(tmp_path):
-    folder, archive, made = tmp_path / "data", tmp_path / "archive", tmp_path / "made"
+def test_what_is_there_and_what_comes_is_taken_in(place, tmp_path):
+    folder, archive, made = tmp_path / "data", place, tmp_path / "made"
     save(folder, *(episode(0, number, 8) for number in range(3)))
     first, *rest = save(made, *(episode(1, number, 8) for number in range(6)))
     with watched(archive, folder) as said:

@@ -229,6 +229,21 @@ def test_a_space_can_be_meant_for_some_episodes_only(catalog: Catalog) -> None:
     assert catalog.pending_count(space.id, everything(catalog)) == 3
 
 
+def test_a_space_can_be_meant_for_episodes_with_words_only(catalog: Catalog) -> None:
+    said = (None, "open", "", "wave", None)
+    ids = [
+        done.id for done in catalog.register([make_record(n, metadata={"task": text}) for n, text in enumerate(said)])
+    ]
+    catalog.add_note([ids[4]], "wobbles", who="ann")
+    space, spoken = catalog.add_space("f", "family", "{}"), replace(everything(catalog), with_words=True)
+    assert [row.id for row in catalog.pending(space.id, spoken)] == [ids[1], ids[3], ids[4]]
+    catalog.write_embeddings(space.id, vectors(catalog, ids[1:4]))
+    assert catalog.pending_count(space.id, spoken) == 1
+    assert catalog.pending_count(space.id, replace(spoken, ids=tuple(ids[:4]))) == 0
+    assert not catalog.activate(space.id, spoken)
+    assert catalog.activate(space.id, spoken, ignoring=[ids[4]])
+
+
 def test_activating_does_not_wait_for_what_cannot_be_embedded(catalog: Catalog) -> None:
     ids = fill(catalog, 5)
     space = catalog.add_space("f", "family", "{}")

@@ -140,6 +140,8 @@ CALLS: dict[str, Callable[[Watch], object]] = {
     "pending": lambda w: w.catalog.pending(w.space, Among(w.layouts)),
     "pending count": lambda w: w.catalog.pending_count(w.space, Among(w.layouts)),
     "pending of some": lambda w: w.catalog.pending(w.space, Among(w.layouts, tuple(w.ids[20:30]))),
+    "pending with words": lambda w: w.catalog.pending(w.space, Among(w.layouts, with_words=True)),
+    "pending count with words": lambda w: w.catalog.pending_count(w.space, Among(w.layouts, with_words=True)),
     "embedded": lambda w: w.catalog.embedded(w.space),
     "withdraw": lambda w: w.catalog.withdraw(w.ids[:3]),
     "ledger": lambda w: list(w.catalog.ledger(w.space, since=3)),
@@ -170,7 +172,7 @@ WALKED = {
     "facet of flags": {"SCAN finding USING COVERING INDEX finding_name"},
 }
 
-ABOUT_VECTORS = ("pending", "pending count", "pending of some", "embedded", "ledger state")
+ABOUT_VECTORS = ("pending", "pending count", "pending of some", "pending with words", "embedded", "ledger state")
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -225,6 +227,6 @@ def test_the_tables_can_be_made_in_postgresql() -> None:
     for table in schema.metadata.sorted_tables:
         assert f"CREATE TABLE {table.name}" in str(CreateTable(table).compile(dialect=dialect))
         for index in table.indexes:
-            assert "CREATE INDEX" in str(CreateIndex(index).compile(dialect=dialect))
+            assert f"INDEX {index.name} ON {table.name}" in str(CreateIndex(index).compile(dialect=dialect))
     assert 'TEXT COLLATE "C"' in str(CreateTable(schema.episode).compile(dialect=dialect))
     assert "BIGINT" in str(CreateTable(schema.embedding).compile(dialect=dialect))

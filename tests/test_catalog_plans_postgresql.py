@@ -40,7 +40,7 @@ WALKED = {
     "get by uid": {"index episode_episode_id"},
     # Counting everything reads an index from end to end.
     "facet of everything": {f"index {index.name}" for index in (*schema.episode.indexes, *schema.tag.indexes)}
-    | {"index tag_pkey", "index episode_pkey", "index episode_uid_key"},
+    | {"index tag_pkey", "index episode_pkey"},
     "facet of flags": {"index finding_name", "index finding_pkey", "index episode_pkey"},
     # All episodes have one of the layouts that are asked for.
     "pending count": {"index episode_pkey"},

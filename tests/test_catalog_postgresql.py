@@ -197,37 +197,3 @@ def test_a_connection_that_dies_loses_the_transaction_and_nothing_else(server: S
         with pytest.raises(CatalogUnreachableError):
             die()
         assert len(catalog.facts([1])[1].lanes) == 3
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "COPY episode TO '/tmp/episodes'",
-        "SET statement_timeout = 0",
-        "NOTIFY x",
-        "DO $$ BEGIN END $$",
-        "SELECT setval('layout_id_seq', 99)",
-        "SELECT 1 FOR UPDATE; COMMIT",
-        "EXPLAIN ANALYZE DELETE FROM tag",
-        "WITH gone AS (DELETE FROM episode RETURNING id) SELECT * FROM gone",
-        "SELECT set_config('transaction_read_only', 'off', false)",
-    ],
-)
-def test_sql_that_does_more_than_read_is_refused(url: str, text: str) -> None:
-    with Catalog.open(url) as catalog:
-        catalog.register([make_record(1)])
-        with pytest.raises(CatalogError, match="expected one statement that reads"):
-            catalog.sql(text)
-        assert catalog.count() == 1
-
-
-MANY = "generate_series(1, 10000)"
-
-
-def test_sql_holds_no_lock_afterwards_and_no_more_rows_than_asked_for(url: str) -> None:
-    with Catalog.open(url) as catalog:
-        catalog.sql("-- a lock of the session\nSELECT pg_advisory_lock(7)")
-        assert catalog.sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").rows == ((0,),)
-        answer = catalog.sql(f"SELECT n, 'a%' LIKE 'a%' FROM {MANY} AS n, {MANY} AS m", limit=3, seconds=60)
-        assert [flag for _, flag in answer.rows] == [True] * 3
-        assert answer.more

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
+def catalog(location: Path | str) -> Iterator[Catalog]:
     """Yield a catalog of ten episodes, some with tags, scores, reviews and notes."""
-    with Catalog.open(tmp_path / "catalog.db", create=True) as opened:
+    with Catalog.open(location, create=True) as opened:
         records = [
             make_record(
                 number,

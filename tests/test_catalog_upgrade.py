@@ -65,7 +65,17 @@ def test_an_upgraded_archive_has_the_tables_of_a_new_one(old: Path, tmp_path: Pa
             return {
                 name: (
                     {column["name"] for column in found.get_columns(name)},
-                    {(index["name"], *index["column_names"]) for index in found.get_indexes(name)},
+                    {
+                        (index["name"], *index["column_names"])
+                        for index in found.get_indexes(name)
+                        if not index["unique"]
+                    },
+                    # Before, those of an episode were constraints of the table.
+                    {
+                        tuple(key["column_names"])
+                        for key in (*found.get_indexes(name), *found.get_unique_constraints(name))
+                        if key.get("unique", True)
+                    },
                 )
                 for name in found.get_table_names()
             }

@@ -151,6 +151,8 @@ def test_mistakes_are_one_clear_line_and_leave_nothing(tmp_path, arguments, told
     assert len(done.stderr.strip().splitlines()) == 1
     assert "Traceback" not in done.stderr
     assert not done.stdout
+    if "ep.wshard" not in arguments:
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_unknown_episode_names_are_told(home):

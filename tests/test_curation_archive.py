@@ -20,6 +20,8 @@ from bridge.curation.held import hold_one, whole_spaces
 from bridge.curation.pieces import find_pieces, find_shared
 from bridge.curation.signals import find_mislabeled, find_outliers, select_subset, weigh
 from bridge.evaluate import leave_one_out
+from bridge.refs import make_ref
+from bridge.retrieve import TrajectoryRetriever
 from embedders.windows import WindowPlan
 from wshard.errors import FilterError, QueryError
 
@@ -162,7 +164,7 @@ def test_a_swapped_label_comes_first(own):
         for name, id_ in ids.items():
             archive.catalog.tag([id_], "task-3" if name == "task-1-5" else archive.catalog.get(id_).env_id)
         found = find_mislabeled(archive, "tag", "-episode:odd", neighbours=5)
-    assert (found[0].episode.episode_id, found[0].about) == ("task-1-5", "task-1")
+    assert (found[0].episode.episode_id, found[0].suggested) == ("task-1-5", "task-1")
 
 
 def test_spaces_must_be_chosen_where_there_are_several(own, data):
@@ -220,9 +222,11 @@ def test_leaks_on_the_command_line(own):
 
 
 def test_values_are_kept_and_can_be_asked_for(own):
-    assert "odd" in wshard("outliers", "--neighbours", 5, "--write", "outlier", "-n", 3).stdout.splitlines()[1]
+    told = wshard("outliers", "--neighbours", 5, "--write", "outlier", "-n", 3).stdout.splitlines()
+    assert "odd" in told[1]
     listed = json.loads(wshard("ls", "--json", "-w", "score.outlier:>3", "--sort", "-score.outlier").stdout)
     assert listed["episodes"][0]["episode_id"] == "odd"
+    assert told[-2] == f"{len(listed['episodes'])} above 3, which is rare"
     chosen = json.loads(wshard("select", "--count", 5, "--collection", "five", "--write", "rank", "--json").stdout)
     assert [one["rank"] for one in chosen] == [1, 2, 3, 4, 5]
     picks = json.loads(wshard("collection", "show", "five", "--json").stdout)["picks"]
@@ -233,17 +237,45 @@ def test_values_are_kept_and_can_be_asked_for(own):
     picks = json.loads(wshard("collection", "show", "weighed", "--json").stdout)["picks"]
     assert len(picks) == 38
     assert sum(pick["weight"] for pick in picks) == pytest.approx(38)
-    assert "neighbours say" in wshard("mislabeled", "--label", "env").stdout
+    told = wshard("mislabeled", "--label", "env").stdout.splitlines()
+    assert told[0].split() == ["rank", "doubt", "episode", "label", "neighbours", "say", "length", "file"]
+    assert "more neighbours have one other label" in told[-1]
     assert "mean cosine" in wshard("select", "-k", 2, "--method", "facility-location").stdout
     assert "expected 1 or more episodes by" in wshard("select", "-k", 2, "--method", "x", code=1).stderr
 
 
 def test_evaluate_on_the_command_line(own):
     told = wshard("evaluate", "--label", "task").stdout.splitlines()
-    assert told[0].split() == ["mAP", "P@1", "P@10", "recall@10", "queries", "labels", "space"]
+    assert told[0].split() == ["mAP", "P@1", "P@10", "recall@10", "queries", "labels", "ranked", "by"]
+    assert told[3].split()[0] == "label"
+    assert "4 of 4 labels, ranked by arcdct" in told[-1]
     (found,) = json.loads(wshard("evaluate", "--label", "env", "-k", 5, "--json").stdout)
     assert (found["labels"], found["k"], found["episodes"]) == (TASKS, 5, 38)
     assert 0.5 < found["mean_average_precision"] <= 1
+    of_labels = found["of_labels"]
+    assert sum(one["queries"] for one in of_labels) == 38
+    averages = [one["mean_average_precision"] for one in of_labels]
+    assert averages == sorted(averages)
+    weighed = sum(one["queries"] * one["mean_average_precision"] for one in of_labels) / 38
+    assert weighed == pytest.approx(found["mean_average_precision"])
+
+
+def test_evaluate_tells_how_the_search_ranks_that_takes_several_spaces(own, data):
+    ingest(own, data, windows=[WindowPlan(), WindowPlan(scales=(30, 60))])
+    some = "meta.number:0..2"
+    every = json.loads(wshard("evaluate", "--label", "task", "--where", some, "--json").stdout)
+    assert [one["space"] is None for one in every] == [True, False, False]
+    assert every[0]["about"] == "search, as it ranks by default"
+    with TrajectoryRetriever(own) as retriever, looked_into(own) as archive:
+        rows = archive.catalog.rows(archive.catalog.ids(some)).values()
+        labels = {row.uid: row.metadata["task"] for row in rows}
+        firsts = []
+        for row in rows:
+            query = make_ref(row, 1, (0, row.length))
+            (hit,) = retriever.search_similar_episodes(query, 1, where=some, exclude_self=True)
+            firsts.append(labels[hit.uid] == labels[row.uid])
+    assert every[0]["queries"] == len(firsts)
+    assert every[0]["precision_at_1"] == pytest.approx(np.mean(firsts))
 
 
 def spliced():

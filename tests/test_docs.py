@@ -10,13 +10,16 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
+from bridge import TrajectoryIngestor
 from bridge.cli import app
 from catalog import Catalog
 from catalog.testing import make_record
-from wshard import errors
+from embedders.windows import WindowPlan
+from wshard import Channel, Episode, errors, save_wshard
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -55,16 +58,32 @@ def test_the_readme_tour_runs_in_order(tmp_path, monkeypatch, capsys):
     assert "line-v0" in printed[-2] or "circle-v0" in printed[-2]
 
 
-def test_the_examples_about_the_catalog_run_in_order(tmp_path, monkeypatch, capsys):
+def test_the_examples_about_the_catalog_run_in_order(location, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    with Catalog.open(tmp_path / "my-archive" / "catalog.db", create=True) as catalog:
+    with Catalog.open(location, create=True) as catalog:
         catalog.register([make_record(number, env_id=("line-v0", "reach-v3")[number % 2]) for number in range(20)])
     names: dict[str, object] = {}
     examples = [text for kind, text in blocks("docs/catalog.md") if kind == "python"]
     for text in examples:
-        exec(compile(text, "catalog.md", "exec"), names)  # noqa: S102  (it is our own page)
+        here = text.replace('"my-archive/catalog.db"', repr(str(location)))
+        exec(compile(here, "catalog.md", "exec"), names)  # noqa: S102  (it is our own page)
     assert len(examples) >= 4
     assert "['split', 'query']" in capsys.readouterr().out
+
+
+def test_the_picture_of_an_alignment_is_drawn(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    for number in range(3):
+        walk = np.random.default_rng(number).normal(size=(200, 3)).cumsum(axis=0)
+        observations = {"state": Channel.of("state", walk)}
+        save_wshard(Episode(f"walk-{number}", "walk", 200, observations=observations), f"{number}.wshard")
+    with TrajectoryIngestor("my-archive") as ingestor:
+        ingestor.ingest(["0.wshard", "1.wshard", "2.wshard"], windows=WindowPlan.read("multi"))
+    (tmp_path / "0.wshard").rename("demo.wshard")
+    (example,) = [text for kind, text in blocks("docs/search.md") if kind == "python"]
+    exec(compile(example, "search.md", "exec"), {})  # noqa: S102  (it is our own page)
+    assert (tmp_path / "overlay.png").stat().st_size > 10_000
 
 
 def test_every_make_target_in_the_docs_exists():

@@ -9,6 +9,7 @@ import pytest
 
 from embedders.arc import ArcDct
 from embedders.combine import Combo, Combo2
+from embedders.cuts import Cuts
 from embedders.frames import Frames
 from embedders.pooled import Mean, PooledCallable
 from embedders.spectral import Dct
@@ -273,3 +274,33 @@ def test_neither_neighbours_nor_memory_layout_change_a_bit(make, channels):
     windows = contract.windows((40, 7, 133, 2, 64, 1, 200) * 11)
     singles = [make().embed([np.asfortranarray(window)], contract.statistics()) for window in windows]
     assert make().embed(windows, contract.statistics()).tobytes() == np.concatenate(singles).tobytes()
+
+
+@pytest.mark.parametrize("make", [ArcDct, partial(ArcDct, level=0.6, position=None), Dct, Combo, Mean])
+def test_windows_cut_from_episodes_get_the_vectors_of_any_windows(make):
+    contract = EmbedderContract()
+    rng = np.random.default_rng(0)
+    episodes = []
+    for length in (1, 2, 31, 400, 3000, 2000, 5):
+        starts = rng.integers(0, length, 40)
+        stops = np.maximum(rng.integers(1, length + 1, 40), starts + 1)
+        rows = rng.normal(size=(length, contract.channels)).cumsum(axis=0).astype(np.float32)
+        rows[length // 3 : length // 2] = rows[length // 3]  # a stall
+        episodes.append((rows, np.stack([starts, stops], axis=1)))
+    cuts = Cuts(episodes)
+    plain = [rows[start:stop] for rows, spans in episodes for start, stop in spans.tolist()]
+    assert len(cuts) == len(plain)
+    assert all(np.array_equal(one, other) for one, other in zip(cuts, plain, strict=True))
+    statistics = contract.statistics()
+    assert make().embed(cuts, statistics).tobytes() == make().embed(plain, statistics).tobytes()
+
+
+def test_cuts_are_refused_as_windows_are():
+    contract = EmbedderContract()
+    rows = np.zeros((9, contract.channels))
+    rows[4, 2] = np.inf
+    with pytest.raises(EmbedderError, match="timestep 4, channel 2: expected a finite number"):
+        ArcDct().embed(Cuts([(rows, np.array([[3, 6]]))]), contract.statistics())
+    with pytest.raises(EmbedderError, match="expected the archive's statistics, found None"):
+        ArcDct().embed(Cuts([(np.zeros((9, 2)), np.array([[3, 6]]))]), None)
+    assert ArcDct().embed(Cuts([]), contract.statistics()).shape == (0, 8 * contract.channels)

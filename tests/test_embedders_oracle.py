@@ -11,7 +11,7 @@ import pytest
 from embedders.arc import ArcDct
 from embedders.combine import Combo, Combo2
 from embedders.pooled import Mean, PooledCallable
-from embedders.resample import arc_resample, resample
+from embedders.resample import arc_resample, joined, resample
 from embedders.space import Statistics
 from embedders.spectral import Dct, dct_matrix
 from embedders.stats import Stats
@@ -200,7 +200,7 @@ def test_resampling_follows_the_slow_loops(length):
     for window in make_windows(4):
         np.testing.assert_allclose(resample(window, length), slow_resample(window, length), rtol=1e-9, atol=1e-9)
         for position in (1, 3, None):
-            found = arc_resample(window, length, position=slice(position), epsilon=1e-3)
+            found = arc_resample(*joined([window]), length, position=slice(position), epsilon=1e-3)[0]
             np.testing.assert_allclose(found, slow_arc_resample(window, length, position, 1e-3), rtol=1e-7, atol=1e-7)
 
 
@@ -211,7 +211,7 @@ def test_resampling_to_its_own_length_gives_the_window_back():
 
 def test_a_window_that_never_moves_is_resampled_in_time():
     still = np.hstack([np.zeros((9, 3)), np.arange(9.0)[:, None]])
-    found = arc_resample(still, 5, position=slice(3), epsilon=1e-4)
+    found = arc_resample(*joined([still]), 5, position=slice(3), epsilon=1e-4)[0]
     np.testing.assert_allclose(found[:, 3], [0, 2, 4, 6, 8], atol=1e-9)
 
 

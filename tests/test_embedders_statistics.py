@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from embedders.space import Statistics
 from embedders.standardise import standardise
-from embedders.statistics import Moments, drift, merge, statistics
+from embedders.statistics import Moments, drift, merge, moments_of, statistics
 from wshard.errors import EmbedderError
 
 
@@ -105,6 +105,20 @@ def test_the_bytes_are_little_endian_mean_m2_low_high():
 def test_bytes_that_are_no_moments_are_refused(count, data):
     with pytest.raises(EmbedderError, match="stored moments: expected a multiple of 32 bytes"):
         Moments.from_bytes(count, data)
+
+
+def test_lanes_of_many_episodes_have_the_moments_of_each_alone():
+    columns = np.random.default_rng(0).normal(size=(9, 6, 40)).cumsum(axis=-1)
+    columns[2, 4, 7], columns[3, 0, 0], columns[4, 5, 39] = np.nan, -np.inf, 1e39
+    found = moments_of(columns, [1, 3, 2])
+    assert {(n, lane) for n, lanes in enumerate(found) for lane, one in enumerate(lanes) if one is None} == {
+        (2, 2),
+        (3, 0),
+        (4, 2),
+    }
+    for episode, lanes in zip(columns, found, strict=True):
+        for rows, one in zip(np.split(episode, [1, 4]), lanes, strict=True):
+            assert one is None or one.to_bytes() == Moments.of(rows.T).to_bytes()
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])

@@ -13,12 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bridge_episodes import counts, files, ingest, looked_into, save
+from databases import SQLITE_ALONE
 from quality_arms import PERIOD_NS, arm
 
+import bridge.checking
+import bridge.run
 from bridge.check import check_episodes
+from bridge.checking import Checker
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
-from catalog.catalog import Catalog
 from wshard.episode_file import open_wshard, save_wshard
 from wshard.errors import NotEmbeddedWarning
 from wshard.quality.limits import Limits
@@ -61,8 +64,8 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def archive(tmp_path):
-    return tmp_path / "archive"
+def archive(place):
+    return place
 
 
 def flags(archive):
@@ -138,9 +141,8 @@ def test_moved_episodes_keep_their_findings_and_forgotten_ones_lose_them(archive
     assert list(flags(archive)) == ["arm-07"]
 
 
-def test_the_order_of_ingest_changes_nothing(archive, folder):
-    ingest(archive, folder)
-    one_by_one = archive.parent / "other"
+def test_the_order_of_ingest_changes_nothing(tmp_path, folder):
+    one_by_one = tmp_path / "other"
     with TrajectoryIngestor(one_by_one) as ingestor:
         for path in reversed(files(folder)):
             ingestor.ingest_episode(path)
@@ -172,13 +174,32 @@ def test_only_some_measures_of_a_family_are_kept(archive, tmp_path):
         assert list(opened.catalog.sql(query).rows) == [(count, MOST, 1)]
 
 
+@pytest.mark.parametrize("most", [3, 1])
+def test_few_may_wait_and_the_verdicts_are_the_same(archive, folder, monkeypatch, most):
+    ingest(archive, folder)
+    found = flags(archive)
+    monkeypatch.setattr(bridge.checking, "_MOST_WAITING", most)
+    monkeypatch.setattr(bridge.run, "BATCH", 2)
+    ingest(archive.parent / "again", folder)
+    assert flags(archive.parent / "again") == found
+
+
+def test_what_waited_when_a_run_was_killed_is_checked_by_the_next(archive, folder, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(Checker, "finish", lambda _: None)
+        ingest(archive, folder)
+        assert flags(archive) == {}
+    assert counts(ingest(archive, folder)) == {"unchanged": COUNT, "flagged": 2}
+    assert list(flags(archive)) == ["arm-03", "arm-07"]
+
+
 def test_check_finds_damage_that_nobody_has_looked_at(archive, folder):
     ingest(archive, folder)
     path = files(folder)[5]
     damage(path)
     assert counts(ingest(archive, folder)) == {"unchanged": COUNT}  # the file looks as it did
-    with Catalog.open(archive / "catalog.db") as catalog:
-        done = {one.path: one for one in check_episodes(catalog)}
+    with looked_into(archive) as opened:
+        done = {one.path: one for one in check_episodes(opened.catalog)}
         assert len(done) == COUNT
         assert done[str(path)].scores == {"integrity": 1.0}
         assert "signal/joints" in done[str(path)].findings[0].reason
@@ -189,6 +210,7 @@ def test_check_finds_damage_that_nobody_has_looked_at(archive, folder):
     assert list(flags(archive)) == ["arm-03", "arm-07"]
 
 
+@SQLITE_ALONE
 def test_a_known_file_that_cannot_be_read_any_more_is_flagged_until_it_is_mended(archive, folder):
     ingest(archive, folder)
     path = files(folder)[5]
@@ -203,31 +225,33 @@ def test_a_known_file_that_cannot_be_read_any_more_is_flagged_until_it_is_mended
     assert "arm-05" not in flags(archive)
 
 
+@SQLITE_ALONE
 def test_check_takes_files_that_are_not_catalogued_and_other_limits(archive, folder, tmp_path):
     ingest(archive, folder)
     save(tmp_path / "new", episode(20, change=spike), episode(21))
     (tmp_path / "new" / "broken.wshard").write_bytes(b"nothing")
-    with Catalog.open(archive / "catalog.db") as catalog:
-        found = {Path(one.path).stem: one for one in check_episodes(catalog, [tmp_path / "new"])}
+    with looked_into(archive) as opened:
+        found = {Path(one.path).stem: one for one in check_episodes(opened.catalog, [tmp_path / "new"])}
         assert {name: [f.check for f in one.findings] for name, one in found.items()} == {
             "arm-20": ["spike"],
             "arm-21": [],
             "broken": ["integrity"],
         }
         assert all(one.uid is None for one in found.values())
-        assert len(catalog.ids()) == COUNT
-        assert [
-            one.findings for one in check_episodes(catalog, where="flag:spike", limits=Limits(spike=float("inf")))
-        ] == [()]
+        assert len(opened.catalog.ids()) == COUNT
+        (spiked,) = check_episodes(opened.catalog, where="flag:spike", limits=Limits(spike=float("inf")))
+        assert spiked.findings == ()
     assert list(flags(archive)) == ["arm-07"]
 
 
+@SQLITE_ALONE
 def test_workers_find_the_same(archive, folder):
     ingest(archive, folder)
-    with Catalog.open(archive / "catalog.db") as catalog:
-        assert check_episodes(catalog, workers_count=2) == check_episodes(catalog)
+    with looked_into(archive) as opened:
+        assert check_episodes(opened.catalog, workers_count=2) == check_episodes(opened.catalog)
 
 
+@SQLITE_ALONE
 def test_an_episode_with_nan_is_catalogued_and_flagged_but_not_embedded(archive, folder):
     def change(joints):
         joints[17, 2] = np.nan
@@ -244,6 +268,7 @@ def test_an_episode_with_nan_is_catalogued_and_flagged_but_not_embedded(archive,
         assert len(retriever.search_similar_episodes(episode(1), 100)) == COUNT
 
 
+@SQLITE_ALONE
 @pytest.mark.parametrize("shape", [(8, 8, 3), (300,)], ids=["images only", "too wide"])
 def test_an_episode_without_a_lane_to_embed_is_catalogued_and_told(archive, folder, shape):
     odd = episode(31)
@@ -274,6 +299,7 @@ def run(*arguments):
     return done.returncode, done.stdout, done.stderr
 
 
+@SQLITE_ALONE
 def test_the_command_tells_and_exits(archive, folder, tmp_path):
     code, out, err = run("ingest", folder, "-a", archive, "--no-check")
     assert (code, "flagged" in out) == (0, False), err
@@ -281,6 +307,10 @@ def test_the_command_tells_and_exits(archive, folder, tmp_path):
     assert code == 1
     assert "arm-07   clock" in " ".join(out.split("\n")[1:3]).replace("    ", "   ")
     assert out.strip().endswith(f"2 of {COUNT} episodes flagged")
+    code, out, _ = run("check", "-a", archive, "--all", "-n", 3)
+    lines = out.splitlines()
+    assert (code, len(lines)) == (1, 6)
+    assert lines[-2] == f"3 of {COUNT} rows, the worst first; --limit and --json show more"
     code, out, _ = run("check", "-a", archive, "-w", "env:arm", "--json")
     told = json.loads(out)
     assert (code, told["checked"], told["flagged"]) == (1, COUNT, 2)

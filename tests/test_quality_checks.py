@@ -15,7 +15,7 @@ from wshard.errors import QualityError
 from wshard.quality.channels import longest_run
 from wshard.quality.checks import CHECKS, judge
 from wshard.quality.limits import DEFAULT_LIMITS, Limits, limits_from, read_limits
-from wshard.quality.measure import measure
+from wshard.quality.measure import measure, measure_alike
 from wshard.quality.usual import FEWEST, usual
 
 
@@ -88,6 +88,24 @@ def test_a_clipped_channel_is_found_with_its_place():
     )
 
 
+@pytest.mark.parametrize(("trembling", "told"), [(1e-8, set()), (1e-3, {"frozen", "saturated"})])
+def test_a_channel_that_only_ever_trembles_by_rounding_may_stand_still(trembling, told):
+    """One channel stands still for half of an episode; in the others it moves a little, or as a last bit does."""
+
+    def noisy(seed, still=0):
+        lanes, _ = arm(seed)
+        joints = lanes["signal/joints"]
+        joints[:, 3] = trembling * np.random.default_rng(seed).normal(size=len(joints))
+        joints[:still, 3] = joints[:, 3].max()
+        return lanes
+
+    found = [measure(noisy(n), 120) for n in range(20)]
+    form, vectors = found[0][0], np.stack([vector for _, vector in found])
+    _, vector = measure(noisy(30, still=60), 120)
+    (verdict,) = judge(form.read(vector[None]), usual(form, vectors), DEFAULT_LIMITS)
+    assert set(reasons(verdict)) == told
+
+
 def test_a_spike_is_found_with_its_place():
     def change(joints):
         joints[64, 3] += 1.5
@@ -120,6 +138,20 @@ def test_the_lag_that_is_usual_is_no_fault():
     lanes, _ = arm(6, 120, lag=6)
     assert "lag" not in reasons(judged(lanes, lag=6))
     assert "lag" in reasons(judged(lanes, lag=2))
+
+
+def test_where_the_lag_varies_from_episode_to_episode_no_lag_is_a_fault():
+    """A fifth of the others lag by two timesteps more: then that is not unusual."""
+
+    def score(others):
+        found = [measure(arm(100 + n, lag=lag)[0], 120) for n, lag in enumerate(others)]
+        form, vectors = found[0][0], np.stack([vector for _, vector in found])
+        _, vector = measure(arm(1, lag=5)[0], 120)
+        (verdict,) = judge(form.read(vector[None]), usual(form, vectors), DEFAULT_LIMITS)
+        return verdict.scores["lag"]
+
+    assert score([2] * 20) >= 1
+    assert score([2] * 16 + [4] * 4) < 1
 
 
 def test_a_short_episode_and_an_unusual_one_are_found():
@@ -157,8 +189,9 @@ def test_limits_decide_what_is_flagged():
         joints[64, 3] += 1.5
 
     lanes = with_joints(arm(4)[0], change)
-    usual_score = judged(lanes).scores["spike"]
-    assert judged(lanes, limits=Limits(spike=8.0)).scores["spike"] == pytest.approx(usual_score / 2)
+    score = judged(lanes).scores["spike"]
+    twice = Limits(spike=2 * DEFAULT_LIMITS.spike)
+    assert judged(lanes, limits=twice).scores["spike"] == pytest.approx(score / 2)
     assert judged(lanes, limits=Limits(spike=float("inf"))).findings == ()
 
 
@@ -193,7 +226,7 @@ def slow_run(column):
 
 @given(st.lists(st.booleans(), max_size=30))
 def test_the_longest_run_equals_a_slow_loop(column):
-    length, start = longest_run(np.array(column, bool)[:, None])
+    length, start = longest_run(np.array(column, bool)[None])
     best, first = slow_run(column)
     assert length[0] == best
     assert start[0] == first or not best
@@ -229,3 +262,16 @@ def test_actions_that_move_nothing_have_no_lag():
     form, vectors = found[0][0], np.stack([vector for _, vector in found])
     verdicts = judge(form.read(vectors), usual(form, vectors), DEFAULT_LIMITS)
     assert all("lag" not in verdict.scores for verdict in verdicts)
+
+
+def test_episodes_measured_together_get_what_each_gets_alone():
+    episodes = [arm(n) for n in range(20)]
+    episodes[3][0]["signal/joints"][40:60] = np.nan
+    episodes[5][0]["action/ctrl"][:] = 0
+    episodes[7][0]["signal/joints"][30:90, 1] = 2
+    alone = [measure(lanes, 120, times, 1e-9) for lanes, times in episodes]
+    columns = np.stack(
+        [np.concatenate([lanes[name].T for name, _ in alone[0][0].lanes]).astype(np.float64) for lanes, _ in episodes]
+    )
+    together = measure_alike(alone[0][0], columns, [(times, 1e-9) for _, times in episodes])
+    np.testing.assert_array_equal(together, np.stack([vector for _, vector in alone]))

@@ -133,14 +133,14 @@ class Guessing(WShardSource):
 
 class Shuffling(WShardSource):
     def keys(self):
-        self._keys.reverse()
-        return self._keys
+        self._episodes = dict(reversed(self._episodes.items()))
+        return super().keys()
 
 
 class Draining(WShardSource):
     def load(self, key):
         ep = super().load(key)
-        self._keys = [other for other in self._keys if other != key]
+        self._episodes = {other: place for other, place in self._episodes.items() if other != key}
         return ep
 
 

@@ -21,7 +21,7 @@ REQUIRED: Final = (
     "numpy", "xxhash", "crc32c", "zstandard", "lz4", "sqlalchemy", "httpx", "typer", "rich", "threadpoolctl"
 )  # fmt: skip
 OPTIONAL: Final = (
-    "ml_dtypes", "numba", "torch", "onnxruntime", "psycopg", "watchfiles", "pyarrow", "pandas",
+    "ml_dtypes", "numba", "torch", "onnxruntime", "tokenizers", "psycopg", "watchfiles", "pyarrow", "pandas",
     "huggingface_hub", "datasets", "h5py",
 )  # fmt: skip
 

@@ -22,6 +22,7 @@ from wshard.layout import (
     MAX_TAGS,
 )
 from wshard.metadata import ShardMetadata
+from wshard.packing import Block
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -89,6 +90,27 @@ class EntryWriter(ABC):
         """Add a block, compressed by codec 0 (none), 1 (zstd) or 2 (lz4) if compress is true."""
         self.write_entry(name, data, compression=_codec(comp_type if compress else CODEC_NONE))
 
+    @abstractmethod
+    def _holds(self, name: str) -> bool:
+        """Say whether there is a block of this name already."""
+
+    def _new_block(
+        self, name: str, data: Payload, compression: str | Codec | None, content_type: int, *, frame_size: int = 0
+    ) -> Block:
+        """Return what may be written; FormatError or LimitError for a name or content type that may not."""
+        try:
+            size = len(name.encode())
+        except UnicodeEncodeError as error:
+            raise FormatError(f"{self.where}: block name {name!r}: expected Unicode text: {error}") from None
+        if size > MAX_NAME_SIZE:
+            raise LimitError(f"{self.where}: block name of {size} bytes: expected at most {MAX_NAME_SIZE}")
+        if not 0 <= content_type <= _MAX_CONTENT_TYPE:
+            raise FormatError(f"{self.where}: block {name!r}: content type: expected 0 to 65535, found {content_type}")
+        if self._holds(name):
+            raise FormatError(f"{self.where}: block {name!r} is there already: names must be unique")
+        codec = self._default if compression is None else Codec.parse(compression)
+        return Block.of(name, data, codec, content_type, frame_size=frame_size)
+
     def _tag_bits(self, name: str, tags: Iterable[str]) -> int:
         """Return the tag bits of a block; words that the tag dictionary lacks are added to it."""
         about = self._metadata or ShardMetadata()
@@ -111,18 +133,6 @@ class EntryWriter(ABC):
         if not about.schema_id and (about.tag_dictionary or about.entry_metadata):
             about = replace(about, schema_id=about.compute_schema_id())
         return about.to_json()
-
-
-def check_entry(name: str, content_type: int, where: str) -> None:
-    """Raise FormatError or LimitError for a name or content type that cannot be written."""
-    try:
-        size = len(name.encode())
-    except UnicodeEncodeError as error:
-        raise FormatError(f"{where}: block name {name!r}: expected Unicode text: {error}") from None
-    if size > MAX_NAME_SIZE:
-        raise LimitError(f"{where}: block name of {size} bytes: expected at most {MAX_NAME_SIZE}")
-    if not 0 <= content_type <= _MAX_CONTENT_TYPE:
-        raise FormatError(f"{where}: block {name!r}: content type: expected 0 to 65535, found {content_type}")
 
 
 def _codec(compression: int | str | Codec) -> Codec:

@@ -13,10 +13,9 @@ from typing import IO, TYPE_CHECKING, Final, Self
 
 import numpy as np
 
-from wshard.codec import Codec
 from wshard.entry_index import moved_index, pack_index
-from wshard.entry_writer import EntryWriter, check_entry
-from wshard.errors import FormatError, LimitError, RecordingStateError
+from wshard.entry_writer import EntryWriter
+from wshard.errors import LimitError, RecordingStateError
 from wshard.layout import (
     CONTENT_UNKNOWN,
     DEFAULT_ALIGNMENT,
@@ -30,7 +29,7 @@ from wshard.layout import (
     name_hash,
     round_up,
 )
-from wshard.packing import Block, pack_block
+from wshard.packing import pack_block
 from wshard.writer import header_flags, publish
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import TracebackType
 
+    from wshard.codec import Codec
     from wshard.packing import Payload
 
 _NAME_GUESS: Final = 64  # bytes that are reserved for each name
@@ -120,20 +120,17 @@ class ShardStreamWriter(EntryWriter):
         Raises FormatError (a ValueError) for a name that is there already, too long or no Unicode text, OSError.
         """
         file = self._begun("write_entry")
-        check_entry(name, content_type, self.where)
-        codec = self._default if compression is None else Codec.parse(compression)
+        block = self._new_block(name, data, compression, content_type)
         count = len(self._seen)
         named = self._strings.tell() + len(name.encode()) + 1
         if count == MAX_ENTRY_COUNT or round_up(named, DEFAULT_ALIGNMENT) > MAX_STRING_TABLE_SIZE - DEFAULT_ALIGNMENT:
             raise LimitError(f"{self.where}: block {name!r}: no reader takes more than the {count} blocks so far")
-        if name_hash(name) in self._seen:
-            raise FormatError(f"{self.where}: block {name!r} is there already: names must be unique")
         bits = self._tag_bits(name, tags)
         self._seen.add(name_hash(name))
         try:
             start = round_up(self._end, self._alignment)
             file.write(bytes(start - self._end))
-            entry, stored = pack_block(Block.of(name, data, codec, content_type))
+            entry, stored = pack_block(block)
             file.writelines(stored)
             entry = entry._replace(data_offset=start, tag_bits=bits)
             row, string = pack_index([entry], self._strings.tell())
@@ -144,6 +141,9 @@ class ShardStreamWriter(EntryWriter):
             raise
         self._end = start + entry.disk_size
         self._typed = self._typed or content_type != 0
+
+    def _holds(self, name: str) -> bool:
+        return name_hash(name) in self._seen
 
     def finalize(self) -> int:
         """Write header and index, publish the file and return its size in bytes."""

@@ -12,10 +12,9 @@ import secrets
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
-from wshard.codec import Codec
 from wshard.entry_index import front_size, pack_index
-from wshard.entry_writer import EntryWriter, check_entry
-from wshard.errors import FormatError, RecordingStateError
+from wshard.entry_writer import EntryWriter
+from wshard.errors import RecordingStateError
 from wshard.layout import (
     CONTENT_UNKNOWN,
     DEFAULT_ALIGNMENT,
@@ -29,14 +28,15 @@ from wshard.layout import (
     IndexEntry,
     round_up,
 )
-from wshard.packing import Block, pack_block
+from wshard.packing import pack_block
 from wshard.parallel import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
 
-    from wshard.packing import Payload
+    from wshard.codec import Codec
+    from wshard.packing import Block, Payload
     from wshard.source import PathOrFile
 
 
@@ -124,12 +124,11 @@ class ShardWriter(EntryWriter):
         """
         if self._closed:
             raise RecordingStateError(f"write_entry({name!r}): the writer is closed")
-        if name in self._pending:
-            raise FormatError(f"{self.where}: block {name!r} is there already: names must be unique")
-        check_entry(name, content_type, self.where)
-        codec = self._default if compression is None else Codec.parse(compression)
-        self._pending[name] = Block.of(name, data, codec, content_type, frame_size=frame_size)
+        self._pending[name] = self._new_block(name, data, compression, content_type, frame_size=frame_size)
         self._tags[name] = tags
+
+    def _holds(self, name: str) -> bool:
+        return name in self._pending
 
     def close(self) -> int:
         """Write the file and return its size in bytes; calling it again does nothing."""

@@ -1,86 +1,85 @@
-"""Dynamic time warping as a baseline: one query against all episodes of an archive at once, in numpy.
+"""Dynamic time warping as a baseline, compiled by numba: one pair of episodes at a time.
 
-Knows z-scored rows; a scan, however it is written. Costs are accumulated in float64.
+Knows z-scored rows. Does not know: what is asked, or how the costs are ranked.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numba
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     Rows = NDArray[np.float64]
+    Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Padded:
-    """Episodes of different lengths in one array [N, longest, D]."""
-
-    rows: Rows
-    lengths: NDArray[np.int64]
+def full_dtw(query: Rows, rows: Rows) -> float:
+    """Return the cost of the best warping path, steps (1,1) (1,0) (0,1), squares, divided by the path's length."""
+    cost, length = _whole(query, np.ascontiguousarray(rows.T))
+    return float(cost / length)
 
 
-def pad(episodes: Sequence[Rows]) -> Padded:
-    """Return the episodes side by side, the shorter ones filled up with zeros."""
-    lengths = np.array([len(rows) for rows in episodes])
-    padded = np.zeros((len(episodes), lengths.max(), episodes[0].shape[1]))
-    for number, rows in enumerate(episodes):
-        padded[number, : len(rows)] = rows
-    return Padded(padded, lengths)
+def subsequence_dtw(query: Rows, rows: Rows, *, free: bool) -> tuple[Rows, Ints]:
+    """Return for each row, as the last one of a piece, the cost of the best piece [T] and where that begins [T].
 
-
-def full_dtw(query: Rows, archive: Padded) -> NDArray[np.float64]:
-    """Return minus the cost [N] of the best warping path, steps (1,1), (1,0), (0,1), divided by the path's length."""
-    cost = _squares(query, archive).transpose(1, 2, 0)
-    asked, longest, count = cost.shape
-    cost = np.ascontiguousarray(cost).reshape(-1, count)  # diagonals are every (longest - 1)th row
-    before, earlier = np.full(
-        (2, asked + 1, count), np.inf
-    )  # the last two diagonals; row i + 1 stands for query step i
-    steps, earlier_steps = np.zeros((2, asked + 1, count))
-    earlier[0] = 0.0  # the path enters at its first cell
-    ends = np.empty(count)
-    for diagonal in range(asked + longest - 1):
-        first, last = max(0, diagonal - longest + 1), min(diagonal, asked - 1)
-        above, here = slice(first, last + 1), slice(first + 1, last + 2)
-        reached, taken = earlier[above].copy(), earlier_steps[above].copy()
-        for other, other_steps in ((before[above], steps[above]), (before[here], steps[here])):
-            better = other < reached
-            np.copyto(reached, other, where=better)
-            np.copyto(taken, other_steps, where=better)
-        start = first * longest + diagonal - first
-        reached += cost[start : last * longest + diagonal - last + 1 : max(longest - 1, 1)]
-        now, now_steps = np.full_like(before, np.inf), np.zeros_like(steps)
-        now[here], now_steps[here] = reached, taken + 1
-        done = archive.lengths - 1 + asked - 1 == diagonal
-        ends[done] = now[asked, done] / now_steps[asked, done]
-        earlier, before, earlier_steps, steps = before, now, steps, now_steps
-    return -ends
-
-
-def subsequence_dtw(query: Rows, archive: Padded) -> NDArray[np.float64]:
-    """Return minus the cost [N] of the best piece, Euclidean, steps (1,1) and (1,2), divided by the query's length.
-
-    Every query step must advance the reference by one or two: an episode that is too short gets minus infinity.
+    Costs are Euclidean distances, each pair counts once, divided by the query's length. Steps are (1,1) (1,2): every
+    step of the query goes on by one or two, and where that leads nowhere the cost is infinite; or, `free`, those of
+    full_dtw.
     """
-    cost = np.sqrt(_squares(query, archive))
-    inside = np.arange(cost.shape[2]) < archive.lengths[:, None]
-    row = np.where(inside, cost[:, 0], np.inf)
-    for step in range(1, len(query)):
-        by_one = np.pad(row, ((0, 0), (1, 0)), constant_values=np.inf)[:, :-1]
-        by_two = np.pad(row, ((0, 0), (2, 0)), constant_values=np.inf)[:, :-2]
-        row = np.where(inside, np.minimum(by_one, by_two) + cost[:, step], np.inf)
-    return -row.min(axis=1) / len(query)
+    costs, starts = _pieces(query, np.ascontiguousarray(rows.T), free)
+    return costs / len(query), starts
 
 
-def _squares(query: Rows, archive: Padded) -> NDArray[np.float64]:
-    """Return squared Euclidean distances [N, query steps, longest]; rounding never makes them negative."""
-    products = query @ archive.rows.transpose(0, 2, 1)
-    squares = (query**2).sum(axis=1)[None, :, None] + (archive.rows**2).sum(axis=2)[:, None, :] - 2 * products
-    return np.maximum(squares, 0.0)
+@numba.njit(cache=True)
+def _squares(asked, channels):  # noqa: ANN001, ANN202  (numba types it)
+    """Return the squared distances [T] of a row [D] from channels [D, T]; this order of loops is the quick one."""
+    apart = np.zeros(channels.shape[1])
+    for channel in range(len(asked)):
+        for j in range(len(apart)):
+            apart[j] += (asked[channel] - channels[channel, j]) ** 2
+    return apart
+
+
+@numba.njit(cache=True)
+def _whole(query, channels):  # noqa: ANN001, ANN202
+    held = channels.shape[1]
+    costs, lengths = np.full(held + 1, np.inf), np.zeros(held + 1)  # place j + 1 stands for row j
+    costs[0] = 0.0  # the path enters at its first pair
+    for i in range(len(query)):
+        apart = _squares(query[i], channels)
+        corner, corner_length = costs[0], lengths[0]
+        costs[0] = np.inf
+        for j in range(1, held + 1):
+            best, length = corner, corner_length
+            corner, corner_length = costs[j], lengths[j]
+            if costs[j] < best:
+                best, length = costs[j], lengths[j]
+            if costs[j - 1] < best:
+                best, length = costs[j - 1], lengths[j - 1]
+            costs[j], lengths[j] = best + apart[j - 1], length + 1
+    return costs[held], lengths[held]
+
+
+@numba.njit(cache=True)
+def _pieces(query, channels, free):  # noqa: ANN001, ANN202
+    held = channels.shape[1]
+    costs, starts = np.full((2, held + 2), np.inf), np.full((2, held + 2), -1)  # place j + 2 stands for row j
+    costs[0, 2:], starts[0, 2:] = np.sqrt(_squares(query[0], channels)), np.arange(held)  # a piece may begin anywhere
+    for i in range(1, len(query)):
+        apart = np.sqrt(_squares(query[i], channels))
+        before, begun, here, entered = costs[1 - i % 2], starts[1 - i % 2], costs[i % 2], starts[i % 2]
+        for j in range(held):
+            best, start = before[j + 1], begun[j + 1]
+            if free and before[j + 2] < best:
+                best, start = before[j + 2], begun[j + 2]
+            if free and here[j + 1] < best:
+                best, start = here[j + 1], entered[j + 1]
+            if not free and before[j] < best:
+                best, start = before[j], begun[j]
+            here[j + 2], entered[j + 2] = best + apart[j], start
+    last = (len(query) - 1) % 2
+    return costs[last, 2:], starts[last, 2:]

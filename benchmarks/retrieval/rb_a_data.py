@@ -38,6 +38,13 @@ class Recorded:
     success: bool
 
 
+def choose_channels(episode: Recorded, channels: str) -> NDArray[np.float64]:
+    """Return "prop" [T, 8]: hand, gripper and action; or "state" [T, 25]: objects and goal too."""
+    seen = episode.observations
+    parts = [seen[:, :4]] if channels == "prop" else [seen[:, :18], seen[:, 36:39]]
+    return np.concatenate([*parts, episode.actions], axis=1).astype(np.float64)
+
+
 def load(cache: Path, first: int, workers: int) -> list[Recorded]:
     """Return the 1,000 episodes of seeds `first` to first + 19, ordered by task; what `cache` lacks is recorded."""
     from metaworld.policies import ENV_POLICY_MAP  # noqa: PLC0415  (loads the simulator)

@@ -1,27 +1,30 @@
 """Benchmark RB-B: find moments of a robot at play that are like one of them, with their bounds.
 
 Segments with exact labels ask, as they are and replayed at another speed, for their like in the 29 other episodes. Our
-rows go through a real archive: files, ingest, index, retriever. Prints Markdown tables, writes JSON, draws a picture.
+rows go through a real archive: files, ingest, index, retriever. Prints Markdown tables; --out writes them, JSON and a
+picture of one query, its hits and an alignment.
 
-    python benchmarks/retrieval/rb_b.py --ogbench .bench/venv-ogbench/bin/python --json .bench/rb_b.json
+    python benchmarks/retrieval/rb_b.py --ogbench .bench/venv-ogbench/bin/python --out .bench/rb_b
 
 The episodes are recorded once into --cache (a minute or two on two cores), by an interpreter that has ogbench.
+Needs matplotlib (extra "demo") and the extra "align".
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import rb_b_scan
+import rb_outcome
 from rb_b_data import choose, load, warped
+from rb_b_plot import draw
 
 from bridge.ingest import TrajectoryIngestor
 from bridge.overlap import overlap, suppress
@@ -180,8 +183,8 @@ def run(plays: Sequence[Play], speed: str, *, scans: bool) -> list[Result]:
             methods: dict[str, Ask] = {"mean-pooled windows of 32": searched(plays, pooled, plan=POOLED, refine=False)}
             if scans:
                 methods |= {
-                    "subsequence DTW, steps (1,1) (1,2) (scan)": scanned(plays, rb_b_scan.dtw_scan(rb_b_scan.STRAP)),
-                    "subsequence DTW, free steps (scan)": scanned(plays, rb_b_scan.dtw_scan(rb_b_scan.FREE)),
+                    "subsequence DTW, steps (1,1) (1,2) (scan)": scanned(plays, rb_b_scan.dtw_scan(free=False)),
+                    "subsequence DTW, free steps (scan)": scanned(plays, rb_b_scan.dtw_scan(free=True)),
                     "Euclidean profile (scan)": scanned(plays, rb_b_scan.profile_scan),
                     "Euclidean profile, z-normalised (scan)": scanned(plays, rb_b_scan.shape_scan),
                 }
@@ -195,6 +198,16 @@ def run(plays: Sequence[Play], speed: str, *, scans: bool) -> list[Result]:
     return results
 
 
+def draw_one(plays: Sequence[Play], target: Path) -> None:
+    """Draw one query, its best hits and how the first aligns."""
+    query = choose(plays)[_DRAWN]
+    with tempfile.TemporaryDirectory() as folder:
+        stored(plays, Path(folder))
+        with TrajectoryRetriever(Path(folder) / "archive", default_embedder(PLAN)) as retriever:
+            path = Path(folder) / f"{plays[query.episode].seed}.wshard"
+            draw(plays, query, retriever.search_moments((path, query.start, query.stop), 3, exclude_self=True), target)
+
+
 def main() -> None:
     """Record what is missing, measure, print, write."""
     parser = argparse.ArgumentParser(description="RB-B: moments of the same kind, with their bounds")
@@ -205,28 +218,12 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=100, help="first of 30 seeds; those below 100 were tuned on")
     parser.add_argument("--speed", nargs="+", choices=("variable", "fixed"), default=["variable"])
     parser.add_argument("--no-scans", action="store_true", help="leave out the methods that scan")
-    parser.add_argument("--picture", type=Path, help="file for a picture of one query, its hits and an alignment")
-    parser.add_argument("--json", type=Path, help="file for all results")
+    rb_outcome.add_option(parser)
     options = parser.parse_args()
     ask = partial(load, options.cache, first=options.first, python=options.ogbench)
     results = [result for speed in options.speed for result in run(ask(speed=speed), speed, scans=not options.no_scans)]
-    for speed in options.speed:
-        print(f"\n{table(results, speed)}")
-    if options.picture:
-        from rb_b_plot import draw  # noqa: PLC0415  (needs matplotlib, which nothing else here does)
-
-        plays = ask(speed=options.speed[0])
-        query = choose(plays)[_DRAWN]
-        with tempfile.TemporaryDirectory() as folder:
-            stored(plays, Path(folder))
-            with TrajectoryRetriever(Path(folder) / "archive", default_embedder(PLAN)) as retriever:
-                path = Path(folder) / f"{plays[query.episode].seed}.wshard"
-                hits = retriever.search_moments((path, query.start, query.stop), 3, exclude_self=True)
-                draw(plays, query, hits, options.picture)
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        given = {name: str(value) for name, value in vars(options).items()}
-        options.json.write_text(json.dumps({"options": given, "results": [asdict(r) for r in results]}, indent=1))
+    tables = "\n\n".join(table(results, speed) for speed in options.speed)
+    rb_outcome.leave(options, results, tables, partial(draw_one, ask(speed=options.speed[0])))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numba
 import numpy as np
+from dtw import subsequence_dtw
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,37 +22,19 @@ if TYPE_CHECKING:
 ENDS: Final = 400  # of the cheapest per episode
 SHORTEST: Final = 8
 _STILL: Final = 1e-9
-STRAP: Final = np.array([[1, 1], [1, 2]])
-FREE: Final = np.array([[1, 1], [1, 0], [0, 1]])
 
 
-def dtw_scan(steps: Ints) -> Callable[[Rows, Rows], Candidates]:
-    """Return subsequence DTW with these steps: Euclidean, every pair counts once, divided by the query's length."""
+def dtw_scan(*, free: bool) -> Callable[[Rows, Rows], Candidates]:
+    """Return subsequence DTW with these steps, see dtw.subsequence_dtw."""
 
     def scan(query: Rows, rows: Rows) -> Candidates:
-        costs, starts = _accumulate(query, rows, steps)
+        costs, starts = subsequence_dtw(query, rows, free=free)
         stops = np.arange(1, len(rows) + 1)
         good = np.flatnonzero(np.isfinite(costs) & (stops - starts >= SHORTEST))
         best = good[np.argsort(costs[good], kind="stable")[:ENDS]]
-        return costs[best] / len(query), starts[best], stops[best]
+        return costs[best], starts[best], stops[best]
 
     return scan
-
-
-@numba.njit(cache=True)
-def _accumulate(query, rows, steps):  # noqa: ANN001, ANN202  (numba types it)
-    asked, held = len(query), len(rows)
-    costs, starts = np.full((asked, held), np.inf), np.full((asked, held), -1)
-    for i in range(asked):
-        for j in range(held):
-            local = np.sqrt(((query[i] - rows[j]) ** 2).sum())
-            if i == 0:
-                costs[i, j], starts[i, j] = local, j
-            for k in range(len(steps)):
-                a, b = i - steps[k, 0], j - steps[k, 1]
-                if a >= 0 and b >= 0 and costs[a, b] + local < costs[i, j]:
-                    costs[i, j], starts[i, j] = costs[a, b] + local, starts[a, b]
-    return costs[-1], starts[-1]
 
 
 def profile_scan(query: Rows, rows: Rows) -> Candidates:

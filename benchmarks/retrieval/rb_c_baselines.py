@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from dtw import full_dtw, pad
+from dtw import full_dtw
 
 from wshard.quality.channels import mended
 
@@ -26,7 +26,7 @@ _STILL: Final = 0.01
 
 
 def _rows(clips: Sequence[Clip], lane: str) -> list[Rows]:
-    return [mended(clip.lanes()[lane].astype(np.float64))[0] for clip in clips]
+    return [mended(clip.lanes()[lane].T.astype(np.float64))[0].T for clip in clips]
 
 
 def _scaled(rows: Sequence[Rows]) -> list[Rows]:
@@ -75,8 +75,7 @@ def mutual_information(clips: Sequence[Clip]) -> Rows:
 def medoid(clips: Sequence[Clip]) -> Rows:
     """Rank by the distance to the task's medoid by dynamic time warping."""
     scaled = _scaled(_rows(clips, "signal/state"))
-    padded = pad(scaled)
-    costs = -np.stack([full_dtw(rows, padded) for rows in scaled])
+    costs = np.array([[full_dtw(one, other) for other in scaled] for one in scaled])
     distances: Rows = costs[int(costs.sum(axis=1).argmin())]
     return distances
 

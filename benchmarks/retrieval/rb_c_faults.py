@@ -7,7 +7,7 @@ the spare ones behind the clip. Does not know: how faults are found.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -204,6 +204,15 @@ FAULTS: Final[Mapping[str, tuple[str, Fault]]] = {
 
 
 def inject(clip: Clip, family: str, spread: Rows, rng: np.random.Generator) -> Clip | None:
-    """Return the clip with a fault of the family, None if it cannot have one. spread: std per channel in its task."""
+    """Return the clip with a fault of the family, None if it cannot have one. spread: std per channel in its task.
+
+    What changes nothing is no fault: a channel that rests at its lowest value anyway cannot be clipped there.
+    """
     faulty = FAULTS[family][1](clip, spread, rng)
-    return faulty and replace(faulty, kind=family)
+    if faulty is None or all(np.array_equal(a, b) for a, b in zip(_told(clip), _told(faulty), strict=True)):
+        return None
+    return replace(faulty, kind=family)
+
+
+def _told(clip: Clip) -> tuple[NDArray[Any], ...]:
+    return (*clip.lanes().values(), clip.clock())

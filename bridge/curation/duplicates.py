@@ -14,7 +14,7 @@ import numpy as np
 from bridge.curation.groups import connected
 from bridge.curation.held import hold, reader, whole_spaces
 from bridge.curation.line import widest
-from bridge.curation.neighbours import nearest
+from bridge.curation.neighbours import near_pairs
 from bridge.curation.shifts import closest_shift, comparable
 from bridge.progress import Silent, counted
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from bridge.archive import Archive
     from bridge.curation.held import Held
     from bridge.curation.line import Ids
-    from bridge.curation.neighbours import Neighbours
     from bridge.progress import Progress
     from catalog.filters import Where
     from catalog.records import EpisodeRow
@@ -69,12 +68,8 @@ def find_duplicates(
     within: how different two may be (see Twin.apart). space: the beginning of the fingerprint of the Space whose
     vectors tell the candidates; None = every one of whole episodes. Raises QueryError, FilterError.
     """
-    found = list(_same_data(_rows(archive, where)))
-    for chosen in whole_spaces(archive, space):
-        held = hold(archive, chosen, where)
-        pairs = np.sort(_candidates(nearest(held.vectors, _CANDIDATES, progress=progress)), axis=1)
-        found += _confirmed(archive, (held, held), pairs, within, progress)
-    return each_once(found)
+    same = _same_data(_rows(archive, where))
+    return each_once([*same, *_alike(archive, (where,), within, space, progress)])
 
 
 def find_leaks(
@@ -91,19 +86,8 @@ def find_leaks(
     Every episode that has a twin in the other set is in a pair; one that is in both sets is its own. Else as
     find_duplicates.
     """
-    found = list(_in_both(*(_rows(archive, where) for where in (left, right))))
-    for chosen in whole_spaces(archive, space):
-        mine, others = hold(archive, chosen, left), hold(archive, chosen, right)
-        pairs = _candidates(nearest(mine.vectors, _CANDIDATES, among=others.vectors, progress=progress))
-        back = _candidates(nearest(others.vectors, _CANDIDATES, among=mine.vectors, progress=progress))
-        found += _confirmed(
-            archive,
-            (mine, others),
-            np.concatenate([pairs, back[:, ::-1]]),
-            within,
-            progress or Silent(),
-        )
-    return each_once(found)
+    same = _in_both(*(_rows(archive, where) for where in (left, right)))
+    return each_once([*same, *_alike(archive, (left, right), within, space, progress)])
 
 
 def group_of(episodes: Sequence[int], twins: Iterable[Twin]) -> dict[int, int]:
@@ -136,14 +120,21 @@ def _in_both(left: Sequence[EpisodeRow], right: Sequence[EpisodeRow]) -> Iterato
     yield from (Twin(here, there, "data") for here, there in pairs if here.id != there.id)
 
 
-def _candidates(found: Neighbours) -> Ids:
-    """Return pairs [n, 2] of whoever asks and its neighbour."""
-    asking, ranks = np.nonzero(found.distances <= _FARTHEST)
-    return np.stack([asking, found.rows[asking, ranks]], axis=1)
+def _alike(
+    archive: Archive, sets: Sequence[Where | str], within: float, space: str | None, progress: Progress | None
+) -> Iterator[Twin]:
+    """Yield what vectors and files show to be the same, within one set of episodes or between two."""
+    for chosen in whole_spaces(archive, space):
+        held = [hold(archive, chosen, where) for where in sets]
+        mine, others = held[0], held[-1]
+        among = None if mine is others else others.vectors
+        _, pairs = near_pairs(mine.vectors, among, _CANDIDATES, _FARTHEST, progress=progress)
+        ordered = np.sort(pairs, axis=1) if among is None else pairs
+        yield from _confirmed(archive, (mine, others), ordered, within, progress or Silent())
 
 
 def _confirmed(
-    archive: Archive, sets: tuple[Held, Held], pairs: Ids, within: float, progress: Progress | None
+    archive: Archive, sets: tuple[Held, Held], pairs: Ids, within: float, progress: Progress
 ) -> Iterator[Twin]:
     """Yield what is the same of the pairs [n, 2] of places; those that are alike are read one after the other."""
     left, right = sets
@@ -151,7 +142,7 @@ def _confirmed(
     pairs = np.unique(pairs, axis=0)
     along = left.vectors @ widest(left.vectors)
     ordered = pairs[np.argsort(along[pairs[:, 0]], kind="stable")].tolist()
-    for here, there in counted(ordered, "pairs", progress or Silent()):
+    for here, there in counted(ordered, "pairs", progress):
         one, other = left.episodes[here], right.episodes[there]
         if one.digest == other.digest or not comparable(one.length, other.length):
             continue

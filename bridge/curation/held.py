@@ -93,7 +93,7 @@ def window_spaces(archive: Archive, name: str | None = None) -> list[Space]:
 
 def _spaces(archive: Archive, name: str | None, what: str, wanted: Callable[[WindowPlan], bool]) -> list[Space]:
     spaces = [Space.from_json(row.definition) for row in archive.catalog.spaces("active")]
-    found = [space for space in spaces if wanted(space.windows)]
+    found = [space for space in spaces if wanted(space.windows) and not space.of_text]
     if name is not None:
         found = [space for space in found if space.fingerprint.startswith(name)]
         if len(found) > 1:
@@ -111,7 +111,8 @@ def hold_one(archive: Archive, where: Where | str, name: str | None = None) -> H
     """
     found = [held for space in whole_spaces(archive, name) if (held := hold(archive, space, where)).episodes]
     if len(found) > 1:
-        listed = _listed([held.space for held in found])
+        found.sort(key=lambda held: -len(held.episodes))
+        listed = "\n".join(f"  {len(held.episodes)} episodes by {describe(held.space)}" for held in found)
         choose = "choose one by its fingerprint (--space), or episodes of one (--where)"
         raise QueryError(f"vectors of several Spaces cannot be compared; {choose}:\n{listed}")
     if not found:

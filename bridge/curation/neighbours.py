@@ -69,6 +69,33 @@ def nearest(
     return Neighbours(rows, apart)
 
 
+def near_pairs(
+    left: Vectors,
+    right: Vectors | None,
+    k: int,
+    farthest: float,
+    *,
+    owners: tuple[Ids, Ids] | None = None,
+    progress: Progress | None = None,
+) -> tuple[Floats, Ids]:
+    """Return the pairs of which one is among the k nearest of the other, and no further: distances [n], places [n, 2].
+
+    right None: pairs within `left`. owners: as in `nearest`.
+    """
+    found = [_pairs(nearest(left, k, among=right, owners=owners, progress=progress), farthest)]
+    if right is not None:
+        turned = owners and owners[::-1]
+        apart, places = _pairs(nearest(right, k, among=left, owners=turned, progress=progress), farthest)
+        found.append((apart, places[:, ::-1]))
+    distances_found, pairs = zip(*found, strict=True)
+    return np.concatenate(distances_found), np.concatenate(pairs)
+
+
+def _pairs(found: Neighbours, farthest: float) -> tuple[Floats, Ids]:
+    asking, ranks = np.nonzero(found.distances <= farthest)
+    return found.distances[asking, ranks], np.stack([asking, found.rows[asking, ranks]], axis=1)
+
+
 def _nearest_of(
     asking: Line, part: slice, line: Line, k: int, owners: tuple[Ids, Ids] | None
 ) -> tuple[Ids, NDArray[np.bool_]]:

@@ -12,17 +12,16 @@ import numpy as np
 
 from bridge.curation.duplicates import WITHIN, Twin
 from bridge.curation.held import hold, reader, window_spaces
-from bridge.curation.neighbours import nearest
+from bridge.curation.neighbours import near_pairs
 from bridge.curation.shifts import shared_piece
 from bridge.progress import Silent, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from bridge.archive import Archive
     from bridge.curation.held import Held
     from bridge.curation.line import Ids
-    from bridge.curation.neighbours import Neighbours
     from bridge.progress import Progress
     from catalog.filters import Where
 
@@ -45,12 +44,7 @@ def find_pieces(
     beginning of the fingerprint of the Space whose windows are compared; None = all of windows. Raises QueryError,
     FilterError.
     """
-    found: list[Twin] = []
-    for chosen in window_spaces(archive, space):
-        held = hold(archive, chosen, where)
-        near = nearest(held.vectors, _CANDIDATES, owners=(held.owners, held.owners), progress=progress)
-        found += _confirmed(archive, (held, held), _candidates(near), within, progress)
-    return _longest(found)
+    return _longest(_shared(archive, (where,), within, space, progress))
 
 
 def find_shared(
@@ -66,26 +60,25 @@ def find_shared(
 
     Else as find_pieces; an episode in both sets is not compared with itself.
     """
-    found: list[Twin] = []
+    return _longest(_shared(archive, (left, right), within, space, progress))
+
+
+def _shared(
+    archive: Archive, sets: Sequence[Where | str], within: float, space: str | None, progress: Progress | None
+) -> Iterator[Twin]:
+    """Yield the pieces that vectors and files show, within one set of episodes or between two."""
     for chosen in window_spaces(archive, space):
-        mine, others = hold(archive, chosen, left), hold(archive, chosen, right)
-        ids, other_ids = _ids(mine), _ids(others)
-        near = nearest(mine.vectors, _CANDIDATES, among=others.vectors, owners=(ids, other_ids), progress=progress)
-        back = nearest(others.vectors, _CANDIDATES, among=mine.vectors, owners=(other_ids, ids), progress=progress)
-        turned = [(apart, here, there) for apart, there, here in _candidates(back)]
-        found += _confirmed(archive, (mine, others), [*_candidates(near), *turned], within, progress or Silent())
-    return _longest(found)
+        held = [hold(archive, chosen, where) for where in sets]
+        mine, others = held[0], held[-1]
+        among = None if mine is others else others.vectors
+        owners = _ids(mine), _ids(others)
+        apart, pairs = near_pairs(mine.vectors, among, _CANDIDATES, _FARTHEST, owners=owners, progress=progress)
+        candidates = zip(apart.tolist(), *pairs.T.tolist(), strict=True)
+        yield from _confirmed(archive, (mine, others), candidates, within, progress or Silent())
 
 
 def _ids(held: Held) -> Ids:
     return np.array([row.id for row in held.episodes], np.int64)[held.owners]
-
-
-def _candidates(found: Neighbours) -> list[tuple[float, int, int]]:
-    """Return (distance, window, window near to it)."""
-    asking, ranks = np.nonzero(found.distances <= _FARTHEST)
-    columns = (found.distances[asking, ranks].tolist(), asking.tolist(), found.rows[asking, ranks].tolist())
-    return list(zip(*columns, strict=True))
 
 
 def _confirmed(
@@ -93,7 +86,7 @@ def _confirmed(
     sets: tuple[Held, Held],
     candidates: Iterable[tuple[float, int, int]],
     within: float,
-    progress: Progress | None,
+    progress: Progress,
 ) -> Iterator[Twin]:
     """Yield the pieces of which the files say so; of each pair of episodes only the nearest windows are tried."""
     left, right = sets
@@ -104,7 +97,7 @@ def _confirmed(
         if len(tried) < _TRIED:
             tried.append((here, there))
     spans, others = _spans(left), _spans(right)
-    for (here, there), tried in counted(sorted(pairs.items()), "pairs", progress or Silent()):
+    for (here, there), tried in counted(sorted(pairs.items()), "pairs", progress):
         one, other = left.episodes[here], right.episodes[there]
         rows, their = read(one.id), read(other.id)
         if rows is None or their is None:

@@ -17,10 +17,9 @@ from bridge.curation.subset import METHODS
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from bridge.archive import Archive
-    from bridge.curation.held import Held
     from bridge.progress import Progress
     from catalog.filters import Where
     from catalog.records import EpisodeRow
@@ -28,11 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Valued:
-    """An episode and its number; about: in words, what else is known ("" = nothing)."""
+    """An episode and its number; label and suggested: where labels are doubted, its own and what it should be."""
 
     episode: EpisodeRow
     value: float
-    about: str = ""
+    label: str = ""
+    suggested: str = ""
 
 
 def find_outliers(
@@ -50,7 +50,7 @@ def find_outliers(
     """
     held = hold_one(archive, where, space)
     values = outlyingness(held.vectors, held.lengths, neighbours=neighbours, progress=progress)
-    return _falling(held, values.tolist())
+    return _falling(map(Valued, held.episodes, values.tolist()))
 
 
 def select_subset(
@@ -83,7 +83,7 @@ def weigh(
         raise QueryError(
             f"expected episodes of the target with vectors in Space {held.space.fingerprint[:12]}, found none"
         )
-    return _falling(held, importance(held.vectors, wanted.vectors, clip=clip).tolist())
+    return _falling(map(Valued, held.episodes, importance(held.vectors, wanted.vectors, clip=clip).tolist()))
 
 
 def find_mislabeled(
@@ -98,7 +98,7 @@ def find_mislabeled(
     """Return all episodes that pass the filter and have a label, the one that its neighbours doubt most first.
 
     label: a field of filters ("env", "meta.task", "tag"), or a key of the metadata ("task"). Values: see labels.doubts;
-    about: the label that it should have, for all that its neighbours know. Raises QueryError, FilterError.
+    suggested: the label that it should have, for all that its neighbours know. Raises QueryError, FilterError.
     """
     held = hold_one(archive, where, space)
     names = labels_of(archive, held.episodes, label)
@@ -107,11 +107,9 @@ def find_mislabeled(
         raise QueryError(f"expected episodes with a label {label!r}, found none among {len(names)}")
     labels = [name for name in names if name is not None]
     found = doubts(held.vectors, labels, neighbours=neighbours, progress=progress)
-    about = [found.names[place] for place in found.suggested.tolist()]
-    return _falling(held, found.doubt.tolist(), about)
+    suggested = [found.names[place] for place in found.suggested.tolist()]
+    return _falling(Valued(*one) for one in zip(held.episodes, found.doubt.tolist(), labels, suggested, strict=True))
 
 
-def _falling(held: Held, values: Sequence[float], about: Sequence[str] = ()) -> list[Valued]:
-    told = about or [""] * len(values)
-    found = [Valued(*one) for one in zip(held.episodes, values, told, strict=True)]
+def _falling(found: Iterable[Valued]) -> list[Valued]:
     return sorted(found, key=lambda one: (-one.value, one.episode.id))

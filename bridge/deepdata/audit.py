@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 _NEWEST: Final = 3
 _SAMPLED: Final = 5
 _AT_ONCE: Final = 200
+_TOLD: Final = 1000
 
 
 @dataclass(frozen=True)
 class Finding:
-    """state: ok, new (never filled), lost (all or some of it), damaged (senseless answers), foreign.
+    """state: ok, new (never filled), lost (all or some of it), more (than it was given), damaged (senseless), foreign.
 
     documents: what the server counts; expected: what it was given; missing: ids that are not, or no longer, ours.
     """
@@ -59,9 +60,12 @@ def inspect(target: Target, *, full: bool = False) -> Finding:
         return Finding("damaged", found.documents, expected, told=str(error))
     except IndexLostError as error:
         return Finding("lost", 0, expected, told=str(error))
-    told = f"{found.documents - expected} documents more than it was given" if found.documents > expected else ""
-    told = f"{len(missing)} documents are gone or replaced" if missing else told
-    return Finding("lost" if missing else "ok", found.documents, expected, tuple(missing), told)
+    if missing:
+        state, told = "lost", f"{len(missing)} documents are gone or replaced"
+    else:
+        told = _too_much(target, found.documents - expected)
+        state = "more" if told else "ok"
+    return Finding(state, found.documents, expected, tuple(missing), told)
 
 
 def heal(target: Target, finding: Finding) -> Target:
@@ -72,7 +76,7 @@ def heal(target: Target, finding: Finding) -> Target:
     link, copies = target.link, target.link.catalog.copies
     if finding.state == "foreign":
         raise IndexDamagedError(finding.told)
-    if finding.state == "ok":
+    if finding.state in ("ok", "more"):
         return target
     if finding.state == "lost" and finding.missing:
         copies.lost(target.copy.id, finding.missing)
@@ -96,6 +100,16 @@ def renew(target: Target) -> Target:
         link.dialect.drop(target.name)
     copies.renew(target.copy.id)
     return Target(link, target.space, copies.open(link.place, target.copy.space_id))
+
+
+def _too_much(target: Target, spare: int) -> str:
+    """Say what is there that should not be, "" for nothing; spare: documents beyond those that the server was given."""
+    copies = target.link.catalog.copies
+    strays = spare - copies.travelling(target.copy.id)
+    if strays > 0:
+        return f"{strays} documents more than it was given"
+    dead = copies.dead(target.copy.id, limit=_TOLD)
+    return f"{len(dead)}{' or more' * (len(dead) == _TOLD)} vectors that the catalog holds no more" if dead else ""
 
 
 def _sample(target: Target, last: int) -> list[tuple[int, str]]:

@@ -42,6 +42,14 @@ class Rebuilt(Protocol):
         """Remove the Space's part, whether the archive still holds the Space or not."""
 
 
+@runtime_checkable
+class Mended(Protocol):
+    """An index that can be brought in line with the ledger without being made anew."""
+
+    def mend(self, space: Space) -> None:
+        """Bring the Space's part in line with the ledger, whatever it lacks or has too much."""
+
+
 @dataclass(frozen=True)
 class Holding:
     """What the ledger holds of one Space; state: active, or building."""
@@ -71,6 +79,14 @@ class State:
         """True if the index has all that the ledger has."""
         return self.finding.state == "ok" and self.held == self.ledger
 
+    @property
+    def told(self) -> str:
+        """What is wrong, in words."""
+        behind = f"{self.held} vectors, the catalog has {self.ledger}"
+        if self.finding.state == "ok":
+            return f"behind: {behind}"
+        return f"{self.finding.state}: {self.finding.told or behind}"
+
 
 def audit(archive: Archive, *, full: bool = False) -> list[State]:
     """Compare the archive's index with the ledger, Space by Space; full: every vector that the index holds."""
@@ -83,6 +99,19 @@ def audit(archive: Archive, *, full: bool = False) -> list[State]:
             finding = Finding("ok" if held == vectors else "lost", held, vectors)
         states.append(State(space, held, vectors, finding))
     return states
+
+
+def mend(archive: Archive) -> int:
+    """Bring the archive's index in line with the ledger, by making it anew where it knows no other way.
+
+    Returns in how many Spaces.
+    """
+    if not isinstance(archive.index, Mended):
+        return len(rebuild(archive))
+    wrong = [state.space for state in audit(archive, full=True) if not state.ok]
+    for space in wrong:
+        archive.index.mend(space)
+    return len(wrong)
 
 
 def rebuild(archive: Archive) -> list[State]:

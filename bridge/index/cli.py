@@ -82,7 +82,7 @@ def audit(
     full: Annotated[bool, typer.Option("--full", help="Ask for every document, not for a sample.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare an index with the archive's ledger; exit 1 if anything is missing."""
+    """Compare an index with the archive's ledger; exit 1 unless it holds just that."""
     from bridge.archive import open_archive
     from bridge.index import care
     from catalog.location import archive_named

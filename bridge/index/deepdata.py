@@ -13,7 +13,6 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from bridge.deepdata import local
@@ -21,6 +20,7 @@ from bridge.deepdata.audit import Finding, heal, inspect, renew
 from bridge.deepdata.dialects import connect
 from bridge.deepdata.fetch import fetch
 from bridge.deepdata.push import push, sweep, sweep_retired
+from bridge.deepdata.remembered import Remembered
 from bridge.deepdata.search import View, ask, complete, look
 from bridge.deepdata.settings import read_settings
 from bridge.deepdata.target import Link, Target, collection_name, create
@@ -28,8 +28,7 @@ from bridge.deepdata.wire import Wire
 from bridge.index.base import Answer, check_points, check_query
 from bridge.index.lock import locked
 from bridge.index.metric import COSINE
-from catalog.filters import EVERYTHING
-from wshard.errors import IndexDamagedError, IndexLostError, IndexUnreachableError, SpaceMismatchError, VectorIndexError
+from wshard.errors import IndexDamagedError, IndexLostError, IndexUnreachableError, VectorIndexError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,19 +38,7 @@ if TYPE_CHECKING:
     from bridge.deepdata.throttle import Throttle
     from bridge.index.base import Point, Request, Vectors
     from catalog.catalog import Catalog
-    from catalog.filters import Where
     from embedders.space import Space
-
-
-@dataclass(eq=False)
-class _Kept:
-    """What is kept between calls."""
-
-    living: dict[str, int] = field(default_factory=dict)  # fingerprint -> space id
-    clock: int = -1
-    views: dict[str, tuple[tuple[int, int, int], View]] = field(default_factory=dict)
-    audited: dict[str, float] = field(default_factory=dict)
-    passing: tuple[int, Where, frozenset[int]] | None = None
 
 
 class DeepDataIndex:
@@ -79,7 +66,9 @@ class DeepDataIndex:
         self._audit_s = audit_s
         self._wire = Wire(settings, throttle=throttle)
         self._connected: Link | None = None
-        self._kept = _Kept()
+        self._remembered = Remembered(catalog)
+        self._views: dict[str, tuple[tuple[int, int, int], View]] = {}
+        self._audited: dict[str, float] = {}
         self._lock = threading.RLock()
 
     def __enter__(self) -> Self:
@@ -130,7 +119,7 @@ class DeepDataIndex:
         check_query(space, query)
         self._look_after(space)
         view = self._view(space)
-        passing = self._passing(request.where, view.clock)
+        passing = self._remembered.passing(request.where, view.clock)
         best = local.Best(query, request, passing)
         if request.top_k < 1:
             return Answer((), exact=True, scored=0)
@@ -151,12 +140,19 @@ class DeepDataIndex:
             return Finding("new", 0, 0, told="nothing was ever put there")
         return inspect(Target(self._link(), space, copy), full=full)
 
+    def mend(self, space: Space) -> None:
+        """Compare every document, and send what is missing; a collection that then holds more is made anew."""
+        with self._alone(space):
+            target = self._target(space)
+            heal(target, inspect(target, full=True))
+        self._write(space, tidy=True)
+        if self.audit(space).state != "ok":
+            self.rebuild(space)
+
     def rebuild(self, space: Space) -> None:
         """Drop the Space's collection and fill a new one from the ledger."""
-        space_id = self._living(space)
         with self._alone(space):
-            link = self._link()
-            create(renew(Target(link, space, self._catalog.copies.open(link.place, space_id))))
+            create(renew(self._target(space)))
         self._write(space, tidy=True)
 
     def drop(self, space: Space) -> None:
@@ -188,7 +184,7 @@ class DeepDataIndex:
                     if last:
                         raise
                 except IndexUnreachableError:
-                    self._kept.audited.clear()
+                    self._audited.clear()
                     raise
                 else:
                     return
@@ -200,23 +196,26 @@ class DeepDataIndex:
             try:
                 yield
             finally:
-                self._kept.views.pop(space.fingerprint, None)
+                self._views.pop(space.fingerprint, None)
 
     def _lock_file(self, link: Link, space: Space) -> Path:
         return self._folder / f"{collection_name(link, space.fingerprint)}.lock"
 
     def _ready(self, space: Space) -> Target:
         """Return where to write, looked after."""
-        link, space_id = self._link(), self._living(space)
-        target = Target(link, space, self._catalog.copies.open(link.place, space_id))
+        target = self._target(space)
         if self._due(space) or target.copy.condemned:
             target = heal(target, inspect(target))
-            self._kept.audited[space.fingerprint] = time.monotonic()
+            self._audited[space.fingerprint] = time.monotonic()
         return target
+
+    def _target(self, space: Space) -> Target:
+        link, space_id = self._link(), self._living(space)
+        return Target(link, space, self._catalog.copies.open(link.place, space_id))
 
     def _doubt(self, target: Target | None, error: VectorIndexError) -> None:
         """Have the server looked after before it is used again; a collection that answers senselessly is given up."""
-        self._kept.audited.clear()
+        self._audited.clear()
         if target is not None and isinstance(error, IndexDamagedError):
             self._catalog.copies.condemn(target.copy.id)
 
@@ -240,7 +239,7 @@ class DeepDataIndex:
                     self._catalog.copies.lost(copy.id, finding.missing)
                 elif finding.state == "lost":
                     self._catalog.copies.renew(copy.id)
-            self._kept.audited[space.fingerprint] = time.monotonic()
+            self._audited[space.fingerprint] = time.monotonic()
 
     def _ask(
         self, view: View, best: local.Best, query: Vectors, request: Request, passing: frozenset[int] | None
@@ -252,37 +251,28 @@ class DeepDataIndex:
             self._doubt(view.target, error)
             return 0
         except IndexUnreachableError:
-            self._kept.audited.clear()
+            self._audited.clear()
             raise
-
-    def _passing(self, where: Where, clock: int) -> frozenset[int] | None:
-        if where == EVERYTHING:
-            return None
-        kept = self._kept.passing
-        if kept is None or kept[:2] != (clock, where):
-            kept = (clock, where, frozenset(self._catalog.ids(where)))
-            self._kept.passing = kept
-        return kept[2]
 
     def _view(self, space: Space) -> View:
         """Return the Space as of now, remembered as long as neither the catalog nor the copy has changed."""
-        link, kept = self._link(), self._kept.views.get(space.fingerprint)
+        link, kept = self._link(), self._views.get(space.fingerprint)
         if kept is not None:
             copy = self._catalog.copies.find(link.place, kept[1].space_id)
             if copy is not None and kept[0] == (copy.clock, copy.id, copy.version):
                 return kept[1]  # the clock stands still, so the Space lives still
         space_id = self._living(space)
         copy = self._catalog.copies.find(link.place, space_id)
-        key = (self._kept.clock, -1, -1) if copy is None else (copy.clock, copy.id, copy.version)
+        key = (self._remembered.clock, -1, -1) if copy is None else (copy.clock, copy.id, copy.version)
         if kept is None or kept[0] != key:
             kept = (key, look(link, space, space_id))
-            self._kept.views[space.fingerprint] = kept
+            self._views[space.fingerprint] = kept
         return kept[1]
 
     # ---- both ------------------------------------------------------------------------------------------------------
 
     def _due(self, space: Space) -> bool:
-        last = self._kept.audited.get(space.fingerprint)
+        last = self._audited.get(space.fingerprint)
         return last is None or time.monotonic() - last > self._audit_s
 
     def _link(self) -> Link:
@@ -292,25 +282,13 @@ class DeepDataIndex:
             return self._connected
 
     def _living(self, space: Space) -> int:
-        """Return the Space's id.
-
-        Raises SpaceMismatchError if it is not, or no longer, the archive's, VectorIndexError if the server has not its
-        metric.
-        """
+        """Return the Space's id; raises SpaceMismatchError, and VectorIndexError if the server has not its metric."""
         if space.metric != COSINE:
             raise VectorIndexError(
                 f"expected a Space with the metric cosine, the only one that {self._settings.base} has, found "
                 f"{space.metric!r}: search it without a server"
             )
-        clock = self._catalog.clock()
-        kept = self._kept
-        if kept.clock != clock or space.fingerprint not in kept.living:
-            kept.living = {row.fingerprint: row.id for row in self._catalog.spaces() if row.state != "retired"}
-            kept.clock = clock
-        if space.fingerprint not in kept.living:
-            told = ", ".join(fingerprint[:12] for fingerprint in kept.living) or "none"
-            raise SpaceMismatchError(f"expected a Space of this archive ({told}), found {space.fingerprint[:12]}")
-        return kept.living[space.fingerprint]
+        return self._remembered.living(space)
 
 
 def open_deepdata(url: str, catalog: Catalog, folder: Path, token: str | None = None) -> DeepDataIndex:

@@ -15,17 +15,16 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-import numpy as np
-
 from bridge.index import generation
-from bridge.index.base import Answer, Explained, check_points, check_query
+from bridge.index.base import Answer, check_points, check_query
 from bridge.index.building import Builder
+from bridge.index.explaining import explained
 from bridge.index.grouping import group
 from bridge.index.held import Held
 from bridge.index.metric import check_metric
+from bridge.index.passing import Passing
 from bridge.index.ranking import best, blas_threads
-from bridge.index.segment import Ids, Segment
-from catalog.filters import EVERYTHING
+from bridge.index.segment import Segment
 from wshard.errors import ChecksumError, SpaceMismatchError, UnknownIndexError, VectorIndexError
 
 if TYPE_CHECKING:
@@ -35,10 +34,8 @@ if TYPE_CHECKING:
     from bridge.index.base import Point, Request, Vectors
     from bridge.index.ranking import Ranked
     from catalog.catalog import Catalog
-    from catalog.filters import Where
     from embedders.space import Space
 
-_FILTERS: Final = 256  # remembered at most
 _TAKEN_AT_ONCE: Final = 256  # ledger entries
 Result = TypeVar("Result")
 
@@ -70,7 +67,7 @@ class EmbeddedIndex:
         self._direct_rows = direct_rows
         self._spaces: dict[str, Held] = {}
         self._damaged: set[Path] = set()
-        self._passing: tuple[int, dict[Where, Ids]] = (-1, {})
+        self._passing = Passing(catalog)
         self._builder = Builder()
         self._lock = threading.Lock()
         blas_threads()  # now, so that the first search need not
@@ -120,15 +117,15 @@ class EmbeddedIndex:
 
             def ranked(held: Held) -> Ranked:
                 times[1:] = [time.perf_counter()]
-                wanted = self._wanted(request.where, held.clock)
+                wanted = self._passing.ids(request.where, held.clock)
                 times.append(time.perf_counter())
                 return best(held.segments(), query, wanted, request, direct_rows=self._direct_rows, metric=space.metric)
 
             result = self._using(space, ranked)
             held = self._spaces[space.fingerprint]
         scored = sum(one.scored for one in result.found)
-        explained = _explained(result, held, times) if request.explain else None
-        return Answer(result.matches, all(one.exact for one in result.found), scored, explained)
+        told = explained(result, held, times) if request.explain else None
+        return Answer(result.matches, all(one.exact for one in result.found), scored, told)
 
     def delete(self, space: Space, episodes: Sequence[int]) -> None:  # noqa: ARG002  (the ledger says which)
         """Take in all that the ledger has buried, these episodes among it."""
@@ -181,22 +178,11 @@ class EmbeddedIndex:
         lists = held.home / "lists"
         try:
             if held.base.lists is not None and lists not in self._damaged:
-                held.base.lists.seals.check()
+                held.base.lists.check()
         except ChecksumError:
             self._damaged.add(lists)
         else:
             self._damaged.add(held.home)
-
-    def _wanted(self, where: Where, clock: int) -> Ids | None:
-        """Return the episodes that pass, remembered until anything in the catalog changes; None = all."""
-        if where == EVERYTHING:
-            return None
-        if self._passing[0] != clock or len(self._passing[1]) >= _FILTERS:
-            self._passing = (clock, {})
-        known = self._passing[1]
-        if where not in known:
-            known[where] = np.array(self._catalog.ids(where), np.int64)
-        return known[where]
 
     def _refresh(self, space: Space) -> Held:
         """Return what equals the ledger as of now."""
@@ -213,7 +199,7 @@ class EmbeddedIndex:
         space_id = self._check_living(space)
         nothing = Held(space_id, space.dim, 0, Segment.of([], space.dim))
         found = generation.read(
-            self._folder / space.fingerprint, self._catalog.archive_id, space.fingerprint, self._catalog.clock()
+            self._folder / space.fingerprint, self._catalog.edition, space.fingerprint, self._catalog.clock()
         )
         opened = nothing if found is None or found.home in self._damaged else self._opened(space_id, found)
         if not self._catch_up(opened):
@@ -256,7 +242,7 @@ class EmbeddedIndex:
     def _build(self, space: Space, held: Held) -> bool:
         """Write what is held as a generation, a large one beside everything else; False if held turned out damaged."""
         about = generation.About(
-            archive_id=self._catalog.archive_id,
+            archive_id=self._catalog.edition,
             fingerprint=space.fingerprint,
             dim=space.dim,
             seq=held.seq,
@@ -295,21 +281,6 @@ class EmbeddedIndex:
                 f"cannot write the search copy of {about.vectors} vectors in {self._folder}: {error}; "
                 f"the vectors themselves are safe in the catalog, and search works without the copy"
             ) from error
-
-
-def _explained(result: Ranked, held: Held, times: Sequence[float]) -> Explained:
-    base, tail = result.found
-    lists = held.base.lists
-    spent = (times[1] - times[0], times[2] - times[1], *result.seconds)
-    return Explained(
-        route=base.route if len(held.base.vectors) else tail.route,
-        passing=base.passing + tail.passing,
-        scored=base.scored + tail.scored,
-        lists=base.lists,
-        all_lists=0 if lists is None else len(lists.rims),
-        tail=held.tail_rows(),
-        milliseconds=dict(zip(("refresh", "filter", "find", "rank"), (1e3 * one for one in spent), strict=True)),
-    )
 
 
 def open_embedded(_url: str, catalog: Catalog, folder: Path, token: str | None = None) -> EmbeddedIndex:

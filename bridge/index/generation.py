@@ -5,7 +5,7 @@ Knows: `<folder>/CURRENT`, which names the newest generation, and what is in a g
     vectors.f32       float32 [n, E], little-endian, episode after episode
     points.i64        int64 [4, episodes], little-endian: episode, ledger number, number of vectors, CRC32C of these
     generation.json   whose copy it is (About), with one CRC32C over that and points.i64; whether there are lists
-    lists/            the same vectors in certified lists (lists_file.py), in a large generation
+    lists/            certified lists of the vectors, and their outlines (lists_file.py), in a large generation
 
 `<folder>/LOCK` is held while CURRENT changes and older generations are removed, so that of several writers none removes
 what another has just made current.
@@ -50,7 +50,7 @@ _VECTORS: Final = "vectors.f32"
 _POINTS: Final = "points.i64"
 _LISTS: Final = "lists"
 _BUILDING: Final = "building-"
-_LAYOUT: Final = 2
+_LAYOUT: Final = 3
 _ABANDONED_S: Final = 3600.0  # what was not finished for so long belongs to a process that was killed
 
 
@@ -58,7 +58,7 @@ _ABANDONED_S: Final = 3600.0  # what was not finished for so long belongs to a p
 class About:
     """What a generation holds: of which archive and Space, up to which ledger number, how many vectors.
 
-    layout: of the files; others are not read.
+    archive_id: the catalog's edition. layout: of the files; others are not read.
     """
 
     archive_id: str
@@ -156,7 +156,8 @@ def _fill(building: Path, about: About, points: Iterable[Point], regroup: Regrou
         vectors = np.asarray(np.memmap(building / _VECTORS, "<f4", "r")).reshape(about.vectors, about.dim)
         grouping = regroup(vectors)
         if grouping is not None:
-            lists_file.write(building / _LISTS, seal, vectors, grouping)
+            starts = np.concatenate(([0], np.cumsum(table[2])))
+            lists_file.write(building / _LISTS, seal, vectors, starts, grouping)
     with publish(building / _ABOUT) as file:
         stored = {"about": asdict(about), "checksum": seal, "listed": grouping is not None}
         file.write(json.dumps(stored).encode())

@@ -1,6 +1,7 @@
 """Groups of vectors that point the same way: what the certified lists are made of.
 
-Knows: spherical k-means on a sample, and the nearest centroid of every vector. Does not know: files, searching.
+Knows: spherical k-means on a sample, the nearest centroid of every vector, and frames for groups that are near each
+other. Does not know: files, searching.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from bridge.index.outlines import axes_of, sampled
+
 if TYPE_CHECKING:
     from bridge.index.base import Vectors
+    from bridge.index.outlines import Axes, Numbers
 
 Labels = NDArray[np.int32]
 Cosines = NDArray[np.float32]
@@ -27,14 +31,14 @@ _UNIT: Final = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """centroids float32 [L, E]; row i belongs to list labels[i] and has cosine cosines[i] to its centroid.
+    """centroids float32 [L, E]; row i is in list l = labels[i] and has a cosine of rims[l] or more to its centroid.
 
     trained: how many vectors there were when the centroids were chosen.
     """
 
     centroids: Vectors
     labels: Labels
-    cosines: Cosines
+    rims: Cosines
     trained: int
 
 
@@ -50,10 +54,23 @@ def group(vectors: Vectors, before: Grouping | None = None) -> Grouping | None:
     labels, cosines = _nearest(vectors[known:], centroids)
     if not np.isfinite(cosines).all():
         return None
+    rims = np.ones(len(centroids), np.float32) if kept is None else kept.rims.copy()
+    np.minimum.at(rims, labels, cosines)
     if kept is None:
-        return Grouping(centroids, labels, cosines, len(vectors))
-    joined = (np.concatenate([kept.labels, labels]), np.concatenate([kept.cosines, cosines]))
-    return Grouping(centroids, *joined, kept.trained)
+        return Grouping(centroids, labels, rims, len(vectors))
+    return Grouping(centroids, np.concatenate([kept.labels, labels]), rims, kept.trained)
+
+
+def frames(vectors: Vectors, grouping: Grouping) -> tuple[Axes, Numbers]:
+    """Return axes float64 [F, P, E] for outlines of the vectors, and the frame of each list.
+
+    Lists that are near each other share one; there are about sqrt(L).
+    """
+    middles = _train(grouping.centroids)
+    frame_of = _nearest(grouping.centroids, middles)[0].astype(np.uint8)
+    which = frame_of[grouping.labels]
+    members = (sampled(np.flatnonzero(which == frame)) for frame in range(len(middles)))
+    return np.stack([axes_of(vectors[rows]) for rows in members]), frame_of
 
 
 def _train(vectors: Vectors) -> Vectors:

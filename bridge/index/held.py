@@ -84,4 +84,4 @@ class Held:
             return None
         known = grouping_of(self.base.lists)
         living = np.repeat(self.base.alive, np.diff(self.base.starts))
-        return Grouping(known.centroids, known.labels[living], known.cosines[living], known.trained)
+        return Grouping(known.centroids, known.labels[living], known.rims, known.trained)

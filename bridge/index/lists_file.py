@@ -1,26 +1,33 @@
-"""Certified lists on disk: a second copy of a generation's vectors, list by list, memory-mapped.
+"""Certified lists on disk, beside the vectors: which of these are near each other, and their outlines, memory-mapped.
 
 Knows: the files of a folder `lists/`, all little-endian:
 
-    listed.f32      float32 [n, E]: the vectors, list after list, in each by ascending cosine to its centroid
-    cosines.f32     float32 [n]: these cosines
-    rows.i32        int32 [n]: which row of vectors.f32 each is
+    listed.f32      float32 [n, P + 1]: the outlines, list after list, in each in the order of vectors.f32
+    outlines.f32    float32 [n, P + 1]: the outlines in the order of vectors.f32
+    frames.u1       uint8 [n]: in which frame each of these is
+    axes.f64        float64 [F, P, E]: the axes of the frames
+    rows.i32        int32 [n]: which row of vectors.f32 each of listed.f32 is
     centroids.f32   float32 [L, E]
-    sizes.i64       int64 [2, L]: number of vectors, and their CRC32C
-    lists.json      vectors at the last training, and one CRC32C over the generation's own and all files but listed.f32
+    rims.f32        float32 [L]: the least cosine of a list's vectors to the centroid
+    sizes.i64       int64 [3, L]: number of vectors, frame, CRC32C of the outlines in listed.f32
+    sums.i64        int64 [episodes]: CRC32C of each episode's outlines in outlines.f32
+    lists.json      vectors at the last training, and a CRC32C over the generation's own and all files but outlines
 
-Does not know: how vectors are grouped or searched. The checksum of a list is compared when it is first visited.
+Does not know: how vectors are grouped, outlined or searched. The checksum of a list, or of an episode's outlines, is
+compared when it is first used.
 """
 
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.index.grouping import Grouping
+from bridge.index.grouping import Grouping, frames
 from bridge.index.lists import Lists
+from bridge.index.outlines import Outlines, outlined, terms
 from bridge.index.seals import Seals
 from wshard.layout import checksum
 from wshard.writer import publish
@@ -31,16 +38,26 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.index.base import Vectors
+    from bridge.index.segment import Ids
 
 _LISTED: Final = "listed.f32"
+_OUTLINES: Final = "outlines.f32"
 _ABOUT: Final = "lists.json"
-_SMALL: Final = {"cosines.f32": "<f4", "rows.i32": "<i4", "centroids.f32": "<f4", "sizes.i64": "<i8"}
+_SMALL: Final = {
+    "frames.u1": "u1",
+    "axes.f64": "<f8",
+    "rows.i32": "<i4",
+    "centroids.f32": "<f4",
+    "rims.f32": "<f4",
+    "sizes.i64": "<i8",
+    "sums.i64": "<i8",
+}
 
 
-def read(folder: Path, seal: int, shape: tuple[int, ...], starts: NDArray[np.int64]) -> Lists | None:
+def read(folder: Path, seal: int, shape: tuple[int, ...], starts: Ids) -> Lists | None:
     """Open the lists of a generation of `shape` [n, E] whose checksum is `seal`; None if damaged, or if there are none.
 
-    starts: the first row of each of the generation's episodes.
+    starts: the first row of each of the generation's episodes, and n.
     """
     count, dim = shape
     try:
@@ -48,22 +65,32 @@ def read(folder: Path, seal: int, shape: tuple[int, ...], starts: NDArray[np.int
         small = {name: np.asarray(np.memmap(folder / name, kind, "r")) for name, kind in _SMALL.items()}
         if stored["checksum"] != _checksum(seal, int(stored["trained"]), small):
             return None
-        sizes, sums = small["sizes.i64"].reshape(2, -1)
-        begins = np.concatenate(([0], np.cumsum(sizes)))
-        rows, cosines = small["rows.i32"].reshape(count), small["cosines.f32"].reshape(count)
-        vectors = np.asarray(np.memmap(folder / _LISTED, "<f4", "r")).reshape(count, dim)
+        sizes, frame_of, sums = small["sizes.i64"].reshape(3, -1)
+        rows, axes = small["rows.i32"].reshape(count), small["axes.f64"].reshape(-1, terms(dim), dim)
+        listed, outlines = (
+            np.asarray(np.memmap(folder / name, "<f4", "r")).reshape(count, axes.shape[1] + 1)
+            for name in (_LISTED, _OUTLINES)
+        )
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
-    owners = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))[rows]
+    begins = np.concatenate(([0], np.cumsum(sizes)))
+    centroids = small["centroids.f32"].reshape(-1, dim)
     return Lists(
-        centroids=np.array(small["centroids.f32"].reshape(-1, dim)),
+        centroids=centroids,
+        middles=np.concatenate([*outlined(centroids, axes, frame_of)]),
+        rims=small["rims.f32"].astype(np.float64),
         starts=begins,
+        frames=np.array(frame_of),
         rows=rows,
-        owners=owners,
-        cosines=cosines,
-        vectors=vectors,
-        seals=Seals(vectors, begins, np.array(sums), "lists of the search copy"),
-        rims=Lists.rims_of(begins, cosines, dim),
+        owners=np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))[rows],
+        listed=listed,
+        seals=Seals(listed, begins, np.array(sums), "lists of the search copy"),
+        by_row=Outlines(
+            np.array(axes),
+            small["frames.u1"].reshape(count),
+            outlines,
+            Seals(outlines, starts, np.array(small["sums.i64"]), "outlines of the search copy"),
+        ),
         trained=int(stored["trained"]),
     )
 
@@ -72,29 +99,31 @@ def grouping_of(lists: Lists) -> Grouping:
     """Return what the lists were made from, by row of vectors.f32."""
     labels = np.empty(len(lists.rows), np.int32)
     labels[lists.rows] = np.repeat(np.arange(len(lists.starts) - 1, dtype=np.int32), np.diff(lists.starts))
-    cosines = np.empty(len(lists.rows), np.float32)
-    cosines[lists.rows] = lists.cosines
-    return Grouping(lists.centroids, labels, cosines, lists.trained)
+    return Grouping(lists.centroids, labels, lists.rims.astype(np.float32), lists.trained)
 
 
-def write(folder: Path, seal: int, vectors: Vectors, grouping: Grouping) -> None:
-    """Write the lists of vectors [n, E], of a generation whose checksum is `seal`. Raises OSError."""
+def write(folder: Path, seal: int, vectors: Vectors, starts: Ids, grouping: Grouping) -> None:
+    """Write the lists of vectors [n, E], of a generation whose checksum is `seal`. Raises OSError.
+
+    starts: the first row of each of the generation's episodes, and n.
+    """
     folder.mkdir()
-    order = np.lexsort((grouping.cosines, grouping.labels)).astype(np.int32)
+    axes, frame_of = frames(vectors, grouping)
+    which = frame_of[grouping.labels]
+    with publish(folder / _OUTLINES) as file:
+        for some in outlined(vectors, axes, which):
+            file.write(np.ascontiguousarray(some, "<f4").data)
+    outlines = np.asarray(np.memmap(folder / _OUTLINES, "<f4", "r")).reshape(len(vectors), -1)
+    order = np.argsort(grouping.labels, kind="stable").astype(np.int32)
     sizes = np.bincount(grouping.labels, minlength=len(grouping.centroids)).astype(np.int64)
-    sums = np.zeros_like(sizes)
-    done = 0
-    with publish(folder / _LISTED) as file:
-        for number, size in enumerate(sizes.tolist()):
-            data = np.ascontiguousarray(vectors[order[done : done + size]], "<f4").data
-            sums[number] = checksum(data)
-            file.write(data)
-            done += size
     small = {
-        "cosines.f32": grouping.cosines[order],
+        "frames.u1": which,
+        "axes.f64": axes,
         "rows.i32": order,
         "centroids.f32": grouping.centroids,
-        "sizes.i64": np.stack([sizes, sums]),
+        "rims.f32": grouping.rims,
+        "sizes.i64": np.stack([sizes, frame_of, _listed(folder / _LISTED, outlines, order, sizes)]),
+        "sums.i64": np.array([checksum(outlines[a:b].data) for a, b in pairwise(starts.tolist())]),
     }
     stored = {name: np.ascontiguousarray(small[name], kind) for name, kind in _SMALL.items()}
     for name, array in stored.items():
@@ -103,6 +132,19 @@ def write(folder: Path, seal: int, vectors: Vectors, grouping: Grouping) -> None
     about = {"trained": grouping.trained, "checksum": _checksum(seal, grouping.trained, stored)}
     with publish(folder / _ABOUT) as file:
         file.write(json.dumps(about).encode())
+
+
+def _listed(path: Path, outlines: Vectors, order: NDArray[np.int32], sizes: Ids) -> Ids:
+    """Write the outlines list by list, and return the CRC32C of each."""
+    sums = np.zeros_like(sizes)
+    done = 0
+    with publish(path) as file:
+        for number, size in enumerate(sizes.tolist()):
+            data = outlines.take(order[done : done + size], axis=0).data
+            sums[number] = checksum(data)
+            file.write(data)
+            done += size
+    return sums
 
 
 def _checksum(seal: int, trained: int, small: dict[str, NDArray[np.generic]]) -> int:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bridge.index.routes import Candidates
     from bridge.index.segment import Ids, Segment
 
+_NOTHING: Final = (np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64))
 _WIDENED_AT_ONCE: Final = 4096  # rows: a great many equal vectors must not need a great deal of memory
 
 
@@ -61,7 +62,9 @@ def best(
     with blas_threads().limit(limits=1, user_api="blas"):
         found = tuple(candidates(segment, query, wanted, request, direct_rows, metric) for segment in segments)
     halfway = time.perf_counter()
-    exact = [_exact(segment, one.rows, query, metric) for segment, one in zip(segments, found, strict=True)]
+    exact = [
+        _exact(segment, one.rows, query, metric) for segment, one in zip(segments, found, strict=True) if len(one.rows)
+    ] or [_NOTHING]
     values, episodes, windows = (np.concatenate(column) for column in zip(*exact, strict=True))
     order = np.lexsort((windows, episodes, -values))
     if request.distinct:

@@ -2,9 +2,9 @@
 
 Knows: three routes, and when each is the shortest. Does not know: ranking, several segments, SQL.
 
-    direct   score the rows of the episodes that pass, range by range without a copy: few rows pass
+    direct   score the rows of the episodes that pass, by their outlines first where there are any: few rows pass
     lists    visit certified lists until nothing better can be left: many pass
-    scan     score everything in one sequential pass: most pass, and the lists' bounds do not help
+    scan     score everything in one sequential pass: most pass, and neither lists nor outlines help
 
 Each gives every row that can be among the best, so that an answer is exact whichever was taken. Lists that turn out to
 be a detour cost at most as much again as the route that is taken instead.
@@ -12,29 +12,37 @@ be a detour cost at most as much again as the route that is taken instead.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.index.lists import Aim, search
+from bridge.index.lists import Limits, search
 from bridge.index.metric import COSINE, probe, unit_probe
+from bridge.index.shortlist import Aim, Shortlist
 
 if TYPE_CHECKING:
     from bridge.index.base import Request, Vectors
     from bridge.index.metric import Probe
+    from bridge.index.outlines import Outlines
     from bridge.index.segment import Ids, Segment
 
 _SCAN_FROM_SHARE: Final = 0.5  # of the rows: from here on one sequential pass beats many small ones
 _LOWEST: Final = float(np.finfo(np.float32).min)
 _GATHER_BELOW: Final = 16  # rows per range: shorter ranges cost more as calls than as a copy
+_WANTED_SHARE: Final = 16  # where more than one row in so many is wanted, bounds rule out too little
+_COMPARED_SHARE: Final = 2  # one row in so many may be read here and there: it takes twice as long per row, and
+_COMPARED: Final = 1000  # so many in any case
+_OUTLINES_FIRST: Final = 2048  # after so many there is a score to reach
+_OUTLINES_AT_ONCE: Final = 16_384
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
     """Rows of the segment that can be among the best. exact: all of the best are among them.
 
-    passing: rows of the episodes that pass; scored: rows compared with the query; lists: how many were visited.
+    passing: rows of the episodes that pass; scored: rows compared with the query, each route's; lists: how many were
+    visited.
     """
 
     rows: Ids
@@ -52,23 +60,62 @@ def candidates(
 
     direct_rows: up to so many passing rows lists are not worth a look. Raises ChecksumError.
     """
+    if not len(segment.vectors):
+        return Candidates(np.zeros(0, np.int64), "none", 0, 0)
     positions = segment.selected(wanted)
     passing = int((segment.starts[positions + 1] - segment.starts[positions]).sum())
     if passing == 0 or request.top_k < 1:
         return Candidates(np.zeros(0, np.int64), "none", passing, 0)
     unit = unit_probe(query, metric)
-    if segment.lists is None or passing <= direct_rows or unit is None:
+    if segment.lists is None or unit is None or request.top_k * _WANTED_SHARE > passing:
         return _exhaustive(segment, probe(segment, query, metric), positions, request, passing)
+    limit = max(_COMPARED, passing // _COMPARED_SHARE)
+    aim = Aim(unit.query, unit.slack, request.top_k, request.distinct, limit)
+    best, tried, scored, visited = Shortlist(segment, aim), "", 0, 0
+    if passing > direct_rows:
+        found = search(segment.lists, aim.query, best, _limits(segment, positions, passing, request.budget))
+        if found.proven or found.ended:
+            return Candidates(best.rows, "lists", passing, found.scored, found.lists, exact=found.proven)
+        tried, scored, visited = "lists, then ", found.scored, found.lists
+    if not best.hopeless:
+        best = Shortlist(segment, aim)
+        scored += _outlined(segment, segment.lists.by_row, best, positions)
+    if not best.hopeless:
+        return Candidates(best.rows, f"{tried}direct", passing, scored, visited)
+    rest = _exhaustive(segment, probe(segment, query, metric), positions, request, passing)
+    return replace(rest, route=tried + rest.route, scored=scored + rest.scored, lists=visited)
+
+
+def _limits(segment: Segment, positions: Ids, passing: int, budget: int | None) -> Limits:
     allowed = None
     if len(positions) < len(segment.episodes):
         allowed = np.zeros(len(segment.episodes), np.bool_)
         allowed[positions] = True
-    aim = Aim(unit.query, unit.slack, request.top_k, request.distinct, allowed, passing, request.budget)
-    found = search(segment.lists, aim)
-    if found.proven or found.ended:
-        return Candidates(found.rows, "lists", passing, found.scored, found.lists, exact=found.proven)
-    rest = _exhaustive(segment, probe(segment, query, metric), positions, request, passing)
-    return Candidates(rest.rows, f"lists, then {rest.route}", passing, found.scored + rest.scored, found.lists)
+    most = passing >= _SCAN_FROM_SHARE * len(segment.vectors)
+    return Limits(allowed, len(segment.vectors) if most else passing, budget)
+
+
+def _outlined(segment: Segment, outlines: Outlines, best: Shortlist, positions: Ids) -> int:
+    """Offer the rows of these episodes, and return of how many the outlines were read."""
+    outlines.seals.check(positions)
+    rows = _rows(segment.starts[positions], segment.starts[positions + 1])
+    sides, done = outlines.sides(best.aim.query, rows), 0
+    while done < len(rows) and not best.hopeless:
+        some = rows[done : done + (_OUTLINES_AT_ONCE if done else _OUTLINES_FIRST)]
+        bounds = outlines.bounds(some, sides)
+        good = (bounds >= best.threshold).nonzero()[0]
+        best.offer(some[good], bounds[good])
+        best.foresee((len(rows) - done - len(some)) / (done + len(some)))
+        done += len(some)
+    return done
+
+
+def _rows(starts: Ids, stops: Ids) -> Ids:
+    """Return the numbers in these ranges, one after another."""
+    sizes = stops - starts
+    ends = np.cumsum(sizes)
+    rows: Ids = np.repeat(stops - ends, sizes) + np.arange(ends[-1])
+    return rows
 
 
 def _exhaustive(segment: Segment, asked: Probe, positions: Ids, request: Request, passing: int) -> Candidates:
@@ -93,8 +140,7 @@ def _scored(vectors: Vectors, query: Vectors, starts: Ids, stops: Ids) -> Vector
     total = int((stops - starts).sum())
     breaks = np.flatnonzero(starts[1:] != stops[:-1])
     if total < _GATHER_BELOW * (len(breaks) + 1):
-        offsets = np.repeat(starts - np.cumsum(stops - starts) + (stops - starts), stops - starts)
-        gathered: Vectors = vectors[offsets + np.arange(total)] @ query
+        gathered: Vectors = vectors.take(_rows(starts, stops), axis=0) @ query
         return gathered
     scores = np.empty(total, np.float32)
     done = 0

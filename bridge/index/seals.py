@@ -35,7 +35,8 @@ class Seals:
         """Compare those of the parts (None = all) that were not compared before; raises ChecksumError."""
         if not self._left or self._sums is None:
             return
-        for part in (np.flatnonzero(self._unread) if parts is None else parts[self._unread[parts]]).tolist():
+        unread = np.flatnonzero(self._unread) if parts is None else parts[self._unread[parts]]
+        for part in dict.fromkeys(unread.tolist()):
             found = checksum(self._vectors[self._starts[part] : self._starts[part + 1]].data)
             if found != self._sums[part]:
                 raise ChecksumError(

@@ -44,6 +44,7 @@ class Segment:
     alive: NDArray[np.bool_] = field(init=False)
     seals: Seals = field(init=False)
     _order: Ids = field(init=False)
+    _last: tuple[Ids | None, Ids] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         """Index the episodes, which come in the order of their rows."""
@@ -87,6 +88,7 @@ class Segment:
     def kill(self, episodes: Ids) -> None:
         """Mark episodes as replaced or deleted."""
         self.alive[self.find(episodes)] = False
+        self._last = None
 
     def count(self) -> int:
         """Return the number of vectors of living episodes."""
@@ -99,6 +101,12 @@ class Segment:
             rows = self.vectors[self.starts[position] : self.starts[position + 1]]
             yield Point(int(self.episodes[position]), int(self.seqs[position]), rows)
 
+    def owners(self, rows: Ids) -> Ids:
+        """Return the position of the episode that owns each row."""
+        return np.searchsorted(self.starts, rows, side="right") - 1
+
     def selected(self, episodes: Ids | None) -> Ids:
-        """Return the positions of the living episodes among those given, all of them for None."""
-        return np.flatnonzero(self.alive).astype(np.int64) if episodes is None else self.find(episodes)
+        """Return the positions of the living episodes among those given, all for None; the last are remembered."""
+        if self._last is None or self._last[0] is not episodes:
+            self._last = episodes, np.flatnonzero(self.alive) if episodes is None else self.find(episodes)
+        return self._last[1]

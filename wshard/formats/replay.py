@@ -6,25 +6,24 @@ Does not know: the keys of a file (dreamer.py).
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from wshard.codec import CompressionType
 from wshard.codec_plan import CodecPlan
-from wshard.errors import CodecError, EntryNotFoundError, EpisodeError, LaneError
+from wshard.errors import CodecError, LaneError
 from wshard.formats.dreamer import IS_FIRST, episode_of, length_of, load_dreamer, save_dreamer
 from wshard.formats.npz import read_npz
-from wshard.manifest import safe_name
+from wshard.formats.places import FilesSink, FilesSource, folder_of
 from wshard.splitting import joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from wshard.codec_plan import Compression
     from wshard.formats.base import Location
@@ -53,36 +52,20 @@ class _Piece:
     stop: int
 
 
-class DreamerSource:
+class DreamerSource(FilesSource[list[_Piece]]):
     """A file or file object holds the one episode "". A folder holds the episodes that is_first begins.
 
-    In a folder the key of an episode is the uuid of its first file, with "-ROW" where it begins at a later row.
+    In a folder the key of an episode is the uuid of its first file, with "-ROW" where it begins at a later row; keys
+    are in order of recording.
     """
 
     def __init__(self, location: Location) -> None:
-        self._location = location
-        folder = Path(location) if isinstance(location, (str, os.PathLike)) and Path(location).is_dir() else None
-        self._episodes: dict[str, list[_Piece]] = {"": []} if folder is None else _episodes_in(folder)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Do nothing: files are open during load only."""
-
-    def keys(self) -> Sequence[str]:
-        """Return the keys in order of recording."""
-        return list(self._episodes)
+        folder = folder_of(location)
+        super().__init__(location, {"": []} if folder is None else _episodes_in(folder))
 
     def load(self, key: str) -> Episode:
         """Return one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""
-        if key not in self._episodes:
-            known = ", ".join(list(self._episodes)[:20])
-            raise EntryNotFoundError(f"{self._location}: no episode {key!r}; it has {known}")
-        pieces = self._episodes[key]
+        pieces = self._find(key)
         return _load(pieces, key) if pieces else load_dreamer(self._location)
 
 
@@ -157,37 +140,19 @@ def _rows(piece: _Piece) -> tuple[dict[str, Array], dict[str, Array]]:
     return rows, {key: array for key, array in arrays.items() if key not in rows}
 
 
-class DreamerSink:
+class DreamerSink(FilesSink):
     """A path or file object takes one episode; a folder takes many, each in a file named after its id."""
+
+    suffix = _SUFFIX
 
     def __init__(self, location: Location, *, compression: Compression = "none") -> None:
         codecs = {codec.type for _, codec in CodecPlan.of(compression).rules}
         if codecs - {CompressionType.NONE}:
             raise CodecError(f"compression: expected none for an .npz file, found {compression!r}")
-        self._location = location
-        self._written = False
+        super().__init__(location)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Do nothing: each write is finished when it returns."""
-
-    def write(self, ep: Episode) -> str:
-        """Write one episode; returns its key. Raises EpisodeError for a second one in a file, or an id twice."""
-        location = self._location
-        if isinstance(location, (str, os.PathLike)) and Path(location).is_dir():
-            name = safe_name(ep.id)
-            path = Path(location) / f"{name}{_SUFFIX}"
-            if path.exists():
-                raise EpisodeError(f"{path}: expected no episode {ep.id!r} there yet")
-            save_dreamer(ep, path)
-            return name
-        if self._written:
-            raise EpisodeError(f"{location}: expected one episode for one file; give a folder to write several")
+    def _save(self, ep: Episode, location: Location) -> None:
         save_dreamer(ep, location)
-        self._written = True
-        return ""
+
+    def _key(self, path: Path) -> str:
+        return path.stem

@@ -6,18 +6,17 @@ Knows: which files of a folder are episodes. Does not know: what is in them.
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from wshard.chunked import ChunkedEpisodeReader
 from wshard.container import ShardReader
 from wshard.episode_file import load_wshard, save_wshard
-from wshard.errors import EntryNotFoundError, EpisodeError
+from wshard.formats.places import FilesSink, FilesSource, folder_of
 from wshard.layout import ROLE_MANIFEST
-from wshard.manifest import MANIFEST_SUFFIX, read_manifest, safe_name
+from wshard.manifest import MANIFEST_SUFFIX, read_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from pathlib import Path
 
     from wshard.codec_plan import Compression
     from wshard.formats.base import Location
@@ -26,35 +25,20 @@ if TYPE_CHECKING:
 SUFFIXES: Final = (".wshard", ".shard")
 
 
-class WShardSource:
-    """A file or file object holds the one episode ""; in a folder, keys are paths below it.
+class WShardSource(FilesSource["Location"]):
+    """A file or file object holds the one episode ""; in a folder, keys are paths below it, sorted.
 
     A manifest stands for its chunks: they are one episode.
     """
 
     def __init__(self, location: Location) -> None:
-        self._location = location
-        self._folder = Path(location) if isinstance(location, (str, os.PathLike)) and Path(location).is_dir() else None
-        self._keys = [""] if self._folder is None else _episodes_below(self._folder)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Do nothing: files are open during load only."""
-
-    def keys(self) -> Sequence[str]:
-        """Return "" for a file, the sorted relative paths for a folder."""
-        return list(self._keys)
+        folder = folder_of(location)
+        alone: dict[str, Location] = {"": location}
+        super().__init__(location, alone if folder is None else {key: folder / key for key in _episodes_below(folder)})
 
     def load(self, key: str) -> Episode:
         """Return one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""
-        if key not in self._keys:
-            raise EntryNotFoundError(f"{self._location}: no episode {key!r}; it has {', '.join(self._keys[:20])}")
-        place = self._location if self._folder is None else self._folder / key
+        place = self._find(key)
         if isinstance(place, (str, os.PathLike)):
             with ShardReader(place) as shard:
                 if shard.header.role == ROLE_MANIFEST:
@@ -71,34 +55,17 @@ def _episodes_below(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in files if path not in chunks)
 
 
-class WShardSink:
+class WShardSink(FilesSink):
     """A path or file object takes one episode; a folder takes many, each in a file named after its id."""
 
+    suffix = SUFFIXES[0]
+
     def __init__(self, location: Location, *, compression: Compression = "none") -> None:
-        self._location = location
+        super().__init__(location)
         self._compression = compression
-        self._written = False
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Do nothing: each write is finished when it returns."""
-
-    def write(self, ep: Episode) -> str:
-        """Write one episode; returns its key. Raises EpisodeError for a second one in a file, or an id twice."""
-        location = self._location
-        if isinstance(location, (str, os.PathLike)) and Path(location).is_dir():
-            path = Path(location) / f"{safe_name(ep.id)}{SUFFIXES[0]}"
-            if path.exists():
-                raise EpisodeError(f"{path}: expected no episode {ep.id!r} there yet")
-            save_wshard(ep, path, self._compression)
-            return path.name
-        if self._written:
-            raise EpisodeError(f"{location}: expected one episode for one file; give a folder to write several")
+    def _save(self, ep: Episode, location: Location) -> None:
         save_wshard(ep, location, self._compression)
-        self._written = True
-        return ""
+
+    def _key(self, path: Path) -> str:
+        return path.name

@@ -1,7 +1,7 @@
 """What is measured of every channel: numbers that are none, standstill, rails, jumps, phases.
 
-Every measure is a share of the duration or a ratio, so that none grows with the length of an episode.
-Does not know: which values are usual.
+Every measure is a share of the duration or a ratio, so that none grows with the length of an episode. Channels lie with
+their timesteps side by side, [..., T], of as many episodes at once as one likes. Does not know: which values are usual.
 """
 
 from __future__ import annotations
@@ -10,71 +10,94 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wshard.quality.form import PHASES
+from wshard.quality.form import CHANNEL, PHASES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Rows = NDArray[np.float64]
+    Numbers = NDArray[np.float64]
 
 
-def mended(rows: Rows) -> tuple[Rows, Rows]:
-    """Return rows [T, D] with numbers that are none replaced by the value before, and where they were.
+def mended(columns: Numbers) -> tuple[Numbers, Numbers]:
+    """Return channels [..., T] with numbers that are none replaced by the value before, and where they were.
 
-    The second array [2, D] has the share of such values, and the first timestep.
+    The second array [..., 2] has the share of such values, and the first timestep.
     """
-    bad = ~np.isfinite(rows)
+    bad = ~np.isfinite(columns)
     if not bad.any():
-        return rows, np.zeros((2, rows.shape[1]))
-    last = np.maximum.accumulate(np.where(bad, -1, np.arange(len(rows))[:, None]), axis=0)
-    first = np.argmax(~bad, axis=0)  # what begins with none takes the first value there is
-    held = np.take_along_axis(rows, np.where(last < 0, first, last), axis=0)
-    return np.nan_to_num(held, nan=0.0, posinf=0.0, neginf=0.0), np.stack([bad.mean(axis=0), np.argmax(bad, axis=0)])
+        return columns, np.zeros((*columns.shape[:-1], 2))
+    last = np.maximum.accumulate(np.where(bad, -1, np.arange(columns.shape[-1])), axis=-1)
+    first = np.argmax(~bad, axis=-1)[..., None]  # what begins with none takes the first value there is
+    held = np.take_along_axis(columns, np.where(last < 0, first, last), axis=-1)
+    where = np.stack([bad.mean(axis=-1), np.argmax(bad, axis=-1)], axis=-1)
+    return np.nan_to_num(held, nan=0.0, posinf=0.0, neginf=0.0), where
 
 
-def measure_channels(rows: Rows, bad: Rows) -> Rows:
-    """Return the measures of channels [T, D], T >= 1, in the order of form.CHANNEL and then the phases."""
-    parts = [bad, _held(rows), _railed(rows), _jump(rows), rows.std(axis=0)[None], _phases(rows)]
-    return np.concatenate(parts)
+def bends(columns: Numbers) -> Numbers:
+    """Return how far each timestep of channels [..., T >= 3] lies from the middle of its neighbours: [..., T - 2]."""
+    middle = columns[..., 2:] + columns[..., :-2]
+    middle *= 0.5
+    np.subtract(columns[..., 1:-1], middle, out=middle)
+    return np.abs(middle, out=middle)
+
+
+def parted(columns: Numbers) -> tuple[Numbers, Numbers]:
+    """Return channels [..., T] less their mean, and their standard deviations [...]."""
+    apart = columns - columns.mean(axis=-1, keepdims=True)
+    spread: Numbers = np.sqrt(np.vecdot(apart, apart) / columns.shape[-1])
+    return apart, spread
+
+
+def measure_channels(columns: Numbers, bad: Numbers, bent: Numbers, spread: Numbers) -> Numbers:
+    """Return the measures [N, measures, D] of channels [N, D, T >= 1], in the order of form.CHANNEL, then the phases.
+
+    bad, bent, spread: what the functions above say of them; bent is empty for fewer than 3 timesteps.
+    """
+    episodes, channels, _ = columns.shape
+    found = np.zeros((episodes, len(CHANNEL) + PHASES, channels))
+    place = {name: number for number, name in enumerate(CHANNEL)}
+    found[:, place["bad"]], found[:, place["bad_at"]] = bad[..., 0], bad[..., 1]
+    found[:, place["held"]], found[:, place["held_at"]] = _held(columns)
+    found[:, place["railed"]], found[:, place["railed_at"]] = _railed(columns)
+    if bent.shape[-1]:
+        found[:, place["jump"]], found[:, place["jump_at"]] = bent.max(axis=-1), np.argmax(bent, axis=-1) + 1
+    found[:, place["std"]] = spread
+    found[:, len(CHANNEL) :] = _phases(columns)
+    return found
 
 
 def longest_run(true: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the length of the longest run of True in each column of [T, D], and where it begins."""
-    if not len(true):
-        return np.zeros(true.shape[1], np.int64), np.zeros(true.shape[1], np.int64)
-    steps = np.arange(len(true))[:, None]
-    runs = steps - np.maximum.accumulate(np.where(true, -1, steps), axis=0)
-    end = np.argmax(runs, axis=0)
-    length = np.take_along_axis(runs, end[None], axis=0)[0]
-    return length, end - length + 1
+    """Return the length of the longest run of True along the last axis of [..., T], and where it begins."""
+    lengths, starts = (np.zeros(true.shape[:-1], np.int64) for _ in range(2))
+    anywhere = true.any(axis=-1)
+    if anywhere.any():
+        rows = true[anywhere]
+        steps = np.arange(rows.shape[-1])
+        runs = steps - np.maximum.accumulate(np.where(rows, -1, steps), axis=-1)
+        end = np.argmax(runs, axis=-1)
+        lengths[anywhere] = runs[np.arange(len(rows)), end]
+        starts[anywhere] = end + 1
+        starts -= lengths
+    return lengths, starts
 
 
-def _held(rows: Rows) -> Rows:
+def _held(columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
     """Return the longest time that each channel keeps one value, as a share of the duration, and when it begins."""
-    run, start = longest_run(rows[1:] == rows[:-1])
-    return np.stack([run / max(len(rows) - 1, 1), start])
+    run, start = longest_run(columns[..., 1:] == columns[..., :-1])
+    return run / max(columns.shape[-1] - 1, 1), start
 
 
-def _railed(rows: Rows) -> Rows:
+def _railed(columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
     """Return the share of timesteps at the largest or at the smallest value, whichever is more, and the first one."""
-    low, high = rows.min(axis=0), rows.max(axis=0)
-    top, bottom = rows == high, rows == low
-    upper, lower = np.count_nonzero(top, axis=0), np.count_nonzero(bottom, axis=0)
-    first = np.argmax(np.where(upper >= lower, top, bottom), axis=0)
-    return np.stack([np.where(high > low, np.maximum(upper, lower) / len(rows), 0.0), first])
+    low, high = columns.min(axis=-1), columns.max(axis=-1)
+    top, bottom = columns == high[..., None], columns == low[..., None]
+    upper, lower = np.count_nonzero(top, axis=-1), np.count_nonzero(bottom, axis=-1)
+    first = np.where(upper >= lower, np.argmax(top, axis=-1), np.argmax(bottom, axis=-1))
+    return np.where(high > low, np.maximum(upper, lower) / columns.shape[-1], 0.0), first
 
 
-def _jump(rows: Rows) -> Rows:
-    """Return how far the worst timestep lies from the middle of its neighbours."""
-    if len(rows) < 3:
-        return np.zeros((2, rows.shape[1]))
-    apart = np.abs(rows[1:-1] - (rows[2:] + rows[:-2]) / 2)
-    at = np.argmax(apart, axis=0)
-    return np.stack([apart[at, np.arange(rows.shape[1])], at + 1])
-
-
-def _phases(rows: Rows) -> Rows:
-    edges = np.arange(PHASES + 1) * len(rows) // PHASES
+def _phases(columns: Numbers) -> Numbers:
+    edges = np.arange(PHASES + 1) * columns.shape[-1] // PHASES
     counts = np.maximum(edges[1:] - edges[:-1], 1)  # of fewer timesteps than phases, some stand for two
-    means: Rows = np.add.reduceat(rows, edges[:-1], axis=0) / counts[:, None]
-    return means
+    means: Numbers = np.add.reduceat(columns, edges[:-1], axis=-1) / counts
+    return means.swapaxes(-1, -2)

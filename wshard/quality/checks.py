@@ -33,6 +33,7 @@ _RATIO_FLOOR: Final = 0.25
 _ROUGH_FLOOR: Final = 0.1
 _LEVEL_FLOOR: Final = 0.1  # of a standard deviation
 _LASTING: Final = 3  # phases in which a channel must be unlike the others
+_GAIN_FLOOR: Final = 0.2  # of the fit
 _TINY: Final = 1e-9
 _AMOUNTS: Final = MappingProxyType(
     {
@@ -144,7 +145,8 @@ def _lasting(check: str, measure: str, says: str) -> Judge:
             return None
         share, at = found.of_channels(measure), found.of_channels(f"{measure}_at")
         common = known.middle.of_channels(measure)
-        beyond = np.maximum(share - common, 0) / (known.above.of_channels(measure) + _SHARE_FLOOR)
+        above = known.above.of_channels(measure)
+        beyond = np.where(known.moves, np.maximum(share - common, 0) / (above + _SHARE_FLOOR), 0.0)
         worst = beyond.argmax(axis=1)
 
         def reason(n: int) -> str:
@@ -203,7 +205,7 @@ def _lag(found: Measures, known: Usual | None, limits: Limits) -> Judged | None:
         when = "late" if shift[n] < 0 else "early"
         return f"actions are {abs(shift[n])} timesteps too {when} for what is observed, against what is usual"
 
-    return Judged(better / limits.lag, reason)
+    return Judged(better / (known.gain + _GAIN_FLOOR) / limits.lag, reason)
 
 
 def _rough(found: Measures, known: Usual | None, limits: Limits) -> Judged | None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float32]
 
-VERSION: Final = "1"
+VERSION: Final = "2"
 """Of all that is measured and judged; another one makes stored measures worthless."""
 
 PHASES: Final = 8
@@ -40,7 +40,7 @@ CHANNEL: Final = ("bad", "bad_at", "held", "held_at", "railed", "railed_at", "ju
 
 @dataclass(frozen=True)
 class Form:
-    """The lanes that were measured, by name, with their channels. Equal forms can be compared number by number."""
+    """The lanes that were measured, sorted by name, with their channels; equal forms compare number by number."""
 
     lanes: tuple[tuple[str, int], ...]
 
@@ -81,9 +81,19 @@ class Form:
             channel -= count
         raise IndexError(channel)
 
-    def owns(self, prefix: str) -> NDArray[np.bool_]:
-        """Return which of the D channels are of lanes with this prefix."""
-        return np.repeat([name.startswith(prefix) for name, _ in self.lanes], [count for _, count in self.lanes])
+    def places(self, prefix: str) -> list[slice]:
+        """Return where among the D channels each lane with this prefix lies; they lie side by side."""
+        found, start = [], 0
+        for name, count in self.lanes:
+            if name.startswith(prefix):
+                found.append(slice(start, start + count))
+            start += count
+        return found
+
+    def place_of(self, prefix: str) -> slice:
+        """Return where among the D channels all lanes with this prefix lie."""
+        found = self.places(prefix)
+        return slice(found[0].start, found[-1].stop) if found else slice(0, 0)
 
 
 @dataclass(frozen=True, eq=False)

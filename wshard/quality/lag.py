@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from wshard.quality.channels import parted
 from wshard.quality.form import MOST_LAG
 
 if TYPE_CHECKING:
@@ -26,29 +27,33 @@ _TINY: Final = 1e-9
 
 
 def measure_lag(actions: Rows, seen: Rows) -> Rows:
-    """Return the correlations [A * D * 17] of changes of actions [T, A] and of the motion in [T, D], for lags -8..8.
+    """Return the correlations [N, A * D * 17] of changes of actions [N, A, T] and of the motion in [N, D, T].
 
-    Changes, because actions and motion go on for long: their own correlation would hide the moment. A channel that
-    does not move has correlation 0; all are NaN for an episode that is too short.
+    For lags -8..8, innermost. Changes, because actions and motion go on for long: their own correlation would hide the
+    moment. A channel that does not move has correlation 0; all are NaN for episodes that are too short.
     """
-    count = len(actions) - 2 - 2 * MOST_LAG
-    pairs = actions.shape[1] * seen.shape[1]
+    episodes, acting, length = actions.shape
+    count = length - 2 - 2 * MOST_LAG
+    pairs = acting * seen.shape[1]
     if count < _LEAST_OVERLAP or not pairs:
-        return np.full(pairs * _LAGS, np.nan)
-    moving = seen[1:] - seen[:-1]
-    acting, moving = _units(actions[1:] - actions[:-1]), _units(moving[1:] - moving[:-1])
-    shifted = np.concatenate([moving[lag : lag + count] for lag in range(_LAGS)], axis=1)
-    found: Rows = acting[MOST_LAG : MOST_LAG + count].T @ shifted / count
-    return np.ravel(found.reshape(-1, _LAGS, moving.shape[1]).transpose(0, 2, 1))
+        return np.full((episodes, pairs * _LAGS), np.nan)
+    moving = seen[..., 1:] - seen[..., :-1]
+    moving = _units(moving[..., 1:] - moving[..., :-1])
+    changes = _units(actions[..., 1:] - actions[..., :-1])[..., MOST_LAG : MOST_LAG + count]
+    # Rows one longer than those that are read from them: each of the 17 lies one timestep later than the one before.
+    laid = np.zeros((episodes, acting, _LAGS, length - 1))
+    laid[..., :count] = changes[:, :, None]
+    later = laid.reshape(episodes, acting, -1)[..., : _LAGS * (length - 2)].reshape(episodes, acting, _LAGS, length - 2)
+    found: Rows = later @ moving.swapaxes(1, 2)[:, None] / count
+    return found.swapaxes(2, 3).reshape(episodes, -1)
 
 
-def _units(rows: Rows) -> Rows:
-    """Return the channels with mean 0 and standard deviation 1, or all 0 where they do not move."""
-    apart = rows - rows.sum(axis=0) / len(rows)
-    spread = np.sqrt(np.einsum("td,td->d", apart, apart) / len(rows))
-    moves = spread > 1e-9 + 1e-6 * np.abs(rows).max(axis=0)
-    units: Rows = apart * np.where(moves, 1.0 / np.where(moves, spread, 1.0), 0.0)
-    return units
+def _units(columns: Rows) -> Rows:
+    """Return channels [..., T] with mean 0 and standard deviation 1, or all 0 where they do not move."""
+    apart, spread = parted(columns)
+    moves = spread > 1e-9 + 1e-6 * np.maximum(columns.max(axis=-1), -columns.min(axis=-1))
+    apart *= np.where(moves, 1.0 / np.where(moves, spread, 1.0), 0.0)[..., None]
+    return apart
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,8 +24,8 @@ class Limits:
 
     Plain limits: missing and repeated, shares of the timesteps; backward and finite (NaN or Inf), timesteps, of which
     one is certain and scores 10; jitter, drift and period (against the usual one), of a period; short, of the usual
-    length. frozen, saturated, spike, stall, rough and unusual say how many times as far from the median as is usual
-    (the 85th percentile of the environment) a measure may lie; lag, how much of its fit an episode may gain by a shift.
+    length. frozen, saturated, spike, stall, lag, rough and unusual say how many times as far from the median as is
+    usual (the 85th percentile of the environment) a measure may lie.
     """
 
     missing: float = 0.002
@@ -37,12 +37,12 @@ class Limits:
     finite: float = 0.1
     short: float = 0.15
     frozen: float = 7.0
-    saturated: float = 7.0
-    spike: float = 4.0
-    stall: float = 5.0
-    lag: float = 0.4
+    saturated: float = 6.0
+    spike: float = 3.6
+    stall: float = 4.5
+    lag: float = 1.5
     rough: float = 6.0
-    unusual: float = 20.0
+    unusual: float = 35.0
 
     def __post_init__(self) -> None:
         for one in fields(self):

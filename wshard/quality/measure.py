@@ -1,6 +1,7 @@
-"""From the arrays of one episode to its vector of measures.
+"""From the arrays of episodes to their vectors of measures.
 
-Knows: which lanes are looked at for what. Does not know: files, other episodes, limits.
+Knows: which lanes are looked at for what, and that episodes of one form and length are measured together, which costs
+little more than one of them alone. Does not know: files, which episodes are usual, limits.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.quality.channels import longest_run, measure_channels, mended
+from wshard.quality.channels import bends, longest_run, measure_channels, mended, parted
 from wshard.quality.clock import measure_clock
 from wshard.quality.form import MOST_ACTING, MOST_SEEN, Form
 from wshard.quality.lag import measure_lag
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Rows = NDArray[np.float64]
+    Numbers = NDArray[np.float64]
+    Clock = tuple[NDArray[Any] | None, float]
 
 _STILL: Final = 0.05  # of the speed that is typical of the episode
 _STRIDE: Final = 4
@@ -34,65 +36,75 @@ def measure(
 
     lanes: numbers [T, ...] by block name ("signal/state", "action/ctrl", "reward"); times, unit_s: see measure_clock.
     """
-    names = sorted(lanes)
-    flat = [lanes[name].reshape(length, -1) for name in names]
-    form = Form(tuple((name, rows.shape[1]) for name, rows in zip(names, flat, strict=True)))
+    flat = {name: lanes[name].reshape(length, -1) for name in sorted(lanes)}
+    form = Form(tuple((name, rows.shape[1]) for name, rows in flat.items()))
+    columns = np.empty((1, form.channels, length))
+    if flat:
+        np.concatenate([rows.T for rows in flat.values()], out=columns[0], casting="unsafe")
+    return form, measure_alike(form, columns, [(times, unit_s)])[0]
+
+
+def measure_alike(form: Form, columns: Numbers, clocks: Sequence[Clock]) -> NDArray[np.float32]:
+    """Return the measures [N, form.size] of N episodes of one form and length.
+
+    columns: the numbers [N, D, T >= 1] of their channels, lane by lane as the form has them; clocks: the times and
+    unit_s of each (see measure_clock). What is measured of an episode does not depend on the others.
+    """
+    episodes, _, length = columns.shape
     with np.errstate(over="ignore", invalid="ignore"):  # numbers near the limits of a float have infinite squares
-        together = np.concatenate([rows.astype(np.float64) for rows in flat] or [np.zeros((length, 0))], axis=1)
-        rows, bad = mended(together)
-        edges = np.cumsum([0, *(count for _, count in form.lanes)])
-        by_lane = {name: rows[:, a:b] for name, a, b in zip(names, edges[:-1], edges[1:], strict=True)}
-        seen, acted = _beside(by_lane, "signal/", length), _beside(by_lane, "action/", length)
-        looked = [part for name, part in by_lane.items() if name.startswith("signal/")]
-        whole = [length, *_still(looked or [acted]), _rough(acted if acted.shape[1] else seen)]
-        lag = measure_lag(acted[:, :MOST_ACTING], seen[:, :MOST_SEEN])
-        parts = [np.array(whole), measure_clock(times, unit_s), lag, measure_channels(rows, bad).ravel()]
-        return form, np.concatenate(parts).astype(np.float32)
+        columns, bad = mended(columns)
+        bent = bends(columns) if length > 2 else columns[..., :0]
+        _, spread = parted(columns)
+        seen, acted = form.place_of("signal/"), form.place_of("action/")
+        speaking = acted if acted.stop else seen
+        whole = np.empty((episodes, 4))
+        whole[:, 0] = length
+        whole[:, 1], whole[:, 2] = _still(form, columns)
+        whole[:, 3] = _rough(bent[:, speaking], spread[:, speaking], length)
+        lag = measure_lag(columns[:, acted][:, :MOST_ACTING], columns[:, seen][:, :MOST_SEEN])
+        channels = measure_channels(columns, bad, bent, spread).reshape(episodes, -1)
+        clock = [measure_clock(times, unit_s) for times, unit_s in clocks]
+        return np.concatenate([whole, np.stack(clock), lag, channels], axis=1).astype(np.float32)
 
 
-def _beside(lanes: Mapping[str, Rows], prefix: str, length: int) -> Rows:
-    found = [part for name, part in lanes.items() if name.startswith(prefix)]
-    return found[0] if len(found) == 1 else np.concatenate(found or [np.zeros((length, 0))], axis=1)
-
-
-def _still(lanes: Sequence[Rows]) -> tuple[float, float]:
-    """Return the longest time without motion in any lane as a share of the duration, and when it begins.
+def _still(form: Form, columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
+    """Return the longest time without motion in any lane as a share of the duration, and when it begins, [N] each.
 
     A lane's motion is that over several timesteps, in its own unit: what moves most in it counts most. A lane that
-    gets no further in several timesteps than in one is noise, and says nothing.
+    gets no further in several timesteps than in one is noise, and says nothing. Without observations actions count.
     """
-    speeds = []
-    for rows in lanes:
-        if len(rows) <= 2 * _STRIDE or not rows.shape[1]:
-            continue
-        far = _length_of(rows[_STRIDE:] - rows[:-_STRIDE])
-        typical = _typical(far)
-        if typical > 2 * _typical(_length_of(rows[1:] - rows[:-1])):
-            speeds.append(far / typical)
-    if not speeds:
-        return 0.0, 0.0
-    speed = np.max(speeds, axis=0)
-    run, start = longest_run((speed < _STILL)[:, None])
-    return float(run[0]) / len(speed), float(start[0])
+    episodes, _, length = columns.shape
+    looked = form.places("signal/") or [form.place_of("action/")]
+    starts = [place.start for place in looked if place.stop > place.start]
+    if length <= 2 * _STRIDE or not starts:
+        return np.zeros(episodes), np.zeros(episodes, np.int64)
+    columns = columns[:, starts[0] : looked[-1].stop]
+    far, near = (_paces(columns, [start - starts[0] for start in starts], steps) for steps in (_STRIDE, 1))
+    typical = _typical(far)
+    moving = typical > 2 * _typical(near)
+    speed = np.where(moving, far / np.where(moving, typical, 1.0), -np.inf).max(axis=1)
+    run, start = longest_run((speed < _STILL) & moving.any(axis=1))
+    return run / speed.shape[-1], start
 
 
-def _length_of(rows: Rows) -> Rows:
-    lengths: Rows = np.sqrt(np.einsum("td,td->t", rows, rows))
-    return lengths
+def _paces(columns: Numbers, lanes: Sequence[int], steps: int) -> Numbers:
+    """Return how far the channels [N, D, T] of each lane get in so many timesteps: [N, L, T - steps]."""
+    apart = columns[..., steps:] - columns[..., :-steps]
+    apart *= apart
+    paces: Numbers = np.sqrt(np.add.reduceat(apart, lanes, axis=1))
+    return paces
 
 
-def _typical(values: Rows) -> float:
-    place = int(_TYPICAL * (len(values) - 1))
-    return float(np.partition(values, place)[place])
+def _typical(values: Numbers) -> Numbers:
+    place = int(_TYPICAL * (values.shape[-1] - 1))
+    return np.partition(values, place, axis=-1)[..., place, None]
 
 
-def _rough(rows: Rows) -> float:
-    """Return how much the channels tremble: second differences in standard deviations, the mean over channels."""
-    if len(rows) < 4:
-        return np.nan
-    spread = rows.std(axis=0)
+def _rough(bent: Numbers, spread: Numbers, length: int) -> Numbers:
+    """Return how much channels tremble: second differences in standard deviations, the mean over channels, [N]."""
     moving = spread > _TINY
-    if not moving.any():
-        return np.nan
-    apart = np.abs(rows[2:] - 2 * rows[1:-1] + rows[:-2]).sum(axis=0) / len(rows)
-    return float((apart[moving] / spread[moving]).mean())
+    if length < 4 or not moving.any():
+        return np.full(len(spread), np.nan)
+    share = np.where(moving, 2 * bent.sum(axis=-1) / length / np.where(moving, spread, 1.0), 0.0)
+    rough: Numbers = share.sum(axis=-1) / np.where(moving.any(axis=-1), moving.sum(axis=-1), np.nan)
+    return rough

@@ -1,0 +1,135 @@
+"""The verbs about labels that the user has given: whose label is doubtful, and how good the search is on them.
+
+Knows: how findings are shown. Does not know: how they are found. Imports what it needs inside the verbs, so that
+`--help` is quick.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bridge.cli_outcome import (
+    LabelOption,
+    LimitOption,
+    NeighboursOption,
+    SpaceOption,
+    Wanted,
+    WriteOption,
+    by_id,
+    keep,
+    opened,
+    show,
+)
+from bridge.findings import print_lines
+from catalog.cli import ArchiveOption, WhereOption, print_table
+from wshard.cli import JsonOption, print_json, reported
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bridge.curation.comparison import Evaluated
+    from bridge.evaluate import Figures
+
+DOUBTFUL = 0.5  # more neighbours have one other label than its own
+
+
+@reported()
+def mislabeled(
+    label: LabelOption,
+    where: WhereOption = None,
+    neighbours: NeighboursOption = 10,
+    space: SpaceOption = None,
+    write: WriteOption = None,
+    limit: LimitOption = 20,
+    archive: ArchiveOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Rank episodes by how much their neighbours doubt their label: 0 all have it, 1 all have another one."""
+    from bridge.curation.signals import find_mislabeled
+    from bridge.progress import watched
+
+    wanted = Wanted(write, limit=limit, as_json=as_json)
+    with opened(archive) as held:
+        with watched() as progress:
+            found = find_mislabeled(held, label, where or "", neighbours=neighbours, space=space, progress=progress)
+        told = keep(held, wanted, by_id(found))
+    doubtful = sum(one.value > DOUBTFUL for one in found)
+    show(
+        found,
+        "doubt",
+        wanted,
+        [f"{doubtful} above {DOUBTFUL}: more neighbours have one other label than its own", *told],
+    )
+
+
+@reported()
+def evaluate(
+    label: LabelOption,
+    where: WhereOption = None,
+    k: Annotated[int, typer.Option("--top", "-k", min=1, help="Hits that count for the recall.")] = 10,
+    limit: LimitOption = 20,
+    archive: ArchiveOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say how good the search is on your labels: episodes ask for the others of their label.
+
+    First in every Space, and as the search ranks by default where that takes several; then label by label, the worst
+    first. mAP is 1 where all others of a label come before everything else.
+    """
+    from bridge.curation.comparison import evaluate_label, evaluate_search
+    from bridge.progress import watched
+    from bridge.retrieve import TrajectoryRetriever
+    from catalog.location import archive_named
+
+    with opened(archive) as held, watched() as progress:
+        found = evaluate_label(held, label, where or "", k=k, progress=progress)
+        with TrajectoryRetriever(archive_named(archive)) as retriever:
+            default = evaluate_search(retriever, held, label, where or "", k=k, progress=progress)
+    every = found if default is None else [default, *found]
+    if as_json:
+        print_json([_as_json(one) for one in every])
+        return
+    _print_scores(every, f">recall@{k}")
+    if found[0].labels > 1:
+        _print_labels(found[0], f">recall@{k}", limit)
+
+
+def _print_scores(found: Sequence[Evaluated], recall: str) -> None:
+    rows = [(*_cells(one.scores), str(one.labels), _about(one)) for one in found]
+    print_table((">mAP", ">P@1", ">P@10", recall, ">queries", ">labels", "ranked by"), rows)
+
+
+def _print_labels(one: Evaluated, recall: str, limit: int) -> None:
+    of_labels = one.scores.of_labels
+    rows = [(of.label, *_cells(of.figures), of.instead) for of in of_labels[:limit]]
+    typer.echo()
+    print_table(("label", ">mAP", ">P@1", ">P@10", recall, ">queries", "taken for"), rows)
+    shown = f"{len(rows)} of {len(of_labels)} labels, ranked by {_about(one)}"
+    print_lines([f"{shown}; at random mAP would be {_chance(one):.3f}"])
+
+
+def _cells(figures: Figures) -> tuple[str, ...]:
+    values = (figures.mean_average_precision, figures.precision_at_1, figures.precision_at_10, figures.recall_at_k)
+    return (*(f"{value:.3f}" for value in values), str(figures.queries))
+
+
+def _about(one: Evaluated) -> str:
+    from bridge.query import describe
+
+    return "search, as it ranks by default" if one.space is None else describe(one.space)
+
+
+def _chance(one: Evaluated) -> float:
+    """Return the mean share of right ones among all others, which is about the mAP of rankings at random."""
+    counts = [of.figures.queries for of in one.scores.of_labels]
+    return sum(count * (count - 1) for count in counts) / (sum(counts) * (one.episodes - 1))
+
+
+def _as_json(one: Evaluated) -> dict[str, Any]:
+    scores = asdict(one.scores)
+    labels = [{"label": of["label"], **of["figures"], "instead": of["instead"]} for of in scores.pop("of_labels")]
+    about = {"space": None if one.space is None else one.space.fingerprint, "about": _about(one)}
+    return {**about, "episodes": one.episodes, "labels": one.labels, **scores, "of_labels": labels}

@@ -1,0 +1,99 @@
+"""What the verbs that look after a data set share: options, the sets that are meant, what becomes of the outcome.
+
+Knows: how outcomes are kept as scores and collections, and shown. Does not know: how anything is found. Imports what it
+needs inside functions, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bridge.findings import print_lines, print_valued, print_valued_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from bridge.archive import Archive
+    from bridge.curation.signals import Valued
+    from catalog.filters import Where
+
+SpaceOption = Annotated[
+    str | None, typer.Option("--space", help="Beginning of a Space's fingerprint, where there are several.")
+]
+WriteOption = Annotated[str | None, typer.Option("--write", help="Keep the values as the score of this name.")]
+CollectionOption = Annotated[str | None, typer.Option("--collection", help="Keep the outcome as this collection.")]
+LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, help="Rows to show; --json has all.")]
+NeighboursOption = Annotated[int, typer.Option("--neighbours", min=1, help="Nearest ones that are asked.")]
+LabelOption = Annotated[str, typer.Option("--label", help="A key of the metadata, or a field: env, tag, meta.a.b.")]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked for: the names of a score and of a collection to keep, rows to show, JSON instead of a table."""
+
+    write: str | None = None
+    collection: str | None = None
+    limit: int = 20
+    as_json: bool = False
+
+
+def opened(archive: str | None) -> Archive:
+    """Open the archive that --archive names."""
+    from bridge.archive import open_archive
+    from catalog.location import archive_named
+
+    return open_archive(archive_named(archive))
+
+
+def set_named(archive: Archive, text: str) -> Where:
+    """Return the filter that is meant by a collection's name, a snapshot's hash, or by its text."""
+    from catalog.filters import Compare
+    from catalog.form_text import parse_where
+    from wshard.errors import EntryNotFoundError
+
+    try:
+        archive.catalog.ancestors(text)
+    except EntryNotFoundError:
+        return parse_where(text)
+    return Compare("collection", "eq", text)
+
+
+def keep(
+    archive: Archive,
+    wanted: Wanted,
+    values: Mapping[int, float],
+    *,
+    picks: Iterable[int] = (),
+    weights: Mapping[int, float] | None = None,
+) -> list[str]:
+    """Keep values by episode as the score, and picks, of these weights, as the collection that is wanted; say so."""
+    from catalog.cli_curate import account
+    from catalog.picks import Pick
+
+    told = []
+    if wanted.write is not None:
+        count = archive.catalog.set_scores(wanted.write, {id_: float(value) for id_, value in values.items()})
+        told.append(f"score.{wanted.write} of {count} episodes was written")
+    if wanted.collection is not None:
+        rows = archive.catalog.rows([*picks]).values()
+        chosen = [Pick(row.uid, row.digest, 0, row.length, (weights or {}).get(row.id, 1.0)) for row in rows]
+        kept = archive.catalog.save_snapshot(wanted.collection, chosen, who=account())
+        told.append(f"collection {kept.name}: {len(chosen)} picks, {kept.snapshot.hash if kept.snapshot else ''}")
+    return told
+
+
+def by_id(found: Sequence[Valued]) -> dict[int, float]:
+    """Return the values by the ids of their episodes."""
+    return {one.episode.id: one.value for one in found}
+
+
+def show(found: Sequence[Valued], heading: str, wanted: Wanted, told: Iterable[str]) -> None:
+    """Print episodes with their values below `heading`, and what else is to be told; or JSON."""
+    if wanted.as_json:
+        print_valued_json(found)
+        return
+    print_valued(found[: wanted.limit], heading)
+    print_lines([f"{min(wanted.limit, len(found))} of {len(found)} episodes", *told])

@@ -1,0 +1,47 @@
+"""How much frames differ within an episode of an archive: the unit in which alignment compares images.
+
+Knows: a sample of the archive's episodes, read from their files. Does not know: alignment.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.reading import read_lanes
+from embedders.outlines import outlines
+from embedders.space import Statistics
+from wshard.episode_file import open_wshard
+from wshard.errors import WShardError
+
+if TYPE_CHECKING:
+    from catalog.catalog import Catalog
+    from catalog.records import EpisodeRow
+    from embedders.space import Space
+
+_SAMPLE: Final = 12  # episodes
+
+
+def frame_scale(catalog: Catalog, space: Space) -> Statistics:
+    """Return statistics of outlines of the Space's images, one deviation for all channels, mean 0.
+
+    It is the root mean square over about 12 episodes and all channels: what stands still does not count. 1 where
+    nothing moves, and where no file can be read.
+    """
+    number = next((row.id for row in catalog.spaces() if row.fingerprint == space.fingerprint), None)
+    rows = {} if number is None else catalog.rows(catalog.sample(number, _SAMPLE)[:_SAMPLE])
+    variances = [found for row in rows.values() if (found := _variance(row, space)) is not None]
+    channels = outlines(np.zeros((1, *space.window_shape)), "a frame").shape[1]
+    deviation = float(np.sqrt(np.mean(variances))) if variances else 0.0
+    return Statistics(max(1, len(variances)), np.zeros(channels), np.full(channels, deviation))
+
+
+def _variance(row: EpisodeRow, space: Space) -> float | None:
+    """Return the mean variance of the episode's outlines over time, None where its file cannot be read."""
+    try:
+        with open_wshard(Path(row.path)) as file:
+            return float(outlines(read_lanes(file, space), row.path).var(axis=0).mean())
+    except (WShardError, OSError):
+        return None

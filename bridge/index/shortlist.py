@@ -1,0 +1,105 @@
+"""What one search has found so far: the rows that can be among the best, and the score that this takes.
+
+Knows: of which rows the vector itself is compared, given the most that each row's product with the query can be. Does
+not know: where such bounds come from, which rows are offered, ranking.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from bridge.index.base import Vectors
+    from bridge.index.segment import Ids, Segment
+
+_FIRST: Final = 64  # vectors compared before the first look at what that leaves
+_TELLING: Final = 1000  # vectors compared: from then on their share tells how many it will be
+_AT_ONCE: Final = 4096  # vectors copied at a time: some megabytes
+
+
+@dataclass(frozen=True, eq=False)
+class Aim:
+    """What is looked for: the top_k rows, or owners by their best row, of a unit query float32 [E].
+
+    slack: what a float32 product, or a bound, may be off from one that ranks as the metric does. limit: of so many rows
+    the vectors may be compared; where more are needed, another way is quicker.
+    """
+
+    query: Vectors
+    slack: float
+    top_k: int
+    distinct: bool
+    limit: int
+
+
+class Shortlist:
+    """Rows of the segment that can be among the best of all that were offered.
+
+    threshold: a row or list whose bound is below cannot hold one of the best. compared: of how many rows the vector was
+    read. hopeless: these are, or will be, more than the aim's limit; rows have been left out.
+    """
+
+    def __init__(self, segment: Segment, aim: Aim) -> None:
+        self._segment = segment
+        self.aim = aim
+        self._owners = np.zeros(0, np.int64)
+        self._scores = np.zeros(0, np.float32)
+        self.rows = np.zeros(0, np.int64)
+        self.threshold = -np.inf
+        self.compared = 0
+        self.hopeless = False
+
+    def offer(self, rows: Ids, bounds: Vectors) -> None:
+        """Take in these rows [n] with their bounds [n], those of the greatest bounds first. Raises ChecksumError."""
+        some = min(max(_FIRST, 2 * self.aim.top_k), _AT_ONCE)
+        while len(rows) and not self.hopeless:
+            if len(rows) > some:
+                order = np.argpartition(bounds, len(rows) - some)
+                self._compare(rows[order[-some:]])
+                rows, bounds = rows[order[:-some]], bounds[order[:-some]]
+                good = bounds >= self.threshold
+                rows, bounds = rows[good], bounds[good]
+                self.hopeless = self.compared + len(rows) > self.aim.limit
+                some = min(4 * some, _AT_ONCE)
+            else:
+                self._compare(rows)
+                return
+
+    def foresee(self, times: float) -> None:
+        """Take in that so many times as many rows are still to come."""
+        if self.compared >= _TELLING:
+            self.hopeless = self.hopeless or self.compared * (1 + times) > self.aim.limit
+
+    def _compare(self, rows: Ids) -> None:
+        rows = np.sort(rows)  # neighbours are read faster than strangers
+        owners = self._segment.owners(rows)
+        self._segment.seals.check(owners)
+        scores = self._segment.vectors.take(rows, axis=0) @ self.aim.query
+        self.compared += len(rows)
+        self.rows = np.concatenate([self.rows, rows])
+        self._owners = np.concatenate([self._owners, owners])
+        self._scores = np.concatenate([self._scores, scores])
+        tops = self._tops() if self.aim.distinct else self._scores
+        if len(tops) >= self.aim.top_k:
+            kth = float(np.partition(tops, len(tops) - self.aim.top_k)[len(tops) - self.aim.top_k])
+            self.threshold = max(self.threshold, kth - 2 * self.aim.slack)
+            self._keep(self._scores >= self.threshold)
+
+    def _tops(self) -> NDArray[np.float32]:
+        """Keep of each owner only rows that can be its best, and return the best scores."""
+        order = self._owners.argsort(kind="stable")
+        owners, scores = self._owners[order], self._scores[order]
+        begins = np.ones(len(owners), np.bool_)
+        np.not_equal(owners[1:], owners[:-1], out=begins[1:])
+        tops = np.maximum.reduceat(scores, begins.nonzero()[0])
+        good = scores >= tops[begins.cumsum() - 1] - np.float32(2 * self.aim.slack)
+        self._keep(order[good])
+        return tops
+
+    def _keep(self, which: NDArray[np.bool_] | Ids) -> None:
+        self.rows, self._owners, self._scores = self.rows[which], self._owners[which], self._scores[which]

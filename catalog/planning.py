@@ -1,0 +1,169 @@
+"""What is to become of records: which are new, changed, unchanged or moved episodes.
+
+Knows: who is at a place already, which claim of a move holds, how ids and uids are given out. Does not know: how it is
+written (register.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import xxhash
+from sqlalchemy import Connection, select, update
+
+from catalog.engine import one_of
+from catalog.loading import find
+from catalog.schema import archive, episode
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from catalog.places import Roots
+    from catalog.records import EpisodeRecord, Outcome
+
+Place: TypeAlias = tuple[str, str]
+"""An absolute path and a key."""
+
+REMEMBERED = 2_000_000
+"""Places of a load into an empty archive that are kept in memory: about 70 bytes each."""
+
+
+# There are two of these for each record, so they must be made quickly.
+class Occupant(NamedTuple):
+    """A catalogued episode, as far as registering asks."""
+
+    id: int
+    uid: str
+    digest: str
+    size: int
+    mtime_ns: int
+
+
+class Step(NamedTuple):
+    """What to do with one record."""
+
+    record: EpisodeRecord
+    outcome: Outcome
+    occupant: Occupant
+
+
+def waves(records: Sequence[EpisodeRecord]) -> Iterator[list[EpisodeRecord]]:
+    """Split before each record whose place came already."""
+    wave: dict[Place, EpisodeRecord] = {}
+    for record in records:
+        place = (record.path, record.key)
+        if place in wave:
+            yield list(wave.values())
+            wave = {}
+        wave[place] = record
+    if wave:
+        yield list(wave.values())
+
+
+def plan(connection: Connection, wave: Sequence[EpisodeRecord], *, roots: Roots) -> list[Step]:
+    """Return what to do with records of different places, in their order."""
+    here = load_occupants(connection, [record.path for record in wave], roots=roots)
+    movers = _movers(connection, wave, here=here)
+    gone = {mover.id for mover in movers.values()}
+    steps: list[Step | None] = []
+    for record in wave:
+        place = (record.path, record.key)
+        occupant = here.get(place)
+        if place in movers:
+            steps.append(Step(record, "moved", movers[place]))
+        elif occupant is None or occupant.id in gone:
+            steps.append(None)
+        else:
+            steps.append(Step(record, "unchanged" if occupant.digest == record.digest else "changed", occupant))
+    new = [record for record, step in zip(wave, steps, strict=True) if step is None]
+    fresh = iter(_newcomers(connection, new, _free_uids(connection, new)))
+    return [step or next(fresh) for step in steps]
+
+
+class FirstLoad:
+    """Plans a load into an empty archive without asking what is there, as long as no place comes twice."""
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+
+    def plan(self, connection: Connection, records: Sequence[EpisodeRecord]) -> list[Step] | None:
+        """Return what to do, or None where the archive must be asked, from now on."""
+        uids = [_uid(record) for record in records]
+        marks = set(map(hash, uids))  # two of the same only mean that the archive is asked
+        claims = any(record.moved_from is not None for record in records)
+        if claims or len(marks) < len(records) or not self._seen.isdisjoint(marks) or len(self._seen) > REMEMBERED:
+            return None
+        self._seen |= marks
+        return _newcomers(connection, records, uids)
+
+
+def load_occupants(connection: Connection, paths: Collection[str], *, roots: Roots) -> dict[Place, Occupant]:
+    """Return who is at each absolute path, by place; of one key at one path, the deepest root's."""
+    wanted: dict[int, dict[str, tuple[int, str]]] = {}
+    for path in paths:
+        for rank, (root_id, inside) in enumerate(roots.spots(path)):
+            wanted.setdefault(root_id, {})[inside] = (rank, path)
+    names = ("key", "id", "uid", "digest", "size", "mtime_ns")
+    found: dict[Place, Occupant] = {}
+    ranks: dict[Place, int] = {}
+    for root_id, inside, key, *values in find(connection, episode, ("root_id", "path"), wanted, names):
+        rank, path = wanted[root_id][inside]
+        if rank <= ranks.setdefault((path, key), rank):
+            found[path, key] = Occupant(*values)
+            ranks[path, key] = rank
+    return found
+
+
+def _movers(
+    connection: Connection, wave: Sequence[EpisodeRecord], *, here: Mapping[Place, Occupant]
+) -> dict[Place, Occupant]:
+    """Return the episodes that move to a free place, by that place.
+
+    An episode moves once, keeps its digest, and does not move away while the same data is still found where it was.
+    """
+    claims = {record.moved_from for record in wave if record.moved_from is not None}
+    if not claims:
+        return {}
+    columns = (episode.c[name] for name in Occupant._fields)
+    statement = select(*columns).where(one_of(connection, episode.c.id, claims))
+    free = {row.id: Occupant(*row) for row in connection.execute(statement)}
+    for record in wave:
+        occupant = here.get((record.path, record.key))
+        if occupant is not None and occupant.digest == record.digest:
+            free.pop(occupant.id, None)
+    movers: dict[Place, Occupant] = {}
+    for record in wave:
+        place = (record.path, record.key)
+        claimed = free.get(record.moved_from) if record.moved_from is not None else None
+        if claimed is not None and claimed.digest == record.digest and place not in here:
+            movers[place] = free.pop(claimed.id)
+    return movers
+
+
+def _newcomers(connection: Connection, records: Sequence[EpisodeRecord], uids: Sequence[str]) -> list[Step]:
+    """Give each record an id."""
+    if not records:
+        return []
+    connection.execute(update(archive).values(last_episode=archive.c.last_episode + len(records)))
+    first = int(connection.execute(select(archive.c.last_episode)).scalar_one()) - len(records) + 1
+    return [
+        Step(record, "new", Occupant(number, uid, record.digest, record.size, record.mtime_ns))
+        for number, (record, uid) in enumerate(zip(records, uids, strict=True), start=first)
+    ]
+
+
+def _free_uids(connection: Connection, records: Sequence[EpisodeRecord]) -> list[str]:
+    """Return a uid for each record; where a moved episode keeps that of its old place, salt it."""
+    salts = [0] * len(records)
+    while True:
+        uids = [_uid(record, salt=salt) for record, salt in zip(records, salts, strict=True)]
+        statement = select(episode.c.uid).where(one_of(connection, episode.c.uid, uids))
+        taken = set(connection.execute(statement).scalars()) if uids else set()
+        if not taken:
+            return uids
+        salts = [salt + (uid in taken) for uid, salt in zip(uids, salts, strict=True)]
+
+
+def _uid(record: EpisodeRecord, *, salt: int = 0) -> str:
+    text = f"file://{record.path}\0{record.key}" + (f"\0{salt}" if salt else "")
+    return xxhash.xxh3_128_hexdigest(text.encode())

@@ -1,0 +1,88 @@
+"""Which records are refused: those with values that not every database can hold.
+
+Knows: paths, text, integers, rewards, lanes. Does not know: tables, or what becomes of a record. All raise IngestError.
+"""
+
+from __future__ import annotations
+
+import math
+import posixpath
+from typing import TYPE_CHECKING
+
+from catalog.values import INTEGER_LIMIT, storable
+from wshard.errors import IngestError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from catalog.records import EpisodeRecord, LaneRecord
+
+
+def check_record(record: EpisodeRecord) -> None:
+    """Refuse the record if any of its values cannot be held; metadata and reward are looked at elsewhere."""
+    _check_path(record.path)
+    for name in ("key", "episode_id", "env_id", "digest"):
+        _check_text(getattr(record, name), name=name, path=record.path)
+    for name in ("length", "size", "mtime_ns"):
+        _check_integer(getattr(record, name), name=name, path=record.path)
+    _check_success(record.success, path=record.path)
+    _check_lanes(record.lanes, path=record.path)
+
+
+def checked_reward(value: object, *, path: str) -> float | None:
+    """Return the reward as it is stored: NaN is a missing one."""
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise IngestError(f"total_reward must be a number or None, found {value!r}, in the episode at {path}")
+    try:
+        return None if math.isnan(value) else float(value)
+    except OverflowError as error:
+        raise IngestError(f"total_reward must fit in a float, found {value!r}, in the episode at {path}") from error
+
+
+def _check_path(path: object) -> None:
+    normal = isinstance(path, str) and path.startswith("/") and not path.startswith("//")
+    if not (normal and isinstance(path, str) and posixpath.normpath(path) == path and storable(path)):
+        raise IngestError(f"path must be an absolute, normalised POSIX path in UTF-8, found {path!r}")
+
+
+def _check_text(value: object, *, name: str, path: str) -> None:
+    if not isinstance(value, str) or not storable(value):
+        raise IngestError(f"{name} must be text in UTF-8 without NUL, found {value!r}, in the episode at {path}")
+
+
+def _check_integer(value: object, *, name: str, path: str) -> None:
+    least = -INTEGER_LIMIT if name == "mtime_ns" else 0
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < INTEGER_LIMIT:
+        raise IngestError(f"{name} must be an integer from {least}, found {value!r}, in the episode at {path}")
+
+
+def _check_success(value: object, *, path: str) -> None:
+    if value is not None and not isinstance(value, bool):
+        raise IngestError(f"success must be True, False or None, found {value!r}, in the episode at {path}")
+
+
+def _check_lanes(lanes: Sequence[LaneRecord], *, path: str) -> None:
+    if len({lane.name for lane in lanes}) != len(lanes):
+        raise IngestError(f"lane names must differ, found {[lane.name for lane in lanes]}, in the episode at {path}")
+    for lane in lanes:
+        _check_text(lane.name, name="a lane's name", path=path)
+        _check_text(lane.dtype, name="a lane's dtype", path=path)
+        for number in (lane.count, *lane.shape):
+            _check_integer(number, name=f"a count or axis of lane {lane.name}", path=path)
+        _check_storage(lane, path=path)
+        for spread in lane.channels or ():
+            if not math.isfinite(spread.min + spread.max + spread.mean + spread.std):
+                raise IngestError(
+                    f"statistics must be finite, found {spread} in lane {lane.name}, in the episode at {path}"
+                )
+
+
+def _check_storage(lane: LaneRecord, *, path: str) -> None:
+    if lane.rate is not None and not (math.isfinite(lane.rate) and lane.rate > 0):
+        raise IngestError(f"a rate must be above 0, found {lane.rate!r} in lane {lane.name}, in the episode at {path}")
+    if lane.storage is not None:
+        _check_text(lane.storage.codec, name=f"the codec of lane {lane.name}", path=path)
+        for number in (lane.storage.bytes, lane.storage.stored):
+            _check_integer(number, name=f"the bytes of lane {lane.name}", path=path)

@@ -1,0 +1,120 @@
+"""Outlines bound every product from above, tightly where vectors lie near few axes; a shortlist loses no best row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bridge.index.base import Point
+from bridge.index.lists import rounding
+from bridge.index.outlines import WIDTH, Outlines, axes_of, outline, outlined, sampled
+from bridge.index.seals import Seals
+from bridge.index.segment import Segment
+from bridge.index.shortlist import Aim, Shortlist
+
+
+def unit(rows):
+    return (rows / np.linalg.norm(rows, axis=-1, keepdims=True)).astype(np.float32)
+
+
+def near_a_plane(rng, count, dim, noise):
+    """Return unit vectors near a plane of 4 axes."""
+    axes = np.linalg.qr(rng.normal(size=(dim, min(4, dim))))[0].T
+    return unit(rng.normal(size=(count, len(axes))) @ axes + noise * rng.normal(size=(count, dim)) / np.sqrt(dim))
+
+
+def held(vectors, axes, which):
+    outlines = np.concatenate([*outlined(vectors, axes, which)])
+    return Outlines(axes, which, outlines, Seals(outlines, np.array([0, len(outlines)]), None, "test"))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 3, 15, 16, 40, 300]), st.sampled_from([0.0, 1e-4, 0.1, 1.0, 9.0])
+)
+def test_no_product_is_above_its_bound(seed, dim, noise):
+    rng = np.random.default_rng(seed)
+    vectors = near_a_plane(rng, 60, dim, noise)
+    vectors[:5] = vectors[0]
+    frames = np.stack([axes_of(vectors[:30]), axes_of(rng.normal(size=(3, dim)).astype(np.float32))])
+    some = held(vectors, frames, rng.integers(0, 2, 60).astype(np.uint8))
+    for query in (vectors[0], -vectors[1], unit(vectors[2] + 0.1 * rng.normal(size=dim)), unit(rng.normal(size=dim))):
+        exact = vectors.astype(np.float64) @ query.astype(np.float64)
+        rows = rng.permutation(60)
+        bounds = some.bounds(rows, some.sides(query, rows))
+        assert (exact[rows] <= bounds + (WIDTH + 8) * 2.0**-24).all()
+        sides = some.sides(query)
+        assert bounds == pytest.approx((some.outlines * sides[some.which]).sum(axis=1)[rows], abs=1e-6)
+
+
+def test_bounds_are_tight_where_the_axes_hold_nearly_all():
+    rng = np.random.default_rng(0)
+    vectors = near_a_plane(rng, 2000, 256, 0.03)
+    some = held(vectors, axes_of(vectors[:500])[None], np.zeros(2000, np.uint8))
+    query = unit(vectors[7] + 0.03 * rng.normal(size=256) / 16)
+    loose = some.bounds(np.arange(2000), some.sides(query)) - vectors @ query
+    assert np.median(loose) < 0.03 * 0.03
+    assert np.median(outline(some.axes[0], vectors)[:, -1]) < 0.03
+
+
+def test_axes_are_orthonormal_even_of_hardly_any_vectors():
+    for sample in (np.zeros((0, 40)), np.zeros((3, 40)), np.ones((50, 40)), np.eye(40)[:2], np.eye(8)):
+        axes = axes_of(sample.astype(np.float32))
+        assert axes.shape == (min(WIDTH - 1, sample.shape[1]), sample.shape[1])
+        assert axes @ axes.T == pytest.approx(np.eye(len(axes)), abs=1e-12)
+
+
+def test_a_frame_is_made_from_a_sample_of_its_rows():
+    members = np.arange(0, 9000, 3)
+    some = sampled(members)
+    assert len(some) == 1024
+    assert len(set(some.tolist()) & set(members.tolist())) == 1024
+    assert np.array_equal(sampled(members[:10]), members[:10])
+
+
+# ---- the shortlist ---------------------------------------------------------------------------------------------------
+
+
+def aim(query, top_k=10, *, distinct=False, limit=10**6):
+    return Aim(query, rounding(len(query)), top_k, distinct, limit)
+
+
+def segment_of(vectors):
+    return Segment.of([Point(n, n, vectors[n * 10 : n * 10 + 10]) for n in range(len(vectors) // 10)], vectors.shape[1])
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+@pytest.mark.parametrize("loose", [0.0, 0.01, 0.3, 3.0])
+def test_a_shortlist_holds_all_of_the_best_however_loose_the_bounds(loose, distinct):
+    rng = np.random.default_rng(3)
+    vectors = near_a_plane(rng, 3000, 24, 0.2)
+    segment, query = segment_of(vectors), vectors[4]
+    exact = vectors @ query
+    bounds = (exact + loose * rng.random(3000) + 1e-5).astype(np.float32)
+    best = Shortlist(segment, aim(query, distinct=distinct))
+    for rows in np.array_split(rng.permutation(3000), 5):
+        best.offer(rows, bounds[rows])
+    tops = exact.reshape(300, 10).max(axis=1) if distinct else exact
+    expected = np.flatnonzero(exact >= np.sort(tops)[-10])
+    if distinct:
+        expected = np.array([row for row in expected if exact[row] == tops[row // 10]])
+    assert set(expected.tolist()) <= set(best.rows.tolist())
+    assert len(set(best.rows.tolist())) == len(best.rows)
+    assert not best.hopeless
+    assert best.compared < (500 if loose <= 0.01 else 3001)
+
+
+def test_a_shortlist_gives_up_where_too_many_vectors_would_have_to_be_read():
+    vectors = unit(np.random.default_rng(4).normal(size=(3000, 24)))
+    best = Shortlist(segment_of(vectors), aim(vectors[0], limit=1500))
+    best.offer(np.arange(3000), np.ones(3000, np.float32))
+    assert best.hopeless
+    assert best.compared == 64
+    foreseen = Shortlist(segment_of(vectors), aim(vectors[0], limit=1500))
+    foreseen.offer(np.arange(1000), np.ones(1000, np.float32))
+    foreseen.foresee(0.4)
+    assert not foreseen.hopeless
+    foreseen.foresee(0.6)
+    assert foreseen.hopeless

@@ -1,0 +1,36 @@
+"""Filters' episodes are remembered until the clock moves, and never too many of them."""
+
+from __future__ import annotations
+
+from bridge.index import passing
+from bridge.index.passing import Passing
+from catalog.catalog import Catalog
+from catalog.filters import EVERYTHING, build_where
+from catalog.testing import make_record
+
+
+def test_a_filter_is_asked_once_per_clock(tmp_path):
+    where = build_where(min_length=1)
+    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+        catalog.register([make_record(number) for number in range(3)])
+        known = Passing(catalog)
+        assert known.ids(EVERYTHING, catalog.clock()) is None
+        first = known.ids(where, catalog.clock())
+        assert first.tolist() == catalog.ids(where)
+        assert known.ids(where, catalog.clock()) is first
+        catalog.register([make_record(number) for number in range(3, 5)])
+        assert known.ids(where, catalog.clock()).tolist() == catalog.ids(where)
+        assert len(catalog.ids(where)) == 5
+
+
+def test_no_more_is_remembered_than_fits(tmp_path, monkeypatch):
+    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+        catalog.register([make_record(number) for number in range(10)])
+        clock = catalog.clock()
+        for limit, value in (("_EPISODES", 20), ("_FILTERS", 2)):
+            monkeypatch.setattr(passing, limit, value)
+            known = Passing(catalog)
+            first = known.ids(build_where(min_length=1), clock)
+            known.ids(build_where(min_length=2), clock)
+            assert known.ids(build_where(min_length=1), clock) is not first
+            monkeypatch.undo()

@@ -1,0 +1,258 @@
+"""Search by what is meant: tasks as vectors beside BM25, kept true to the files, and in nobody else's way."""
+
+# ruff: noqa: ANN002, ANN003 -- as in tests, whose helpers these are
+from __future__ import annotations
+
+import json
+from threading import Event
+
+import numpy as np
+import pytest
+from bridge_episodes import counts, episode, files, ingest, looked_into, rewrite, save, spaces_of
+from sentence_folders import write_folder
+from typer.testing import CliRunner
+
+from bridge.archive import open_archive
+from bridge.cli import app
+from bridge.curation.comparison import evaluate_label
+from bridge.fsck import check, repair
+from bridge.ingest import TrajectoryIngestor
+from bridge.retrieve import TrajectoryRetriever
+from bridge.scales import reciprocal_ranks
+from embedders.windows import BOTH
+from wshard.errors import EmbedderError, QueryError, SpaceMismatchError
+
+TASKS = ("pick up the mug", "open the drawer", None, "wave at the door")
+MEANT = {"mug": "cup", "lift": "pick", "grasp": "pick", "draw": "drawer"}
+WORDS = ("pick", "up", "the", "cup", "open", "drawer", "wave", "at", "door")
+
+
+class Meanings:
+    """Knows nine words and four that mean the same as one of them; counts what it was asked."""
+
+    name, version = "meanings", 1
+
+    def __init__(self, weight=1.0) -> None:
+        self.asked = []
+        self._weight = weight
+
+    def parameters(self):
+        return {"weight": self._weight}
+
+    def dim(self):
+        return len(WORDS) + 1
+
+    def encode(self, texts):
+        self.asked += texts
+        heard = [[MEANT.get(word, word) for word in text.split()] for text in texts]
+        rows = [[words.count(word) * (0.1 if word == "the" else 1) for word in WORDS] + [0.01] for words in heard]
+        vectors = np.array(rows).reshape(len(texts), -1) ** self._weight
+        return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def made(task, number, text=None):
+    said = text or TASKS[task]
+    return episode(task, number, 12, metadata={"task": said} if said else {})
+
+
+@pytest.fixture
+def folder(tmp_path):
+    save(tmp_path / "data", *(made(task, number) for task in range(4) for number in range(3)))
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def archive(tmp_path, folder):
+    ingest(tmp_path / "archive", folder, sentences=Meanings())
+    return tmp_path / "archive"
+
+
+def tasks(archive, encoder=None, **asked):
+    """Return which tasks the hits are of, in their order."""
+    with TrajectoryRetriever(archive, sentences=encoder) as retriever:
+        return [int(hit.episode_id.split("-")[1]) for hit in retriever.search_similar_episodes(top_k=100, **asked)]
+
+
+def embedded(archive):
+    """Return {episode id: vector} of what the Space of texts holds, in ledger and index."""
+    with looked_into(archive) as opened:
+        (space,) = [space for space in spaces_of(archive) if space.of_text]
+        points = {point.episode: point.vectors for point in opened.index.scan(space)}
+        rows = {row.fingerprint: row.id for row in opened.catalog.spaces("active")}
+        assert sorted(points) == opened.catalog.embedded(rows[space.fingerprint])
+        return {row.episode_id: points[row.id] for row in opened.catalog.rows(points).values()}
+
+
+def test_a_task_in_other_words_is_found_by_what_it_means(archive):
+    assert tasks(archive, text="lift cup") == []
+    assert tasks(archive, Meanings(), text="lift cup")[:3] == [0, 0, 0]
+    assert sorted(set(tasks(archive, Meanings(), text="lift cup"))) == [0, 1, 3]  # 2 says nothing
+    assert tasks(archive, Meanings(), text="lift cup", where="env:task-3") == [3] * 3
+    assert tasks(archive, Meanings(), text=" ") == []
+
+
+def test_each_task_with_words_has_the_vector_of_its_text(archive):
+    found, encoder = embedded(archive), Meanings()
+    assert sorted(found) == sorted(f"task-{task}-{number}" for task in (0, 1, 3) for number in range(3))
+    for name, vectors in found.items():
+        np.testing.assert_allclose(vectors, encoder.encode([TASKS[int(name.split("-")[1])]]), atol=1e-6)
+
+
+@pytest.mark.parametrize("query", [False, True])
+def test_ranks_by_words_meaning_and_query_are_fused(archive, folder, query):
+    asked = {"query_obs": folder / "task-3" / "task-3-1.wshard"} if query else {}
+    with TrajectoryRetriever(archive) as plain, TrajectoryRetriever(archive, sentences=Meanings()) as retriever:
+        text, held, encoder = "open the mug", embedded(archive), Meanings()
+        (meant,) = encoder.encode([text])
+        with looked_into(archive) as opened:
+            ids = {row.episode_id: row.id for row in opened.catalog.rows(opened.catalog.ids()).values()}
+        by_meaning = sorted(held, key=lambda name: (-round(float((held[name][0] * meant).sum()), 6), ids[name]))
+        by_words = [hit.episode_id for hit in plain.search_similar_episodes(text=text, top_k=100)]
+        lists = [by_words, by_meaning]
+        if query:
+            lists.insert(0, [hit.episode_id for hit in plain.search_similar_episodes(**asked, top_k=100)])
+        expected = reciprocal_ranks([[ids[name] for name in listed] for listed in lists])
+        hits = retriever.search_similar_episodes(**asked, text=text, top_k=100)
+        assert {ids[hit.episode_id]: hit.score for hit in hits} == pytest.approx(expected)
+        scores = [hit.score for hit in hits]
+        assert scores == sorted(scores, reverse=True)
+        assert hits.exact
+
+
+def test_explained_says_what_was_asked(archive, folder):
+    with TrajectoryRetriever(archive, sentences=Meanings()) as retriever:
+        asked = {"text": "lift", "explain": True}
+        alone = retriever.search_similar_episodes(**asked).explained
+        beside = retriever.search_similar_episodes(files(folder)[0], plain=True, **asked).explained
+    assert alone.route == "words + sentences by scan"
+    assert (alone.passing, alone.scored) == (9, 9)
+    assert beside.route == "scan + words + sentences by scan"
+    assert beside.scored == 12 + 9
+    assert {"words"} < beside.milliseconds.keys()
+
+
+def test_each_text_is_encoded_once_and_nothing_again(archive, folder):
+    again = Meanings()
+    assert counts(ingest(archive, folder, sentences=again)) == {"unchanged": 12}
+    assert again.asked == []
+    first = Meanings()
+    ingest(archive, folder, sentences=first)
+    ingest(archive.with_name("other"), folder, sentences=first)
+    assert sorted(first.asked) == sorted(task for task in TASKS if task)
+
+
+def test_a_changed_file_loses_its_vector_until_it_is_ingested_with_the_encoder(archive, folder):
+    rewrite(folder / "task-1" / "task-1-0.wshard", made(1, 0, "wave at the cup"))
+    ingest(archive, folder)
+    assert "task-1-0" not in embedded(archive)
+    assert "task-1-0" not in _names(archive, "grasp")
+    with open_archive(archive) as opened:
+        assert [finding.code for finding in check(opened).findings] == ["unembedded"]
+        assert [finding.code for finding in repair(opened).findings] == ["unembedded"]  # nobody passed the encoder
+    ingest(archive, folder, sentences=Meanings())
+    assert _names(archive, "grasp mug")[3] == "task-1-0"
+    with open_archive(archive) as opened:
+        assert check(opened).findings == ()
+
+
+def _names(archive, text):
+    with TrajectoryRetriever(archive, sentences=Meanings()) as retriever:
+        return [hit.episode_id for hit in retriever.search_similar_episodes(text=text, top_k=100)]
+
+
+def test_notes_are_found_by_their_words_and_have_no_vector(archive, folder):
+    with looked_into(archive) as opened:
+        silent = [row.id for row in opened.catalog.rows(opened.catalog.ids()).values() if "task-2" in row.episode_id]
+        opened.catalog.add_note(silent, "wave wildly", who="ann")
+    encoder = Meanings()
+    ingest(archive, folder, sentences=encoder)
+    assert encoder.asked == []
+    assert len(embedded(archive)) == 9
+    assert set(tasks(archive, text="wildly")) == {2}
+
+
+def test_several_texts_of_one_episode_are_encoded_together(tmp_path):
+    save(tmp_path / "data", episode(0, 0, 12, metadata={"task": "wave", "instruction": [" lift the mug ", "  ", 7]}))
+    encoder = Meanings()
+    ingest(tmp_path / "archive", tmp_path / "data", sentences=encoder)
+    assert encoder.asked == ["wave\nlift the mug"]
+
+
+def test_another_encoder_is_refused_with_advice_and_an_archive_without_stays_as_it_is(tmp_path, archive, folder):
+    for place, encoder in ((archive, Meanings(2.0)), (tmp_path / "plain", Meanings())):
+        ingest(place, folder)
+        with TrajectoryRetriever(place, sentences=encoder) as retriever:
+            with pytest.raises(
+                SpaceMismatchError, match=r"no vectors of the text encoder 'meanings'.*--sentences FOLDER"
+            ):
+                retriever.search_similar_episodes(text="wave")
+            assert len(retriever.search_similar_episodes(files(folder)[0])) == 10  # which asks no encoder
+    assert not any(space.of_text for space in spaces_of(tmp_path / "plain"))
+
+
+def test_no_other_search_or_signal_sees_the_space_of_texts(archive, folder, tmp_path):
+    ingest(tmp_path / "plain", folder)
+    for query in (files(folder)[0], np.zeros((5, 4)), {"state": np.zeros((5, 4))}):
+        assert tasks(archive, query_obs=query) == tasks(tmp_path / "plain", query_obs=query)
+    with TrajectoryRetriever(archive) as retriever:
+        for array in (np.zeros((5, 1)), np.zeros(5), {"meta/task": np.zeros(5)}):
+            with pytest.raises(QueryError, match="fits none"):
+                retriever.search_similar_episodes(array)
+    with open_archive(archive) as opened:
+        assert [found.space.of_text for found in evaluate_label(opened, "env_id")] == [False]
+    for verb in (["duplicates"], ["outliers"], ["select", "--count", "2"], ["health"], ["fsck"], ["index", "audit"]):
+        done = CliRunner().invoke(app, [*verb, "--archive", str(archive)])
+        assert done.exit_code == 0, done.output
+
+
+def test_an_encoder_that_fails_is_told_before_anything_is_written_or_costs_only_its_vectors(tmp_path, folder):
+    class Failing(Meanings):
+        def dim(self):
+            raise RuntimeError("no weights")
+
+    class Stumbling(Meanings):
+        def encode(self, texts):
+            if "open the drawer" in texts:
+                raise RuntimeError("a drawer")
+            return super().encode(texts)
+
+    with pytest.raises(EmbedderError, match="embedder 'meanings' raised RuntimeError: no weights"):
+        ingest(tmp_path / "archive", folder, sentences=Failing())
+    with looked_into(tmp_path / "archive") as opened:
+        assert opened.catalog.count() == 0
+    with pytest.raises(EmbedderError, match="embedder 'meanings' raised RuntimeError: a drawer"):
+        ingest(tmp_path / "archive", folder, sentences=Stumbling())
+    assert len(tasks(tmp_path / "archive", query_obs=files(folder)[0])) == 12
+    ingest(tmp_path / "archive", folder, sentences=Meanings())
+    assert len(embedded(tmp_path / "archive")) == 9
+
+
+def test_windows_and_sentences_come_in_one_run_and_watch_takes_them_too(tmp_path, folder):
+    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
+        report = ingestor.ingest(folder, windows=BOTH, sentences=Meanings())
+        assert counts(report) == {"new": 12, "embedded": 12, "tasks": 9}
+        save(folder, made(0, 7))
+        stop = Event()
+        for found in ingestor.watch(folder, sentences=Meanings(), stop=stop):
+            stop.set()
+            assert (found.new, found.tasks) == (1, 1)
+    assert "task-0-7" in embedded(tmp_path / "archive")
+
+
+def test_the_command_line_takes_a_folder(tmp_path, folder):
+    pytest.importorskip("tokenizers", reason="tokenizers is not installed: pip install 'wshard[text]'")
+    encoder, archive = str(write_folder(tmp_path / "encoder")), str(tmp_path / "archive")
+
+    def run(*arguments, code=0):
+        done = CliRunner().invoke(app, [*arguments, "--archive", archive])
+        assert done.exit_code == code, done.output
+        return done
+
+    assert "12 new, 12 embedded, 9 tasks" in run("ingest", str(folder), "--sentences", encoder).stdout
+    assert "sentences" in run("index", "spaces").stdout
+    hits = json.loads(run("search", "--text", "lift cup", "--sentences", encoder, "--json").stdout)["hits"]
+    assert [hit["metadata"]["env_id"] for hit in hits[:3]] == ["task-0"] * 3
+    told = run("search", "task-3-0", "--text", "lift cup", "--sentences", encoder, "--explain", "--plain").stdout
+    assert "index: scan + words + sentences by scan" in told
+    wrong = run("search", "--text", "lift cup", "--sentences", str(tmp_path), code=1)
+    assert "expected tokenizer.json and model.onnx" in wrong.output
