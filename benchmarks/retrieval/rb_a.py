@@ -146,7 +146,7 @@ def report(results: Sequence[Result], queries: int) -> str:
         average = table(results, channels, lambda one: f"{one.mean_average_precision:.3f}".removeprefix("0"))
         first = table(results, channels, lambda r: f"{r.precision_at_1:.3f}/{r.precision_at_10:.3f}".replace("0.", "."))
         spent = table(results, channels, lambda one: f"{one.ms_per_query:.2f}")
-        parts += [f"mAP, {queries} queries", average, "P@1 / P@10", first, "Milliseconds per query, one thread", spent]
+        parts += [f"mAP, {queries} queries", average, "P@1 / P@10", first, "Milliseconds per query", spent]
     return "\n\n".join(parts)
 
 
