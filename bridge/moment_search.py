@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
     from embedders.space import Space
 
-WINDOWS: Final = 600
+WINDOWS: Final = 400
 """Windows asked for at first: neighbours are alike, so that few moments make many of the best windows."""
 
 CANDIDATES: Final = 60
@@ -106,12 +106,8 @@ class MomentSearch:
         tried = windows.kept(Wanted(most, max(_CROWDED, wanted.max_overlap), some))
         lanes, stale = self._read(tried, asked.space, scaling)
         query = prepare(asked.window, scaling)
-        spans = [
-            (episode, start, stop)
-            for episode, (start, stop) in zip(tried.episodes.tolist(), tried.spans.tolist(), strict=True)
-            if episode in lanes
-        ]
-        found = refine(query, spans, lanes.__getitem__, wanted)
+        there = np.array([episode in lanes for episode in tried.episodes.tolist()], np.bool_)
+        found = refine(query, (tried.episodes[there], tried.spans[there]), lanes.__getitem__, wanted)
         told = partial(_told, asked.space, query)
         return [told(moment, windows.rows[moment.episode], lanes[moment.episode]) for moment in found], stale
 
@@ -129,16 +125,16 @@ class MomentSearch:
         rows = self._rows({match.episode for match in matches})
         there = {id_: row for id_, row in rows.items() if os.path.exists(row.path)}  # noqa: PTH110  (Path's can raise)
         spans = {length: space.windows.spans(length) for length in {row.length for row in there.values()}}
-        episodes, found, scores = [], [], []
-        for match in matches:
-            row = there.get(match.episode)
+        held = np.array([(match.episode, match.window) for match in matches], np.int64).reshape(-1, 2)
+        cut = np.full((len(matches), 2), -1, np.int64)
+        for id_, row in there.items():
+            mine = np.flatnonzero(held[:, 0] == id_)
             # An episode may have been ingested anew, and shorter, since the index answered.
-            if row is not None and match.window < len(spans[row.length]):
-                episodes.append(match.episode)
-                found.append(spans[row.length][match.window])
-                scores.append(match.score)
-        held = _Windows(np.array(episodes, np.int64), np.array(found, np.int64).reshape(-1, 2), scores, there)
-        return held, len({match.episode for match in matches}) - len(there)
+            mine = mine[held[mine, 1] < len(spans[row.length])]
+            cut[mine] = spans[row.length][held[mine, 1]]
+        good = np.flatnonzero(cut[:, 0] >= 0)
+        scores = [matches[place].score for place in good.tolist()]
+        return _Windows(held[good, 0], cut[good], scores, there), len(np.unique(held[:, 0])) - len(there)
 
     def _rows(self, ids: set[int]) -> dict[int, EpisodeRow]:
         catalog, clock = self._archive.catalog, self._archive.catalog.clock()
@@ -183,12 +179,12 @@ def _as_they_are(windows: _Windows) -> list[EpisodeRef]:
 
 def _told(space: Space, query: Prepared, moment: Moment, row: EpisodeRow, lanes: Prepared) -> EpisodeRef:
     """Return a moment as a hit, with its path and each lane's own agreement along it."""
-    apart = query.rows[moment.path[:, 0]] - lanes.rows[moment.path[:, 1]]
-    edges = np.cumsum([0, *(lane.channels for lane in space.lanes)])
+    apart = ((query.rows[moment.path[:, 0]] - lanes.rows[moment.path[:, 1]]) ** 2).mean(axis=0)
+    widths = [lane.channels for lane in space.lanes]
+    means = np.add.reduceat(apart, np.cumsum([0, *widths[:-1]])) / widths
     scores = {
-        lane.name: float(1.0 / (1.0 + np.sqrt((apart[:, first:last] ** 2).mean())))
-        for lane, first, last in zip(space.lanes, edges[:-1], edges[1:], strict=True)
+        lane.name: score for lane, score in zip(space.lanes, (1.0 / (1.0 + np.sqrt(means))).tolist(), strict=True)
     }
-    path = tuple((asked, met) for asked, met in moment.path.tolist())
+    path = tuple(map(tuple, moment.path.tolist()))
     ref = make_ref(row, moment.score, (moment.start, moment.stop))
     return replace(ref, alignment=path, lane_scores=scores)

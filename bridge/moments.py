@@ -3,39 +3,44 @@
 Knows: prepared rows, candidate windows and how they are refined. Does not know: archives, files, vectors.
 
 1. Every candidate is aligned with the query, near its window's bounds and diagonal.
-2. The best few are averaged along their alignments into a consensus: what they share is what makes the moment, where
-   they differ (the way there, the way back) counts less. Every candidate is aligned with it too.
-3. The best by both are aligned anew, starting from the bounds found, at half to twice their speed: these are the hits.
+2. The best of them tell what makes the moment: where they all come near to the query, a difference counts, where they
+   differ (the way there, the way back), it counts less. Every candidate is aligned with the query anew, so weighted.
+3. The best by both are aligned once more, starting from the bounds found, at half to twice their speed: the hits.
 
-The cost of a hit is that of the query to the power 1 - CONSENSUS, times that of the consensus to the power CONSENSUS:
-exactly 0 where the query itself is found. Its score is 1 / (1 + cost).
+The cost of a hit is the mean difference of the pairs that meet to the power 1 - SHARED, times the weighted one of 2. to
+the power SHARED: exactly 0 where the query itself is found. Its score is 1 / (1 + cost).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.alignment.align import FREE, LIMITED, Alignment, Piece, Rule, align, align_all
+from bridge.alignment.align import FREE, LIMITED, Pieces, Rule, align_all
 from bridge.overlap import suppress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from bridge.alignment.align import Ints, Rows
+    from bridge.alignment.align import Alignments, Ints, Rows
     from bridge.lane_rows import Prepared
 
-CONSENSUS: Final = 0.8
-_FRIENDS: Final = 5  # moments that make the consensus
-_DOUBT: Final = 0.2  # variance that any step is thought to have, in variances of the archive
+SHARED: Final = 0.7
+_FRIENDS: Final = 20  # moments that tell what they share with the query
+_DOUBT: Final = 0.02  # variance that any step is thought to have, in variances of the archive: nothing is sure
+_STEPS: Final = 64  # of a query, at most, that are compared before bounds are found: neighbours are alike
 _FINALISTS: Final = 12  # moments whose bounds are found, at least
 _APART: Final = 0.3  # overlap above which two candidates are one moment
 _MARGIN: Final = 1 / 3  # of a window, to each side of it: how far bounds may move
-_RANKING: Final = Rule(band=0.15, end_penalty=1.0)
 _SLOWER: Final = 2.0  # what half to twice the speed may cost more than any speed
-_BOUNDS: Final = Rule(LIMITED, detour=4 / 3, band=0.15, end_penalty=0.8, row_gain=2.0)  # the last two in costs
+_RANKING: Final = Rule(band=0.15, end_penalty=1.0)
+# In costs: bounds are worth next to nothing where a match is next to exact. Approaches differ more than what they lead
+# to: with less than three for a matched row they would be left out.
+_WEIGHTED: Final = Rule(band=0.15, end_penalty=1.0, row_gain=3.0)
+_BOUNDS: Final = Rule(LIMITED, detour=4 / 3, band=0.15, end_penalty=0.8, row_gain=3.0)
+_PAUSES: Final = Rule(FREE, band=0.15)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,64 +70,86 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class _Near:
-    """A candidate: the window where the moment is expected, and how it aligns; `first` is the episode's step of row 0.
+    """Candidates: episodes [m], timesteps [start, stop) that matched [m, 2], costs [m]."""
 
-    cost: the query's at first, then that of query and consensus; agreed: the consensus' alone.
-    """
+    episodes: Ints
+    spans: Ints
+    costs: Rows
 
-    episode: int
-    window: tuple[int, int]
-    first: int
-    found: Alignment
-    cost: float
-    agreed: float = 0.0
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """Timesteps [start, stop) that matched."""
-        return self.first + self.found.start, self.first + self.found.stop
+    def best(self, wanted: Wanted) -> Ints:
+        """Return the places of the best that do not overlap, best first."""
+        order = np.lexsort((self.spans[:, 1], self.spans[:, 0], self.episodes, self.costs))
+        kept = suppress(
+            self.episodes[order], self.spans[order], wanted.max_overlap, wanted.top_k, per_episode=wanted.per_episode
+        )
+        return order[kept]
 
 
 def refine(
-    query: Prepared,
-    windows: Sequence[tuple[int, int, int]],
-    rows_of: Callable[[int], Prepared],
-    wanted: Wanted,
+    query: Prepared, windows: tuple[Ints, Ints], rows_of: Callable[[int], Prepared], wanted: Wanted
 ) -> list[Moment]:
     """Return the moments best first, at most wanted.top_k of them.
 
-    query: of n timesteps; windows: (episode, start, stop) of the candidates; rows_of: gives an episode's rows.
+    query: of n timesteps; windows: episodes [m] and spans [m, 2] of the candidates; rows_of: gives an episode's rows.
     """
-    near = _aligned(query.smooth, [(episode, (start, stop)) for episode, start, stop in windows], rows_of)
-    if not near:
+    episodes, spans = windows
+    if not len(episodes):
         return []
-    consensus, heed = _consensus(query.smooth, _spread(near, Wanted(_FRIENDS, _APART, None)), near, rows_of)
-    again = align_all(consensus, [_piece(rows_of(one.episode).smooth, one.window)[0] for one in near], _RANKING, heed)
-    both = [
-        replace(one, cost=_joint(one.cost, found.cost), agreed=found.cost)
-        for one, found in zip(near, again, strict=True)
-        if found is not None
-    ]
+    every = min(1 + len(query.smooth) // _STEPS, int((spans[:, 1] - spans[:, 0]).min()))
+    asked = query.smooth[::every]
+    pieces, firsts = _cut(spans, [rows_of(episode).smooth for episode in episodes.tolist()], every)
+    own = align_all(asked, pieces, _RANKING, traced=True)
+    friends = _Near(episodes, own.spans * every + firsts, own.costs).best(Wanted(_FRIENDS, _APART, None))
+    heed = _heed(asked, pieces, own, friends)
+    shared = align_all(asked, pieces.worthy(own.costs), _WEIGHTED, heed)
+    near = _Near(episodes, shared.spans * every + firsts, _joint(own.costs, shared.costs))
     most = max(_FINALISTS, 2 * wanted.top_k)
-    best = _spread(both, Wanted(most, max(_APART, wanted.max_overlap), wanted.per_episode))
-    same = _identical(query.rows, dict.fromkeys(episode for episode, _, _ in windows), rows_of)
-    return [_moment(one) for one in _spread(same + _bounded(query.rows, best, rows_of), wanted)]
+    best = near.best(Wanted(most, max(_APART, wanted.max_overlap), wanted.per_episode))
+    again = _Near(episodes[best], near.spans[best], shared.costs[best])
+    heed = np.repeat(heed, every, axis=0)[: len(query.rows)]
+    found = _identical(query.rows, dict.fromkeys(episodes.tolist()), rows_of) + _bounded(
+        query.rows, heed, again, rows_of
+    )
+    told = _Near(
+        np.array([one.episode for one in found], np.int64),
+        np.array([(one.start, one.stop) for one in found], np.int64).reshape(-1, 2),
+        np.array([one.cost for one in found]),
+    )
+    return [found[place] for place in told.best(wanted)]
 
 
-def _aligned(
-    query: Rows, windows: Sequence[tuple[int, tuple[int, int]]], rows_of: Callable[[int], Prepared]
-) -> list[_Near]:
-    """Return how candidates align with the query, near their windows."""
-    cut = [_piece(rows_of(episode).smooth, window) for episode, window in windows]
-    aligned = align_all(query, [piece for piece, _ in cut], _RANKING)
-    return [
-        _Near(episode, window, first, found, found.cost)
-        for (episode, window), (_, first), found in zip(windows, cut, aligned, strict=True)
-        if found is not None
-    ]
+def _cut(spans: Ints, rows: Sequence[Rows], every: int = 1) -> tuple[Pieces, Ints]:
+    """Return in and around each span of its episode [T, D] one row of `every`, and where that begins [m, 1]."""
+    margins = ((spans[:, 1] - spans[:, 0]) * _MARGIN).astype(np.int64)
+    firsts = np.maximum(spans[:, 0] - margins, 0)
+    lasts = (spans[:, 1] + margins).tolist()
+    held = [one[first:last:every] for one, first, last in zip(rows, firsts.tolist(), lasts, strict=True)]
+    return Pieces.of(held, (spans - firsts[:, None]) // every), firsts[:, None]
 
 
-def _identical(query: Rows, episodes: Iterable[int], rows_of: Callable[[int], Prepared]) -> list[_Near]:
+def _heed(query: Rows, pieces: Pieces, own: Alignments, friends: Ints) -> Rows:
+    """Return what each value of the query counts [n, D].
+
+    The variance of a value is the median of the friends' squared differences from it: half of them may be something
+    else. Weighted by one over it, friends cost on average what they cost unweighted.
+    """
+    apart = np.stack([pieces.rows[_met(own.paths[place]) + pieces.edges[place]] for place in friends]) - query
+    apart **= 2
+    variance = np.median(apart, axis=0)
+    heed = 1.0 / (_DOUBT + variance)
+    weighted = float((heed * apart).sum())
+    heed *= float(apart.sum()) / weighted / query.shape[1] if weighted else _DOUBT / query.shape[1]
+    return heed
+
+
+def _met(path: Ints) -> Ints:
+    """Return the last row that each query step meets."""
+    rows = np.empty(path[-1, 0] + 1, np.int64)
+    rows[path[:, 0]] = path[:, 1]
+    return rows
+
+
+def _identical(query: Rows, episodes: Iterable[int], rows_of: Callable[[int], Prepared]) -> list[Moment]:
     """Return every stretch of the episodes that equals the query value by value: no window need be exactly there."""
     steps = len(query)
     same = []
@@ -133,74 +160,40 @@ def _identical(query: Rows, episodes: Iterable[int], rows_of: Callable[[int], Pr
         for start in np.flatnonzero(begins & ends).tolist():
             if start >= behind and np.array_equal(rows[start : start + steps], query):
                 behind = start + steps  # where nothing moves, the next step would begin another one
-                path = np.repeat(np.arange(steps)[:, None], 2, axis=1)
-                same.append(_Near(episode, (start, behind), start, Alignment(0, steps, 0.0, path), 0.0))
+                path = np.arange(steps)[:, None] + np.array([0, start])
+                same.append(Moment(episode, start, behind, 0.0, path))
     return same
 
 
-def _piece(rows: Rows, window: tuple[int, int]) -> tuple[Piece, int]:
-    """Return the rows of a window and what lies around it, and the timestep of the first of them."""
-    start, stop = window
-    margin = int((stop - start) * _MARGIN)
-    first, last = max(0, start - margin), min(len(rows), stop + margin)
-    return Piece(rows[first:last], start - first, stop - first), first
+def _bounded(query: Rows, heed: Rows, best: _Near, rows_of: Callable[[int], Prepared]) -> list[Moment]:
+    """Align the best anew, on rows as they are, from the bounds found so far; best.costs: the weighted ones."""
+    rows = [rows_of(episode).rows for episode in best.episodes.tolist()]
+    pieces, firsts = _cut(best.spans, rows)
+    paced = align_all(query, pieces.worthy(best.costs), _BOUNDS, heed, traced=True)
+    paths = list(paced.paths)
+    hard = np.flatnonzero(paced.costs > _SLOWER * best.costs)
+    if len(hard):  # a pause, or more than twice the speed
+        free = align_all(query, _cut(best.spans[hard], [rows[place] for place in hard])[0], _PAUSES, heed, traced=True)
+        for number in np.flatnonzero(free.costs * _SLOWER < paced.costs[hard]).tolist():
+            paths[hard[number]] = free.paths[number]
+    costs = _joint(_apart(query, pieces, paths), best.costs)
+    return [
+        Moment(episode, first + int(path[0, 1]), first + int(path[-1, 1]) + 1, cost, path + np.array([0, first]))
+        for episode, first, cost, path in zip(
+            best.episodes.tolist(), firsts[:, 0].tolist(), costs.tolist(), paths, strict=True
+        )
+    ]
 
 
-def _spread(near: Sequence[_Near], wanted: Wanted) -> list[_Near]:
-    """Return the best of candidates that do not overlap, best first."""
-    ranked = sorted(near, key=lambda one: (one.cost, one.episode, one.span))
-    episodes, spans = np.array([one.episode for one in ranked]), np.array([one.span for one in ranked])
-    kept = suppress(episodes, spans, wanted.max_overlap, wanted.top_k, per_episode=wanted.per_episode)
-    return [ranked[place] for place in kept]
+def _apart(query: Rows, pieces: Pieces, paths: Sequence[Ints]) -> Rows:
+    """Return the mean difference of the pairs of each path, each as often as it advances, unweighted."""
+    pairs = np.concatenate([path + np.array([0, edge]) for path, edge in zip(paths, pieces.edges, strict=False)])
+    begins = np.cumsum([0, *map(len, paths[:-1])])
+    advanced = np.diff(pairs, axis=0, prepend=0).sum(axis=1)
+    advanced[begins] = 2
+    apart = np.sqrt(((query[pairs[:, 0]] - pieces.rows[pairs[:, 1]]) ** 2).mean(axis=1))
+    return np.asarray(np.add.reduceat(advanced * apart, begins) / np.add.reduceat(advanced, begins))
 
 
-def _consensus(
-    query: Rows, friends: Sequence[_Near], near: Sequence[_Near], rows_of: Callable[[int], Prepared]
-) -> tuple[Rows, Rows]:
-    """Return the weighted mean [n, D] of query and friends along their alignments, and what each value of it counts.
-
-    A friend counts the more, the cheaper it is than a middling candidate; the query counts as one that costs nothing.
-    """
-    middling = float(np.median([one.cost for one in near]))
-    trust = [1.0] + [max(0.0, 1.0 - one.cost / middling) if middling else 1.0 for one in friends]
-    rows = [query] + [_along(one, rows_of(one.episode).smooth, len(query)) for one in friends]
-    weights = np.array(trust)[:, None, None] / sum(trust)
-    stacked = np.stack(rows)
-    mean = (weights * stacked).sum(axis=0)
-    spread = (weights * (stacked - mean) ** 2).sum(axis=0)
-    heed = 1.0 / (_DOUBT + spread)
-    return mean, heed / heed.mean() / query.shape[1]
-
-
-def _along(one: _Near, rows: Rows, steps: int) -> Rows:
-    """Return rows [steps, D] of a friend at the query's pace: the mean of the rows that each query step meets."""
-    asked, met = one.found.path[:, 0], one.found.path[:, 1] + one.first
-    total = np.zeros((steps, rows.shape[1]))
-    np.add.at(total, asked, rows[met])
-    return total / np.bincount(asked, minlength=steps)[:, None]
-
-
-def _bounded(query: Rows, best: Sequence[_Near], rows_of: Callable[[int], Prepared]) -> list[_Near]:
-    """Align the best anew, on rows as they are, from the bounds found so far."""
-    again = []
-    for one in best:
-        piece, first = _piece(rows_of(one.episode).rows, one.span)
-        # What bounds cost is measured by what the match costs: next to nothing where it is next to exact.
-        penalty, gain = _BOUNDS.end_penalty * one.found.cost, _BOUNDS.row_gain * one.found.cost
-        rule = replace(_BOUNDS, end_penalty=penalty, row_gain=gain)
-        found = align(query, piece, rule)
-        free = align(query, piece, replace(rule, steps=FREE, detour=1.0))
-        if free is not None and (found is None or free.cost * _SLOWER < found.cost):
-            found = free  # a pause, or more than twice the speed
-        if found is not None:
-            again.append(replace(one, first=first, found=found, cost=_joint(found.cost, one.agreed)))
-    return again
-
-
-def _joint(own: float, agreed: float) -> float:
-    return float(own ** (1.0 - CONSENSUS) * agreed**CONSENSUS)
-
-
-def _moment(one: _Near) -> Moment:
-    path = one.found.path + np.array([0, one.first])
-    return Moment(one.episode, *one.span, one.cost, path)
+def _joint(own: Rows, shared: Rows) -> Rows:
+    return np.asarray(own ** (1.0 - SHARED) * shared**SHARED)

@@ -35,20 +35,18 @@ def suppress(episodes: Ints, spans: Ints, limit: float, most: int, *, per_episod
     episodes [n] and spans [n, 2] of the hits, best first; spans of different episodes never overlap. per_episode: how
     many of one episode at most.
     """
-    free = np.ones(len(episodes), np.bool_)
-    held: dict[int, int] = {}
+    taken: dict[int, list[tuple[int, int]]] = {}
     kept: list[int] = []
-    while len(kept) < most and free.any():
-        place = int(free.argmax())
-        episode = int(episodes[place])
-        kept.append(place)
-        held[episode] = held.get(episode, 0) + 1
-        free[place] = False
-        same = np.flatnonzero(free & (episodes == episode))
-        if held[episode] == per_episode:
-            free[same] = False
-        else:
-            free[same[overlap(spans[same], spans[place]) > limit]] = False
+    # Few are kept, and of one episode fewer: plain numbers are faster than arrays of one or two.
+    for place, (episode, start, stop) in enumerate(np.column_stack([episodes, spans]).tolist()):
+        if len(kept) == most:
+            break
+        others = taken.setdefault(episode, [])
+        if len(others) != per_episode and all(
+            min(stop, end) - max(start, begin) <= limit * (max(stop, end) - min(start, begin)) for begin, end in others
+        ):
+            others.append((start, stop))
+            kept.append(place)
     return np.array(kept, np.int64)
 
 

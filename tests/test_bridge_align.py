@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from bridge.alignment import align as alignment
 from bridge.alignment import compiled, plain
-from bridge.alignment.align import FREE, LIMITED, Piece, Rule, align
+from bridge.alignment.align import FREE, LIMITED, Pieces, Rule, align_all
 from wshard.errors import QueryError
 
 RULES = [
@@ -30,6 +31,25 @@ RULES = [
 def kernel(request, monkeypatch):
     monkeypatch.setattr(alignment, "solver", lambda: request.param)
     return request.param
+
+
+@dataclass
+class Found:
+    cost: float
+    start: int
+    stop: int
+    path: np.ndarray
+
+
+def align(query, rows, rule, weights=None, expected=None):
+    """Return how a query aligns with one piece, None where it cannot."""
+    expected = None if expected is None else np.array([expected])
+    found = align_all(query, Pieces.of([rows], expected), rule, weights, traced=True)
+    untraced = align_all(query, Pieces.of([rows], expected), rule, weights)
+    assert np.array_equal(found.costs, untraced.costs)
+    assert np.array_equal(found.spans, untraced.spans)
+    assert len(untraced.paths) == 0
+    return Found(float(found.costs[0]), *found.spans[0].tolist(), found.paths[0]) if len(found.paths[0]) else None
 
 
 def slow(query, rows, rule, start, stop, weights=None):
@@ -60,7 +80,7 @@ def slow(query, rows, rule, start, stop, weights=None):
         if (n - 1, j) in best:
             total, began, spent, path = best[n - 1, j]
             matched = j - began + 1
-            mean = (total + rule.row_gain * matched + rule.end_penalty * abs(j + 1 - stop)) / (n + matched)
+            mean = (total + rule.end_penalty * abs(j + 1 - stop)) / (n + matched)
             ends.append((mean, abs(matched - n), j, spent, matched, path))
     if not ends:
         return None
@@ -83,14 +103,14 @@ def test_both_kernels_equal_a_slow_reading_of_the_definition(n, m, channels, see
     if grid:  # many ties
         query, rows = np.round(query), np.round(rows)
     start = int(rng.integers(0, m))
-    piece = Piece(rows, start, int(rng.integers(start + 1, m + 1)))
+    stop = int(rng.integers(start + 1, m + 1))
     weights = rng.uniform(0, 1, query.shape) if seed % 2 else None
-    expected = slow(query, rows, rule, piece.start, piece.stop, weights)
+    expected = slow(query, rows, rule, start, stop, weights)
     found = []
     for module in (plain, compiled):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(alignment, "solver", lambda module=module: module)
-            found.append(align(query, piece, rule, weights))
+            found.append(align(query, rows, rule, weights, (start, stop)))
     if expected is None:
         assert found == [None, None]
         return
@@ -106,13 +126,25 @@ def test_both_kernels_equal_a_slow_reading_of_the_definition(n, m, channels, see
 def test_pieces_of_many_lengths_at_once_are_as_each_alone(kernel, monkeypatch):
     rng = np.random.default_rng(0)
     query = rng.normal(size=(20, 3))
-    pieces = [Piece(rng.normal(size=(length, 3)), 0, length) for length in (5, 40, 1, 33, 20)]
+    pieces = [rng.normal(size=(length, 3)) for length in (5, 40, 1, 33, 20)]
     monkeypatch.setattr(plain, "_CELLS", 1500)
-    together = alignment.align_all(query, pieces, Rule(band=0.3))
-    for piece, found in zip(pieces, together, strict=True):
-        alone = align(query, piece, Rule(band=0.3))
-        assert found.cost == alone.cost
-        assert np.array_equal(found.path, alone.path)
+    together = align_all(query, Pieces.of(pieces), Rule(band=0.3), traced=True)
+    for number, rows in enumerate(pieces):
+        alone = align(query, rows, Rule(band=0.3))
+        assert together.costs[number] == alone.cost
+        assert together.spans[number].tolist() == [alone.start, alone.stop]
+        assert np.array_equal(together.paths[number], alone.path)
+
+
+def test_each_piece_counts_penalty_and_gain_in_its_own_unit(kernel):
+    rng = np.random.default_rng(3)
+    query, rows, worth = rng.normal(size=(12, 2)), rng.normal(size=(3, 30, 2)), np.array([0.1, 1.0, 4.0])
+    expected, rule = np.array([[4, 20]] * 3), Rule(end_penalty=0.3, row_gain=0.5)
+    together = align_all(query, Pieces.of(list(rows), expected, worth), rule)
+    for number, unit in enumerate(worth.tolist()):
+        alone = align(query, rows[number], Rule(end_penalty=0.3 * unit, row_gain=0.5 * unit), None, (4, 20))
+        assert together.costs[number] == pytest.approx(alone.cost, rel=1e-12)
+        assert together.spans[number].tolist() == [alone.start, alone.stop]
 
 
 def walk(length, seed=0, channels=3):
@@ -123,7 +155,7 @@ def walk(length, seed=0, channels=3):
 @settings(max_examples=25)
 def test_a_piece_of_the_rows_is_found_where_it_is_at_no_cost(start, length, rule):
     rows = walk(120)
-    found = align(rows[start : start + length], Piece.whole(rows), rule)
+    found = align(rows[start : start + length], rows, rule)
     assert (found.start, found.stop, found.cost) == (start, start + length, 0.0)
     assert found.path.tolist() == [[i, start + i] for i in range(length)]
 
@@ -131,13 +163,13 @@ def test_a_piece_of_the_rows_is_found_where_it_is_at_no_cost(start, length, rule
 def test_of_exact_duplicates_the_first_wins_and_large_offsets_do_no_harm(kernel):
     once = walk(30) + 1e8
     rows = np.concatenate([walk(10, 1), once, walk(7, 2), once])
-    found = align(once, Piece.whole(rows), Rule())
+    found = align(once, rows, Rule())
     assert (found.start, found.stop, found.cost) == (10, 40, 0.0)
 
 
 def test_a_query_that_stands_still_at_its_ends_keeps_its_bounds(kernel):
     rows = np.concatenate([walk(10, 1), np.repeat(walk(1, 2), 9, axis=0), walk(10, 3)])
-    found = align(rows[4:16], Piece.whole(rows), Rule())
+    found = align(rows[4:16], rows, Rule())
     assert (found.start, found.stop, found.cost) == (4, 16, 0.0)
 
 
@@ -148,11 +180,11 @@ def test_any_warp_and_any_stall_of_either_side_cost_nothing(counts, start, of_qu
     moment = rows[start : start + len(counts)]
     replayed = np.repeat(moment, counts, axis=0)
     if of_query:
-        found = align(replayed, Piece.whole(rows), Rule())
+        found = align(replayed, rows, Rule())
         assert (found.start, found.stop, found.cost) == (start, start + len(counts), 0.0)
     else:
         around = np.concatenate([rows[:start], replayed, rows[start + len(counts) :]])
-        found = align(moment, Piece.whole(around), Rule())
+        found = align(moment, around, Rule())
         assert found.cost == 0.0
         assert start <= found.start < start + counts[0]
         assert start + len(replayed) - counts[-1] < found.stop <= start + len(replayed)
@@ -163,38 +195,38 @@ def test_pauses_and_a_third_of_the_speed_cost_nothing(kernel):
     moment = rows[20:50]
     paused = np.concatenate([moment[:12], np.repeat(moment[12:13], 25, axis=0), moment[12:]])
     for query in (paused, np.repeat(moment, 3, axis=0)):
-        found = align(query, Piece.whole(rows), Rule())
+        found = align(query, rows, Rule())
         assert (found.start, found.stop, found.cost) == (20, 50, 0.0)
     for steps in (FREE, LIMITED):
-        slower = align(moment, Piece.whole(np.repeat(rows, 2, axis=0)), Rule(steps))
+        slower = align(moment, np.repeat(rows, 2, axis=0), Rule(steps))
         assert slower.cost == 0.0
         assert 20 <= slower.start // 2 <= 21
         assert 48 <= (slower.stop - 1) // 2 <= 50
-    fast = align(moment, Piece.whole(np.repeat(rows, 3, axis=0)), Rule())
+    fast = align(moment, np.repeat(rows, 3, axis=0), Rule())
     assert fast.cost == 0.0
-    assert align(moment, Piece.whole(rows[:5]), Rule(LIMITED)) is None
+    assert align(moment, rows[:5], Rule(LIMITED)) is None
 
 
 def test_a_query_longer_than_the_rows_a_single_step_and_constant_channels(kernel):
     rows = walk(25)
-    longer = align(np.concatenate([rows[:1], np.repeat(rows, 4, axis=0)]), Piece.whole(rows), Rule())
+    longer = align(np.concatenate([rows[:1], np.repeat(rows, 4, axis=0)]), rows, Rule())
     assert (longer.start, longer.stop, longer.cost) == (0, 25, 0.0)
-    assert align(np.concatenate([walk(30, 5) + 50, rows]), Piece.whole(rows), Rule()).cost > 1
-    single = align(rows[7:8], Piece.whole(rows), Rule())
+    assert align(np.concatenate([walk(30, 5) + 50, rows]), rows, Rule()).cost > 1
+    single = align(rows[7:8], rows, Rule())
     assert (single.start, single.stop, single.cost) == (7, 8, 0.0)
-    assert align(rows, Piece.whole(rows[:1]), Rule()).path[:, 1].tolist() == [0] * 25
-    still = align(np.zeros((5, 2)), Piece.whole(np.zeros((12, 2))), Rule())
+    assert align(rows, rows[:1], Rule()).path[:, 1].tolist() == [0] * 25
+    still = align(np.zeros((5, 2)), np.zeros((12, 2)), Rule())
     assert (still.start, still.stop, still.cost) == (0, 5, 0.0)
-    assert align(np.zeros((5, 2)), Piece(np.zeros((12, 2)), 4, 9), Rule(end_penalty=0.1)).start == 4
+    assert align(np.zeros((5, 2)), np.zeros((12, 2)), Rule(end_penalty=0.1), None, (4, 9)).start == 4
 
 
 def test_penalty_and_band_keep_a_match_near_where_it_is_expected(kernel):
     rows = np.tile(walk(20), (4, 1))
     query = rows[:20] + 0.01 * walk(20, 9)
     for rule in (Rule(end_penalty=0.5), Rule(band=0.2)):
-        found = align(query, Piece(rows, 40, 60), rule)
+        found = align(query, rows, rule, None, (40, 60))
         assert abs(found.start - 40) + abs(found.stop - 60) <= 8
-    free = align(query, Piece.whole(rows), Rule())
+    free = align(query, rows, Rule())
     assert free.stop <= 21
 
 
@@ -204,16 +236,16 @@ def test_weights_say_what_counts(kernel):
     query[:, 2] = 100.0
     heed = np.ones((20, 3))
     heed[:, 2] = 0.0
-    found = align(query, Piece.whole(rows), Rule(), heed)
+    found = align(query, rows, Rule(), heed)
     assert (found.start, found.stop, found.cost) == (10, 30, 0.0)
-    assert align(query, Piece.whole(rows), Rule()).cost > 1
+    assert align(query, rows, Rule()).cost > 1
 
 
 def test_a_gain_per_row_keeps_a_match_from_shrinking(kernel):
     rows = walk(60)
     query = rows[15:45] + np.linspace(2, 0, 30)[:, None]  # begins elsewhere, ends the same
-    shrunk = align(query, Piece(rows, 15, 45), Rule())
-    full = align(query, Piece(rows, 15, 45), Rule(row_gain=3 * shrunk.cost))
+    shrunk = align(query, rows, Rule(), None, (15, 45))
+    full = align(query, rows, Rule(row_gain=3 * shrunk.cost), None, (15, 45))
     assert full.stop - full.start > shrunk.stop - shrunk.start
     assert full.cost > shrunk.cost
 
@@ -232,7 +264,7 @@ def test_a_gain_per_row_keeps_a_match_from_shrinking(kernel):
 )
 def test_what_cannot_be_aligned_is_refused(query, rows, weights):
     with pytest.raises(QueryError, match="expected"):
-        align(query, Piece(rows, 0, len(rows)), Rule(), weights)
+        align(query, rows, Rule(), weights)
 
 
 def test_without_numba_numpy_does_the_arithmetic(monkeypatch):

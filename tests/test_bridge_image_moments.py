@@ -74,7 +74,7 @@ def test_a_span_at_another_speed_in_another_light_is_found_where_it_is(archive, 
         windows = retriever.search_moments(asked, 4, refine=False)
     assert best.episode_id == f"ep-{number}"
     assert overlap(best.span, (start, start + 36)) >= 0.85
-    assert best.score > 1.2 * max(hit.score for hit in others if overlap(hit.span, best.span) < 0.3)
+    assert best.score > 1.2 * max(hit.score for hit in others)
     assert all(hit.alignment == () for hit in windows)
 
 

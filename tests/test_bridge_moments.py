@@ -11,14 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from bridge import moments
 from bridge.alignment import align, plain
 from bridge.cli import app
 from bridge.ingest import TrajectoryIngestor
 from bridge.lane_rows import LaneRows, prepare
+from bridge.moments import Wanted, refine
 from bridge.overlap import overlap, suppress, without_overlaps
 from bridge.refs import EpisodeRef
 from bridge.retrieve import TrajectoryRetriever
 from embedders.arc import ArcDct
+from embedders.space import Statistics
 from embedders.windows import WindowPlan
 from wshard import Channel, Episode, load_wshard, save_wshard
 from wshard.errors import EmbedderError, QueryError, StaleEpisodeError
@@ -127,6 +130,55 @@ def test_slower_halting_and_thinned_out_performances_find_their_like(retriever):
     assert overlap(np.array([[start, stop]]), own.span)[0] > 0.9
     for query in (halting, rows[::2]):
         assert {labels(hit)[0] for hit in retriever.search_moments(query, 5)} == {name}
+
+
+def errands(number):
+    """Return lanes [T, 3] of errands from one random place to another by way of A or B, near each other, and spans."""
+    rng = np.random.default_rng(number)
+    rows, spans, here = [np.zeros((1, 3))], [], np.zeros(3)
+    for target in rng.permutation([0.3, -0.3, 0.3, -0.3]).tolist():
+        aim, there = np.array([target, 1.0, -1.0]), rng.uniform(-2, 2, 3)
+        steps = rng.integers(10, 16, 3)
+        way = [np.linspace(here, aim, steps[0]), np.repeat(aim[None], 6, axis=0), np.linspace(aim, there, steps[2])]
+        start = sum(map(len, rows))
+        rows, here = [*rows, np.concatenate(way) + 0.02 * rng.normal(size=(sum(map(len, way)), 3))], there
+        spans.append((target, start, start + len(rows[-1])))
+    return np.concatenate(rows), spans
+
+
+def alike(query, others):
+    """Return, of the ten best of all errands as candidates a few steps off, which lead to the same place."""
+    scaling = Statistics(1, np.zeros(3), np.ones(3))
+    held = {number: prepare(rows, scaling) for number, (rows, _) in others.items()}
+    found = [(number, *span) for number, (_, spans) in others.items() for span in spans]
+    windows = np.array([(max(0, start - 3), stop - 2) for _, _, start, stop in found])
+    number, (target, start, stop) = query
+    asked = prepare(errands(number)[0][start:stop], scaling)
+    episodes = np.array([episode for episode, *_ in found])
+    hits = refine(asked, (episodes, windows), held.__getitem__, Wanted(10, 0.3, None))
+    best = [max((overlap(np.array([span]), (one.start, one.stop))[0], aim)
+                for aim, *span in others[one.episode][1]) for one in hits]  # fmt: skip
+    return [share >= 0.5 and aim == target for share, aim in best]
+
+
+def test_what_the_best_share_with_the_query_decides(monkeypatch):
+    others = {number: errands(number) for number in range(20)}
+    queries = [(number, span) for number in range(30, 36) for span in errands(number)[1]]
+    weighted = np.mean([alike(query, others) for query in queries])
+    monkeypatch.setattr(moments, "_heed", lambda query, *_: np.full(query.shape, 1.0 / 3))
+    assert weighted > 0.95
+    assert np.mean([alike(query, others) for query in queries]) < weighted - 0.05
+
+
+def test_a_long_query_is_compared_at_fewer_steps_and_keeps_its_bounds(archive, retriever):
+    del archive
+    rows, _ = play(7)
+    assert len(rows) > 70
+    long = np.repeat(rows, 2, axis=0)
+    assert len(long) > 2 * moments._STEPS
+    hit = retriever.search_moments(long + 0.001, 1)[0]
+    assert hit.episode_id == "play-7"
+    assert overlap(np.array([[0, len(rows)]]), hit.span)[0] > 0.95
 
 
 def test_exact_duplicates_score_1_each(tmp_path):

@@ -186,6 +186,7 @@ def run(plays: Sequence[Play], speed: str, *, scans: bool) -> list[Result]:
                     "subsequence DTW, steps (1,1) (1,2) (scan)": scanned(plays, rb_b_scan.dtw_scan(free=False)),
                     "subsequence DTW, free steps (scan)": scanned(plays, rb_b_scan.dtw_scan(free=True)),
                     "Euclidean profile (scan)": scanned(plays, rb_b_scan.profile_scan),
+                    "Euclidean profile, z-normalised (scan)": scanned(plays, rb_b_scan.shape_scan),
                 }
             methods |= {
                 "windows of several sizes (`refine=False`)": searched(plays, ours, plan=PLAN, refine=False),

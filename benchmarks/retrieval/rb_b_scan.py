@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 ENDS: Final = 400  # of the cheapest per episode
 SHORTEST: Final = 8
+_STILL: Final = 1e-9
 
 
 def dtw_scan(*, free: bool) -> Callable[[Rows, Rows], Candidates]:
@@ -46,5 +47,27 @@ def profile_scan(query: Rows, rows: Rows) -> Candidates:
         squares = np.concatenate([[0.0], np.cumsum(theirs**2)])
         apart = squares[asked:] - squares[:-asked] - 2 * np.correlate(theirs, mine, "valid") + (mine**2).sum()
         cost += np.sqrt(np.maximum(apart, 0.0))
+    starts = np.argsort(cost, kind="stable")[:ENDS]
+    return cost[starts], starts, starts + asked
+
+
+def shape_scan(query: Rows, rows: Rows) -> Candidates:
+    """Return the z-normalised Euclidean profile, equal to stumpy.mass: every window by its own mean and spread.
+
+    Summed over channels; a channel that stands still in one of the two is as far as can be, in both it is equal.
+    """
+    asked = len(query)
+    if asked > len(rows):
+        return np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64)
+    cost = np.zeros(len(rows) - asked + 1)
+    for mine, theirs in zip(
+        query.T, np.lib.stride_tricks.sliding_window_view(rows, asked, axis=0).swapaxes(0, 1), strict=True
+    ):
+        spreads = mine.std() * theirs.std(axis=1)
+        alike = (theirs @ mine) / asked - mine.mean() * theirs.mean(axis=1)
+        moving = spreads > _STILL
+        likeness = np.divide(alike, spreads, out=np.full(len(cost), 0.5), where=moving)
+        both_still = (mine.std() <= _STILL) & (theirs.std(axis=1) <= _STILL)
+        cost += np.sqrt(2 * asked * np.maximum(1.0 - np.where(both_still, 1.0, likeness), 0.0))
     starts = np.argsort(cost, kind="stable")[:ENDS]
     return cost[starts], starts, starts + asked

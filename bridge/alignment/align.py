@@ -12,7 +12,7 @@ exactly 0 where all pairs are equal. Among equal costs the match nearest to the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -29,7 +29,8 @@ Rows = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 FREE: Final = ((1, 1), (1, 0), (0, 1))
-"""Steps of any slope: pauses in the query or in the episode cost nothing but their own differences."""
+"""Steps of any slope: pauses in the query or in the episode cost nothing but their own differences. There always is a
+path of them, also within a band."""
 
 LIMITED: Final = ((1, 1), (1, 2), (2, 1))
 """Steps of half to twice the speed; no row meets two query steps."""
@@ -45,8 +46,8 @@ class Rule:
     cost more, as a factor. band: how far a path may stray from the expected diagonal, as a share of the expected
     match; None = anywhere. end_penalty: what every row costs by which start or stop differ from the expected ones.
     row_gain: what every matched row is worth; without it a match shrinks to its cheapest part, with the mean cost as
-    gain it takes in whatever is not dearer than the rest. The last two choose among alignments, and are not part of
-    the cost told.
+    gain it takes in whatever is not dearer than the rest. The last two are in units of Pieces.worth; they choose among
+    alignments, and are not part of the cost told.
     """
 
     steps: tuple[tuple[int, int], ...] = FREE
@@ -55,57 +56,72 @@ class Rule:
     end_penalty: float = 0.0
     row_gain: float = 0.0
 
-    def costs(self) -> Rows:
-        """Return [steps, 4]: query steps, rows, what the pair reached costs per unit of difference, what it gains."""
-        prices = [(a, b, (a + b) * (1.0 if a == b else self.detour), b * self.row_gain) for a, b in self.steps]
-        return np.array(prices, np.float64)
+    def prices(self) -> Rows:
+        """Return [steps]: what a pair costs that such a step reaches, per unit of difference."""
+        return np.array([(a + b) * (1.0 if a == b else self.detour) for a, b in self.steps])
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
-    """Rows [T, D] in which to look; the match is expected at [start, stop) of them."""
+class Pieces:
+    """Rows in which to look, of many pieces at once.
+
+    rows: float64 [total, D], one piece behind the other; edges: int64 [m + 1], where each begins and ends; expected:
+    int64 [m, 2], the rows [start, stop) of each where its match is expected; worth: [m], what one unit of the rule's
+    penalty and gain is.
+    """
 
     rows: Rows
-    start: int
-    stop: int
+    edges: Ints
+    expected: Ints
+    worth: Rows
 
     @staticmethod
-    def whole(rows: Rows) -> Piece:
-        """Return rows of which nothing is known: only a rule without band and penalty is of use."""
-        return Piece(rows, 0, len(rows))
+    def of(rows: Sequence[Rows], expected: Ints | None = None, worth: Rows | None = None) -> Pieces:
+        """Return pieces [T, D], at least one; of matches nothing is known, or what is expected; worth: 1 each."""
+        edges = np.cumsum([0, *map(len, rows)])
+        if expected is None:
+            expected = np.stack([np.zeros(len(rows), np.int64), np.diff(edges)], axis=1)
+        return Pieces(np.concatenate(rows), edges, expected, np.ones(len(rows)) if worth is None else worth)
+
+    def worthy(self, worth: Rows) -> Pieces:
+        """Return the same pieces with other units of penalty and gain."""
+        return replace(self, worth=worth)
 
 
 @dataclass(frozen=True, eq=False)
-class Alignment:
-    """Rows [start, stop) matched. cost: mean difference >= 0. path: int64 [P, 2], (query step, row), rising."""
+class Alignments:
+    """How a query aligns with each of m pieces.
 
-    start: int
-    stop: int
-    cost: float
-    path: Ints
+    costs: [m], mean differences >= 0, infinite where the rule's steps cannot make a path; spans: int64 [m, 2], the rows
+    [start, stop) that matched; paths: of each int64 [P, 2], (query step, row), rising; none unless they were asked for.
+    """
+
+    costs: Rows
+    spans: Ints
+    paths: Sequence[Ints]
 
 
-def align(query: Rows, piece: Piece, rule: Rule, weights: Rows | None = None) -> Alignment | None:
-    """Return the best alignment of query [n, D] with rows of the piece; None where the rule's steps cannot make one.
+def align_all(
+    query: Rows, pieces: Pieces, rule: Rule, weights: Rows | None = None, *, traced: bool = False
+) -> Alignments:
+    """Return the best alignment of query [n, D] with each of the pieces; traced: with their paths.
 
     weights: [n, D] >= 0, how much each channel counts at each query step; None = 1 / D, so that a pair costs the root
     of the mean square. Raises QueryError for arrays of other shapes, without rows or with NaN.
     """
-    return align_all(query, [piece], rule, weights)[0]
-
-
-def align_all(query: Rows, pieces: Sequence[Piece], rule: Rule, weights: Rows | None = None) -> list[Alignment | None]:
-    """Align the query with every piece (see align)."""
-    asked = _checked(query, "query", None)
-    heavy = np.full(asked.shape, 1.0 / asked.shape[1]) if weights is None else _checked(weights, "weights", asked)
-    ready = [_checked(piece.rows, "rows", asked) for piece in pieces]
-    bounds = [_bounds(len(asked), len(rows), piece, rule) for rows, piece in zip(ready, pieces, strict=True)]
-    expected = [(piece.start, piece.stop) for piece in pieces]
-    costs = rule.costs()
-    solved: list[tuple[float, Ints] | None] = solver().solve_all(
-        asked, heavy, ready, bounds, (costs, float(rule.end_penalty), float(rule.row_gain), expected)
+    asked = _checked(query, "query", (None, None))
+    channels = asked.shape[1]
+    heed = np.full(asked.shape, 1.0 / channels) if weights is None else _checked(weights, "weights", asked.shape)
+    rows = _checked(pieces.rows, "rows", (None, channels))
+    if (np.diff(pieces.edges) < 1).any():
+        raise QueryError("alignment: expected rows in every piece, found a piece without")
+    steps = (np.array(rule.steps, np.int64), rule.prices())
+    rates = (rule.end_penalty * pieces.worth, rule.row_gain * pieces.worth)
+    held = (rows, pieces.edges, pieces.expected)
+    costs, spans, paths, ends = solver().solve(
+        asked, heed, held, _bounds(len(asked), pieces, rule), (*steps, *rates), traced
     )
-    return [None if found is None else _alignment(*found) for found in solved]
+    return Alignments(costs, spans, np.split(paths, ends[:-1]) if traced else ())
 
 
 @cache
@@ -117,29 +133,26 @@ def solver() -> Any:
         return import_module("bridge.alignment.plain")
 
 
-def _alignment(cost: float, path: Ints) -> Alignment:
-    return Alignment(int(path[0, 1]), int(path[-1, 1]) + 1, cost, path)
-
-
-def _checked(array: Rows, what: str, query: Rows | None) -> Rows:
+def _checked(array: Rows, what: str, shape: tuple[int | None, int | None]) -> Rows:
     rows = np.ascontiguousarray(array, np.float64)
-    fits = rows.ndim == 2 and rows.size and (query is None or rows.shape[1] == query.shape[1])
-    if what == "weights" and query is not None and rows.shape != query.shape:
-        fits = False
+    fits = rows.ndim == 2 and rows.size and all(b in (None, a) for a, b in zip(rows.shape, shape, strict=True))
     if not fits or not np.isfinite(rows).all():
-        told = "" if query is None else f", a query of {list(query.shape)}"
-        raise QueryError(f"alignment: expected {what} of finite numbers [T, D]{told}, found {list(rows.shape)}")
+        told = ", ".join(letter if size is None else str(size) for letter, size in zip("TD", shape, strict=True))
+        raise QueryError(f"alignment: expected {what} of finite numbers [{told}], found {list(rows.shape)}")
     return rows
 
 
-def _bounds(asked: int, held: int, piece: Piece, rule: Rule) -> Ints:
-    """Return [n, 2]: the rows [low, high) that each query step may meet."""
+def _bounds(asked: int, pieces: Pieces, rule: Rule) -> Ints:
+    """Return [m, n, 2]: the rows [low, high) of each piece that each query step may meet."""
+    held = np.diff(pieces.edges)[:, None]
+    bounds = np.zeros((len(held), asked, 2), np.int64)
     if rule.band is None:
-        return np.tile(np.array([0, held], np.int64), (asked, 1))
-    slope = (piece.stop - piece.start) / asked
-    radius = max(rule.band * (piece.stop - piece.start), slope, _NARROWEST)
-    middle = piece.start + slope * (np.arange(asked) + 0.5) - 0.5
-    bounds = np.empty((asked, 2), np.int64)
-    bounds[:, 0] = np.minimum(np.maximum(np.ceil(middle - radius), 0), held - 1)
-    bounds[:, 1] = np.maximum(np.minimum(np.floor(middle + radius) + 1, held), bounds[:, 0] + 1)
+        bounds[..., 1] = held
+        return bounds
+    start, stop = pieces.expected[:, :1], pieces.expected[:, 1:]
+    slope = (stop - start) / asked
+    radius = np.maximum(np.maximum(rule.band * (stop - start), slope), _NARROWEST)
+    middle = start + slope * (np.arange(asked) + 0.5) - 0.5
+    bounds[..., 0] = np.minimum(np.maximum(np.ceil(middle - radius), 0), held - 1)
+    bounds[..., 1] = np.maximum(np.minimum(np.floor(middle + radius) + 1, held), bounds[..., 0] + 1)
     return bounds

@@ -6,89 +6,123 @@ Imported only where numba is installed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numba
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-    from bridge.alignment.align import Ints, Rows
+@numba.njit(cache=True, nogil=True)
+def solve(query, weights, pieces, bounds, rule, traced):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201  (numba types it and takes no keywords)
+    """Return costs [m], spans [m, 2], all paths one behind the other [P, 2] and where each ends [m].
 
-
-def solve_all(
-    query: Rows,
-    weights: Rows,
-    pieces: Sequence[Rows],
-    bounds: Sequence[Ints],
-    rule: tuple[Rows, float, float, Sequence[tuple[int, int]]],
-) -> list[tuple[float, Ints] | None]:
-    """Return cost and path of the best alignment with every piece, None where there is no path.
-
-    rule: what Rule.costs returns, the penalty of ends, the gain of a row, and where each match is expected.
+    pieces: rows [T, D] of all, their edges [m + 1], where each match is expected [m, 2]; bounds: [m, n, 2], the rows
+    that each step may meet; rule: steps [s, 2], what each costs [s], the penalty [m] and the gain [m] of a row.
+    Without `traced` paths are empty; where there is no path, the cost is infinite.
     """
-    costs, penalty, gain, expected = rule
-    solved: list[tuple[float, Ints] | None] = []
-    for rows, low_high, (start, stop) in zip(pieces, bounds, expected, strict=True):
-        cost, path = _solve(query, weights, rows, low_high, costs, penalty, gain, start, stop)
-        solved.append((cost, path) if len(path) else None)
-    return solved
+    rows, edges, expected = pieces
+    steps, prices, penalties, gains = rule
+    count, asked, longest = len(edges) - 1, len(query), np.max(edges[1:] - edges[:-1])
+    costs, spans, ends = np.full(count, np.inf), np.zeros((count, 2), np.int64), np.zeros(count, np.int64)
+    paths = np.empty((count * (asked + longest) if traced else 0, 2), np.int64)
+    taken = np.empty((asked if traced else 0, longest), np.int8)
+    used = 0
+    for number in range(count):
+        columns = rows[edges[number] : edges[number + 1]].T.copy()
+        about = (expected[number, 0], expected[number, 1], penalties[number], gains[number])
+        costs[number], start, stop = _fill(query, weights, columns, bounds[number], (steps, prices), about, taken)
+        spans[number] = start, stop
+        if traced and stop:
+            length = _trace(taken, steps, stop - 1, paths[used:])
+            used += length
+        ends[number] = used
+    return costs, spans, paths[:used], ends
 
 
 @numba.njit(cache=True, nogil=True)
-def _solve(query, weights, rows, bounds, costs, penalty, gain, start, stop):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, C901, PLR0912, PLR0913, PLR0917  (numba types it; one loop nest, so that no cell costs a call)
-    asked, held, channels = len(query), len(rows), query.shape[1]
-    reached = np.full((3, held), np.inf)  # no step advances more than two query steps: rows i % 3
-    begun = np.full((3, held), -1, np.int64)
-    taken = np.full((asked, np.max(bounds[:, 1] - bounds[:, 0])), -1, np.int8)
+def _fill(query, weights, columns, bounds, steps, about, taken):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, PLR0913, PLR0917
+    """Return cost, start and stop of the best path; its steps by cell in `taken`, where that has room."""
+    advances, prices = steps
+    start, _, penalty, gain = about
+    asked, held = len(query), columns.shape[1]
+    local, by = np.empty(held), np.empty(held, np.int8)
+    # No step advances more than two query steps: three rows are enough.
+    reached, spent, begun = np.full((3, held), np.inf), np.zeros((3, held)), np.zeros((3, held), np.int64)
     for i in range(asked):
-        here = i % 3
+        # Unsigned, so that no place can mean one from the end: only then many cells are done at once.
+        here, low, high = i % 3, np.uint64(bounds[i, 0]), np.uint64(bounds[i, 1])
+        _differences(query[i], weights[i], columns, low, high, local)
         reached[here, :] = np.inf
-        begun[here, :] = -1
-        low, high = bounds[i, 0], bounds[i, 1]
+        by[:] = -1
+        if i == 0:
+            for j in range(low, high):
+                spent[here, j], begun[here, j] = 2.0 * local[j], j
+                reached[here, j] = penalty * abs(np.int64(j) - start) + 2.0 * local[j] - gain
+        for number in range(len(prices)):
+            back, along = i - advances[number, 0], np.uint64(advances[number, 1])
+            if back >= 0:
+                step = (back % 3, here, along, prices[number], gain * advances[number, 1], number)
+                _advance(step, max(low, along), high, local, (reached, spent, begun, by))
+        if len(taken):
+            for j in range(low, high):
+                taken[i, j] = by[j]
+    return _end(reached[(asked - 1) % 3], spent[(asked - 1) % 3], begun[(asked - 1) % 3], asked, about)
+
+
+@numba.njit(cache=True, nogil=True)
+def _advance(step, first, high, local, table):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Take one step to those of rows [first, high) where it is cheaper than what led there so far."""
+    before, here, along, price, gained, number = step
+    reached, spent, begun, by = table
+    for j in range(first, high):
+        paid = price * local[j]
+        cost = reached[before, j - along] + (paid - gained)
+        if cost < reached[here, j]:
+            reached[here, j], by[j] = cost, number
+            spent[here, j], begun[here, j] = spent[before, j - along] + paid, begun[before, j - along]
+
+
+@numba.njit(cache=True, nogil=True)
+def _differences(step, heed, columns, low, high, local):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Write the weighted distance of one query step to rows [low, high)."""
+    for j in range(low, high):
+        local[j] = 0.0
+    for channel in range(len(columns)):
+        asked, weight = step[channel], heed[channel]
         for j in range(low, high):
-            total = 0.0
-            for channel in range(channels):
-                apart = query[i, channel] - rows[j, channel]
-                total += weights[i, channel] * (apart * apart)
-            local = np.sqrt(total)
-            best, origin, by = np.inf, -1, -1
-            if i == 0:
-                best, origin = penalty * abs(j - start) + 2.0 * local - gain, j
-            for number in range(len(costs)):
-                a, b = i - int(costs[number, 0]), j - int(costs[number, 1])
-                if a < 0 or b < 0 or begun[a % 3, b] < 0:
-                    continue
-                cost = reached[a % 3, b] + costs[number, 2] * local - costs[number, 3]
-                if cost < best:
-                    best, origin, by = cost, begun[a % 3, b], number
-            reached[here, j], begun[here, j], taken[i, j - low] = best, origin, by
-    last = (asked - 1) % 3
+            apart = asked - columns[channel, j]
+            local[j] += weight * (apart * apart)
+    for j in range(low, high):
+        local[j] = np.sqrt(local[j])
+
+
+@numba.njit(cache=True, nogil=True)
+def _end(reached, spent, begun, asked, about):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    _, stop, penalty, _ = about
     end, least, nearest = -1, np.inf, 0
-    for j in range(held):
-        if begun[last, j] < 0:
+    for j in range(len(reached)):
+        if reached[j] == np.inf:
             continue
-        matched = j - begun[last, j] + 1
-        mean = (reached[last, j] + gain * matched + penalty * abs(j + 1 - stop)) / (asked + matched)
+        matched = j - begun[j] + 1
+        mean = (reached[j] + penalty * abs(j + 1 - stop)) / (asked + matched)
         if mean < least or (mean == least and abs(matched - asked) < nearest):
             end, least, nearest = j, mean, abs(matched - asked)
     if end < 0:
-        return np.inf, np.zeros((0, 2), np.int64)
-    path = np.empty((asked + held, 2), np.int64)
-    length, i, j, spent = 0, asked - 1, end, 0.0
+        return np.inf, 0, 0
+    return spent[end] / (asked + end - begun[end] + 1), begun[end], end + 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _trace(taken, advances, end, path):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Write the pairs of the path to row `end`, first to last; return how many."""
+    length, i, j = 0, len(taken) - 1, end
     while True:
         path[length, 0], path[length, 1] = i, j
         length += 1
-        total = 0.0
-        for channel in range(channels):
-            apart = query[i, channel] - rows[j, channel]
-            total += weights[i, channel] * (apart * apart)
-        by = taken[i, j - bounds[i, 0]]
+        by = taken[i, j]
         if by < 0:
-            spent += 2.0 * np.sqrt(total)
             break
-        spent += costs[by, 2] * np.sqrt(total)
-        i, j = i - int(costs[by, 0]), j - int(costs[by, 1])
-    matched = end - begun[last, end] + 1
-    return spent / (asked + matched), path[:length][::-1].copy()
+        i, j = i - advances[by, 0], j - advances[by, 1]
+    for place in range(length // 2):
+        for side in range(2):
+            first, last = path[place, side], path[length - 1 - place, side]
+            path[place, side], path[length - 1 - place, side] = last, first
+    return length

@@ -18,41 +18,44 @@ if TYPE_CHECKING:
 
     from bridge.alignment.align import Ints, Rows
 
-    Expected = Sequence[tuple[int, int]]
-    Solved = tuple[float, Ints] | None
+    Held = tuple[Rows, Ints, Ints]
+    Paced = tuple[Ints, Rows, Rows, Rows]
+    Solved = tuple[Rows, Ints, Ints, Ints]
 
 _CELLS: Final = 2_000_000  # of all pieces in one go: bounds the memory
 
 
-def solve_all(
-    query: Rows,
-    weights: Rows,
-    pieces: Sequence[Rows],
-    bounds: Sequence[Ints],
-    rule: tuple[Rows, float, float, Expected],
-) -> list[Solved]:
-    """Return cost and path of the best alignment with every piece, None where there is no path.
+def solve(query: Rows, weights: Rows, pieces: Held, bounds: Ints, rule: Paced, traced: bool) -> Solved:  # noqa: FBT001  (as the compiled one)
+    """Return costs [m], spans [m, 2], all paths one behind the other [P, 2] and where each ends [m].
 
-    rule: what Rule.costs returns, the penalty of ends, the gain of a row, and where each match is expected.
+    pieces: rows [T, D] of all, their edges [m + 1], where each match is expected [m, 2]; bounds: [m, n, 2], the rows
+    that each step may meet; rule: steps [s, 2], what each costs [s], the penalty [m] and the gain [m] of a row.
+    Without `traced` paths are empty; where there is no path, the cost is infinite.
     """
-    costs, penalty, gain, expected = rule
-    solved: list[Solved] = []
-    for part in _batches(len(query), [len(rows) for rows in pieces]):
-        local = _local(query, weights, pieces[part], bounds[part])
-        begins = np.array([start for start, _ in expected[part]])
-        table = _fill(local, costs, (penalty, gain), begins)
-        for number, (_, stop) in enumerate(expected[part]):
-            end = _end(table, number, (penalty, gain, stop))
-            solved.append(None if end is None else _path(table.taken[number], end, costs, local[number]))
-    return solved
+    rows, edges, expected = pieces
+    steps, prices, penalties, gains = rule
+    count = len(edges) - 1
+    costs, spans = np.full(count, np.inf), np.zeros((count, 2), np.int64)
+    paths: list[Ints] = [np.empty((0, 2), np.int64)] * count
+    for part in _batches(len(query), np.diff(edges)):
+        held = [rows[edges[number] : edges[number + 1]] for number in range(part.start, part.stop)]
+        ends = (expected[part], penalties[part], gains[part])
+        table = _fill(_local(query, weights, held, bounds[part]), (steps, prices), ends)
+        for number in range(part.start, part.stop):
+            place = number - part.start
+            end = _end(table, place, (int(expected[number, 1]), float(penalties[number])))
+            if end is not None:
+                costs[number], spans[number] = table.cost(place, end), (table.begun[place, end], end + 1)
+                paths[number] = _path(table.taken[place], end, steps) if traced else paths[number]
+    return costs, spans, np.concatenate(paths), np.cumsum([len(path) for path in paths])
 
 
-def _batches(asked: int, lengths: Sequence[int]) -> Iterator[slice]:
+def _batches(asked: int, lengths: Ints) -> Iterator[slice]:
     start = 0
     while start < len(lengths):
         stop, longest = start, 0
         while stop < len(lengths):
-            longest = max(longest, lengths[stop])
+            longest = max(longest, int(lengths[stop]))
             if stop > start and (stop + 1 - start) * asked * longest > _CELLS:
                 break
             stop += 1
@@ -60,7 +63,7 @@ def _batches(asked: int, lengths: Sequence[int]) -> Iterator[slice]:
         start = stop
 
 
-def _local(query: Rows, weights: Rows, pieces: Sequence[Rows], bounds: Sequence[Ints]) -> Rows:
+def _local(query: Rows, weights: Rows, pieces: Sequence[Rows], bounds: Ints) -> Rows:
     """Return what every pair costs: [pieces, query steps, rows], infinite outside the bounds."""
     longest = max(map(len, pieces))
     padded = np.zeros((query.shape[1], len(pieces), longest))
@@ -73,72 +76,88 @@ def _local(query: Rows, weights: Rows, pieces: Sequence[Rows], bounds: Sequence[
         apart *= weights[None, :, None, channel]
         total += apart
     np.sqrt(total, out=total)
-    low, high = np.stack(bounds)[:, :, 0, None], np.stack(bounds)[:, :, 1, None]
     places = np.arange(longest)
-    total[(places < low) | (places >= high)] = np.inf
+    total[(places < bounds[:, :, :1]) | (places >= bounds[:, :, 1:])] = np.inf
     return total
 
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """ends, begun [pieces, rows]: totals and starts of the paths to the last query step; taken: steps by cell."""
+    """The paths to each row of the last query step.
+
+    ends, spent, begun [pieces, rows]: their totals, what their pairs cost, where they start; taken: steps by cell.
+    """
 
     ends: Rows
+    spent: Rows
     begun: Ints
     taken: NDArray[np.int8]
 
+    def cost(self, number: int, end: int) -> float:
+        """Return the mean difference along the path to this row."""
+        return float(self.spent[number, end] / (self.taken.shape[1] + end - self.begun[number, end] + 1))
 
-def _fill(local: Rows, costs: Rows, ends: tuple[float, float], starts: Ints) -> _Table:
-    penalty, gain = ends
+
+def _fill(local: Rows, steps: tuple[Ints, Rows], ends: tuple[Ints, Rows, Rows]) -> _Table:
+    expected, penalties, gains = ends
     count, asked, longest = local.shape
-    table = _Table(np.full((count, longest), np.inf), np.full((count, longest), -1), np.full(local.shape, -1, np.int8))
+    table = _Table(
+        np.full((count, longest), np.inf),
+        np.zeros((count, longest)),
+        np.full((count, longest), -1),
+        np.full(local.shape, -1, np.int8),
+    )
     # The last four diagonals by query step; a step reaches back three at most.
-    reached, begun = np.full((4, count, asked), np.inf), np.full((4, count, asked), -1)
+    reached, spent = np.full((4, count, asked), np.inf), np.zeros((4, count, asked))
+    begun = np.full((4, count, asked), -1)
     for diagonal in range(asked + longest - 1):
         i = np.arange(max(0, diagonal - longest + 1), min(diagonal, asked - 1) + 1)
         now = diagonal % 4
         here = local[:, i, diagonal - i]
-        best, origin, by = np.full(here.shape, np.inf), np.full(here.shape, -1), np.full(here.shape, -1, np.int8)
+        best, paid = np.full(here.shape, np.inf), np.zeros(here.shape)
+        origin, by = np.full(here.shape, -1), np.full(here.shape, -1, np.int8)
         if i[0] == 0:
-            best[:, 0] = penalty * np.abs(diagonal - starts) + 2.0 * here[:, 0] - gain
-            origin[:, 0] = np.where(np.isfinite(best[:, 0]), diagonal, -1)
-        for number, (over, along, cost, gained) in enumerate(costs.tolist()):
+            paid[:, 0], origin[:, 0] = 2.0 * here[:, 0], diagonal
+            best[:, 0] = penalties * np.abs(diagonal - expected[:, 0]) + 2.0 * here[:, 0] - gains
+        for number, ((over, along), price) in enumerate(zip(steps[0].tolist(), steps[1].tolist(), strict=True)):
             inside = (i >= over) & (diagonal - i >= along)
-            before, back = int(diagonal - over - along) % 4, i[inside] - int(over)
-            cost_then = reached[before][:, back] + cost * here[:, inside] - gained
-            better = np.zeros(here.shape, np.bool_)
-            better[:, inside] = cost_then < best[:, inside]
-            chosen = better[:, inside]
-            best[better], by[better] = cost_then[chosen], number
-            origin[better] = begun[before][:, back][chosen]
+            before, back = (diagonal - over - along) % 4, i[inside] - over
+            pays = price * here[:, inside]
+            total = reached[before][:, back] + (pays - (gains * along)[:, None])
+            better = total < best[:, inside]
+            for held, new in (
+                (best, total),
+                (paid, spent[before][:, back] + pays),
+                (origin, begun[before][:, back]),
+                (by, np.full(total.shape, number, np.int8)),
+            ):
+                held[:, inside] = np.where(better, new, held[:, inside])
         reached[now], begun[now] = np.inf, -1
-        reached[now][:, i], begun[now][:, i] = best, origin
+        reached[now][:, i], spent[now][:, i], begun[now][:, i] = best, paid, origin
         table.taken[:, i, diagonal - i] = by
         if i[-1] == asked - 1:
-            table.ends[:, diagonal - asked + 1], table.begun[:, diagonal - asked + 1] = best[:, -1], origin[:, -1]
+            row = diagonal - asked + 1
+            table.ends[:, row], table.spent[:, row], table.begun[:, row] = best[:, -1], paid[:, -1], origin[:, -1]
     return table
 
 
-def _end(table: _Table, number: int, about: tuple[float, float, int]) -> int | None:
-    penalty, gain, stop = about
-    ends, begun = table.ends[number], table.begun[number]
-    asked = table.taken.shape[1]
-    places = np.flatnonzero(begun >= 0)
+def _end(table: _Table, number: int, about: tuple[int, float]) -> int | None:
+    stop, penalty = about
+    ends, asked = table.ends[number], table.taken.shape[1]
+    places = np.flatnonzero(np.isfinite(ends))
     if not len(places):
         return None
-    matched = places - begun[places] + 1
-    means = (ends[places] + gain * matched + penalty * np.abs(places + 1 - stop)) / (asked + matched)
+    matched = places - table.begun[number, places] + 1
+    means = (ends[places] + penalty * np.abs(places + 1 - stop)) / (asked + matched)
     return int(places[np.lexsort((places, np.abs(matched - asked), means))[0]])
 
 
-def _path(taken: NDArray[np.int8], end: int, costs: Rows, local: Rows) -> tuple[float, Ints]:
-    """Return what the path to the last query step at this row costs, and its pairs."""
-    steps = [(int(over), int(along), cost) for over, along, cost, _ in costs.tolist()]
-    i, j, spent = taken.shape[0] - 1, end, 0.0
+def _path(taken: NDArray[np.int8], end: int, steps: Ints) -> Ints:
+    """Return the pairs of the path to the last query step at this row."""
+    advances = steps.tolist()
+    i, j = taken.shape[0] - 1, end
     path = [(i, j)]
     while (by := int(taken[i, j])) >= 0:
-        spent += steps[by][2] * float(local[i, j])
-        i, j = i - steps[by][0], j - steps[by][1]
+        i, j = i - advances[by][0], j - advances[by][1]
         path.append((i, j))
-    spent += 2.0 * float(local[i, j])
-    return spent / (taken.shape[0] + end - j + 1), np.array(path[::-1], np.int64)
+    return np.array(path[::-1], np.int64)
