@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.types import Boolean, Double, Integer, Text
 
 from catalog.column_types import Numbers
+from catalog.values import storables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -70,21 +71,24 @@ def find(
     wanted: Mapping[int, Collection[str]],
     names: Sequence[str],
 ) -> list[tuple[Any, ...]]:
-    """Return the rows with one of these pairs of keys (a number and text): the keys, then these columns."""
+    """Return the rows with one of these pairs of keys (a number and text): the keys, then these columns.
+
+    Text that no database can hold, such as the name of a file that is not UTF-8, has none.
+    """
     number, text = keys
+    asked = {key: storables(texts) for key, texts in wanted.items()}
     listed = ", ".join(f'{table.name}."{name}"' for name in (*keys, *names))
     if connection.dialect.name == "sqlite":
         # A cross join begins with what is wanted; the index on the keys then finds each.
-        asked = json.dumps({key: list(texts) for key, texts in wanted.items()}, ensure_ascii=False)
         pairs = "(SELECT CAST(a.key AS INTEGER) AS k, b.value AS v FROM json_each(?) AS a, json_each(a.value) AS b)"
         return _fetch(
             connection,
             f"SELECT {listed} FROM {pairs} AS wanted CROSS JOIN {table.name} "
             f'ON {table.name}."{number}" = wanted.k AND {table.name}."{text}" = wanted.v',
-            (asked,),
+            (json.dumps(asked, ensure_ascii=False),),
         )
-    numbers = [key for key, texts in wanted.items() for _ in texts]
-    values = [one for texts in wanted.values() for one in texts]
+    numbers = [key for key, texts in asked.items() for _ in texts]
+    values = [one for texts in asked.values() for one in texts]
     return _fetch(
         connection,
         f"SELECT {listed} FROM unnest(%s::int8[], %s::text[]) AS wanted (k, v) JOIN {table.name} "

@@ -219,7 +219,7 @@ def test_known_lists_the_episodes_of_a_file_by_key(catalog: Catalog) -> None:
     path = make_record(1).path
     records = [make_record(1, key=key, digest=f"digest of {key}") for key in ("b", "a")]
     done = catalog.register([*records, make_record(2)])
-    found = catalog.known([path, "/absent", "relative", "\ud800", "/"])
+    found = catalog.known([path, "/absent", "relative", "\ud800", "/", f"{path}\udcff", f"{path}\0"])
     assert list(found) == [path]
     assert [(known.id, known.key, known.digest) for known in found[path]] == [
         (done[1].id, "a", "digest of a"),
