@@ -81,7 +81,10 @@ def plan(connection: Connection, wave: Sequence[EpisodeRecord], *, roots: Roots)
 
 
 class FirstLoad:
-    """Plans a load into an empty archive without asking what is there, as long as no place comes twice."""
+    """Plans a load into an empty archive without asking what is there.
+
+    As long as no place comes twice, and no record lays claim to others: by a move, or by files that came as episodes.
+    """
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
@@ -90,7 +93,7 @@ class FirstLoad:
         """Return what to do, or None where the archive must be asked, from now on."""
         uids = [_uid(record) for record in records]
         marks = set(map(hash, uids))  # two of the same only mean that the archive is asked
-        claims = any(record.moved_from is not None for record in records)
+        claims = any(record.moved_from is not None or record.assets for record in records)
         if claims or len(marks) < len(records) or not self._seen.isdisjoint(marks) or len(self._seen) > REMEMBERED:
             return None
         self._seen |= marks

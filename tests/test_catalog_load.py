@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catalog import Catalog, planning
+from catalog import Asset, Catalog, planning
 from catalog.testing import make_record
 from wshard.errors import CatalogError
 
@@ -31,6 +31,13 @@ LOADS: dict[str, list[list[EpisodeRecord]]] = {
         FRESH[:2],
         [make_record(0, folder="/elsewhere", metadata=FRESH[0].metadata, moved_from=1)],
         FRESH[2:],
+    ],
+    "an episode of files that came as others": [
+        FRESH[:2],
+        [
+            replace(FRESH[2], assets=tuple(Asset("chunk", one.path, one.digest, 1, 1) for one in FRESH[:2])),
+            *FRESH[3:],
+        ],
     ],
     "episodes of one file": [[replace(FRESH[0], key=key, digest=f"of {key}") for key in "abc"], FRESH[1:3]],
 }
