@@ -195,8 +195,9 @@ def _start(bounds: object, length: int, where: str) -> int:
 
 def _check_uri(uri: str, where: str) -> None:
     """Refuse whatever could name a file outside the manifest's folder, on any system."""
-    outside = re.match(r"/|[A-Za-z]:", uri) or "\\" in uri or "\0" in uri or ".." in uri.split("/")
-    if outside or not uri.strip("./ "):
+    outside = re.match(r"/|[A-Za-z]:", uri) or ".." in uri.split("/")
+    unnameable = re.search(r"[\\\0\ud800-\udfff]", uri)
+    if outside or unnameable or not uri.strip("./ "):
         raise ManifestError(f"{where}: uri: expected a file in the manifest's folder, found {reprlib.repr(uri)}")
 
 
