@@ -65,6 +65,8 @@ def test_full_text_may_be_asked_in_the_words_of_the_product(catalog: Catalog, te
         "SELECT 1; DELETE FROM tag",
         "SELECT load_extension('x')",
         "SELECT nonsense FROM nowhere",
+        "SELECT '\ud800'",
+        "SELECT '\0'",
         "",
         "--",
     ],
