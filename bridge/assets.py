@@ -66,16 +66,17 @@ def are_unchanged(files: Iterable[Asset]) -> bool:
 def without_chunks(files: Sequence[str]) -> list[str]:
     """Leave out the chunks that manifests among the files list: these stand for them."""
     manifests = [path for path in files if path.endswith(MANIFEST_SUFFIX)]
-    chunks = {chunk for path in manifests for chunk in _listed(path)}
+    chunks = {chunk for path in manifests for chunk in files_of(path)[1:]}
     return [path for path in files if path not in chunks] if chunks else list(files)
 
 
-def _listed(manifest: str) -> list[str]:
+def files_of(path: str) -> list[str]:
+    """Return the path and, where it is a manifest, the paths of the chunks that it lists, there or not."""
     try:
-        rows = read_manifest(manifest).rows()
+        rows = read_manifest(path).rows() if path.endswith(MANIFEST_SUFFIX) else []
     except (WShardError, OSError):
-        return []  # reading it as an episode will tell what is wrong
-    return [locate(f"{posixpath.dirname(manifest)}/{row.uri}") for row in rows]
+        rows = []  # reading it as an episode will tell what is wrong
+    return [path, *(locate(f"{posixpath.dirname(path)}/{row.uri}") for row in rows)]
 
 
 def whole_of(path: str) -> str:

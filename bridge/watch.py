@@ -13,18 +13,20 @@ from __future__ import annotations
 import math
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from bridge.assets import is_unfinished, locate, whole_of, without_chunks
+from bridge.assets import files_of, is_unfinished, locate, whole_of, without_chunks
 from bridge.discover import is_episode, walk
 from bridge.reading import Failure
 from bridge.register import unseen
 from bridge.run import IngestReport, batches
 from wshard.errors import CatalogError, FormatError, IngestError, MissingExtraError, SourceNotFoundError, WShardError
 from wshard.layout import HEADER_SIZE, unpack_header
+from wshard.regular_file import open_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -47,7 +49,7 @@ _WAIT_LONGEST_S: Final = 60.0
 _WORTH_TELLING: Final = ("new", "changed", "moved", "embedded", "tasks")
 
 State: TypeAlias = tuple[int, int]
-"""Size and modification time of a file."""
+"""Size and modification time of a file; of an episode of several, the sums."""
 
 
 @dataclass
@@ -60,8 +62,10 @@ class Arrivals:
     def note(self, path: str) -> None:
         """Something happened to this file."""
         path = whole_of(path)
+        if path in self.waiting:
+            return  # ready() sees what changes
         state = state_of(path)
-        if state is not None and self.refused.get(path) != state and self.waiting.get(path, (None,))[0] != state:
+        if state is not None and self.refused.get(path) != state:
             self.waiting[path] = (state, time.monotonic())
 
     def ready(self) -> list[str]:
@@ -80,11 +84,10 @@ class Arrivals:
 
     def settle(self, paths: Iterable[str], report: IngestReport) -> None:
         """Wait for these files no longer; of the failures in the report leave those that were not told before."""
-        for path in paths:
-            self.waiting.pop(path, None)
+        tried = {path: self.waiting.pop(path)[0] for path in paths if path in self.waiting}
         fresh = []
         for failure in report.failed:
-            state = state_of(failure.path)
+            state = tried.get(failure.path) or state_of(failure.path)  # what changed meanwhile is tried again
             if state is None or self.refused.get(failure.path) != state:
                 fresh.append(failure)
             if state is not None:
@@ -93,25 +96,28 @@ class Arrivals:
 
 
 def state_of(path: str) -> State | None:
-    """Return the state of a file, None where there is none."""
-    try:
-        status = os.stat(path)  # noqa: PTH116  (as locate() names files)
-    except OSError:
+    """Return the state of a file, None where there is none; to a manifest belong those of its chunks that are there."""
+    if not os.path.exists(path):  # noqa: PTH110  (as locate() names files)
         return None
-    return status.st_size, status.st_mtime_ns
+    size = time_ns = 0
+    for name in files_of(path):
+        with suppress(OSError):
+            status = os.stat(name)  # noqa: PTH116  (as above)
+            size, time_ns = size + status.st_size, time_ns + status.st_mtime_ns
+    return size, time_ns
 
 
 def _patience(path: str) -> float:
     """Return for how many seconds a file must have been left alone."""
     if is_unfinished(path):
         return _GROWING_S
-    return _STILL_S if is_complete(path) else _SETTLED_S
+    return _STILL_S if all(map(is_complete, files_of(path))) else _SETTLED_S
 
 
 def is_complete(path: str) -> bool:
     """Say whether the file is as long as its header says."""
     try:
-        with Path(path).open("rb") as file:
+        with open_file(path) as file:
             unpack_header(file.read(HEADER_SIZE), os.fstat(file.fileno()).st_size, path)
     except (FormatError, OSError):
         return False

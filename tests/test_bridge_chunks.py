@@ -21,7 +21,9 @@ from bridge.cli import app
 from bridge.fsck import check, repair
 from bridge.health import examine
 from bridge.ingest import TrajectoryIngestor
+from bridge.reading import Failure
 from bridge.retrieve import TrajectoryRetriever
+from bridge.run import IngestReport
 from embedders.windows import WindowPlan
 from wshard.chunked import ChunkedEpisodeWriter
 from wshard.errors import ChecksumError, IngestError, ManifestError, QueryError, StaleEpisodeError
@@ -349,6 +351,35 @@ def test_chunks_wait_for_their_manifest_and_a_manifest_for_its_chunks(tmp_path, 
     arrivals.waiting.clear()
     arrivals.note(chunk)  # it may have been touched
     assert list(arrivals.waiting) == [manifest]
+
+
+def test_a_manifest_that_came_before_its_chunks_is_tried_again_with_each(tmp_path, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    made = chunked(tmp_path / "made", episode(0, 3, 60))
+    manifest, arrivals, told = tmp_path / made.name, watching.Arrivals(), []
+    shutil.copy2(made, manifest)
+    arrivals.note(str(manifest))
+    for chunk in chunks_of(made):
+        now[0] += 3
+        assert arrivals.ready() == [str(manifest)]
+        report = IngestReport(failed=[Failure(str(manifest), "no such file")])
+        shutil.copy2(chunk, tmp_path)  # while it was tried
+        arrivals.settle([str(manifest)], report)
+        told += report.failed
+        arrivals.note(str(tmp_path / chunk.name))
+        assert list(arrivals.waiting) == [str(manifest)]
+    now[0] += 0.3
+    assert arrivals.ready() == [str(manifest)]  # all of it is there
+    report = IngestReport(failed=[Failure(str(manifest), "damaged")])
+    arrivals.settle([str(manifest)], report)
+    arrivals.note(str(manifest))
+    assert (len(told), len(report.failed), arrivals.waiting) == (3, 1, {})  # refused as it is
+
+
+def test_a_pipe_keeps_nobody_waiting(tmp_path):
+    os.mkfifo(tmp_path / "pipe.wshard")
+    assert not watching.is_complete(str(tmp_path / "pipe.wshard"))
 
 
 def test_a_chunk_without_a_manifest_is_told_after_a_while(tmp_path, monkeypatch):
