@@ -112,12 +112,14 @@ def _same_file(path: str, known: Known) -> bool:
 
 
 def _moved(catalog: Catalog, records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:
-    """Recognise files that were moved: equal digest, and nothing is left at the catalogued place."""
+    """Recognise episodes that were moved: equal digest, and not all of its files are left at the catalogued place."""
     known = catalog.known([record.path for record in records])
     fresh = {record.digest for record in records if record.path not in known}
     lost: dict[str, list[int]] = {}
-    for row in catalog.by_digest(sorted(fresh)):
-        if not Path(row.path).exists():
+    rows = catalog.by_digest(sorted(fresh))
+    files = catalog.assets(row.id for row in rows) if rows else {}
+    for row in rows:
+        if not all(Path(one.path).exists() for one in files.get(row.id, ())):
             lost.setdefault(row.digest, []).append(row.id)
     return [
         replace(record, moved_from=lost[record.digest].pop(0))

@@ -307,6 +307,19 @@ def test_a_moved_episode_is_found_by_fsck(archive, manifest):
     assert away / manifest.name in episodes_by_path(archive)
 
 
+def test_an_episode_that_lost_a_chunk_is_found_where_all_of_it_is(archive, manifest):
+    away = manifest.parent / "away"
+    away.mkdir()
+    for path in (manifest, *chunks_of(manifest)):
+        shutil.copy2(path, away)
+    chunks_of(manifest)[1].unlink()
+    assert codes(archive) == ["moved"]
+    assert mended(archive) == []
+    with looked_into(archive) as opened:
+        (row,) = opened.catalog.select("asset:chunk").rows
+        assert (row.path, row.tags) == (str(away / manifest.name), ("good",))
+
+
 def test_show_lists_the_files(archive, manifest):
     run = CliRunner()
     text = run.invoke(app, ["show", "task-0-3", "-a", str(archive)]).output
