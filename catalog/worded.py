@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from catalog.filters import Compare
 
 _SAMPLED: Final = 64
+_PHRASES: Final = 16  # SQLite takes no expression of hundreds
 _MORE: Final = 2
 """How many times the likely number of episodes is looked at before the index of words is asked after all."""
 
@@ -36,7 +37,7 @@ def walk_some(
     statement: id of an episode and what it is ordered by, which an index gives in order. What is returned may give
     fewer rows than there are. PostgreSQL makes this choice by itself.
     """
-    if connection.dialect.name != "sqlite":
+    if connection.dialect.name != "sqlite" or len(clauses) > _PHRASES:
         return None
     phrases = [phrase(clause.value) for clause in clauses]
     steps = _steps(connection, phrases, wanted=wanted)

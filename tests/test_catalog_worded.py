@@ -105,3 +105,9 @@ def test_a_walk_that_meets_too_few_is_given_up(location: Path | str, catalog: Ca
         assert asked == ([False] if isinstance(location, str) else [True, False])
         page, _ = reads(again, "weld", "total_reward", limit=5)
         assert [row.total_reward for row in page.rows] == [-1040.0 + n for n in range(5)]
+
+
+def test_a_filter_of_hundreds_of_words_is_answered(catalog: Catalog) -> None:
+    many = " ".join(["cube"] * 400)
+    expected = catalog.select("cube", order="length", limit=40)
+    assert catalog.select(many, order="length", limit=40).rows == expected.rows
