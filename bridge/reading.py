@@ -212,6 +212,7 @@ def read_lanes(file: OpenEpisode, space: Space) -> NDArray[Any]:
 
 
 def told(error: Exception, path: str) -> str:
-    """Return an error's message, without the path that a report prints in front of it."""
+    """Return an error's message, without the path that a report prints in front of it; what is no text is escaped."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return str(text).removeprefix(f"{path}: ")
+    bare = str(text).removeprefix(f"{path}: ")
+    return bare.encode(errors="backslashreplace").decode().replace("\0", "\\0")

@@ -27,6 +27,7 @@ from bridge.run import IngestReport
 from embedders.windows import WindowPlan
 from wshard.chunked import ChunkedEpisodeWriter
 from wshard.errors import ChecksumError, IngestError, ManifestError, QueryError, StaleEpisodeError
+from wshard.manifest import read_manifest, write_manifest
 from wshard.splitting import cut
 from wshard.testing import assert_same_episode
 
@@ -282,6 +283,17 @@ def test_another_chunk_than_the_manifest_lists_is_damage(archive, manifest):
     assert codes(archive) == ["corrupt"]
     report = ingest(archive, manifest.parent, windows=(WindowPlan(), PLAN))
     assert "SHA-256 mismatch" in report.failed[0].error
+
+
+def test_what_a_manifest_says_can_be_told_whatever_it_is(archive, manifest):
+    listed = read_manifest(manifest)
+    listed.chunks[1]["sha256"] = "\ud800\0"
+    write_manifest(listed, manifest)
+    (failure,) = ingest(archive, manifest.parent, windows=(WindowPlan(), PLAN)).failed
+    assert "the manifest says \\ud800\\0, the file has" in failure.error
+    with looked_into(archive) as opened:
+        (id_,) = opened.catalog.ids("flag:integrity")
+        assert opened.catalog.findings([id_])[id_][0].reason == failure.error
 
 
 def test_a_changed_episode_is_read_and_embedded_again(archive, manifest):
