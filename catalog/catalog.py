@@ -24,6 +24,7 @@ from catalog.location import base_folder
 from catalog.migrations import prepare
 from catalog.postgresql import open_server
 from catalog.records import Known
+from catalog.refusing import check_path
 from catalog.schema import episode, space
 from catalog.values import storable
 from catalog.walks import walk_ledger, walk_moments, walk_places
@@ -79,10 +80,15 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         return Copies(self._read, self._write)
 
     def add_root(self, path: str) -> int:
-        """Return the id of the root at this folder, made when missing; paths below are stored relative to it."""
+        """Return the id of the root at this folder, made when missing; paths below are stored relative to it.
+
+        IngestError for a folder whose name the catalog cannot hold.
+        """
+        folder = absolute_path(path).as_posix()
+        check_path(folder)
         with self._write() as connection:
             roots = places.load_roots(connection, base=self._base)
-            return places.add_root(connection, absolute_path(path).as_posix(), roots=roots)
+            return places.add_root(connection, folder, roots=roots)
 
     def register(self, records: Sequence[EpisodeRecord]) -> list[Registered]:
         """Write the records in one transaction and return what became of each, in their order.

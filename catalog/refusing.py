@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def check_record(record: EpisodeRecord) -> None:
     """Refuse the record if any of its values cannot be held; metadata and reward are looked at elsewhere."""
-    _check_path(record.path)
+    check_path(record.path)
     for name in ("key", "episode_id", "env_id", "digest"):
         _check_text(getattr(record, name), name=name, path=record.path)
     for name in ("length", "size", "mtime_ns"):
@@ -29,6 +29,13 @@ def check_record(record: EpisodeRecord) -> None:
     _check_success(record.success, path=record.path)
     _check_lanes(record.lanes, path=record.path)
     _check_assets(record.assets, path=record.path)
+
+
+def check_path(path: object) -> None:
+    """Refuse what is no absolute path that every database can hold."""
+    normal = isinstance(path, str) and path.startswith("/") and not path.startswith("//")
+    if not (normal and isinstance(path, str) and posixpath.normpath(path) == path and storable(path)):
+        raise IngestError(f"path must be an absolute, normalised POSIX path in UTF-8, found {path!r}")
 
 
 def checked_reward(value: object, *, path: str) -> float | None:
@@ -41,12 +48,6 @@ def checked_reward(value: object, *, path: str) -> float | None:
         return None if math.isnan(value) else float(value)
     except OverflowError as error:
         raise IngestError(f"total_reward must fit in a float, found {value!r}, in the episode at {path}") from error
-
-
-def _check_path(path: object) -> None:
-    normal = isinstance(path, str) and path.startswith("/") and not path.startswith("//")
-    if not (normal and isinstance(path, str) and posixpath.normpath(path) == path and storable(path)):
-        raise IngestError(f"path must be an absolute, normalised POSIX path in UTF-8, found {path!r}")
 
 
 def _check_text(value: object, *, name: str, path: str) -> None:
@@ -84,7 +85,7 @@ def _check_lanes(lanes: Sequence[LaneRecord], *, path: str) -> None:
 def _check_assets(assets: Sequence[Asset], *, path: str) -> None:
     folder = posixpath.dirname(path).rstrip("/")
     for asset in assets:
-        _check_path(asset.path)
+        check_path(asset.path)
         if not asset.path.startswith(f"{folder}/"):
             raise IngestError(f"expected the files of the episode at {path} in its folder, found {asset.path}")
         _check_text(asset.role, name="the role of a file", path=path)

@@ -228,6 +228,12 @@ def test_known_lists_the_episodes_of_a_file_by_key(catalog: Catalog) -> None:
     assert len(catalog.known([make_record(number).path for number in range(40_000)])) == 2
 
 
+@pytest.mark.parametrize("folder", ["/data/\udcff", "/data/\0"])
+def test_a_root_that_no_database_can_hold_is_refused(catalog: Catalog, folder: str) -> None:
+    with pytest.raises(IngestError, match="in UTF-8"):
+        catalog.add_root(folder)
+
+
 def test_a_root_added_later_does_not_hide_known_episodes(catalog: Catalog) -> None:
     deep = make_record(1, folder="/data/set/deep/er")
     (first,) = catalog.register([deep])
