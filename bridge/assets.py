@@ -66,7 +66,7 @@ def are_unchanged(files: Iterable[Asset]) -> bool:
 def without_chunks(files: Sequence[str]) -> list[str]:
     """Leave out the chunks that manifests among the files list: these stand for them."""
     manifests = [path for path in files if path.endswith(MANIFEST_SUFFIX)]
-    chunks = {chunk for path in manifests for chunk in files_of(path)[1:]}
+    chunks = {locate(chunk) for path in manifests for chunk in files_of(path)[1:]}
     return [path for path in files if path not in chunks] if chunks else list(files)
 
 
@@ -76,7 +76,7 @@ def files_of(path: str) -> list[str]:
         rows = read_manifest(path).rows() if path.endswith(MANIFEST_SUFFIX) else []
     except (WShardError, OSError):
         rows = []  # reading it as an episode will tell what is wrong
-    return [path, *(locate(f"{posixpath.dirname(path)}/{row.uri}") for row in rows)]
+    return [path, *(f"{posixpath.dirname(path)}/{row.uri}" for row in rows)]
 
 
 def whole_of(path: str) -> str:
