@@ -151,6 +151,8 @@ def _batches(archive: Archive, ingest: Ingest, ticks: Iterator[Iterable[str]]) -
             report = ingest(files)
             arrivals.settle(files, report)
             well = report.delayed is None
+        except SourceNotFoundError:  # one of them went just now: without it they are tried again
+            continue
         except (WShardError, OSError) as error:
             report = IngestReport(failed=[Failure(str(archive.folder), f"{error}; what came waits, to be tried again")])
             well = False

@@ -137,6 +137,20 @@ def test_errors_are_told_and_what_came_is_tried_again(tmp_path, monkeypatch):
     assert reports[-1].new == len(paths)
 
 
+def test_a_file_that_goes_as_it_is_taken_holds_nobody_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(watching, "_STILL_S", 0.0)
+    first, second = save(tmp_path / "data", episode(0, 0, 8), episode(0, 1, 8))
+    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
+
+        def take(paths):
+            first.unlink(missing_ok=True)
+            return ingestor.ingest(paths)
+
+        ticks = iter([[str(first), str(second)], [], []])
+        (report,) = watching._batches(ingestor._archive, take, ticks)
+    assert (report.new, report.failed) == (1, [])
+
+
 def test_work_that_an_earlier_run_left_is_finished_first(tmp_path):
     folder, archive = tmp_path / "data", tmp_path / "archive"
     save(folder, *(episode(0, number, 8) for number in range(4)))
