@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from embedders.finite import Rows
     from embedders.space import Space, Statistics
 
+    _Stamp = tuple[int, int, bytes, bytes]
+
 SMOOTHED: Final = 5  # timesteps: recordings and actions jitter from one to the next, movements do not
 _KEPT_BYTES: Final = 1 << 28
 
@@ -68,18 +70,20 @@ def _smooth(rows: Rows) -> Rows:
 
 
 class LaneRows:
-    """Prepared rows of catalogued episodes; those used last stay in memory, as long as their files stay the same."""
+    """Prepared rows of catalogued episodes; those used last stay in memory, as long as file and scaling stay the same."""
 
     def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
         self._kept_bytes = kept_bytes
-        self._held: OrderedDict[tuple[str, str], tuple[tuple[int, int], Prepared]] = OrderedDict()
+        self._held: OrderedDict[tuple[str, str], tuple[_Stamp, Prepared]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
     def of(self, row: EpisodeRow, space: Space, scaling: Statistics) -> Prepared:
         """Return the episode's rows of the Space's lanes. Raises StaleEpisodeError, OSError, FormatError."""
         status = Path(row.path).stat()
-        stamp, key = (status.st_mtime_ns, status.st_size), (space.fingerprint, row.path + row.digest)
+        # A Space without statistics is scaled by those of today, which move as the archive grows.
+        stamp = (status.st_mtime_ns, status.st_size, scaling.mean.tobytes(), scaling.std.tobytes())
+        key = (space.fingerprint, row.path + row.digest)
         with self._lock:
             held = self._held.get(key)
             if held is not None and held[0] == stamp:
@@ -92,7 +96,7 @@ class LaneRows:
         self._keep(key, stamp, rows)
         return rows
 
-    def _keep(self, key: tuple[str, str], stamp: tuple[int, int], rows: Prepared) -> None:
+    def _keep(self, key: tuple[str, str], stamp: _Stamp, rows: Prepared) -> None:
         with self._lock:
             if key in self._held:
                 self._bytes -= self._held.pop(key)[1].rows.nbytes * 2

@@ -375,6 +375,21 @@ def test_spaces_without_statistics_are_aligned_by_those_of_the_archive(tmp_path)
         assert (hit.episode_id, hit.span, hit.score) == ("play-2", (17, 41), 1.0)
 
 
+def test_lanes_in_memory_follow_the_statistics_of_a_growing_archive(tmp_path):
+    stored(tmp_path, map(episode_of, range(4)), embedder="mean")
+    with TrajectoryRetriever(tmp_path) as opened:
+        opened.search_moments(play(2)[0][17:41], 1)
+        rng = np.random.default_rng(0)
+        wild = [Channel.of("pose", (30 * rng.normal(size=(80, 3))).astype(np.float32)) for _ in range(6)]
+        still = Channel.of("still", np.ones(80, np.float32))
+        others = [
+            Episode(f"wild-{n}", "env", 80, observations={"pose": pose, "still": still}) for n, pose in enumerate(wild)
+        ]
+        stored(tmp_path, others, embedder="mean")
+        hit = opened.search_moments(play(2)[0][17:41], 1)[0]
+        assert (hit.episode_id, hit.span, hit.score) == ("play-2", (17, 41), 1.0)
+
+
 def test_windows_of_one_size_serve_too_and_whole_episodes_do_not(tmp_path):
     stored(tmp_path, map(episode_of, range(4)), plan=WindowPlan(24, 6))
     with TrajectoryRetriever(tmp_path) as opened:
