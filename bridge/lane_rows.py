@@ -70,7 +70,7 @@ def _smooth(rows: Rows) -> Rows:
 
 
 class LaneRows:
-    """Prepared rows of catalogued episodes; those used last stay in memory, as long as file and scaling stay the same."""
+    """Prepared rows of catalogued episodes; the last used stay in memory while file and scaling stay the same."""
 
     def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
         self._kept_bytes = kept_bytes
