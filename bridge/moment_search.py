@@ -20,7 +20,7 @@ from bridge.overlap import suppress
 from bridge.refs import make_ref
 from bridge.spaces import lane_statistics
 from embedders.space import LaneSpec, Statistics
-from wshard.errors import QueryError, StaleEpisodeError
+from wshard.errors import FormatError, QueryError, StaleEpisodeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,7 +117,7 @@ class MomentSearch:
         for episode in dict.fromkeys(tried.episodes.tolist()):
             try:
                 lanes[episode] = self._lanes.of(tried.rows[episode], space, scaling)
-            except (StaleEpisodeError, FileNotFoundError):
+            except (StaleEpisodeError, FileNotFoundError, FormatError):
                 stale += 1
         return lanes, stale
 

@@ -332,6 +332,8 @@ def test_files_that_are_gone_or_changed_give_their_places_to_the_next(tmp_path):
         assert after.missing == 2
         assert len(after) == 5
         assert {hit.episode_id for hit in after}.isdisjoint({"play-1", "play-3"})
+        (folder / "play-4.wshard").write_bytes((folder / "play-4.wshard").read_bytes()[:100])
+        assert opened.search_moments(rows, 5).missing == 3
         save_wshard(other, folder / "play-0.wshard")
         with pytest.raises(StaleEpisodeError):
             opened.search_moments(ref)
