@@ -175,13 +175,13 @@ def test_only_some_measures_of_a_family_are_kept(archive, tmp_path):
 
 
 @pytest.mark.parametrize("most", [3, 1])
-def test_few_may_wait_and_the_verdicts_are_the_same(archive, folder, monkeypatch, most):
+def test_few_may_wait_and_the_verdicts_are_the_same(archive, folder, tmp_path, monkeypatch, most):
     ingest(archive, folder)
     found = flags(archive)
     monkeypatch.setattr(bridge.checking, "_MOST_WAITING", most)
     monkeypatch.setattr(bridge.run, "BATCH", 2)
-    ingest(archive.parent / "again", folder)
-    assert flags(archive.parent / "again") == found
+    ingest(tmp_path / "again", folder)
+    assert flags(tmp_path / "again") == found
 
 
 def test_what_waited_when_a_run_was_killed_is_checked_by_the_next(archive, folder, monkeypatch):
