@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 from bridge.archive import open_archive
 from bridge.cli import app
-from bridge.curation.comparison import evaluate_label
+from bridge.curation.comparison import evaluate_label, evaluate_search
 from bridge.fsck import check, repair
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
 from bridge.scales import reciprocal_ranks
-from embedders.windows import BOTH
+from embedders.windows import BOTH, WindowPlan
 from wshard.errors import EmbedderError, QueryError, SpaceMismatchError
 
 TASKS = ("pick up the mug", "open the drawer", None, "wave at the door")
@@ -200,6 +200,9 @@ def test_no_other_search_or_signal_sees_the_space_of_texts(archive, folder, tmp_
                 retriever.search_similar_episodes(array)
     with open_archive(archive) as opened:
         assert [found.space.of_text for found in evaluate_label(opened, "env_id")] == [False]
+    ingest(tmp_path / "windows", folder, windows=[WindowPlan(scales=(5, 8))], sentences=Meanings())
+    with open_archive(tmp_path / "windows") as opened, TrajectoryRetriever(tmp_path / "windows") as retriever:
+        assert evaluate_search(retriever, opened, "env_id") is None  # there is no search for whole episodes
     for verb in (["duplicates"], ["outliers"], ["select", "--count", "2"], ["health"], ["fsck"], ["index", "audit"]):
         done = CliRunner().invoke(app, [*verb, "--archive", str(archive)])
         assert done.exit_code == 0, done.output
