@@ -67,6 +67,8 @@ def test_full_text_may_be_asked_in_the_words_of_the_product(catalog: Catalog, te
         "SELECT nonsense FROM nowhere",
         "",
         "--",
+        "SELECT '\ud800'",
+        "SELECT 1\0",
     ],
 )
 def test_whatever_else_is_refused_and_changes_nothing(catalog: Catalog, text: str) -> None:
