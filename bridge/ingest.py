@@ -164,7 +164,7 @@ class TrajectoryIngestor:
         workers_count: processes that read and embed. prune: forget catalogued episodes below the given folders (which
         may be gone as a whole) whose files are gone; "cautiously": unless they are more than half, which is reported.
         Episodes that cannot be ingested are reported, the others are not held up. Raises SourceNotFoundError before
-        anything is written, CatalogError, OSError.
+        anything is written, CatalogError, OSError, EmbedderError for a text encoder that fails (the rest stays).
         """
         begun = time.perf_counter()
         encoder = None if sentences is None else as_text_encoder(sentences)
