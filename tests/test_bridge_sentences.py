@@ -235,6 +235,8 @@ def test_windows_and_sentences_come_in_one_run_and_watch_takes_them_too(tmp_path
         report = ingestor.ingest(folder, windows=BOTH, sentences=Meanings())
         assert counts(report) == {"new": 12, "embedded": 12, "tasks": 9}
         save(folder, made(0, 7))
+        with pytest.raises(EmbedderError, match="found no folder"):
+            ingestor.watch(folder, sentences=tmp_path / "nowhere")
         stop = Event()
         for found in ingestor.watch(folder, sentences=Meanings(), stop=stop):
             stop.set()
@@ -251,6 +253,10 @@ def test_the_command_line_takes_a_folder(tmp_path, folder):
         assert done.exit_code == code, done.output
         return done
 
+    for verb in ("ingest", "watch"):
+        wrong = run(verb, str(folder), "--sentences", str(tmp_path), code=1)
+        assert "expected tokenizer.json and model.onnx" in wrong.output
+    assert not (tmp_path / "archive").exists()
     assert "12 new, 12 embedded, 9 tasks" in run("ingest", str(folder), "--sentences", encoder).stdout
     assert "sentences" in run("index", "spaces").stdout
     hits = json.loads(run("search", "--text", "lift cup", "--sentences", encoder, "--json").stdout)["hits"]
