@@ -68,35 +68,52 @@ def _smooth(rows: Rows) -> Rows:
 
 
 class LaneRows:
-    """Prepared rows of catalogued episodes; those used last stay in memory, as long as their files stay the same."""
+    """Prepared rows of catalogued episodes; the last used stay in memory while files and scaling stay the same."""
 
     def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
         self._kept_bytes = kept_bytes
-        self._held: OrderedDict[tuple[str, str], tuple[tuple[int, int], Prepared]] = OrderedDict()
+        self._held: OrderedDict[tuple[str, str], _Held] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
     def of(self, row: EpisodeRow, space: Space, scaling: Statistics) -> Prepared:
         """Return the episode's rows of the Space's lanes. Raises StaleEpisodeError, OSError, FormatError."""
-        status = Path(row.path).stat()
-        stamp, key = (status.st_mtime_ns, status.st_size), (space.fingerprint, row.path + row.digest)
+        key, first = (space.fingerprint, row.path + row.digest), _status(Path(row.path))
+        # A Space without statistics is scaled by those of today, which move as the archive grows.
+        scaled = (scaling.mean.tobytes(), scaling.std.tobytes())
         with self._lock:
             held = self._held.get(key)
-            if held is not None and held[0] == stamp:
+            if held is not None and held.stamp == (scaled, first, *map(_status, held.chunks)):
                 self._held.move_to_end(key)
-                return held[1]
+                return held.rows
         with open_episode(row.path, hashed=False) as file:
+            chunks = tuple(part.path for part in file.parts()[1:])
+            stamp = (scaled, first, *map(_status, chunks))
             if file.digest() != row.digest:
                 raise StaleEpisodeError(f"{row.path}: changed since it was ingested: ingest it again")
             rows = prepare(read_lanes(file, space), scaling)
-        self._keep(key, stamp, rows)
+        self._keep(key, _Held(rows, chunks, stamp))
         return rows
 
-    def _keep(self, key: tuple[str, str], stamp: tuple[int, int], rows: Prepared) -> None:
+    def _keep(self, key: tuple[str, str], held: _Held) -> None:
         with self._lock:
             if key in self._held:
-                self._bytes -= self._held.pop(key)[1].rows.nbytes * 2
-            self._held[key] = (stamp, rows)
-            self._bytes += rows.rows.nbytes * 2
+                self._bytes -= self._held.pop(key).rows.rows.nbytes * 2
+            self._held[key] = held
+            self._bytes += held.rows.rows.nbytes * 2
             while self._bytes > self._kept_bytes and len(self._held) > 1:
-                self._bytes -= self._held.popitem(last=False)[1][1].rows.nbytes * 2
+                self._bytes -= self._held.popitem(last=False)[1].rows.rows.nbytes * 2
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """Rows, the chunks they are from (none of an episode in one file), and how files and scaling were."""
+
+    rows: Prepared
+    chunks: tuple[Path, ...]
+    stamp: tuple[object, ...]
+
+
+def _status(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size

@@ -20,7 +20,7 @@ from bridge.overlap import suppress
 from bridge.refs import make_ref
 from bridge.spaces import lane_statistics
 from embedders.space import LaneSpec, Statistics
-from wshard.errors import QueryError, StaleEpisodeError
+from wshard.errors import FormatError, QueryError, StaleEpisodeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,7 +117,7 @@ class MomentSearch:
         for episode in dict.fromkeys(tried.episodes.tolist()):
             try:
                 lanes[episode] = self._lanes.of(tried.rows[episode], space, scaling)
-            except (StaleEpisodeError, FileNotFoundError):
+            except (StaleEpisodeError, FileNotFoundError, FormatError):
                 stale += 1
         return lanes, stale
 
@@ -180,7 +180,7 @@ def _as_they_are(windows: _Windows) -> list[EpisodeRef]:
 def _told(space: Space, query: Prepared, moment: Moment, row: EpisodeRow, lanes: Prepared) -> EpisodeRef:
     """Return a moment as a hit, with its path and each lane's own agreement along it."""
     apart = ((query.rows[moment.path[:, 0]] - lanes.rows[moment.path[:, 1]]) ** 2).mean(axis=0)
-    widths = [lane.channels for lane in space.lanes]
+    widths = [lane.channels for lane in space.lanes] if len(space.lanes) > 1 else [len(apart)]  # images: of outlines
     means = np.add.reduceat(apart, np.cumsum([0, *widths[:-1]])) / widths
     scores = {
         lane.name: score for lane, score in zip(space.lanes, (1.0 / (1.0 + np.sqrt(means))).tolist(), strict=True)

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, select, update
 from catalog.engine import one_of
 from catalog.loading import find
 from catalog.schema import archive, episode
+from catalog.values import storable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -100,7 +101,7 @@ class FirstLoad:
 def load_occupants(connection: Connection, paths: Collection[str], *, roots: Roots) -> dict[Place, Occupant]:
     """Return who is at each absolute path, by place; of one key at one path, the deepest root's."""
     wanted: dict[int, dict[str, tuple[int, str]]] = {}
-    for path in paths:
+    for path in filter(storable, paths):
         for rank, (root_id, inside) in enumerate(roots.spots(path)):
             wanted.setdefault(root_id, {})[inside] = (rank, path)
     names = ("key", "id", "uid", "digest", "size", "mtime_ns")

@@ -118,7 +118,7 @@ def _apply(connection: Connection, steps: Sequence[Step], *, roots: Roots) -> No
     _replace(connection, by["changed"])
     _insert(connection, by["new"], roots=roots)
     write_assets(connection, ((step.occupant.id, step.record) for step in steps))
-    if by["moved"] or by["changed"] or by["new"]:
+    if by["moved"] or by["changed"] or by["new"] or touched:
         advance(connection)
 
 

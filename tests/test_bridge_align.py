@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
+from numba.core.caching import CacheImpl
 
 from bridge.alignment import align as alignment
 from bridge.alignment import compiled, plain
@@ -265,6 +267,19 @@ def test_a_gain_per_row_keeps_a_match_from_shrinking(kernel):
 def test_what_cannot_be_aligned_is_refused(query, rows, weights):
     with pytest.raises(QueryError, match="expected"):
         align(query, rows, Rule(), weights)
+
+
+def test_where_no_cache_can_be_written_kernels_are_compiled_all_the_same(monkeypatch):
+    monkeypatch.setattr(CacheImpl, "_locator_classes", [])
+
+    def twice(value):
+        return 2 * value
+
+    with pytest.raises(RuntimeError, match="no locator"):
+        njit(cache=True)(twice)
+    made = compiled._compiled(twice)
+    assert made(21) == 42
+    assert made.signatures, "it was compiled"
 
 
 def test_without_numba_numpy_does_the_arithmetic(monkeypatch):

@@ -125,6 +125,16 @@ def test_a_moment_lies_across_a_border(archive, manifest):
             retriever.search_similar_episodes(manifest.with_name("nothing.wshard"))
 
 
+def test_lanes_in_memory_follow_every_chunk(archive, manifest):
+    with TrajectoryRetriever(archive) as retriever:
+        (space,) = (space for space in retriever._choice.active() if not space.windows.whole)
+        asked = {lane.name: episode(0, 3, 60).lanes()[lane.name].data[22:37] for lane in space.lanes}
+        assert retriever.search_moments(asked, 1)[0].span == (22, 37)
+        chunks_of(manifest)[1].unlink()
+        hits = retriever.search_moments(asked, 1)
+        assert (hits.missing, hits[0].episode_id != "task-0-3") == (1, True)
+
+
 def test_a_growing_episode_is_read_again_and_stays_the_same(tmp_path, archive):
     ep = episode(0, 3, 60)
     save(tmp_path / "data", episode(1, 1, 40))

@@ -286,9 +286,9 @@ def test_searches_that_make_no_sense_are_refused(retriever, folder, tmp_path):
 
 
 def test_one_pass_opens_each_file_once_and_gives_the_same_vectors(folder, tmp_path, monkeypatch):
-    opened, really = [], bridge.embedding.open_wshard
+    opened, really = [], bridge.embedding.open_episode
     for module in (bridge.reading, bridge.embedding):
-        monkeypatch.setattr(module, "open_wshard", lambda path: opened.append(path) or really(path))
+        monkeypatch.setattr(module, "open_episode", lambda path, **how: opened.append(path) or really(path, **how))
     plans = (*BOTH, WindowPlan(16, 8))
     ingest(tmp_path / "one", folder, embedder=None, windows=plans)
     assert len(opened) == 2 * len(ALL)  # once to register, once to embed

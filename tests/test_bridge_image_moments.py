@@ -75,6 +75,8 @@ def test_a_span_at_another_speed_in_another_light_is_found_where_it_is(archive, 
     assert best.episode_id == f"ep-{number}"
     assert overlap(best.span, (start, start + 36)) >= 0.85
     assert best.score > 1.2 * max(hit.score for hit in others)
+    # The root mean square along the path, of all that a frame is described by.
+    assert all(hit.lane_scores["signal/cam"] < 0.6 for hit in others)
     assert all(hit.alignment == () for hit in windows)
 
 

@@ -376,6 +376,36 @@ def test_a_part_that_is_asked_for_twice_does_not_vouch_for_another():
         seals.check()
 
 
+def test_a_part_that_two_threads_compare_at_once_does_not_vouch_for_another(monkeypatch):
+    vectors, both = unit_vectors(6), threading.Barrier(2)
+    sums = np.array([checksum(vectors[:2].data), checksum(vectors[2:4].data), 0])
+    seals = Seals(vectors, np.array([0, 2, 4, 6]), sums, "test")
+
+    def side_by_side(data):
+        found = checksum(data)
+        both.wait(10)
+        return found
+
+    monkeypatch.setattr("bridge.index.seals.checksum", side_by_side)
+    threads = [threading.Thread(target=seals.check, args=(np.array([0, 1]),)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    monkeypatch.undo()
+    with pytest.raises(ChecksumError, match="of part 2, found"):
+        seals.check()
+
+
+@pytest.mark.parametrize("trained", ["-1", "1e999", "null", "[]"])
+def test_a_number_that_cannot_be_reads_as_damage(shelf, tmp_path, trained):
+    path = opened(shelf, tmp_path).home / "lists" / "lists.json"
+    path.write_text(f'{{"trained": {trained}, "checksum": 0}}')
+    found = opened(shelf, tmp_path)
+    assert found.segment.lists is None
+    assert found.broken
+
+
 def test_lists_of_another_generation_are_ignored(shelf, tmp_path):
     first = opened(shelf, tmp_path)
     shutil.copytree(first.home / "lists", tmp_path / "older")

@@ -332,6 +332,8 @@ def test_files_that_are_gone_or_changed_give_their_places_to_the_next(tmp_path):
         assert after.missing == 2
         assert len(after) == 5
         assert {hit.episode_id for hit in after}.isdisjoint({"play-1", "play-3"})
+        (folder / "play-4.wshard").write_bytes((folder / "play-4.wshard").read_bytes()[:100])
+        assert opened.search_moments(rows, 5).missing == 3
         save_wshard(other, folder / "play-0.wshard")
         with pytest.raises(StaleEpisodeError):
             opened.search_moments(ref)
@@ -371,6 +373,21 @@ def test_both_kernels_give_the_same_hits(retriever, monkeypatch):
 def test_spaces_without_statistics_are_aligned_by_those_of_the_archive(tmp_path):
     stored(tmp_path, map(episode_of, range(4)), embedder="mean")
     with TrajectoryRetriever(tmp_path) as opened:
+        hit = opened.search_moments(play(2)[0][17:41], 1)[0]
+        assert (hit.episode_id, hit.span, hit.score) == ("play-2", (17, 41), 1.0)
+
+
+def test_lanes_in_memory_follow_the_statistics_of_a_growing_archive(tmp_path):
+    stored(tmp_path, map(episode_of, range(4)), embedder="mean")
+    with TrajectoryRetriever(tmp_path) as opened:
+        opened.search_moments(play(2)[0][17:41], 1)
+        rng = np.random.default_rng(0)
+        wild = [Channel.of("pose", (30 * rng.normal(size=(80, 3))).astype(np.float32)) for _ in range(6)]
+        still = Channel.of("still", np.ones(80, np.float32))
+        others = [
+            Episode(f"wild-{n}", "env", 80, observations={"pose": pose, "still": still}) for n, pose in enumerate(wild)
+        ]
+        stored(tmp_path, others, embedder="mean")
         hit = opened.search_moments(play(2)[0][17:41], 1)[0]
         assert (hit.episode_id, hit.span, hit.score) == ("play-2", (17, 41), 1.0)
 

@@ -72,8 +72,8 @@ def test_the_error_of_one_episode_is_the_one_that_reading_it_raised(archive, tmp
     save(tmp_path, episode(9, 9))
     (path,) = files(tmp_path)
     path.write_bytes(path.read_bytes()[:-10])
-    opened, really = [], bridge.reading.open_wshard
-    monkeypatch.setattr(bridge.reading, "open_wshard", lambda path: opened.append(path) or really(path))
+    opened, really = [], bridge.reading.open_episode
+    monkeypatch.setattr(bridge.reading, "open_episode", lambda path: opened.append(path) or really(path))
     with TrajectoryIngestor(archive) as ingestor, pytest.raises(HeaderError, match=r"total file size .* says"):
         ingestor.ingest_episode(path)
     assert opened == [str(path)]

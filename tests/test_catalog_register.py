@@ -180,6 +180,7 @@ def test_the_clock_advances_with_every_change_and_only_then(catalog: Catalog) ->
     changes = [
         lambda: catalog.register([make_record(1)]),
         lambda: catalog.register([make_record(1, digest="other")]),
+        lambda: catalog.register([make_record(1, digest="other", size=5)]),
         lambda: catalog.tag([1], "good"),
         lambda: catalog.untag([1], "good"),
         lambda: catalog.remove([1]),

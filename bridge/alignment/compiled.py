@@ -6,11 +6,23 @@ Imported only where numba is installed.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numba
 import numpy as np
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-@numba.njit(cache=True, nogil=True)
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    try:
+        return numba.njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # nowhere may this user write a cache: compiled once per process then
+        return numba.njit(nogil=True)(function)
+
+
+@_compiled
 def solve(query, weights, pieces, bounds, rule, traced):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201  (numba types it and takes no keywords)
     """Return costs [m], spans [m, 2], all paths one behind the other [P, 2] and where each ends [m].
 
@@ -37,7 +49,7 @@ def solve(query, weights, pieces, bounds, rule, traced):  # type: ignore[no-unty
     return costs, spans, paths[:used], ends
 
 
-@numba.njit(cache=True, nogil=True)
+@_compiled
 def _fill(query, weights, columns, bounds, steps, about, taken):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, PLR0913, PLR0917
     """Return cost, start and stop of the best path; its steps by cell in `taken`, where that has room."""
     advances, prices = steps
@@ -67,7 +79,7 @@ def _fill(query, weights, columns, bounds, steps, about, taken):  # type: ignore
     return _end(reached[(asked - 1) % 3], spent[(asked - 1) % 3], begun[(asked - 1) % 3], asked, about)
 
 
-@numba.njit(cache=True, nogil=True)
+@_compiled
 def _advance(step, first, high, local, table):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Take one step to those of rows [first, high) where it is cheaper than what led there so far."""
     before, here, along, price, gained, number = step
@@ -80,7 +92,7 @@ def _advance(step, first, high, local, table):  # type: ignore[no-untyped-def]  
             spent[here, j], begun[here, j] = spent[before, j - along] + paid, begun[before, j - along]
 
 
-@numba.njit(cache=True, nogil=True)
+@_compiled
 def _differences(step, heed, columns, low, high, local):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write the weighted distance of one query step to rows [low, high)."""
     for j in range(low, high):
@@ -94,7 +106,7 @@ def _differences(step, heed, columns, low, high, local):  # type: ignore[no-unty
         local[j] = np.sqrt(local[j])
 
 
-@numba.njit(cache=True, nogil=True)
+@_compiled
 def _end(reached, spent, begun, asked, about):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     _, stop, penalty, _ = about
     end, least, nearest = -1, np.inf, 0
@@ -110,7 +122,7 @@ def _end(reached, spent, begun, asked, about):  # type: ignore[no-untyped-def]  
     return spent[end] / (asked + end - begun[end] + 1), begun[end], end + 1
 
 
-@numba.njit(cache=True, nogil=True)
+@_compiled
 def _trace(taken, advances, end, path):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write the pairs of the path to row `end`, first to last; return how many."""
     length, i, j = 0, len(taken) - 1, end

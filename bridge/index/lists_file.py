@@ -71,7 +71,7 @@ def read(folder: Path, seal: int, shape: tuple[int, ...], starts: Ids) -> Lists 
             np.asarray(np.memmap(folder / name, "<f4", "r")).reshape(count, axes.shape[1] + 1)
             for name in (_LISTED, _OUTLINES)
         )
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
     begins = np.concatenate(([0], np.cumsum(sizes)))
     centroids = small["centroids.f32"].reshape(-1, dim)

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class Seals:
-    """Part i of `vectors` is rows starts[i]:starts[i+1] and has the CRC32C sums[i]; without sums nothing is checked."""
+    """Part i of `vectors` is rows starts[i]:starts[i+1] and has the CRC32C sums[i]; without sums nothing is checked.
+
+    Threads may share one instance.
+    """
 
     def __init__(self, vectors: Vectors, starts: NDArray[np.int64], sums: NDArray[np.int64] | None, what: str) -> None:
         self._vectors = vectors
@@ -29,7 +32,7 @@ class Seals:
         self._sums = sums
         self._what = what
         self._unread = np.full(len(starts) - 1, sums is not None, np.bool_)
-        self._left = int(self._unread.sum())
+        self._left = bool(self._unread.any())
 
     def check(self, parts: NDArray[np.int64] | None = None) -> None:
         """Compare those of the parts (None = all) that were not compared before; raises ChecksumError."""
@@ -43,4 +46,5 @@ class Seals:
                     f"{self._what}: expected CRC32C {int(self._sums[part]):08x} of part {part}, found {found:08x}"
                 )
             self._unread[part] = False
-            self._left -= 1
+        if len(unread):  # not counted down: two threads may have compared the same part
+            self._left = bool(self._unread.any())
