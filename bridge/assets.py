@@ -64,9 +64,9 @@ def are_unchanged(files: Iterable[Asset]) -> bool:
 
 
 def without_chunks(files: Sequence[str]) -> list[str]:
-    """Leave out the chunks that manifests among the files list: these stand for them."""
+    """Leave out the chunks that manifests among the files list: these stand for them, and are no chunks themselves."""
     manifests = [path for path in files if path.endswith(MANIFEST_SUFFIX)]
-    chunks = {locate(chunk) for path in manifests for chunk in files_of(path)[1:]}
+    chunks = {locate(chunk) for path in manifests for chunk in files_of(path)[1:]} - {*manifests}
     return [path for path in files if path not in chunks] if chunks else list(files)
 
 

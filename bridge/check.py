@@ -5,7 +5,7 @@ Knows: which episodes are meant, and what becomes of files that cannot be read. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -67,6 +67,25 @@ class Work:
     watch: Progress
 
 
+@dataclass(frozen=True, eq=False)
+class _Checkups:
+    """The checkups of files, completed as verdicts come: the measures of an episode stay no longer than it waits."""
+
+    done: list[Checkup] = field(default_factory=list)
+    _waiting: dict[Subject, int] = field(default_factory=dict)
+
+    def add(self, one: Checkup, subject: Subject | None = None) -> None:
+        """Add a checkup; that of a subject is completed later."""
+        if subject is not None:
+            self._waiting[subject] = len(self.done)
+        self.done.append(one)
+
+    def complete(self, subject: Subject, verdict: Verdict) -> None:
+        """Take what was said of a subject into its checkup."""
+        place = self._waiting.pop(subject)
+        self.done[place] = replace(self.done[place], scores=verdict.scores, findings=findings_of(verdict))
+
+
 def check_episodes(
     catalog: Catalog,
     paths: Sequence[str | os.PathLike[str]] = (),
@@ -81,16 +100,12 @@ def check_episodes(
     What is found in catalogued episodes replaces what was found earlier. Raises SourceNotFoundError, FilterError.
     """
     files = discover(paths).files if paths else [row.path for row in catalog.rows(catalog.ids(where)).values()]
-    verdicts: dict[Subject, Verdict] = {}
+    found = _Checkups()
     with workers(workers_count) as crew:
-        checker = Checker(catalog, limits, verdicts.__setitem__)
-        found = _checked(Work(catalog, checker, crew, progress or Silent()), files, every_byte=True)
+        checker = Checker(catalog, limits, found.complete)
+        _check(Work(catalog, checker, crew, progress or Silent()), files, every_byte=True, found=found)
         checker.finish()
-    judged = {subject: (verdict.scores, findings_of(verdict)) for subject, verdict in verdicts.items()}
-    return [
-        one if subject is None else replace(one, scores=judged[subject][0], findings=judged[subject][1])
-        for subject, one in found
-    ]
+    return found.done
 
 
 def check_rest(run: Run, files: Sequence[str], checker: Checker) -> None:
@@ -101,13 +116,13 @@ def check_rest(run: Run, files: Sequence[str], checker: Checker) -> None:
         ids = [episode.id for known in catalog.known(batch).values() for episode in known]
         rest += [row.path for row in catalog.rows(catalog.unchecked(VERSION, ids)).values()]
     if rest:
-        _checked(Work(catalog, checker, run.crew, run.watch), rest, every_byte=False)
+        _check(Work(catalog, checker, run.crew, run.watch), rest, every_byte=False)
 
 
-def _checked(work: Work, files: Sequence[str], *, every_byte: bool) -> list[tuple[Subject | None, Checkup]]:
-    """Return a checkup of each file, and, for those that could be read, the subject whose verdict belongs there."""
+def _check(work: Work, files: Sequence[str], *, every_byte: bool, found: _Checkups | None = None) -> None:
+    """Give what can be read to the checker and flag the rest; found gets a checkup of each file."""
     work.watch.stage("checking", len(files))
-    found: list[tuple[Subject | None, Checkup]] = []
+    add = found.add if found is not None else lambda *_: None
     for outcome in work.crew.each(partial(_examine, every_byte=every_byte), batches(files)):
         known = {path: there[0] for path, there in work.catalog.known([one.path for one in outcome]).items()}
         uids = {row.id: row.uid for row in work.catalog.rows(one.id for one in known.values()).values()}
@@ -116,7 +131,7 @@ def _checked(work: Work, files: Sequence[str], *, every_byte: bool) -> list[tupl
             id_ = _id_of(known.get(one.path), one.digest)
             subjects.append(Subject(id_, one.digest, one.env_id, one.measured))
             uid = None if id_ is None else uids.get(id_)
-            found.append((subjects[-1], Checkup(one.path, one.episode_id, uid, {}, ())))
+            add(Checkup(one.path, one.episode_id, uid, {}, ()), subjects[-1])
         work.checker.take(subjects)
         for failure in (one for one in outcome if isinstance(one, Failure)):
             broken, entry = Found(INTEGRITY, failure.error), known.get(failure.path)
@@ -124,9 +139,8 @@ def _checked(work: Work, files: Sequence[str], *, every_byte: bool) -> list[tupl
                 work.catalog.flag([entry.id], broken)
                 work.checker.flagged.add(entry.id)
             uid = None if entry is None else uids.get(entry.id)
-            found.append((None, Checkup(failure.path, "", uid, {INTEGRITY: 1.0}, (broken,))))
+            add(Checkup(failure.path, "", uid, {INTEGRITY: 1.0}, (broken,)))
         work.watch.advance(len(outcome))
-    return found
 
 
 def _id_of(known: Known | None, digest: str) -> int | None:

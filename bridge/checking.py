@@ -122,23 +122,24 @@ class Checker:
         self._waiting -= len(waiting)
         kept = self._kept(family)
         anew = {subject.id: subject.measured.vector for subject in waiting if subject.id is not None}
-        vectors = {number: anew.get(number, vector) for number, vector in kept.items()}
+        vectors = {number: anew.get(number, vector) for number, (_, vector) in kept.items()}
         fresh = [subject.measured.vector for subject in waiting if subject.id not in kept]
         known = usual(one.measured.form, np.stack([*vectors.values(), *fresh][:MOST]))
         self._judge(waiting, known)
-        if len(kept) < MOST:
-            rows = self._catalog.rows(kept.keys() - anew.keys())
-            self._judge([one.like(row.id, row.digest, kept[row.id]) for row in rows.values()], known, telling=False)
+        others = kept.keys() - anew.keys() if len(kept) < MOST else ()
+        if others:
+            self._judge([one.like(number, *kept[number]) for number in others], known, telling=False)
+            self._write()  # at once: if the file of one of them turns out to be broken, that is said later, and stays
         if known is not None and growing.full():
             self._known[family] = known
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
 
-    def _kept(self, family: str) -> dict[int, NDArray[np.float32]]:
-        """Return the measures by which the catalog knows a family, by the id of their episode."""
+    def _kept(self, family: str) -> dict[int, tuple[str, NDArray[np.float32]]]:
+        """Return digest and measures of those by which the catalog knows a family, by the id of their episode."""
         self._write()  # some of it may be of this family
         kept = self._catalog.kept_measures(family, MOST)
-        return {number: np.frombuffer(data, "<f4") for number, data in kept.items()}
+        return {number: (digest, np.frombuffer(data, "<f4")) for number, (digest, data) in kept.items()}
 
     def _judge(self, subjects: Sequence[Subject], known: Usual | None, *, telling: bool = True) -> None:
         if not subjects:

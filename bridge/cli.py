@@ -90,6 +90,7 @@ def ingest(
     from bridge.discover import expect_episodes
     from bridge.ingest import TrajectoryIngestor
     from bridge.progress import watched
+    from bridge.sentences import loaded
     from catalog.location import DATABASE, archive_named, place_of
     from wshard.quality.limits import DEFAULT_LIMITS, read_limits
 
@@ -98,6 +99,7 @@ def ingest(
     known = prune and (isinstance(named, str) or (named / DATABASE).exists())
     if not known:
         expect_episodes(paths)  # before an archive is made for nothing
+    encoder = loaded(sentences)
     wanted = (read_limits(limits) if limits else DEFAULT_LIMITS) if check else None
     with TrajectoryIngestor(
         index_target(index, named), embedder, lanes=parse_lanes(lanes), archive=named, limits=wanted
@@ -105,7 +107,7 @@ def ingest(
         forget: bool | Literal["cautiously"] = (yes or "cautiously") if prune else False
         try:
             with watched() as progress:
-                how: dict[str, Any] = {"windows": plans, "sentences": sentences, "workers_count": workers}
+                how: dict[str, Any] = {"windows": plans, "sentences": encoder, "workers_count": workers}
                 report = ingestor.ingest(list(paths), prune=forget, progress=progress, **how)
         except KeyboardInterrupt:
             typer.echo("interrupted: what was committed stays; run the same command again to go on", err=True)

@@ -53,6 +53,7 @@ def watch(
 ) -> None:
     """Ingest what comes into folders as soon as it is finished, until Ctrl-C; --json prints a line per batch."""
     from bridge.ingest import TrajectoryIngestor
+    from bridge.sentences import loaded
     from catalog.location import archive_named
     from wshard.errors import SourceNotFoundError
 
@@ -60,13 +61,14 @@ def watch(
     plans = [plan for text in windows for plan in parse_plans(text)] if windows else None
     if missing := [path for path in folders if not path.is_dir()]:
         raise SourceNotFoundError(f"no such folder: {missing[0]}")  # before an archive is made for nothing
+    encoder = loaded(sentences)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # being told to end is how this work ends
     with (
         TrajectoryIngestor(index_target(index, named), embedder, lanes=parse_lanes(lanes), archive=named) as ingestor,
         contextlib.suppress(KeyboardInterrupt),
     ):
         typer.echo(f"watching {', '.join(map(str, folders))}", err=True)
-        for report in ingestor.watch(folders, windows=plans, sentences=sentences, workers_count=workers):
+        for report in ingestor.watch(folders, windows=plans, sentences=encoder, workers_count=workers):
             total.update({name: getattr(report, name) for name in _COUNTS}, failed=len(report.failed))
             _tell_batch(report, as_json)
     typer.echo(f"{_summed(total)} in {time.monotonic() - begun:.0f} s", err=as_json)

@@ -124,12 +124,12 @@ def _about(one: Evaluated) -> str:
 
 def _chance(one: Evaluated) -> float:
     """Return the mean share of right ones among all others, which is about the mAP of rankings at random."""
-    counts = [of.figures.queries for of in one.scores.of_labels]
-    return sum(count * (count - 1) for count in counts) / (sum(counts) * (one.episodes - 1))
+    counts = [(of.figures.queries, of.size - 1) for of in one.scores.of_labels]
+    return sum(asking * others for asking, others in counts) / (one.scores.queries * (one.episodes - 1))
 
 
 def _as_json(one: Evaluated) -> dict[str, Any]:
     scores = asdict(one.scores)
-    labels = [{"label": of["label"], **of["figures"], "instead": of["instead"]} for of in scores.pop("of_labels")]
+    labels = [{**of.pop("figures"), **of} for of in scores.pop("of_labels")]
     about = {"space": None if one.space is None else one.space.fingerprint, "about": _about(one)}
     return {**about, "episodes": one.episodes, "labels": one.labels, **scores, "of_labels": labels}

@@ -48,11 +48,16 @@ class Figures:
 
 @dataclass(frozen=True)
 class OfLabel:
-    """The figures of one label's queries; instead: the other label most often among their first ten hits, "" = none."""
+    """The figures of one label's queries.
+
+    size: how many have the label, also where only some of them asked. instead: the other label most often among the
+    first ten hits, "" = none.
+    """
 
     label: str
     figures: Figures
     instead: str
+    size: int
 
 
 @dataclass(frozen=True)
@@ -133,22 +138,25 @@ def leave_one_out_by(
     judged = np.concatenate(parts)
     if not len(judged):
         raise ValueError("expected at least two vectors of one label")
-    return Scores(**vars(_figures(judged, k)), of_labels=_by_label(judged, known.tolist(), instead, k))
+    sizes = zip(known.tolist(), np.bincount(names).tolist(), strict=True)
+    return Scores(**vars(_figures(judged, k)), of_labels=_by_label(judged, list(sizes), instead, k))
 
 
 def _rankings(similarity: Floats, places: Ints) -> Ints:
     """Return the places of all others [n, N - 1], the most similar first."""
-    similarity[np.arange(len(places)), places] = -np.inf  # whoever asks comes last and is cut off
+    similarity[np.arange(len(places)), places] = np.nan  # whoever asks comes behind even -inf, and is cut off
     ranking: Ints = np.argsort(-similarity, axis=1, kind="stable")[:, :-1]
     return ranking
 
 
-def _by_label(judged: Floats, known: Sequence[str], instead: Counter[tuple[int, int]], k: int) -> tuple[OfLabel, ...]:
+def _by_label(
+    judged: Floats, known: Sequence[tuple[str, int]], instead: Counter[tuple[int, int]], k: int
+) -> tuple[OfLabel, ...]:
     most: dict[int, str] = {}
     for (own, other), _ in instead.most_common():
-        most.setdefault(own, known[other])
+        most.setdefault(own, known[other][0])
     found = [
-        OfLabel(known[n], _figures(judged[judged[:, 0] == n], k), most.get(n, ""))
+        OfLabel(known[n][0], _figures(judged[judged[:, 0] == n], k), most.get(n, ""), known[n][1])
         for n in np.unique(judged[:, 0]).astype(int).tolist()
     ]
     return tuple(sorted(found, key=lambda one: one.figures.mean_average_precision))

@@ -24,7 +24,7 @@ from embedders.space import Space
 from wshard.errors import NoLaneError, SpaceMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from bridge.run import Run
     from bridge.spaces import Choice
@@ -177,8 +177,9 @@ def _pending(run: Run, targets: Sequence[_Target]) -> Iterator[list[Lacking]]:
     are gone are left out: no search would return them.
     """
     catalog, brought, after = run.archive.catalog, set(run.brought), 0
+    asked = [None if target.among.ids is None else {*target.among.ids} for target in targets]
     for ids in batches(sorted(brought)):
-        among = [_within(target.among, ids) for target in targets]
+        among = [_within(target.among, ids, wanted) for target, wanted in zip(targets, asked, strict=True)]
         found = [catalog.pending(t.row.id, of, limit=BATCH) for t, of in zip(targets, among, strict=True)]
         if lacking := _lacking(run, targets, found):
             yield lacking
@@ -194,8 +195,8 @@ def _pending(run: Run, targets: Sequence[_Target]) -> Iterator[list[Lacking]]:
             yield lacking
 
 
-def _within(among: Among, ids: Sequence[int]) -> Among:
-    return Among(among.layout_ids, tuple(ids if among.ids is None else sorted({*ids} & {*among.ids})))
+def _within(among: Among, ids: Sequence[int], wanted: Container[int] | None) -> Among:
+    return Among(among.layout_ids, tuple(id_ for id_ in ids if wanted is None or id_ in wanted))
 
 
 def _lacking(run: Run, targets: Sequence[_Target], found: Sequence[Sequence[EpisodeRow]]) -> list[Lacking]:

@@ -30,14 +30,13 @@ from bridge.register import prune as prune_below
 from bridge.register import register
 from bridge.run import IngestReport, Run
 from bridge.selection import LaneChoice
-from bridge.sentences import embed_tasks
+from bridge.sentences import embed_tasks, loaded
 from bridge.spaces import Choice
 from bridge.watch import watch
 from bridge.workers import workers
 from embedders.base import takes_frames
 from embedders.registry import as_embedder, default_embedder
 from embedders.space import Space
-from embedders.text import as_text_encoder, text_space
 from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, IndexWarning, IngestError, NotEmbeddedWarning, SourceNotFoundError
 from wshard.quality.limits import DEFAULT_LIMITS
@@ -164,12 +163,10 @@ class TrajectoryIngestor:
         workers_count: processes that read and embed. prune: forget catalogued episodes below the given folders (which
         may be gone as a whole) whose files are gone; "cautiously": unless they are more than half, which is reported.
         Episodes that cannot be ingested are reported, the others are not held up. Raises SourceNotFoundError before
-        anything is written, CatalogError, OSError.
+        anything is written, CatalogError, OSError, EmbedderError for a text encoder that fails (the rest stays).
         """
         begun = time.perf_counter()
-        encoder = None if sentences is None else as_text_encoder(sentences)
-        if encoder is not None:
-            text_space(encoder)  # what is wrong with it is told before anything is written
+        encoder = loaded(sentences)  # what is wrong with it is told before anything is written
         listed = [paths] if isinstance(paths, (str, Path)) or hasattr(paths, "__fspath__") else list(paths)
         sources = discover(listed, may_be_gone=bool(prune))
         report = IngestReport()
@@ -223,9 +220,10 @@ class TrajectoryIngestor:
 
         Goes on until `stop` is set. What cannot be ingested is reported once, and tried again when it changes; while
         catalog or disk refuse, everything waits. windows, sentences, workers_count: as in ingest. Raises
-        SourceNotFoundError for what is no folder, MissingExtraError without the package watchfiles.
+        SourceNotFoundError for what is no folder, EmbedderError for a text encoder that cannot be loaded,
+        MissingExtraError without the package watchfiles.
         """
         listed = [folders] if isinstance(folders, str) or hasattr(folders, "__fspath__") else list(folders)
-        encoder = None if sentences is None else as_text_encoder(sentences)  # loaded once
+        encoder = loaded(sentences)  # once, and what is wrong with it is told at once
         ingest = partial(self.ingest, windows=windows, sentences=encoder, workers_count=workers_count)
         return watch(self._archive, ingest, listed, stop)

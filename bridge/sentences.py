@@ -13,7 +13,7 @@ from bridge.fill import commit
 from bridge.run import BATCH
 from catalog.records import Among, EmbeddingRow
 from catalog.words import texts
-from embedders.text import encode_by, text_space
+from embedders.text import as_text_encoder, encode_by, text_space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,9 +22,18 @@ if TYPE_CHECKING:
     from bridge.run import Run
     from catalog.catalog import Catalog
     from catalog.records import EpisodeRow
-    from embedders.text import TextEncoder
+    from embedders.text import AnyTextEncoder, TextEncoder
 
 _REMEMBERED: Final = 4096  # texts: thousands of episodes have the same task
+
+
+def loaded(sentences: AnyTextEncoder | None) -> TextEncoder | None:
+    """Return the text encoder that is meant, None for none. Raises EmbedderError for whatever is wrong with it."""
+    if sentences is None:
+        return None
+    encoder = as_text_encoder(sentences)
+    text_space(encoder)  # which loads it
+    return encoder
 
 
 def task_of(row: EpisodeRow) -> str:

@@ -39,12 +39,13 @@ class Checking(Session):
             done = select(checked.c.episode_row).where(of_them, checked.c.version == version)
             return sorted({*connection.scalars(known)} - {*connection.scalars(done)})
 
-    def kept_measures(self, family: str, limit: int) -> dict[int, bytes]:
-        """Return up to limit measures that are kept for a family, by the id of their episode, the lowest ids first."""
+    def kept_measures(self, family: str, limit: int) -> dict[int, tuple[str, bytes]]:
+        """Return up to limit measures that are kept for a family: (digest, measures) by episode id, ascending."""
         with self._read() as connection:
-            kept = (checked.c.family == family, checked.c.measures.is_not(None))
-            found = select(checked.c.episode_row, checked.c.measures).where(*kept).order_by(checked.c.episode_row)
-            return {number: bytes(data) for number, data in connection.execute(found.limit(limit))}
+            kept = (checked.c.family == family, checked.c.measures.is_not(None), episode.c.id == checked.c.episode_row)
+            columns = (checked.c.episode_row, episode.c.digest, checked.c.measures)
+            found = select(*columns).where(*kept).order_by(checked.c.episode_row).limit(limit)
+            return {number: (digest, bytes(data)) for number, digest, data in connection.execute(found)}
 
     def set_checked(self, verdicts: Sequence[Checked], *, most: int) -> int:
         """Replace what checks say of episodes, unless their data is another one by now; return how many there were.

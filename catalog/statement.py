@@ -48,7 +48,7 @@ def ask(connection: Connection, text: str, *, seconds: float, limit: int) -> Ans
     if limit < 1:
         raise StatementError(f"expected a limit of at least 1, found {limit}")
     if not storable(text):
-        raise StatementError(f"expected one statement that reads: {text!r} is not UTF-8 without NUL")
+        raise StatementError(f"expected one statement that reads, in UTF-8 without NUL, found {text!r}")
     answer = _ask_sqlite if connection.dialect.name == "sqlite" else _ask_postgresql
     dbapi: Any = connection.dialect.dbapi
     try:

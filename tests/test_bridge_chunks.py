@@ -26,7 +26,7 @@ from bridge.retrieve import TrajectoryRetriever
 from bridge.run import IngestReport
 from embedders.windows import WindowPlan
 from wshard.chunked import ChunkedEpisodeWriter
-from wshard.errors import ChecksumError, IngestError, ManifestError, QueryError, StaleEpisodeError
+from wshard.errors import ChecksumError, FormatError, IngestError, ManifestError, QueryError, StaleEpisodeError
 from wshard.manifest import read_manifest, write_manifest
 from wshard.splitting import cut
 from wshard.testing import assert_same_episode
@@ -184,7 +184,7 @@ def test_files_that_are_named_one_by_one_are_one_episode(tmp_path, archive):
     assert [row.uid for row in episodes_by_path(archive).values()] == [uid]
 
 
-@pytest.mark.parametrize("damage", ["no manifest", "manifest", "missing", "changed", "empty"])
+@pytest.mark.parametrize("damage", ["no manifest", "manifest", "itself", "missing", "changed", "empty"])
 def test_chunks_that_make_no_episode_are_told(tmp_path, archive, damage):
     save(tmp_path / "data", episode(1, 1, 40))
     manifest = chunked(tmp_path / "data", episode(0, 3, 60))
@@ -193,6 +193,10 @@ def test_chunks_that_make_no_episode_are_told(tmp_path, archive, damage):
         manifest.unlink()
     elif damage == "manifest":
         manifest.write_bytes(b"nothing")
+    elif damage == "itself":
+        listed = read_manifest(manifest)
+        listed.chunks[0]["uri"] = manifest.name
+        write_manifest(listed, manifest)
     elif damage == "missing":
         chunks[1].unlink()
     elif damage == "changed":
@@ -207,6 +211,7 @@ def test_chunks_that_make_no_episode_are_told(tmp_path, archive, damage):
     expected = {
         "no manifest": chunks,
         "manifest": [*chunks, manifest],
+        "itself": [chunks[0], manifest],
         "missing": [manifest],
         "changed": [manifest],
         "empty": [manifest],
@@ -214,8 +219,8 @@ def test_chunks_that_make_no_episode_are_told(tmp_path, archive, damage):
     assert sorted(told) == sorted(map(str, expected))
     words = {"missing": "chunk_0001", "changed": "SHA-256 mismatch", "empty": "at least one chunk"}
     assert words.get(damage, "chunk of 'task-0-3'") in next(iter(told.values()))
-    with TrajectoryIngestor(archive) as ingestor, pytest.raises((IngestError, ManifestError, ChecksumError, OSError)):
-        ingestor.ingest_episode(expected[0])
+    with TrajectoryIngestor(archive) as ingestor, pytest.raises((IngestError, FormatError, OSError)):
+        ingestor.ingest_episode(expected[-1])
 
 
 def test_what_was_said_of_chunks_that_were_episodes_is_said_of_the_whole(tmp_path, archive):

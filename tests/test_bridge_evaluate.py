@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bridge.evaluate import leave_one_out
+from bridge.evaluate import leave_one_out, leave_one_out_by
 
 
 def slow(vectors, labels, queries):
@@ -46,6 +46,22 @@ def test_perfect_and_hopeless():
 def test_no_two_of_a_label_is_an_error():
     with pytest.raises(ValueError, match="expected at least two vectors of one label"):
         leave_one_out(np.eye(3), ["a", "b", "c"])
+
+
+def test_who_asks_is_no_hit_where_others_were_not_found_at_all():
+    def ask(places):
+        found = np.full((len(places), 5), -np.inf)
+        found[:, 4] = 0.0  # all that was found
+        return found
+
+    scores = leave_one_out_by(ask, list("abbab"), np.array([0, 1]))
+    assert scores.queries == 2
+    found = {one.label: one for one in scores.of_labels}
+    assert found["a"].figures.mean_average_precision == 1 / 4  # behind 4, 1 and 2
+    assert found["b"].figures.mean_average_precision == (1 + 2 / 3) / 2  # 4, and 2 behind 0
+    assert [found[name].size for name in "ab"] == [2, 3]
+    with pytest.raises(ValueError, match="two vectors of one label"):
+        leave_one_out_by(ask, list("abcde"), np.array([0]))
 
 
 def test_each_label_is_scored_and_told_what_it_is_taken_for():

@@ -14,12 +14,12 @@ from typer.testing import CliRunner
 
 from bridge.archive import open_archive
 from bridge.cli import app
-from bridge.curation.comparison import evaluate_label
+from bridge.curation.comparison import evaluate_label, evaluate_search
 from bridge.fsck import check, repair
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
 from bridge.scales import reciprocal_ranks
-from embedders.windows import BOTH
+from embedders.windows import BOTH, WindowPlan
 from wshard.errors import EmbedderError, QueryError, SpaceMismatchError
 
 TASKS = ("pick up the mug", "open the drawer", None, "wave at the door")
@@ -200,6 +200,9 @@ def test_no_other_search_or_signal_sees_the_space_of_texts(archive, folder, tmp_
                 retriever.search_similar_episodes(array)
     with open_archive(archive) as opened:
         assert [found.space.of_text for found in evaluate_label(opened, "env_id")] == [False]
+    ingest(tmp_path / "windows", folder, windows=[WindowPlan(scales=(5, 8))], sentences=Meanings())
+    with open_archive(tmp_path / "windows") as opened, TrajectoryRetriever(tmp_path / "windows") as retriever:
+        assert evaluate_search(retriever, opened, "env_id") is None  # there is no search for whole episodes
     for verb in (["duplicates"], ["outliers"], ["select", "--count", "2"], ["health"], ["fsck"], ["index", "audit"]):
         done = CliRunner().invoke(app, [*verb, "--archive", str(archive)])
         assert done.exit_code == 0, done.output
@@ -232,6 +235,8 @@ def test_windows_and_sentences_come_in_one_run_and_watch_takes_them_too(tmp_path
         report = ingestor.ingest(folder, windows=BOTH, sentences=Meanings())
         assert counts(report) == {"new": 12, "embedded": 12, "tasks": 9}
         save(folder, made(0, 7))
+        with pytest.raises(EmbedderError, match="found no folder"):
+            ingestor.watch(folder, sentences=tmp_path / "nowhere")
         stop = Event()
         for found in ingestor.watch(folder, sentences=Meanings(), stop=stop):
             stop.set()
@@ -248,6 +253,10 @@ def test_the_command_line_takes_a_folder(tmp_path, folder):
         assert done.exit_code == code, done.output
         return done
 
+    for verb in ("ingest", "watch"):
+        wrong = run(verb, str(folder), "--sentences", str(tmp_path), code=1)
+        assert "expected tokenizer.json and model.onnx" in wrong.output
+    assert not (tmp_path / "archive").exists()
     assert "12 new, 12 embedded, 9 tasks" in run("ingest", str(folder), "--sentences", encoder).stdout
     assert "sentences" in run("index", "spaces").stdout
     hits = json.loads(run("search", "--text", "lift cup", "--sentences", encoder, "--json").stdout)["hits"]

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bridge_episodes import episode, ingest, looked_into, save
+from bridge_episodes import episode, ingest, looked_into, rewrite, save
 from typer.testing import CliRunner
 
 from bridge import cli_curation
 from bridge.cli import app
-from bridge.curation import duplicates
-from bridge.curation.comparison import evaluate_label
+from bridge.curation import comparison, duplicates
+from bridge.curation.comparison import evaluate_label, evaluate_search
 from bridge.curation.duplicates import find_duplicates, find_leaks, group_of
 from bridge.curation.held import hold_one, whole_spaces
 from bridge.curation.pieces import find_pieces, find_shared
@@ -276,6 +276,23 @@ def test_evaluate_tells_how_the_search_ranks_that_takes_several_spaces(own, data
             firsts.append(labels[hit.uid] == labels[row.uid])
     assert every[0]["queries"] == len(firsts)
     assert every[0]["precision_at_1"] == pytest.approx(np.mean(firsts))
+
+
+def test_evaluation_asks_episodes_that_can_be_asked(tmp_path, monkeypatch):
+    rows = episode(1, 0).observations["state"].data.copy()
+    rows[3, 1] = np.nan
+    broken = replace(changed(episode(1, 0), "broken", lambda _: rows), env_id="task-1")
+    save(tmp_path, *(episode(*one) for one in [(0, 0), (1, 0), (2, 0), (3, 0), (3, 1), (3, 2)]), broken)
+    ingest(tmp_path / "archive", tmp_path, windows=[WindowPlan(), WindowPlan(scales=(10, 20))])
+    monkeypatch.setattr(comparison, "_OF_WINDOWS", 2)
+    with looked_into(tmp_path / "archive") as archive, TrajectoryRetriever(tmp_path / "archive") as retriever:
+        found = [*evaluate_label(archive, "env"), evaluate_search(retriever, archive, "env")]
+        for one in found:
+            (of_label,) = one.scores.of_labels
+            assert (of_label.label, of_label.size, one.episodes) == ("task-3", 3, 6)
+        assert sorted(one.scores.queries for one in found) == [2, 3, 3]
+        rewrite(tmp_path / "task-3" / "task-3-1.wshard", episode(3, 9, id="task-3-1"))
+        assert evaluate_search(retriever, archive, "env").scores.queries == 2
 
 
 def spliced():

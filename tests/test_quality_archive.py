@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from bridge_episodes import counts, files, ingest, looked_into, save
 from databases import SQLITE_ALONE
 from quality_arms import PERIOD_NS, arm
 
+import bridge.check
 import bridge.checking
 import bridge.run
 from bridge.check import check_episodes
@@ -24,6 +26,7 @@ from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
 from wshard.episode_file import open_wshard, save_wshard
 from wshard.errors import NotEmbeddedWarning
+from wshard.quality.form import VERSION
 from wshard.quality.limits import Limits
 from wshard.quality.usual import MOST
 from wshard.types import Channel, Episode
@@ -226,6 +229,47 @@ def test_a_known_file_that_cannot_be_read_any_more_is_flagged_until_it_is_mended
 
 
 @SQLITE_ALONE
+@pytest.mark.parametrize("command", ["ingest", "check"])
+def test_a_broken_file_stays_flagged_where_its_family_is_judged_again(archive, folder, tmp_path, monkeypatch, command):
+    monkeypatch.setattr(bridge.checking, "MOST", COUNT + 4)  # reached while the run goes on
+    with TrajectoryIngestor(archive) as ingestor:
+        ingestor.ingest(folder)
+    save(folder, *(episode(number) for number in range(COUNT, COUNT + 8)))
+    (broken,) = folder.rglob("arm-05.wshard")
+    if command == "ingest":
+        os.truncate(broken, broken.stat().st_size // 2)
+    else:
+        with TrajectoryIngestor(archive, limits=None) as ingestor:
+            ingestor.ingest(folder)
+        damage(broken)
+    with looked_into(archive) as opened:
+        if command == "check":
+            check_episodes(opened.catalog)
+        else:
+            ingest(archive, folder)
+        (found,) = opened.catalog.select("flag:integrity").rows
+        assert Path(found.path) == broken
+        assert opened.catalog.unchecked(VERSION, [found.id]) == [found.id]
+
+
+def test_a_check_keeps_no_measures_of_what_was_judged(archive, folder, monkeypatch):
+    ingest(archive, folder)
+    monkeypatch.setattr(bridge.run, "BATCH", 4)
+    monkeypatch.setattr(bridge.checking, "MOST", 4)
+    alive, examined = weakref.WeakSet(), bridge.check.examine
+
+    def counted(path, **how):
+        found = examined(path, **how)
+        assert len(alive) <= 4 + 4 + 1
+        alive.add(found.measured)
+        return found
+
+    monkeypatch.setattr(bridge.check, "examine", counted)
+    with looked_into(archive) as opened:
+        assert len(check_episodes(opened.catalog)) == COUNT
+    assert not alive
+
+
 def test_check_takes_files_that_are_not_catalogued_and_other_limits(archive, folder, tmp_path):
     ingest(archive, folder)
     save(tmp_path / "new", episode(20, change=spike), episode(21))

@@ -6,6 +6,7 @@ Knows: which episodes have vectors and labels. Does not know: how rankings are s
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,9 +17,12 @@ from bridge.curation.labelling import labels_of
 from bridge.evaluate import Scores, leave_one_out, leave_one_out_by, leave_one_out_of_windows
 from bridge.refs import make_ref
 from embedders.space import Space
-from wshard.errors import AmbiguousQueryError, QueryError
+from wshard.errors import AmbiguousQueryError, EmbedderError, QueryError, WShardError
+from wshard.opening import open_episode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from bridge.archive import Archive
@@ -68,7 +72,7 @@ def evaluate_label(
         if space.windows.whole:
             scores = leave_one_out(held.vectors, known, k=k, progress=progress)
         else:
-            asking = _spread(np.arange(len(known)), _OF_WINDOWS)
+            asking = _spread(_able(known), _OF_WINDOWS)
             scores = leave_one_out_of_windows(held.vectors, held.starts, known, asking=asking, k=k, progress=progress)
         found.append(Evaluated(space, scores, len(known), len(set(known))))
     if not found:
@@ -88,29 +92,50 @@ def evaluate_search(
     """Return how well search_similar_episodes does it with its defaults, up to 100 evenly spread episodes asking.
 
     Rankings are its first 1,000 hits, and then the others. Else as evaluate_label. None where nobody could ask, where
-    one Space ranks alone, and where a search must be told which Space is meant.
+    one Space ranks alone, where a search must be told which Space is meant or be passed its embedder.
     """
-    plans = [Space.from_json(row.definition).windows for row in archive.catalog.spaces("active")]
-    if not any(plan.whole for plan in plans) or not any(plan.scales for plan in plans):
-        return None
-    rows = archive.catalog.rows(archive.catalog.ids(where))
-    episodes = [rows[id_] for id_ in sorted(rows)]
+    episodes = _ranked_together(archive, where)
     names = labels_of(archive, episodes, label)
     pairs = [(row, name) for row, name in zip(episodes, names, strict=True) if name is not None]
     known = [name for _, name in pairs]
-    there = np.flatnonzero([os.path.exists(row.path) for row, _ in pairs])  # noqa: PTH110  (Path.exists can raise)
-    if len(set(known)) == len(known) or not len(there):
+    there = [place for place in _able(known).tolist() if os.path.exists(pairs[place][0].path)]  # noqa: PTH110  (Path.exists can raise)
+    asking = [place for place in _spread(np.array(there, np.int64), _BY_SEARCH).tolist() if _is_same(pairs[place][0])]
+    if not asking:
         return None
     places = {row.uid: place for place, (row, _) in enumerate(pairs)}
 
     def ask(wanted: NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.stack([_similar(retriever, pairs[place][0], places, where) for place in wanted.tolist()])
+        found = np.full((len(wanted), len(places)), -np.inf)
+        for similar, place in zip(found, wanted.tolist(), strict=True):
+            row = pairs[place][0]
+            hits = retriever.search_similar_episodes(make_ref(row, 1.0, (0, row.length)), _HITS, where=where)
+            for rank, hit in enumerate(hits):
+                if hit.uid in places:
+                    similar[places[hit.uid]] = -rank
+        return found
 
     try:
-        scores = leave_one_out_by(ask, known, _spread(there, _BY_SEARCH), k=k, progress=progress)
-    except AmbiguousQueryError:
+        scores = leave_one_out_by(ask, known, np.array(asking), k=k, progress=progress)
+    except (AmbiguousQueryError, EmbedderError):
         return None
     return Evaluated(None, scores, len(known), len(set(known)))
+
+
+def _ranked_together(archive: Archive, where: Where | str) -> list[EpisodeRow]:
+    """Return the episodes that pass and have vectors of the whole, by id; none without windows of several sizes."""
+    held = [(row.id, Space.from_json(row.definition)) for row in archive.catalog.spaces("active")]
+    held = [(number, space) for number, space in held if not space.of_text]
+    if not any(space.windows.scales for _, space in held):
+        return []
+    whole = [archive.catalog.embedded(number) for number, space in held if space.windows.whole]
+    rows = archive.catalog.rows(archive.catalog.ids(where))
+    return [rows[id_] for id_ in sorted(rows.keys() & {id_ for ids in whole for id_ in ids})]
+
+
+def _able(labels: Sequence[str]) -> NDArray[np.int64]:
+    """Return the places of those whose label another one has."""
+    counts = Counter(labels)
+    return np.flatnonzero([counts[name] > 1 for name in labels])
 
 
 def _spread(places: NDArray[np.int64], most: int) -> NDArray[np.int64]:
@@ -118,14 +143,10 @@ def _spread(places: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     return places[np.linspace(0, len(places) - 1, min(most, len(places))).astype(np.int64)]
 
 
-def _similar(
-    retriever: TrajectoryRetriever, row: EpisodeRow, places: dict[str, int], where: Where | str
-) -> NDArray[np.float64]:
-    """Return how high a search by this episode ranks the others, by their places [N]; what it does not find is last."""
-    found = np.full(len(places), -np.inf)
-    count = min(len(places), _HITS)
-    hits = retriever.search_similar_episodes(make_ref(row, 1.0, (0, row.length)), count, where=where)
-    for rank, hit in enumerate(hits):
-        if hit.uid in places:
-            found[places[hit.uid]] = -rank
-    return found
+def _is_same(row: EpisodeRow) -> bool:
+    """Say whether the file can be opened and holds what was catalogued."""
+    try:
+        with open_episode(row.path, hashed=False) as file:
+            return file.digest() == row.digest
+    except (WShardError, OSError):
+        return False
