@@ -26,7 +26,7 @@ from bridge.retrieve import TrajectoryRetriever
 from bridge.run import IngestReport
 from embedders.windows import WindowPlan
 from wshard.chunked import ChunkedEpisodeWriter
-from wshard.errors import ChecksumError, FormatError, IngestError, ManifestError, QueryError, StaleEpisodeError
+from wshard.errors import FormatError, IngestError, QueryError, StaleEpisodeError
 from wshard.manifest import read_manifest, write_manifest
 from wshard.splitting import cut
 from wshard.testing import assert_same_episode
