@@ -95,7 +95,7 @@ def ingest(
     from wshard.quality.limits import DEFAULT_LIMITS, read_limits
 
     named = archive_named(archive)
-    plans = [plan for text in windows for plan in parse_plans(text)] if windows else None
+    plans = parse_plans(windows)
     known = prune and (isinstance(named, str) or (named / DATABASE).exists())
     if not known:
         expect_episodes(paths)  # before an archive is made for nothing

@@ -58,7 +58,7 @@ def watch(
     from wshard.errors import SourceNotFoundError
 
     named, begun, total = archive_named(archive), time.monotonic(), Counter[str]()
-    plans = [plan for text in windows for plan in parse_plans(text)] if windows else None
+    plans = parse_plans(windows)
     if missing := [path for path in folders if not path.is_dir()]:
         raise SourceNotFoundError(f"no such folder: {missing[0]}")  # before an archive is made for nothing
     encoder = loaded(sentences)

@@ -54,11 +54,13 @@ def parse_lanes(text: str | None) -> list[str] | dict[str, float] | None:
         raise typer.BadParameter(f"expected a weight for each lane, LANE=WEIGHT, found {text!r}") from None
 
 
-def parse_plans(text: str) -> tuple[WindowPlan, ...]:
-    """Read what to embed: how episodes are cut, or "both" for whole episodes and windows of several sizes."""
+def parse_plans(texts: list[str] | None) -> list[WindowPlan] | None:
+    """Read what to embed: how episodes are cut, "both" for whole ones and windows of several sizes; None as it is."""
     from embedders.windows import BOTH
 
-    return BOTH if text == "both" else (parse_windows(text),)
+    if not texts:
+        return None
+    return [plan for text in texts for plan in (BOTH if text == "both" else (parse_windows(text),))]
 
 
 def parse_windows(text: str) -> WindowPlan:
