@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -21,9 +22,10 @@ def modules(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER))
     import rb_b  # noqa: PLC0415  (importable only now)
     import rb_b_data  # noqa: PLC0415
+    import rb_b_peer  # noqa: PLC0415
     import rb_b_scan  # noqa: PLC0415
 
-    return SimpleNamespace(rb_b=rb_b, data=rb_b_data, scan=rb_b_scan)
+    return SimpleNamespace(rb_b=rb_b, data=rb_b_data, scan=rb_b_scan, peer=rb_b_peer)
 
 
 def walk(length, seed=0, channels=11):
@@ -87,10 +89,52 @@ def test_scans_equal_slow_loops(modules, free, steps):
 
 def test_the_profile_equals_slow_loops(modules):
     query, rows = walk(9, 1, 3), walk(31, 2, 3)
-    costs, starts, _ = modules.scan.profile_scan(query, rows)
+    scan = modules.scan.profile_scan(modules.scan.plain_profile)
+    costs, starts, _ = scan(query, rows)
     expected = [np.sqrt(((query - rows[s : s + 9]) ** 2).sum(axis=0)).sum() for s in starts]
     np.testing.assert_allclose(costs, expected, atol=1e-6)
-    assert len(modules.scan.profile_scan(rows, query)[0]) == 0
+    assert len(scan(rows, query)[0]) == 0
+
+
+MASS = """
+import math, statistics
+__version__ = "1.0"
+def standard(values):
+    mean, spread = statistics.fmean(values), statistics.pstdev(values)
+    return [(value - mean) / spread for value in values] if spread else None
+def mass(query, rows):
+    asked, found = standard(query.tolist()), []
+    for start in range(len(rows) - len(query) + 1):
+        held = standard(rows[start : start + len(query)].tolist())
+        still = (asked is None) + (held is None)
+        found.append([math.dist(asked, held) if not still else 0, len(query) ** 0.5, 0][still])
+    import numpy
+    return numpy.array(found)
+"""
+"""What stumpy.mass computes, by its definition: still windows are 0 apart, and the root of their length from others."""
+
+
+def test_a_peer_is_asked_over_its_pipes_and_says_what_our_shapes_say(modules, monkeypatch, tmp_path):
+    (tmp_path / "stumpy.py").write_text(MASS)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    query, rows = walk(9, 1, 3), walk(31, 2, 3)
+    rows[10:22, 1] = 4.0
+    with modules.peer.stumpy(sys.executable) as peer:
+        peer.compare(query, rows)
+        query[:, 1] = 0.0
+        peer.compare(query, rows)
+        assert (peer.version, peer.busy > 0) == ("1.0", True)
+        assert 0 < peer.apart < 1e-6
+        np.testing.assert_allclose(peer.profile(query, rows), modules.scan.shape_profile(query, rows), atol=1e-6)
+
+
+def test_a_peer_that_is_not_there_is_left_out_with_a_word(modules, monkeypatch, tmp_path):
+    with modules.peer.stumpy(tmp_path / "python") as told:
+        assert re.match(r"stumpy is skipped: .*No such file", told)
+    (tmp_path / "stumpy.py").write_text("raise ImportError('no numba here')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with modules.peer.stumpy(sys.executable) as told:
+        assert told == "stumpy is skipped: no numba here"
 
 
 def test_all_of_it_runs_on_a_few_episodes_through_an_archive(modules, monkeypatch, tmp_path):

@@ -3,7 +3,7 @@
 Every few episodes one asks, disturbed in six ways, for the 19 others of its task among all others; mean average
 precision over all queries. Prints Markdown tables; --out writes them, JSON and a picture.
 
-    python benchmarks/retrieval/rb_a.py --channels prop state --dtw --out .bench/rb_a
+    python benchmarks/retrieval/rb_a.py --channels prop state --dtw --learned --out .bench/rb_a
 
 Rows of vectors compare each query with all there are (brute force), rows that scan align it with all episodes, and
 "archive" goes through files, index and retriever. The episodes are recorded once (some minutes on two cores) into
@@ -35,6 +35,7 @@ from embedders.learned import Learned
 from embedders.space import Statistics
 from embedders.standardise import standardise
 from embedders.training import Training, train
+from wshard.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -86,11 +87,16 @@ def scored(similarities: Similarities, archive: Archive) -> tuple[float, float, 
 
 
 @contextmanager
-def trained_on(archive: Archive) -> Iterator[Learned]:
-    """Train an encoder on the episodes, without their tasks, and provide its embedder."""
+def trained_on(archive: Archive) -> Iterator[Learned | None]:
+    """Train an encoder on the episodes, without their tasks, and provide its embedder; None where torch is missing."""
     begun = time.process_time()
     rows = [standardise(episode, archive.statistics) for episode in archive.episodes]
-    encoder = train(rows, Shape(archive.statistics.mean.size), Training())
+    try:
+        encoder = train(rows, Shape(archive.statistics.mean.size), Training())
+    except MissingExtraError as error:
+        print(f"  learned is skipped: {error}", flush=True)
+        yield None
+        return
     print(f"  training: {time.process_time() - begun:.0f} s of processor time", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         save_encoder(encoder, Path(folder) / "encoder.shard")

@@ -6,8 +6,9 @@ picture of one query, its hits and an alignment.
 
     python benchmarks/retrieval/rb_b.py --ogbench .bench/venv-ogbench/bin/python --out .bench/rb_b
 
-The episodes are recorded once into --cache (a minute or two on two cores), by an interpreter that has ogbench.
-Needs matplotlib (extra "demo") and the extra "align".
+The episodes are recorded once into --cache (a minute or two on two cores), by an interpreter that has ogbench. Another
+one has stumpy, to compare with; without it those rows are left out. Needs matplotlib (extra "demo") and the extra
+"align".
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +26,7 @@ import numpy as np
 import rb_b_scan
 import rb_outcome
 from rb_b_data import choose, load, warped
+from rb_b_peer import Peer, stumpy
 from rb_b_plot import draw
 
 from bridge.ingest import TrajectoryIngestor
@@ -54,6 +57,7 @@ RIGHT: Final = 0.5  # overlap with a segment from which a hit is it
 PLAN: Final = WindowPlan(scales=(24, 36, 54, 80, 120, 180))
 POOLED: Final = WindowPlan(32, 16)
 LANES: Final = ("arm", "action/ctrl")
+BY_STUMPY: Final = "the same, by stumpy (scan)"
 _DRAWN: Final = 52  # number of the query in the picture
 
 
@@ -80,15 +84,21 @@ def judged(play: Play, label: str, start: int, stop: int) -> tuple[bool, float |
     return bool(shares[best] >= RIGHT), float(np.abs(play.spans[best] - (start, stop)).mean())
 
 
-def measure(plays: Sequence[Play], asking: Sequence[Query], ask: Ask, about: tuple[str, str, str]) -> Result:
-    """Return how well one method answers all queries of one kind."""
+def measure(
+    plays: Sequence[Play],
+    asking: Sequence[Query],
+    ask: Ask,
+    about: tuple[str, str, str],
+    clock: Callable[[], float] = time.process_time,
+) -> Result:
+    """Return how well one method answers all queries of one kind; clock: the processor time of whoever answers."""
     firsts, rights, errors = [], [], []
     cut = [plays[query.episode].rows[query.start : query.stop] for query in asking]
     queries = cut if about[2] == "clean" else [warped(rows, number) for number, rows in enumerate(cut)]
     ask(queries[0], asking[0].episode)  # compile, read, warm up
-    begun, used = time.perf_counter(), time.process_time()
+    begun, used = time.perf_counter(), clock()
     answers = [ask(rows, query.episode) for query, rows in zip(asking, queries, strict=True)]
-    spent, busy = time.perf_counter() - begun, time.process_time() - used
+    spent, busy = time.perf_counter() - begun, clock() - used
     for query, hits in zip(asking, answers, strict=True):
         told = [judged(plays[episode], query.label, start, stop) for episode, start, stop in hits]
         firsts.append(told[0][0])
@@ -98,14 +108,20 @@ def measure(plays: Sequence[Play], asking: Sequence[Query], ask: Ask, about: tup
     return Result(*about, *scores, 1e3 * spent / len(asking), 1e3 * busy / len(asking))
 
 
-def scanned(plays: Sequence[Play], scan: Callable[[Rows, Rows], rb_b_scan.Candidates]) -> Ask:
-    """Return a method that goes through all episodes."""
+def standardised(plays: Sequence[Play]) -> Callable[[Rows], Rows]:
+    """Return what standardises rows by all episodes, as an archive does."""
     steps = np.concatenate([play.rows for play in plays])
     statistics = Statistics(len(steps), steps.mean(axis=0), steps.std(axis=0))
-    held = [standardise(play.rows, statistics) for play in plays]
+    return partial(standardise, statistics=statistics)
+
+
+def scanned(plays: Sequence[Play], scan: Callable[[Rows, Rows], rb_b_scan.Candidates]) -> Ask:
+    """Return a method that goes through all episodes."""
+    standard = standardised(plays)
+    held = [standard(play.rows) for play in plays]
 
     def ask(query: Rows, own: int) -> list[Span]:
-        asked = standardise(query, statistics)
+        asked = standard(query)
         others = [number for number in range(len(held)) if number != own]
         found = [scan(asked, held[number]) for number in others]
         episodes = np.repeat(others, [len(costs) for costs, _, _ in found])
@@ -168,7 +184,24 @@ def table(results: Sequence[Result], speed: str) -> str:
     return "\n".join(lines)
 
 
-def run(plays: Sequence[Play], speed: str, *, scans: bool) -> list[Result]:
+def scans(plays: Sequence[Play], asking: Sequence[Query], peer: Peer | None) -> dict[str, Ask]:
+    """Return the methods that go through all episodes, by name; the last one asks the peer, if there is one."""
+    found = {
+        "subsequence DTW, steps (1,1) (1,2) (scan)": scanned(plays, rb_b_scan.dtw_scan(free=False)),
+        "subsequence DTW, free steps (scan)": scanned(plays, rb_b_scan.dtw_scan(free=True)),
+        "Euclidean profile (scan)": scanned(plays, rb_b_scan.profile_scan(rb_b_scan.plain_profile)),
+        "Euclidean profile, z-normalised (scan)": scanned(plays, rb_b_scan.profile_scan(rb_b_scan.shape_profile)),
+    }
+    if peer is None:
+        return found
+    standard = standardised(plays)
+    for number, query in enumerate(asking):
+        rows = standard(plays[number % len(plays)].rows)
+        peer.compare(standard(plays[query.episode].rows[query.start : query.stop]), rows)
+    return found | {BY_STUMPY: scanned(plays, rb_b_scan.profile_scan(peer.profile))}
+
+
+def run(plays: Sequence[Play], speed: str, peer: Peer | None, *, scan: bool) -> list[Result]:
     """Return the results of all methods on one set of episodes."""
     asking = choose(plays)
     segments = sum(len(play.labels) for play in plays)
@@ -181,19 +214,14 @@ def run(plays: Sequence[Play], speed: str, *, scans: bool) -> list[Result]:
             TrajectoryRetriever(Path(folder) / "archive", default_embedder(PLAN)) as ours,
         ):
             methods: dict[str, Ask] = {"mean-pooled windows of 32": searched(plays, pooled, plan=POOLED, refine=False)}
-            if scans:
-                methods |= {
-                    "subsequence DTW, steps (1,1) (1,2) (scan)": scanned(plays, rb_b_scan.dtw_scan(free=False)),
-                    "subsequence DTW, free steps (scan)": scanned(plays, rb_b_scan.dtw_scan(free=True)),
-                    "Euclidean profile (scan)": scanned(plays, rb_b_scan.profile_scan),
-                    "Euclidean profile, z-normalised (scan)": scanned(plays, rb_b_scan.shape_scan),
-                }
+            methods |= scans(plays, asking, peer) if scan else {}
             methods |= {
                 "windows of several sizes (`refine=False`)": searched(plays, ours, plan=PLAN, refine=False),
                 "**`search_moments`**": searched(plays, ours, plan=PLAN, refine=True),
             }
             for name, ask in methods.items():
-                results += [measure(plays, asking, ask, (speed, name, kind)) for kind in ("clean", "warped")]
+                clock = (lambda: peer.busy) if name == BY_STUMPY else time.process_time
+                results += [measure(plays, asking, ask, (speed, name, kind), clock) for kind in ("clean", "warped")]
                 print(f"  {name}: {results[-1].ms:.1f} ms per query", flush=True)
     return results
 
@@ -215,15 +243,21 @@ def main() -> None:
     parser.add_argument(
         "--ogbench", type=Path, default=Path(".bench/venv-ogbench/bin/python"), help="python with ogbench"
     )
+    parser.add_argument("--stumpy", type=Path, default=Path(".bench/venv-stumpy/bin/python"), help="python with stumpy")
     parser.add_argument("--first", type=int, default=100, help="first of 30 seeds; those below 100 were tuned on")
     parser.add_argument("--speed", nargs="+", choices=("variable", "fixed"), default=["variable"])
     parser.add_argument("--no-scans", action="store_true", help="leave out the methods that scan")
     rb_outcome.add_option(parser)
     options = parser.parse_args()
     ask = partial(load, options.cache, first=options.first, python=options.ogbench)
-    results = [result for speed in options.speed for result in run(ask(speed=speed), speed, scans=not options.no_scans)]
-    tables = "\n\n".join(table(results, speed) for speed in options.speed)
-    rb_outcome.leave(options, results, tables, partial(draw_one, ask(speed=options.speed[0])))
+    results = []
+    with nullcontext("scans are left out") if options.no_scans else stumpy(options.stumpy) as held:
+        peer = held if isinstance(held, Peer) else None
+        for speed in options.speed:
+            results += run(ask(speed=speed), speed, peer, scan=not options.no_scans)
+    tables = [table(results, speed) for speed in options.speed]
+    told = "\n\n".join([*tables, f"{held}."])
+    rb_outcome.leave(options, results, told, partial(draw_one, ask(speed=options.speed[0])), also={"peer": str(held)})
 
 
 if __name__ == "__main__":
