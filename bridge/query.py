@@ -104,9 +104,12 @@ def _lanes(episode: Episode) -> dict[str, NDArray[Any]]:
 
 def describe(space: Space) -> str:
     """Return one line that tells a Space from others."""
-    weights = [""] * len(space.lanes) if space.weights is None else [f"={weight:.3g}" for weight in space.weights]
+    unknown = [None] * len(space.lanes)
     lanes = ", ".join(
-        f"{lane.name}{list(lane.shape)}{weight}" for lane, weight in zip(space.lanes, weights, strict=True)
+        f"{lane.name}{list(lane.shape)}"
+        + ("" if weight is None else f"={weight:.3g}")
+        + ("" if rate is None else f" at {rate:g} Hz")
+        for lane, weight, rate in zip(space.lanes, space.weights or unknown, space.rates or unknown, strict=True)
     )
     of_what = "what is said of tasks" if space.of_text else f"{lanes} ({space.channels} channels), {space.windows}"
     told = f"{space.embedder} over {of_what}"

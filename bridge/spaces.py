@@ -74,8 +74,8 @@ class Family:
     layout_ids: tuple[int, ...]
     weights: tuple[float, ...] | None = None
 
-    def space(self, frozen: Statistics | None) -> Space:
-        """Return the family's Space with these statistics; without any it serves to name the family only."""
+    def space(self, frozen: Statistics | None, rates: tuple[float | None, ...] | None = None) -> Space:
+        """Return the family's Space with these statistics and rates; without any it serves to name the family only."""
         return Space(
             embedder=self.embedder.name,
             version=self.embedder.version,
@@ -86,6 +86,7 @@ class Family:
             metric=self.embedder.metric,
             statistics=frozen,
             weights=self.weights,
+            rates=rates,
         )
 
 
@@ -133,7 +134,7 @@ def due(catalog: Catalog, family: Family) -> SpaceRow | None:
         if now is None or frozen is None or drift(frozen, now) <= DRIFT_LIMIT:
             catalog.mark_checked(active.id, clock)
             return None
-    space = family.space(now)
+    space = family.space(now, archive_rates(catalog, family))
     return catalog.add_space(space.fingerprint, space.family, space.to_json())
 
 
@@ -151,6 +152,12 @@ def archive_statistics(catalog: Catalog, family: Family) -> Statistics:
     leaves a lane without any episode.
     """
     return lane_statistics(catalog, family.layout_ids, family.lanes)
+
+
+def archive_rates(catalog: Catalog, family: Family) -> tuple[float | None, ...]:
+    """Return the timesteps per second of each lane, None where episodes of the family differ or nobody knows."""
+    known = [catalog.rates(family.layout_ids, lane.name) for lane in family.lanes]
+    return tuple(rates.pop() if len(rates) == 1 else None for rates in known)
 
 
 def lane_statistics(catalog: Catalog, layout_ids: Sequence[int], lanes: Sequence[LaneSpec]) -> Statistics:

@@ -17,7 +17,7 @@ from catalog.copies import Copies
 from catalog.curating import Curating
 from catalog.engine import absolute_path, file_of, found_file, one_of, open_file
 from catalog.exploring import Exploring
-from catalog.facts import load_facts
+from catalog.facts import load_facts, load_rates
 from catalog.filters import EVERYTHING, Where
 from catalog.keeping import Keeping
 from catalog.location import base_folder
@@ -174,6 +174,11 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         """Yield (timesteps, moments) of the lane in every episode of these layouts that has them, by episode id."""
         walks = [walk_moments(self._read, number, lane_name=lane) for number in sorted(set(layout_ids))]
         return ((count, moments) for _, count, moments in heapq.merge(*walks, key=lambda found: found[0]))
+
+    def rates(self, layout_ids: Sequence[int], lane: str) -> set[float | None]:
+        """Return the rates at which episodes of these layouts have the lane; None among them where nobody knows."""
+        with self._read() as connection:
+            return load_rates(connection, layout_ids, lane)
 
     def spaces(self, state: str | None = None) -> list[SpaceRow]:
         """Return the spaces, or those in that state, by id."""

@@ -15,6 +15,7 @@ from catalog.schema import (
     asset,
     collection,
     embedding,
+    episode,
     finding,
     lane,
     lineage,
@@ -28,6 +29,13 @@ from catalog.schema import (
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+
+def load_rates(connection: Connection, layout_ids: Collection[int], lane_name: str) -> set[float | None]:
+    """Return the rates of the lane in episodes of these layouts, None among them where one is not known."""
+    here = one_of(connection, episode.c.layout_id, layout_ids)
+    statement = select(lane.c.rate).distinct().select_from(episode.join(lane)).where(here, lane.c.name == lane_name)
+    return set(connection.scalars(statement))
 
 
 def load_facts(connection: Connection, ids: Collection[int]) -> dict[int, Facts]:

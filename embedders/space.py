@@ -92,8 +92,9 @@ class Space:
 
     `parameters` is what rebuilds the embedder; `statistics` is None when the embedder uses none. `weights` has one
     number > 0 per lane: the share of the lane in the squared length of an average vector, relative to the others; None
-    lets every channel count alike. Two Spaces are equal when their fingerprints are. Raises EmbedderError for values
-    that do not fit together.
+    lets every channel count alike. `rates` has the timesteps per second of each lane in the episodes that the Space was
+    made for, None for a lane where they differ or nobody knows. Two Spaces are equal when their fingerprints are.
+    Raises EmbedderError for values that do not fit together.
     """
 
     embedder: str
@@ -105,6 +106,7 @@ class Space:
     metric: str
     statistics: Statistics | None
     weights: tuple[float, ...] | None = None
+    rates: tuple[float | None, ...] | None = None
 
     def __post_init__(self) -> None:
         check_text(self.embedder, "name of an embedder")
@@ -120,6 +122,7 @@ class Space:
             )
         object.__setattr__(self, "parameters", _json_parameters(self.parameters))
         object.__setattr__(self, "weights", _lane_weights(self.weights, self.lanes))
+        object.__setattr__(self, "rates", _lane_rates(self.rates, self.lanes))
 
     @property
     def of_text(self) -> bool:
@@ -156,8 +159,9 @@ class Space:
 
     @cached_property
     def family(self) -> str:
-        """sha256 hex of all but the statistics: what stays equal when an archive's statistics are taken anew."""
-        return sha256(canonical({**self._definition(), "statistics": None}))
+        """sha256 hex of all but statistics and rates: what stays equal when an archive's statistics are taken anew."""
+        lasting = {name: value for name, value in self._definition().items() if name != "rates"}
+        return sha256(canonical({**lasting, "statistics": None}))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -184,8 +188,9 @@ class Space:
 
     def _definition(self) -> dict[str, Any]:
         given = {field.name: getattr(self, field.name) for field in fields(self)}
-        if self.weights is None:
-            del given["weights"]  # the text of Spaces that were stored before there were weights
+        for name in ("weights", "rates"):
+            if given[name] is None:
+                del given[name]  # the text of Spaces that were stored before there were such
         return {
             **given,
             "lanes": [asdict(lane) for lane in self.lanes],
@@ -209,7 +214,7 @@ def _facts(space: Space) -> dict[str, str]:
     facts = {"embedder": space.embedder, "version": str(space.version)}
     facts |= {f"parameter {name}": canonical(value) for name, value in space.parameters.items()}
     facts["lanes"] = ", ".join(f"{lane.name} {lane.shape}" for lane in space.lanes)
-    facts["weights"] = str(space.weights)
+    facts |= {"weights": str(space.weights), "rates": str(space.rates)}
     facts["windows"] = str(space.windows)
     facts |= {"dim": str(space.dim), "metric": space.metric, "statistics": "none"}
     if space.statistics is not None:
@@ -220,12 +225,13 @@ def _facts(space: Space) -> dict[str, str]:
 
 def _space_from(definition: Any) -> Space:
     statistics = definition["statistics"]
-    weights = definition.get("weights")
+    weights, rates = definition.get("weights"), definition.get("rates")
     read: dict[str, Any] = {
         "lanes": tuple(LaneSpec(**{**lane, "shape": tuple(lane["shape"])}) for lane in definition["lanes"]),
         "windows": WindowPlan(**definition["windows"]),
         "statistics": None if statistics is None else Statistics(**statistics),
         "weights": None if weights is None else tuple(weights),
+        "rates": None if rates is None else tuple(rates),
     }
     return Space(**{**definition, **read})
 
@@ -250,6 +256,16 @@ def _lane_weights(weights: tuple[float, ...] | None, lanes: tuple[LaneSpec, ...]
     if len(checked) != len(lanes) or min(checked) <= 0:
         raise EmbedderError(f"weights of lanes: expected one number > 0 for each of {len(lanes)}, found {checked}")
     return checked
+
+
+def _lane_rates(rates: tuple[float | None, ...] | None, lanes: tuple[LaneSpec, ...]) -> tuple[float | None, ...] | None:
+    """Return the rates as floats, None where none is known: what says nothing is one text."""
+    if rates is None:
+        return None
+    checked = tuple(None if rate is None else check_number(rate, "rate of a lane") for rate in rates)
+    if len(checked) != len(lanes) or min((rate for rate in checked if rate is not None), default=1.0) <= 0:
+        raise EmbedderError(f"rates of lanes: expected a number > 0 or None for each of {len(lanes)}, found {checked}")
+    return checked if any(rate is not None for rate in checked) else None
 
 
 def _channel_values(values: ArrayLike, what: str) -> NDArray[np.float64]:

@@ -123,6 +123,7 @@ def test_the_verbs(tmp_path):
     (listed,) = json.loads(run("spaces", "--json").stdout)
     assert (listed["state"], listed["embedder"], listed["metric"]) == ("active", "arcdct 1", "cosine")
     assert (listed["episodes"], listed["vectors"], listed["bytes"]) == (4, 4, 16 * listed["dim"])
+    assert listed["rates"] == [20.0] * len(listed["lanes"])
     header, row = run("spaces").stdout.splitlines()
     assert header.split()[:3] == ["space", "state", "embedder"]
     assert row.split()[:2] == [listed["space"][:12], "active"]

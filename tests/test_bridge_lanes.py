@@ -6,18 +6,21 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from bridge_episodes import spaces_of
 
 from bridge.ingest import TrajectoryIngestor
-from bridge.query import cut
+from bridge.query import cut, describe
 from bridge.retrieve import TrajectoryRetriever
 from catalog.catalog import Catalog
 from embedders.space import Space
-from wshard import Channel, Episode, load_wshard, save_wshard
+from wshard import LATENT_ACTION_CHANNEL, Channel, Episode, load_wshard, save_wshard, set_latent_actions
 from wshard.errors import EmbedderError, NoLaneError, NotEmbeddedWarning, QueryError
+from wshard.types import TimebaseSpec
 
 STEPS = 40
 
@@ -167,3 +170,35 @@ def test_weights_on_the_command_line(folder):
     assert [hit["episode_id"] for hit in json.loads(found.stdout)["hits"]][:2] == ["ep-0", "ep-2"]
     for wrong in ("state=1,reward", "state=heavy"):
         assert wshard("ingest", "episodes", "--lanes", wrong).returncode == 2
+
+
+def test_a_space_says_at_which_rates_its_lanes_were_recorded(tmp_path):
+    def put(numbers, hz):
+        for number in numbers:
+            episode = make(number, state=number, ctrl=number, reward=number)
+            channel = replace(episode.observations["state"], sampling_rate_hz=hz)
+            timebase = TimebaseSpec(tick_hz=10.0)
+            told = replace(episode, observations={"state": channel}, timebase=timebase)
+            save_wshard(told, tmp_path / f"{number}.wshard")
+        with TrajectoryIngestor(tmp_path / "archive", lanes=["state", "action/ctrl"]) as ingestor:
+            assert ingestor.ingest(tmp_path).ok
+
+    put([0, 1], 30.0)
+    (first,) = spaces_of(tmp_path / "archive")
+    assert first.rates == (30.0, 10.0)
+    put(range(2, 9), 15.0)  # so many that statistics, and rates with them, are taken anew
+    (second,) = spaces_of(tmp_path / "archive")
+    assert (second.rates, second.family) == ((None, 10.0), first.family)
+    assert describe(second).startswith("arcdct over signal/state[4], action/ctrl[2] at 10 Hz (6 channels)")
+
+
+def test_latent_actions_of_a_model_can_be_searched_by(tmp_path):
+    (tmp_path / "episodes").mkdir()
+    for number in range(4):
+        episode = make(number, state=number, ctrl=number, reward=number)
+        latent = np.random.default_rng(number % 2).normal(size=(STEPS, 3)).cumsum(axis=0).astype(np.float32)
+        set_latent_actions(episode, "lapa", Channel.of("lapa", latent))
+        save_wshard(episode, tmp_path / "episodes" / f"{episode.id}.wshard")
+    with TrajectoryIngestor(tmp_path / "archive", lanes=f"omen/{LATENT_ACTION_CHANNEL}/lapa") as ingestor:
+        assert ingestor.ingest(tmp_path / "episodes").ok
+    assert set(ranking(tmp_path, None, query=1)[:2]) == {"ep-1", "ep-3"}

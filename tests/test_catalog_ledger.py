@@ -86,6 +86,17 @@ def test_moments_come_by_episode_across_layouts_and_chunks(catalog: Catalog) -> 
     assert list(catalog.moments(layout_ids(catalog), "signal/absent")) == []
 
 
+def test_rates_are_those_of_a_lane_in_the_layouts_asked_for(catalog: Catalog) -> None:
+    there = [("a", 1, 30.0), ("a", 1, 30.0), ("a", 2, 29.97), ("b", 1, None), ("a", 2, None)]
+    lanes = [(LaneRecord(f"signal/{name}", "f32", (size,), 1, None, rate=rate),) for name, size, rate in there]
+    catalog.register([make_record(number, lanes=held) for number, held in enumerate(lanes)])
+    scalar = catalog.get(1).layout_id
+    assert catalog.rates([scalar], "signal/a") == {30.0}
+    assert catalog.rates(layout_ids(catalog), "signal/a") == {30.0, 29.97, None}
+    assert catalog.rates(layout_ids(catalog), "signal/b") == {None}
+    assert catalog.rates(layout_ids(catalog), "signal/absent") == catalog.rates([], "signal/a") == set()
+
+
 def test_rows_for_data_that_changed_or_vanished_are_left_out(catalog: Catalog) -> None:
     ids = fill(catalog, 4)
     rows = vectors(catalog, ids)

@@ -139,6 +139,7 @@ CALLS: dict[str, Callable[[Watch], object]] = {
     "known": lambda w: w.catalog.known([make_record(3).path]),
     "places": lambda w: list(w.catalog.places("/data/set")),
     "moments": lambda w: list(w.catalog.moments(w.layouts, "signal/state")),
+    "rates": lambda w: w.catalog.rates(w.layouts, "signal/state"),
     "pending": lambda w: w.catalog.pending(w.space, Among(w.layouts)),
     "pending count": lambda w: w.catalog.pending_count(w.space, Among(w.layouts)),
     "pending of some": lambda w: w.catalog.pending(w.space, Among(w.layouts, tuple(w.ids[20:30]))),

@@ -43,6 +43,7 @@ def spaces(draw):
         dim=draw(st.integers(1, 9999)),
         metric="cosine",
         statistics=draw(st.sampled_from([None, frozen])),
+        rates=draw(st.none() | st.tuples(*[st.none() | st.floats(0.01, 1e6)] * len(specs))),
     )
 
 
@@ -188,6 +189,7 @@ CHANGES = {
     "windows": {"windows": WindowPlan(scales=SCALES)},
     "dim": {"dim": 33},
     "metric": {"metric": "euclidean"},
+    "rates": {"rates": (10.0, None)},
     "statistics": {"statistics": None},
 }
 
@@ -196,7 +198,7 @@ CHANGES = {
 def test_every_part_counts_in_the_fingerprint_and_is_named_when_it_differs(part):
     space, other = make_space(), make_space(**CHANGES[part])
     assert space.fingerprint != other.fingerprint
-    assert (space.family == other.family) == (part == "statistics")
+    assert (space.family == other.family) == (part in {"rates", "statistics"})
     for expected, found in ((space, other), (other, space)):
         with pytest.raises(SpaceMismatchError, match=f"compared: {part}: expected .*, found "):
             check_same_space(expected, found)
@@ -210,6 +212,11 @@ def test_the_last_bit_of_the_statistics_counts_but_not_in_the_family():
     assert space.family == other.family
     with pytest.raises(SpaceMismatchError, match="statistics: expected those of 10 timesteps"):
         check_same_space(space, other)
+
+
+def test_rates_of_which_none_is_known_are_none():
+    assert make_space(rates=(None, None)).to_json() == make_space().to_json()
+    assert make_space(rates=(10, None)) == make_space(rates=(10.0, None))
 
 
 def test_equal_spaces_pass():
@@ -245,6 +252,9 @@ def test_a_space_cannot_be_changed_through_what_it_was_made_of():
         {"parameters": {"x": float("nan")}},
         {"parameters": {1: 2}},
         {"parameters": 5},
+        {"rates": (10.0,)},
+        {"rates": (10.0, 0.0)},
+        {"rates": (10.0, "30")},
     ],
 )
 def test_parts_that_do_not_fit_are_refused(changes):

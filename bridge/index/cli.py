@@ -32,8 +32,9 @@ def spaces(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
     if as_json:
         print_json(rows)
         return
-    shown = [tuple(", ".join(v) if isinstance(v, list) else str(v) for v in row.values()) for row in rows]
-    columns = ("space", "state", "embedder", "lanes", "windows", "metric", ">dim", ">episodes", ">vectors", ">bytes")
+    shown = [tuple(", ".join(map(_cell, v)) if isinstance(v, list) else str(v) for v in row.values()) for row in rows]
+    about = ("space", "state", "embedder", "lanes", ">rates", "windows", "metric")
+    columns = (*about, ">dim", ">episodes", ">vectors", ">bytes")
     print_table(columns, [(row[0][:12], *row[1:]) for row in shown])
 
 
@@ -60,6 +61,10 @@ def drop(
     typer.echo(f"removed {told}")
 
 
+def _cell(value: str | float | None) -> str:
+    return value if isinstance(value, str) else "-" if value is None else f"{value:g}"
+
+
 def _about(one: Holding) -> dict[str, Any]:
     space = one.space
     return {
@@ -67,6 +72,7 @@ def _about(one: Holding) -> dict[str, Any]:
         "state": one.state,
         "embedder": f"{space.embedder} {space.version}",
         "lanes": [lane.name for lane in space.lanes],
+        "rates": list(space.rates or [None] * len(space.lanes)),
         "windows": str(space.windows),
         "metric": space.metric,
         "dim": space.dim,
