@@ -30,6 +30,7 @@ def moments(
     top: Annotated[int, typer.Option("--top", "-k", min=1, help="How many hits.")] = 10,
     exclude_self: Annotated[bool, typer.Option("--exclude-self", help="Leave out the episode that asks.")] = False,
     per_episode: Annotated[int | None, typer.Option(min=1, help="How many of one episode at most.")] = None,
+    min_score: Annotated[float | None, typer.Option(help="No hits below this score.")] = None,
     max_overlap: Annotated[float, typer.Option(min=0, max=0.99, help="Of two moments of one episode.")] = 0.3,
     refine: Annotated[bool, typer.Option(help="Find exact bounds on the lanes in the files.")] = True,
     windows: WindowsOption = None,
@@ -49,7 +50,7 @@ def moments(
     named = archive_named(archive)
     target, span = index_target(index, named), None if start is None and stop is None else (start, stop)
     asked: dict[str, Any] = {"refine": refine, "max_overlap": max_overlap, "per_episode": per_episode}
-    asked |= {"exclude_self": exclude_self, "explain": explain, "where": where}
+    asked |= {"min_score": min_score, "exclude_self": exclude_self, "explain": explain, "where": where}
     asked |= {"windows": None if windows is None else parse_windows(windows)}
     with options_named(), TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=named) as retriever:
         wanted = read_query(query, named, span)

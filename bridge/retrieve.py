@@ -6,6 +6,7 @@ Does not know: how an index searches.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from contextlib import suppress
@@ -173,9 +174,11 @@ class TrajectoryRetriever:
         if top_k < 1:
             raise QueryError(f"top_k: expected at least 1, found {top_k}")
         found = self._found(example, Request(top_k, wanted, distinct=False, explain=wishes.explain), wishes)
+        least = -math.inf if wishes.min_score is None else wishes.min_score
+        refs = [ref for ref in found.refs if ref.score >= least]
         spent, answer = (time.perf_counter() - begun) * 1e3, found.answer
         missing, explained = found.missing, answer.explained
-        return Hits(found.refs, exact=answer.exact, milliseconds=spent, missing=missing, explained=explained)
+        return Hits(refs, exact=answer.exact, milliseconds=spent, missing=missing, explained=explained)
 
     def _found(self, example: Example, request: Request, wishes: MomentWishes) -> Found:
         while True:

@@ -69,8 +69,7 @@ class Wishes:
             raise QueryError(f"expand: expected a number of hits, 0 or more, found {self.expand}")
         if not 0 <= self.diversity <= 1:
             raise QueryError(f"diversity: expected a number from 0 to 1, found {self.diversity}")
-        if self.min_score is not None and not math.isfinite(self.min_score):
-            raise QueryError(f"min_score: expected a finite number, found {self.min_score}")
+        _check_score(self.min_score)
         others = {
             "min_score": self.min_score is not None,
             "diversity": self.diversity > 0,
@@ -95,6 +94,7 @@ class AskedMoments(TypedDict, total=False):
     refine: bool
     max_overlap: float
     per_episode: int | None
+    min_score: float | None
     exclude_self: bool
     explain: bool
 
@@ -106,8 +106,8 @@ class MomentWishes:
     where: any further filter, as a value or as text. windows: the plan that they were cut by, where several were
     ingested; None = those of several sizes. refine: align the query with the lanes in the files, for exact bounds.
     max_overlap: of two moments of one episode, as the share of the timesteps that either of them covers. per_episode:
-    how many of one episode at most. exclude_self: leave out the episode that the query names. explain: let the hits
-    say how the index found their windows. Raises QueryError for values that cannot be.
+    how many of one episode at most. min_score: no hits below it. exclude_self: leave out the episode that the query
+    names. explain: let the hits say how the index found their windows. Raises QueryError for values that cannot be.
     """
 
     where: Where | str | None = None
@@ -115,6 +115,7 @@ class MomentWishes:
     refine: bool = True
     max_overlap: float = 0.3
     per_episode: int | None = None
+    min_score: float | None = None
     exclude_self: bool = False
     explain: bool = False
 
@@ -123,3 +124,9 @@ class MomentWishes:
             raise QueryError(f"max_overlap: expected a number >= 0 and < 1, found {self.max_overlap}")
         if self.per_episode is not None and self.per_episode < 1:
             raise QueryError(f"per_episode: expected at least 1, found {self.per_episode}")
+        _check_score(self.min_score)
+
+
+def _check_score(score: float | None) -> None:
+    if score is not None and not math.isfinite(score):
+        raise QueryError(f"min_score: expected a finite number, found {score}")

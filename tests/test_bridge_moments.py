@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -233,6 +234,17 @@ def test_moments_do_not_overlap_and_per_episode_limits_them(retriever):
     assert len(without_overlaps(windows, per_episode=1)) == len({hit.uid for hit in windows})
 
 
+@pytest.mark.parametrize("refine", [True, False])
+def test_no_moment_is_below_the_score_asked_for(retriever, refine):
+    rows = play(1)[0][10:40]
+    every = retriever.search_moments(rows, 30, refine=refine)
+    least = every[4].score
+    above = retriever.search_moments(rows, 30, refine=refine, min_score=least)
+    assert [(hit.uid, hit.span) for hit in above] == [(hit.uid, hit.span) for hit in every if hit.score >= least]
+    assert len(above) < 30
+    assert len(retriever.search_moments(rows, 30, refine=refine, min_score=1.5)) == 0
+
+
 def test_without_refinement_hits_are_windows_and_cosines(retriever):
     rows = play(1)[0][12:39]
     hits = retriever.search_moments(rows, 5, refine=False, explain=True)
@@ -298,6 +310,7 @@ def test_the_episode_that_a_query_names_can_be_left_out(archive, retriever, tmp_
         (np.zeros((5, 4)), {"top_k": 0}, "top_k"),
         (np.zeros((5, 4)), {"max_overlap": 1.0}, "max_overlap"),
         (np.zeros((5, 4)), {"per_episode": 0}, "per_episode"),
+        (np.zeros((5, 4)), {"min_score": math.nan}, "min_score"),
         (np.zeros((5, 7)), {}, "fits none"),
         (np.zeros((5, 4)), {"windows": WindowPlan(5, 5)}, "nothing is embedded as windows"),
     ],
@@ -450,6 +463,7 @@ def test_moments_on_the_command_line(archive, retriever):
     expected = retriever.search_moments((path, 20, 45), 3, exclude_self=True, per_episode=1)
     assert all(f"{hit.span[0]}:{hit.span[1]}" in told for hit in expected)
     assert "play-6" not in told
+    assert "1 hits" in run(archive, ("moments", "play-6", *span, "--min-score", 1, "-k", 3))
     rest = run(archive, ("search", path, "--moments", "--exclude-self", "-k", 1))
     assert "1 hits" in rest
     assert "play-6" not in rest
