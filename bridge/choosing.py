@@ -33,9 +33,12 @@ class SpaceChoice:
         catalog: Catalog,
         embedder: Embedder | None,
         lanes: Sequence[str] | Mapping[str, float] | None,
+        *,
+        named: bool = False,
     ) -> None:
         self._catalog = catalog
         self._embedder = embedder
+        self._named = named  # the embedder, by nothing but its name: other parameters of it will do
         self._lanes = lanes
         self._read: dict[str, Space] = {}  # by fingerprint: they never change, and reading one takes time
         self._active: tuple[int, list[Space]] = (-1, [])
@@ -45,8 +48,7 @@ class SpaceChoice:
         spaces = [space for space in self.active() if cut(space.windows)]
         if self._lanes is not None:
             spaces = _of_lanes(self._lanes, spaces)
-        if self._embedder is not None:
-            spaces = self._of_embedder(self._embedder, spaces)
+        spaces = _newest(spaces) if self._embedder is None else self._of_embedder(self._embedder, spaces)
         return (self._holding(spaces, where) or spaces) if len(spaces) > 1 else spaces
 
     def active(self) -> list[Space]:
@@ -66,6 +68,8 @@ class SpaceChoice:
     def _of_embedder(self, embedder: Embedder, spaces: Sequence[Space]) -> list[Space]:
         asked = identity(embedder)
         same = [space for space in spaces if maker_of(space) == asked]
+        if not same and self._named:  # windows of several sizes have other parameters than whole episodes
+            same = _newest([space for space in spaces if space.embedder == embedder.name])
         if spaces and not same:
             listed = "\n".join(f"  {describe(space)}" for space in spaces)
             raise SpaceMismatchError(
@@ -94,6 +98,16 @@ def identity(embedder: Embedder) -> tuple[str, int, dict[str, JSON]]:
 def maker_of(space: Space) -> tuple[str, int, dict[str, JSON]]:
     """Return what tells the embedder that a Space was made by from others."""
     return space.embedder, space.version, dict(space.parameters)
+
+
+def _newest(spaces: list[Space]) -> list[Space]:
+    """Leave out what a newer version of the same embedder has replaced."""
+
+    def replaced(space: Space, other: Space) -> bool:
+        same = all(getattr(other, name) == getattr(space, name) for name in ("embedder", "lanes", "weights", "windows"))
+        return same and other.version > space.version
+
+    return [space for space in spaces if not any(replaced(space, other) for other in spaces)]
 
 
 def _of_lanes(lanes: Sequence[str] | Mapping[str, float], spaces: Sequence[Space]) -> list[Space]:

@@ -193,7 +193,12 @@ class TrajectoryIngestor:
         return [windows] if isinstance(windows, WindowPlan) else dict.fromkeys(windows)
 
     def _makes(self, space: Space) -> bool:
-        return maker_of(space) == identity(self._embedder or default_embedder(space.windows))
+        """Say whether it makes such a Space, or made it in an older version."""
+        (name, _, parameters), (own, _, mine) = (
+            maker_of(space),
+            identity(self._embedder or default_embedder(space.windows)),
+        )
+        return (name, parameters) == (own, mine)
 
     def _chosen(self, windows: WindowPlan) -> Choice:
         return Choice(self._embedder or default_embedder(windows), self._lanes, windows)

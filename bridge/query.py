@@ -112,7 +112,8 @@ def describe(space: Space) -> str:
         for lane, weight, rate in zip(space.lanes, space.weights or unknown, space.rates or unknown, strict=True)
     )
     of_what = "what is said of tasks" if space.of_text else f"{lanes} ({space.channels} channels), {space.windows}"
-    told = f"{space.embedder} over {of_what}"
+    version = "" if space.version == 1 else f" version {space.version}"
+    told = f"{space.embedder}{version} over {of_what}"
     return f"{told}, Space {space.fingerprint[:12]}"
 
 

@@ -32,7 +32,7 @@ from bridge.wishes import MomentWishes, Wishes
 from catalog.filters import Where, build_where
 from catalog.form_text import as_where
 from embedders.base import embed_by
-from embedders.registry import as_embedder, embedder_of
+from embedders.registry import EMBEDDERS, as_embedder, embedder_of
 from embedders.text import as_text_encoder
 from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, QueryError, SpaceMismatchError
@@ -84,7 +84,10 @@ class TrajectoryRetriever:
         self._sentences = None if sentences is None else as_text_encoder(sentences)
         self._archive: Archive = open_archive(deepdata_url, archive=archive, token=token)
         self._holdings = Holdings(self._archive.catalog)
-        self._choice = SpaceChoice(self._archive.catalog, self._embedder, (lanes,) if isinstance(lanes, str) else lanes)
+        listed = (lanes,) if isinstance(lanes, str) else lanes
+        self._choice = SpaceChoice(
+            self._archive.catalog, self._embedder, listed, named=isinstance(embedder, str) and embedder in EMBEDDERS
+        )
         self._moments = MomentSearch(self._archive)
         self._made: dict[str, Embedder] = {}  # by the Space's fingerprint
 

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bridge_episodes import spaces_of
 
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
-from embedders.windows import SCALES, WindowPlan
+from embedders.arc import ArcDct
+from embedders.windows import BOTH, SCALES, WindowPlan
 from wshard import Channel, Episode, save_wshard
 from wshard.errors import QueryError, SpaceMismatchError
 
@@ -123,3 +125,37 @@ def test_what_was_ingested_as_both_stays_so(folder):
         ingestor.ingest(folder / "episodes")
     with TrajectoryRetriever(folder / "archive", "dct") as retriever, pytest.raises(SpaceMismatchError, match="by dct"):
         retriever.search_similar_timesteps(pose(4)[33:78], 1)
+
+
+def test_a_name_chooses_windows_too_whatever_their_parameters(folder):
+    with TrajectoryIngestor(folder / "archive") as ingestor:
+        assert ingestor.ingest(folder / "episodes", windows=BOTH).ok
+    with TrajectoryIngestor(folder / "archive", "stats") as ingestor:
+        assert ingestor.ingest(folder / "episodes", windows=BOTH).ok
+    with TrajectoryRetriever(folder / "archive", "arcdct") as retriever:
+        assert retriever.search_moments(pose(3)[40:90], 1)[0].span == (40, 90)
+        assert retriever.search_similar_episodes(pose(3), 1)[0].episode_id == "walk-3"
+    with (
+        TrajectoryRetriever(folder / "archive", ArcDct()) as retriever,
+        pytest.raises(SpaceMismatchError, match="was not embedded by arcdct version 1"),
+    ):
+        retriever.search_moments(pose(3)[40:90], 1)
+
+
+def test_a_newer_version_of_an_embedder_is_asked_for_and_replaces_the_older_one(folder, monkeypatch):
+    def ingested(windows=None):
+        with TrajectoryIngestor(folder / "archive") as ingestor:
+            return ingestor.ingest(folder / "episodes", windows=windows)
+
+    assert ingested(windows=BOTH).embedded == 5
+    monkeypatch.setattr(ArcDct, "version", 2)
+    with TrajectoryRetriever(folder / "archive") as retriever:
+        for search in (retriever.search_similar_episodes, retriever.search_moments):
+            with pytest.raises(SpaceMismatchError, match=r"version: expected 1, found 2.*or embed the archive again"):
+                search(pose(3), 1)
+    assert ingested().embedded == 5  # whole episodes and windows, as before
+    for name in (None, "arcdct"):
+        with TrajectoryRetriever(folder / "archive", name) as retriever:
+            assert retriever.search_similar_episodes(pose(3), 1)[0].score == pytest.approx(1)
+            assert retriever.search_moments(pose(3)[40:90], 1)[0].span == (40, 90)
+    assert sorted(space.version for space in spaces_of(folder / "archive")) == [1, 1, 2, 2]
