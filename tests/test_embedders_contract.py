@@ -31,6 +31,10 @@ class TestArcDctAlongAllChannels(EmbedderContract):
     make = partial(ArcDct, position=None, coefficients=64, damping=0)
 
 
+class TestArcDctOfWindows(EmbedderContract):
+    make = partial(ArcDct, damping=0, level=0.6)
+
+
 class TestArcDctOfOneChannel(EmbedderContract):
     channels = 1
     make = ArcDct
