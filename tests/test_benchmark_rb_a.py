@@ -112,6 +112,28 @@ def test_an_archive_is_asked_for_all_but_the_one_that_asks(modules):
     assert (scores[np.isfinite(scores)] < 1).all()
 
 
+def test_pictures_show_results_and_what_a_disturbed_episode_finds(modules, tmp_path):
+    episodes = walks(40, 50, 60, 70)
+    rows = np.concatenate(episodes)
+    statistics = Statistics(len(rows), rows.mean(axis=0), rows.std(axis=0))
+    archive = modules.methods.Archive(episodes, statistics, np.array([0, 0, 1, 1]), np.array([1, 3]))
+    results = [
+        modules.rb_a.Result("prop", "arcdct", 24, name, 0.9, 1.0, 0.9, 0.1) for name in modules.disturb.DISTURBANCES
+    ]
+    modules.rb_a.draw_all(results, archive, 100, ["reach", "push"], tmp_path / "rb_a.png")
+    for name in ("rb_a.png", "rb_a_hits.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_torch_nothing_is_learned_and_that_is_told(modules, monkeypatch, capsys):
+    episodes = [rows for number in range(64) for rows in walks(10 + number)]
+    archive = modules.methods.Archive(episodes, Statistics(1, np.zeros(3), np.ones(3)), np.zeros(64), np.arange(64))
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with modules.rb_a.trained_on(archive) as learned:
+        assert learned is None
+    assert "learned is skipped: " in capsys.readouterr().out
+
+
 def test_the_script_says_how_it_is_used(modules, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["rb_a.py", "--help"])
     with pytest.raises(SystemExit, match="0"):

@@ -17,7 +17,7 @@ import os
 import tempfile
 import time
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -28,7 +28,7 @@ from rb_a_archive import searched
 from rb_a_data import choose_channels, load
 from rb_a_disturb import DISTURBANCES
 from rb_a_methods import Archive, methods
-from rb_a_plot import draw
+from rb_a_plot import Hit, draw, draw_hits
 
 from embedders.encoder import Shape, save_encoder
 from embedders.learned import Learned
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     Similarities = NDArray[np.float64]
     Ask = Callable[[list[Rows]], Similarities]
 
+_DRAWN: Final = ("warp", "prefix60", "stall40", "offset")
+_DRAWN_HITS: Final = 3
 THROUGH_ARCHIVE: Final = "archive, `--windows both`: whole, windows, expanded"
 
 
@@ -156,6 +158,21 @@ def report(results: Sequence[Result], queries: int) -> str:
     return "\n\n".join(parts)
 
 
+def draw_all(results: Sequence[Result], archive: Archive, first: int, names: Sequence[str], target: Path) -> None:
+    """Draw the results and, beside them, what one episode finds, disturbed in several ways; names: of all tasks."""
+    draw(results, target)
+    own = int(archive.asking[0])
+    alone = replace(archive, asking=np.array([own]))
+    asked = [alone.queries(name, first)[0] for name in _DRAWN]
+    rows = []
+    with searched(archive.episodes, [own] * len(asked)) as ask:
+        for name, query, scores in zip(_DRAWN, asked, ask(asked), strict=True):
+            best = np.argsort(-scores, kind="stable")[:_DRAWN_HITS]
+            hits = [Hit(f"{names[archive.tasks[n]]}, {scores[n]:.2f}", archive.episodes[n]) for n in best]
+            rows.append([Hit(f"query: {names[archive.tasks[own]]}, {name}", query), *hits])
+    draw_hits(rows, target.with_name(f"{target.stem}_hits.png"))
+
+
 def main() -> None:
     """Record what is missing, measure, print, write."""
     parser = argparse.ArgumentParser(description="RB-A: episodes of the same task")
@@ -183,7 +200,9 @@ def main() -> None:
         archive = make_archive(recorded, channels, options.every)
         with trained_on(archive) if options.learned else nullcontext() as learned:
             results += measure(archive, channels, options.first, alignment=options.dtw, learned=learned)
-    rb_outcome.leave(options, results, report(results, len(archive.asking)), partial(draw, results))
+    names = sorted({episode.task for episode in recorded})
+    drawn = partial(draw_all, results, make_archive(recorded, "prop", options.every), options.first, names)
+    rb_outcome.leave(options, results, report(results, len(archive.asking)), drawn)
 
 
 if __name__ == "__main__":

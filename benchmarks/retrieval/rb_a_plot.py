@@ -1,10 +1,11 @@
-"""A picture of benchmark RB-A: mean average precision per disturbance, one bar per method.
+"""Pictures of benchmark RB-A: mean average precision per disturbance, one bar per method; queries and their best hits.
 
 Knows: matplotlib, results. Does not know: how anything was found.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import matplotlib as mpl
@@ -18,7 +19,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
     from rb_a import Result
+
+    Rows = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Hit:
+    """What one panel shows: its title and an episode [T, D], of which the first three channels are a position."""
+
+    title: str
+    rows: Rows
+
 
 SHOWN: Final = {
     "mean (baseline)": ("mean over time", "#bbbbbb"),
@@ -40,6 +53,24 @@ def draw(results: Sequence[Result], target: Path) -> None:
         _panel(panel, [result for result in results if result.channels == name])
         panel.set_ylabel(f"mAP, {name}")
     panels[0, 0].legend(ncols=3, fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+    figure.savefig(target, dpi=80)
+    plt.close(figure)
+
+
+def draw_hits(found: Sequence[Sequence[Hit]], target: Path) -> None:
+    """Draw queries into a PNG, each with its hits in a row: the hand's x, y and z over time."""
+    size = (10, 1.5 * len(found))
+    figure, panels = plt.subplots(
+        len(found), len(found[0]), figsize=size, sharex="row", sharey=True, layout="constrained"
+    )
+    for row, hits in zip(panels, found, strict=True):
+        for panel, hit in zip(row, hits, strict=True):
+            panel.plot(hit.rows[:, :3], lw=1)
+            panel.set_title(hit.title, fontsize=8, loc="left")
+            panel.tick_params(labelsize=7)
+            panel.spines[["top", "right"]].set_visible(False)
+    panels[0, -1].legend(("x", "y", "z"), ncols=3, fontsize=7, frameon=False)
+    figure.supxlabel("timestep", fontsize=8)
     figure.savefig(target, dpi=80)
     plt.close(figure)
 
