@@ -14,8 +14,8 @@ help:
 	@echo "make fuzz     200,000 damaged files, none of which may give a wrong value  (about 5 minutes)"
 	@echo "make torture  kill recordings at 2 x 200 random moments               (about 3 minutes)"
 	@echo "make minute   two processes ingest, one tags, one pages, for a minute"
-	@echo "make rb_a     measure how well episodes of the same task are found    (about 15 minutes the first time)"
-	@echo "make rb_b     measure how well moments are found, with their bounds   (about 10 minutes the first time)"
+	@echo "make rb_a     measure how well episodes of the same task are found    (about 20 minutes the first time)"
+	@echo "make rb_b     measure how well moments are found, with their bounds   (about 15 minutes the first time)"
 	@echo "make rb_c     measure how well faults, copies and wrong labels are found  (about 7 minutes the first time)"
 	@echo "make rb_a FIRST=200  the same on other seeds: 20, 30 and 20 from there on (those below 100 were tuned on)"
 	@echo "make live-deepdata DEEPDATA_URL=http://...  the index tests on a real DeepData server, see docs/deepdata.md"
@@ -73,7 +73,7 @@ minute: $(VENV)/.dev
 	@WSHARD_MINUTE=60 $(BIN)/pytest -W error --timeout 600 tests/test_bridge_minute.py
 
 rb_a: $(VENV)/.dev
-	@echo "== benchmark RB-A (about 3 minutes to record, once, and 12 to measure, most of it dynamic time warping)"
+	@echo "== benchmark RB-A (about 3 minutes to record, once, and 15 to measure, most of it dynamic time warping)"
 	@$(BIN)/python benchmarks/retrieval/rb_a.py --first $(FIRST) --channels prop state --dtw --learned --out .bench/rb_a
 
 rb_c: $(VENV)/.dev

@@ -48,7 +48,7 @@ class SpaceChoice:
         spaces = [space for space in self.active() if cut(space.windows)]
         if self._lanes is not None:
             spaces = _of_lanes(self._lanes, spaces)
-        spaces = _newest(spaces) if self._embedder is None else self._of_embedder(self._embedder, spaces)
+        spaces = newest(spaces) if self._embedder is None else self._of_embedder(self._embedder, spaces)
         return (self._holding(spaces, where) or spaces) if len(spaces) > 1 else spaces
 
     def active(self) -> list[Space]:
@@ -69,7 +69,7 @@ class SpaceChoice:
         asked = identity(embedder)
         same = [space for space in spaces if maker_of(space) == asked]
         if not same and self._named:  # windows of several sizes have other parameters than whole episodes
-            same = _newest([space for space in spaces if space.embedder == embedder.name])
+            same = newest([space for space in spaces if space.embedder == embedder.name])
         if spaces and not same:
             listed = "\n".join(f"  {describe(space)}" for space in spaces)
             raise SpaceMismatchError(
@@ -100,7 +100,7 @@ def maker_of(space: Space) -> tuple[str, int, dict[str, JSON]]:
     return space.embedder, space.version, dict(space.parameters)
 
 
-def _newest(spaces: list[Space]) -> list[Space]:
+def newest(spaces: list[Space]) -> list[Space]:
     """Leave out what a newer version of the same embedder has replaced."""
 
     def replaced(space: Space, other: Space) -> bool:

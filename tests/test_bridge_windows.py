@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from bridge_episodes import spaces_of
 
+from bridge.archive import open_archive
+from bridge.curation.held import whole_spaces, window_spaces
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
 from embedders.arc import ArcDct
@@ -159,3 +161,6 @@ def test_a_newer_version_of_an_embedder_is_asked_for_and_replaces_the_older_one(
             assert retriever.search_similar_episodes(pose(3), 1)[0].score == pytest.approx(1)
             assert retriever.search_moments(pose(3)[40:90], 1)[0].span == (40, 90)
     assert sorted(space.version for space in spaces_of(folder / "archive")) == [1, 1, 2, 2]
+    with open_archive(folder / "archive") as opened:
+        assert [space.version for space in whole_spaces(opened)] == [2]
+        assert [space.version for space in window_spaces(opened)] == [2]

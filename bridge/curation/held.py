@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.choosing import newest
 from bridge.query import describe
 from bridge.reading import read_lanes
 from embedders.space import Space, Statistics
@@ -79,9 +80,9 @@ def hold(archive: Archive, space: Space, where: Where | str) -> Held:
 
 
 def whole_spaces(archive: Archive, name: str | None = None) -> list[Space]:
-    """Return the active Spaces of whole episodes; or the one whose fingerprint begins with that name.
+    """Return the active Spaces of whole episodes, by the newest version of each embedder; or the one of that name.
 
-    Raises QueryError where there is none, or where several begin so.
+    name: the beginning of its fingerprint. Raises QueryError where there is none, or where several begin so.
     """
     return _spaces(archive, name, "whole episodes", lambda plan: plan.whole)
 
@@ -94,7 +95,9 @@ def window_spaces(archive: Archive, name: str | None = None) -> list[Space]:
 def _spaces(archive: Archive, name: str | None, what: str, wanted: Callable[[WindowPlan], bool]) -> list[Space]:
     spaces = [Space.from_json(row.definition) for row in archive.catalog.spaces("active")]
     found = [space for space in spaces if wanted(space.windows) and not space.of_text]
-    if name is not None:
+    if name is None:
+        found = newest(found)
+    else:
         found = [space for space in found if space.fingerprint.startswith(name)]
         if len(found) > 1:
             raise QueryError(f"expected the fingerprint of one Space, found several with {name!r}:\n{_listed(found)}")
