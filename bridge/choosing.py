@@ -104,8 +104,8 @@ def newest(spaces: list[Space]) -> list[Space]:
     """Leave out what a newer version of the same embedder has replaced."""
 
     def replaced(space: Space, other: Space) -> bool:
-        same = all(getattr(other, name) == getattr(space, name) for name in ("embedder", "lanes", "weights", "windows"))
-        return same and other.version > space.version
+        alike = ("embedder", "lanes", "weights", "windows")
+        return other.version > space.version and all(getattr(other, name) == getattr(space, name) for name in alike)
 
     return [space for space in spaces if not any(replaced(space, other) for other in spaces)]
 

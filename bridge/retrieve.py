@@ -62,10 +62,11 @@ class TrajectoryRetriever:
     """Finds similar episodes and moments in an archive.
 
     deepdata_url, archive, token: as for TrajectoryIngestor; the archive must exist. embedder: needed only where the
-    archive was embedded in several ways, or by a callable; it must be the one that the archive was ingested with.
-    lanes: search only what was embedded from exactly these lanes, without weights if it was; a mapping asks for just
-    these weights. sentences: the text encoder, or its folder, that the archive was ingested with: text= then finds what
-    means the same too.
+    archive was embedded in several ways, or by a callable; it must be the one that the archive was ingested with; a
+    name of this library's takes other parameters of it too, where nothing is embedded by the usual ones. lanes: search
+    only what was embedded from exactly these lanes, without weights if it was; a mapping asks for just these weights.
+    sentences: the text encoder, or its folder, that the archive was ingested with: text= then finds what means the same
+    too.
 
     Other processes may ingest meanwhile: each search sees all that was committed before it.
     """
