@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 from bridge.damage import Finding
 from bridge.index import care, generation
 from bridge.query import describe
-from bridge.selection import LaneChoice, choose_lanes
+from bridge.selection import LaneChoice, choose_lanes, is_summarised
 from bridge.sentences import speaking, task_of
+from catalog.fields import Field
+from catalog.filters import Compare, any_of
 from catalog.records import Among
 from embedders.registry import embedder_of
 from embedders.space import Space
@@ -70,9 +72,17 @@ def _check_space(catalog: Catalog, row: SpaceRow, excused: Collection[int]) -> I
     if row.state == "building":
         yield Finding("unembedded", describe(space), "a Space that no run has finished filling")
     elif space.windows.whole:
-        count = len(set(unembedded(catalog, row)) - set(excused))
+        without = set(unembedded(catalog, row)) - set(excused)
+        count = len(without - _not_finite(catalog, space) if without else without)
         if count:
             yield Finding("unembedded", describe(space), f"{count} episodes without vectors")
+
+
+def _not_finite(catalog: Catalog, space: Space) -> set[int]:
+    """Return the ids of the episodes that hold NaN or infinities in a lane of the Space: it has no moments there."""
+    summarised = {lane.name for layout in catalog.layouts() for lane in layout.lanes if is_summarised(lane)}
+    means = [Field("lane", (lane.name, "mean")).name for lane in space.lanes if lane.name in summarised]
+    return set(catalog.ids(any_of(*(~Compare(mean, "exists") for mean in means))))
 
 
 def unembedded(catalog: Catalog, row: SpaceRow) -> list[int]:

@@ -118,6 +118,10 @@ def ingest(
 
 
 def _tell(report: IngestReport, place: str, as_json: bool) -> None:
+    from bridge.discover import is_episode
+    from wshard.errors import HeaderError
+    from wshard.formats.base import OWN_DATA
+
     counts = {
         name: getattr(report, name)
         for name in ("new", "changed", "moved", "unchanged", "removed", "embedded", "tasks", "flagged")
@@ -141,6 +145,8 @@ def _tell(report: IngestReport, place: str, as_json: bool) -> None:
         typer.echo(f"catalogued, not embedded: {len(report.unembedded) - _TOLD} more (--json lists all)", err=True)
     for failure in report.failed:
         typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
+    if any(isinstance(failure.cause, HeaderError) and not is_episode(failure.path) for failure in report.failed):
+        typer.echo(f"only episode files are ingested: {OWN_DATA}", err=True)
     if report.delayed is not None:
         typer.echo(f"index delayed: {printable(report.delayed)}", err=True)
         typer.echo("the vectors are safe in the catalog; run the same command again to catch up", err=True)
@@ -251,6 +257,21 @@ app.add_typer(catalog.cli_collect.app, name="collection", rich_help_panel="Curat
 app.add_typer(bridge.index.cli.app, name="index", rich_help_panel="Care")
 
 
+def command() -> Any:
+    """Return the command with all its verbs; the help of a flag names no type, as it takes no value."""
+    whole = typer.main.get_command(app)
+    _without_types(whole)
+    return whole
+
+
+def _without_types(verb: Any) -> None:
+    for option in (*verb.params, verb.get_help_option(typer.Context(verb))):
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    for inner in getattr(verb, "commands", {}).values():
+        _without_types(inner)
+
+
 def main() -> None:
     """Run the command."""
     for stream in (sys.stdout, sys.stderr):
@@ -258,7 +279,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show must not end a list
     try:
         interrupt_once()
-        app(prog_name="wshard")
+        command()(prog_name="wshard")
     except KeyboardInterrupt:  # between two verbs' own answers to it
         typer.echo("interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)

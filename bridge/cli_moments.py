@@ -6,6 +6,7 @@ is quick.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -44,6 +45,7 @@ def moments(
     as_json: JsonOption = False,
 ) -> None:
     """Find the moments most like timesteps of an episode: where they start and end, and which steps meet."""
+    from bridge.alignment.align import compiling
     from bridge.retrieve import TrajectoryRetriever
     from catalog.location import archive_named
 
@@ -52,13 +54,18 @@ def moments(
     asked: dict[str, Any] = {"refine": refine, "max_overlap": max_overlap, "per_episode": per_episode}
     asked |= {"min_score": min_score, "exclude_self": exclude_self, "explain": explain, "where": where}
     asked |= {"windows": None if windows is None else parse_windows(windows)}
-    with options_named(), TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=named) as retriever:
+    opened = TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=named)
+    with options_named(), compiling(_tell_compiling) if refine else nullcontext(), opened as retriever:
         wanted = read_query(query, named, span)
         hits = retriever.search_moments(wanted, top, env or None, min_length, parse_range(reward), **asked)
     if as_json:
         print_json(_as_json(hits))
     else:
         print_hits(hits, with_span=True)
+
+
+def _tell_compiling() -> None:
+    typer.echo("compiling the alignment: once on this machine, up to half a minute", err=True)
 
 
 def _as_json(hits: Hits) -> dict[str, Any]:

@@ -52,12 +52,16 @@ def set_named(archive: Archive, text: str) -> Where:
     """Return the filter that is meant by a collection's name, a snapshot's hash, or by its text."""
     from catalog.filters import Compare
     from catalog.form_text import parse_where
-    from wshard.errors import EntryNotFoundError
+    from wshard.errors import EntryNotFoundError, FilterError
 
     try:
         archive.catalog.ancestors(text)
     except EntryNotFoundError:
-        return parse_where(text)
+        try:
+            return parse_where(text)
+        except FilterError as error:
+            known = "a collection (`wshard collection ls` lists them)"
+            raise FilterError(f"expected {known} or a filter, found {text!r}: {error}") from error
     return Compare("collection", "eq", text)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from bridge.assets import locate, without_chunks
 from bridge.reading import Failure
 from wshard.errors import SourceNotFoundError
+from wshard.formats.base import OWN_DATA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -75,7 +76,7 @@ def _not_there(path: Path) -> SourceNotFoundError:
 
 
 def _empty(path: Path) -> SourceNotFoundError:
-    return SourceNotFoundError(f"no episodes in {path}: expected files that end in {SUFFIX}")
+    return SourceNotFoundError(f"no episodes in {path}: expected files that end in {SUFFIX}; {OWN_DATA}")
 
 
 def _below(folder: Path, unreadable: list[Failure]) -> list[str]:

@@ -77,7 +77,10 @@ def _load(path: str | os.PathLike[str]) -> Episode:
     except FileNotFoundError:
         if Path(path).exists():  # a chunk is not
             raise
-        raise QueryError(f"query: expected the path of an episode file, found none at {os.fspath(path)!r}") from None
+        raise QueryError(
+            f"query: expected the path of an episode file, found none at {os.fspath(path)!r}; if an archive's file was "
+            "moved, ingest the place where it is now"
+        ) from None
 
 
 def _step(value: Any) -> int | None:

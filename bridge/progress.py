@@ -67,9 +67,14 @@ class Lines:
         if self._done < self._total and now - self._told < _LINE_EVERY_S:
             return
         self._told = now
-        rate = self._done / max(now - self._begun, 1e-9)
-        self._stream.write(f"{self._what}: {self._done}/{self._total} ({rate:.0f}/s)\n")
+        told = _rate(self._done / max(now - self._begun, 1e-9))
+        self._stream.write(f"{self._what}: {self._done}/{self._total} ({told})\n")
         self._stream.flush()
+
+
+def _rate(speed: float) -> str:
+    """Return a speed in items per second for people: slow work would otherwise stand at 0."""
+    return f"{speed:.0f}/s" if speed >= 10 else f"{speed:.2g}/s"
 
 
 @contextmanager
@@ -110,4 +115,4 @@ class _Bar:
     def advance(self, count: int) -> None:
         self._bars.advance(self._task, count)
         speed = self._bars.tasks[self._task].speed
-        self._bars.update(self._task, rate=f"{speed:.0f}/s" if speed else "")
+        self._bars.update(self._task, rate=_rate(speed) if speed else "")

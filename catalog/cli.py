@@ -166,12 +166,12 @@ def _table(rows: tuple[EpisodeRow, ...]) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows under a heading; a column named ">x" is aligned right. Nothing is folded or cut."""
+    """Print rows below the names of the columns, if any has one; ">x" is aligned right. Nothing is folded or cut."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
     for name in columns:
         right = name.startswith(">")
         table.add_column(name.removeprefix(">"), justify="right" if right else "left", no_wrap=True)

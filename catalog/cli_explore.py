@@ -39,7 +39,7 @@ def facets(
         print_json({"facets": counted, "histograms": {n: asdict(h) for n, h in drawn.items()}})
         return
     for name, values in found.items():
-        print_table((name, ">episodes"), [(_text(value), str(count)) for value, count in values])
+        print_table((name, ">episodes"), [(_text(value) or "-", str(count)) for value, count in values])
         typer.echo("")
     for name, shape in drawn.items():
         most = max(shape.counts, default=0)

@@ -179,7 +179,11 @@ def load_kept(connection: Connection, ref: str) -> list[Snapshot]:
         return [found.snapshot for found in named if found.snapshot is not None]
     if kept := load_snapshot(connection, ref):
         return [kept]
-    raise EntryNotFoundError(f"expected a collection's name or a snapshot's hash, found {ref!r}")
+    raise EntryNotFoundError(_unknown(ref))
+
+
+def _unknown(ref: str) -> str:
+    return f"expected a collection's name or a snapshot's hash, found {ref!r} (`wshard collection ls` lists them)"
 
 
 def resolved(connection: Connection, where: Where) -> Where:
@@ -196,7 +200,7 @@ def resolved(connection: Connection, where: Where) -> Where:
         hashes = select(snapshot.c.hash).where(one_of(connection, snapshot.c.hash, names))
         missing = names - queries.keys() - set(connection.execute(hashes).scalars())
         if missing:
-            raise FilterError(f"expected a collection's name or a snapshot's hash, found {min(missing)!r}")
+            raise FilterError(_unknown(min(missing)))
         live = {name: parse_where(query) for name, query in queries.items() if query is not None}
         if not live:
             return where

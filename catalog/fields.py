@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -154,13 +155,15 @@ def _check(field: Field, name: str) -> None:
         fine = (len(field.parts) == 1 or (field.root == "meta" and field.parts != ())) and field.channel is None
         wanted = "meta.KEY, further keys after dots" if field.root == "meta" else f"{field.root}.NAME"
     else:
-        fine, wanted = False, f"a field among {_listed()}"
+        close = get_close_matches(name, [*FIELDS, *ALIASES], n=1)
+        advice = f"{close[0]}?" if close else f"a key of the metadata is meta.{name}"
+        raise FilterError(f"expected a field among {_listed()}, found {name!r} ({advice})")
     if not fine:
         raise FilterError(f"expected {wanted}, found {name!r}")
 
 
 def _listed() -> str:
-    return ", ".join((*FIELDS, *(f"{family}.…" for family in FAMILIES)))
+    return ", ".join((*(_SHORT.get(name, name) for name in FIELDS), *(f"{family}.…" for family in FAMILIES)))
 
 
 def _read(part: str) -> str:

@@ -215,7 +215,8 @@ class _Parser:
     def bounded(self, found: Where) -> Where:
         """Return what was read, unless something hangs on to it."""
         if not self.at_end():
-            self.fail("expected a space", self.position)
+            colon = self.text[self.position] in "<>="
+            self.fail(f"expected a {'colon, as in reward:>3' if colon else 'space'}", self.position)
         return found
 
     def checked(self, begun: int, make: Callable[[], Made]) -> Made:

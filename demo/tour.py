@@ -92,7 +92,7 @@ def _ingest(folder: Path, episodes: Path) -> None:
 
 
 def _overview(folder: Path) -> None:
-    say("\n== What is in the archive (`wshard ls`)")
+    say("\n== What is in the archive (`wshard facets env`, `wshard stats --by env`)")
     with open_archive(folder) as archive:
         environments = archive.catalog.facets(["env_id"])["env_id"]
         rows = []

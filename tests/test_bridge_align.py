@@ -282,6 +282,22 @@ def test_where_no_cache_can_be_written_kernels_are_compiled_all_the_same(monkeyp
     assert made.signatures, "it was compiled"
 
 
+def test_who_waits_for_the_compiler_is_told_once_and_nobody_else():
+    def half(x):
+        return x / 2
+
+    def quarter(x):
+        return made(made(x))
+
+    made, again, heard = njit(half), njit(quarter), []
+    with compiled.told(lambda: heard.append("compiling")):
+        assert again(4.0) == 1
+    assert heard == ["compiling"], "two functions were compiled, the one inside the other"
+    with compiled.told(lambda: heard.append("again")), plain.told(lambda: heard.append("again")):
+        assert again(8.0) == 2
+    assert heard == ["compiling"]
+
+
 def test_without_numba_numpy_does_the_arithmetic(monkeypatch):
     assert alignment.solver() is compiled
     monkeypatch.delitem(sys.modules, "bridge.alignment.compiled")

@@ -135,6 +135,9 @@ def test_other_ways_to_type_the_same(text: str, written: str) -> None:
     [
         ("env:", 4, "expected a value"),
         ("env:a lenght:5", 6, "expected a field among"),
+        ("env:a lenght:5", 6, r"found 'lenght' \(length\?\)"),
+        ("task:pick", 0, r"found 'task' \(a key of the metadata is meta.task\)"),
+        ("reward>3", 6, "expected a colon, as in reward:>3"),
         ("length:abc", 7, "expected an integer, found 'abc'"),
         ("length:1.5", 7, "expected an integer"),
         ("reward:x", 7, "expected a number"),

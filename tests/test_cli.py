@@ -114,7 +114,7 @@ def test_filters_as_text(home):
     assert lanes["total"] == 8
     wrong = wshard("ls", "-w", "env:Push-v1 lenght:5", folder=home)
     assert wrong.returncode == 1
-    assert "found 'lenght', at character 13 of the filter" in wrong.stderr
+    assert "found 'lenght' (length?), at character 13 of the filter" in wrong.stderr
     assert len(wrong.stderr.strip().splitlines()) == 1
 
 
@@ -127,6 +127,7 @@ def test_show_by_id_uid_and_file(home):
     size = by_id["length"] * 7 * 4
     assert by_id["stored_lanes"]["signal/joint_pos"] == {"rate": 20.0, "codec": "none", "bytes": size, "stored": size}
     told = wshard("show", "reach-0002", folder=home).stdout
+    assert told.startswith("uid ")
     assert f"f32[7], 20 Hz, none, {size:,} bytes, {size:,} stored" in told
     assert by_id["metadata"]["task"] == "reach"
 
@@ -208,6 +209,23 @@ def test_help_lists_the_verbs(home):
         assert verb in done.stdout
     headings = re.findall(r"^╭─ (\w+)", done.stdout, re.MULTILINE)
     assert headings == ["Options", "Archive", "Search", "Curate", "Care", "Files"]  # no verb is left outside
+
+
+def test_flags_have_no_type_in_the_help_since_they_take_no_value(home):
+    for verb, flag in (("search", "--json"), ("collection save", "--live")):
+        told = wshard(*verb.split(), "--help", folder=home).stdout
+        assert flag in told
+        assert "bool" not in told
+
+
+def test_data_of_other_programs_leads_to_the_page_that_helps(own):
+    np.save(own / "walk.npy", np.zeros((5, 3)))
+    done = wshard("ingest", "walk.npy", folder=own)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "only episode files are ingested: docs/formats.md shows how to bring data of any other format"
+    )
+    assert "docs/formats.md" in wshard("convert", "walk.npy", "walk.wshard", folder=own).stderr
 
 
 def test_a_file_where_the_archive_should_be_is_told_as_one(tmp_path):

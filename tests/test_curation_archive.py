@@ -212,6 +212,11 @@ def test_duplicates_on_the_command_line(own):
     assert json.loads(wshard("leaks", "rest", "one", "--json", code=1).stdout)["leaked"] == 1
 
 
+def test_a_set_that_is_neither_a_collection_nor_a_filter_is_told_as_both(own):
+    done = wshard("leaks", "nobody/train", "nobody/val", code=1)
+    assert "expected a collection (`wshard collection ls` lists them) or a filter, found 'nobody/train'" in done.stderr
+
+
 def test_leaks_on_the_command_line(own):
     done = wshard("leaks", "meta.number:0..3 -episode:noisy", "episode:noisy", "--collection", "rest", code=1)
     assert "1 of 1 episodes of the second set are in the first one, or a copy is" in done.stdout

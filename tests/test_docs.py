@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from bridge.cli import app
 from catalog import Catalog
 from catalog.testing import make_record
 from embedders.windows import WindowPlan
-from wshard import Channel, Episode, errors, save_wshard
+from wshard import Channel, Episode, WShardStreamWriter, errors, save_wshard
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -69,6 +70,23 @@ def test_the_examples_about_the_catalog_run_in_order(location, tmp_path, monkeyp
         exec(compile(here, "catalog.md", "exec"), names)  # noqa: S102  (it is our own page)
     assert len(examples) >= 4
     assert "['split', 'query']" in capsys.readouterr().out
+
+
+def test_an_episode_is_recorded_and_clips_of_a_collection_are_read_as_the_page_says(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    *_, record, train = [text for kind, text in blocks("docs/episodes.md") if kind == "python"]
+    robot = [(np.full(3, step), np.full(2, -step), 0.5, step == 39) for step in range(40)]
+    exec(compile(record, "episodes.md", "exec"), {"WShardStreamWriter": WShardStreamWriter, "robot": robot})  # noqa: S102  (it is our own page)
+    with TrajectoryIngestor("my-archive") as ingestor:
+        ingestor.ingest(["a.wshard"])
+    with Catalog.open("my-archive/catalog.db") as catalog:
+        catalog.save_snapshot("parts/train", 'success:true meta.robot.name:arm-3 "red cube"')
+    names: dict[str, Any] = {}
+    exec(compile(train, "episodes.md", "exec"), names)  # noqa: S102  (it is our own page)
+    clips = names["clips"]
+    assert len(clips) == 4
+    assert clips[1]["state"].tolist() == [[step] * 3 for step in range(8, 24)]
+    assert clips[3]["action/ctrl"].shape == (16, 2)
 
 
 def test_the_picture_of_an_alignment_is_drawn(tmp_path, monkeypatch):

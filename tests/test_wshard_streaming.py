@@ -344,20 +344,41 @@ def test_bad_metadata_at_the_end_do_not_cost_the_recording(tmp_path):
 # ---- writers in each other's way -----------------------------------------------------------------------------------
 
 
-def test_exception_inside_with_leaves_nothing(tmp_path):
+def broken_off(path, error, steps=1):
+    with writer(path, flush_interval=4) as recording:
+        recording.begin_episode()
+        for t in range(steps):
+            write(recording, t)
+        raise error
+
+
+def test_an_error_inside_with_leaves_nothing(tmp_path):
     """J-8."""
     (tmp_path / "a.wshard").write_bytes(b"earlier")
-
-    def recording():
-        with writer(tmp_path / "a.wshard", flush_interval=1) as recording:
-            recording.begin_episode()
-            write(recording, 0)
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        recording()
+    with pytest.raises(RuntimeError):
+        broken_off(tmp_path / "a.wshard", RuntimeError())
     assert [path.name for path in tmp_path.iterdir()] == ["a.wshard"]
     assert (tmp_path / "a.wshard").read_bytes() == b"earlier"
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit])
+def test_a_program_that_is_ended_keeps_every_timestep_and_says_where(tmp_path, end):
+    """J-8."""
+    with pytest.raises(end) as told:
+        broken_off(tmp_path / "a.wshard", end(), steps=10)
+    partial = tmp_path / "a.wshard.partial"
+    assert any(str(partial) in note for note in told.value.__notes__)
+    recover(partial)
+    record(tmp_path / "b.wshard", 10)
+    kept, whole = (load_wshard(tmp_path / name) for name in ("a.wshard", "b.wshard"))
+    assert kept.metadata.pop("recovered")
+    assert_same_episode(kept, whole)
+
+
+def test_a_program_that_is_ended_before_the_first_timestep_leaves_nothing(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        broken_off(tmp_path / "a.wshard", KeyboardInterrupt(), steps=0)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("overwrite", [False, True])

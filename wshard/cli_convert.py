@@ -94,12 +94,13 @@ def _format(name: str) -> Format:
 def _convert(source: Path, target: Path, formats: list[Format], compression: str) -> int:
     """Convert a file and return its number of timesteps; a format that is not implemented is a wrong usage."""
     from wshard.convert import convert as convert_episode
-    from wshard.formats.base import UNSUPPORTED
+    from wshard.formats.base import OWN_DATA, UNSUPPORTED
 
-    missing = next((format_.value for format_ in formats if format_.value in UNSUPPORTED), None)
-    if missing:
-        typer.echo(f"error: format {missing!r} is not implemented", err=True)
-        raise typer.Exit(EXIT_USAGE)
+    for format_, path in zip(formats, (source, target), strict=True):
+        if format_.value in UNSUPPORTED:
+            told = f"{printable(str(path))}: format {format_.value!r} is not implemented: {OWN_DATA}"
+            typer.echo(f"error: {told}", err=True)
+            raise typer.Exit(EXIT_USAGE)
     return convert_episode(source, target, *formats, compression=compression).length
 
 

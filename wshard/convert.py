@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from wshard.errors import FormatError
-from wshard.formats.base import open_sink, open_source
+from wshard.formats.base import FORMATS, OWN_DATA, open_sink, open_source
 from wshard.layout import MAGIC
 from wshard.regular_file import open_file
 from wshard.types import Episode, Format
@@ -109,5 +109,9 @@ def _peek(file: IO[bytes]) -> bytes:
 def _name(given: Format | str | None, guess: Format, where: Location) -> str:
     name = str(guess if given is None else given)
     if not name:
-        raise FormatError(f"{where}: Unknown format: expected a known suffix or first bytes; name the format")
+        known = ", ".join(FORMATS)
+        raise FormatError(
+            f"{where}: Unknown format: expected a file with a known suffix or first bytes; name the format ({known}); "
+            f"{OWN_DATA}"
+        )
     return name

@@ -43,7 +43,8 @@ class WShardStreamWriter:
     """Write an episode while it happens.
 
     path: the final file. `<path>.partial` exists from begin_episode until end_episode renames the finished episode
-    into place; after a crash it holds every flushed timestep (see recover). channel_defs: ChannelDefs, or dicts such as
+    into place; after a crash it holds every flushed timestep (see recover), and every one where
+    Ctrl-C ends the `with`; an error inside throws the recording away. channel_defs: ChannelDefs, or dicts such as
     {"id": "state", "dtype": "f32", "shape": [3], "compression": "zstd"} (see ChannelDef.of); each may come as
     observation or as action, unless it says which, or action_defs is given. max_timesteps: a further one is refused;
     None = no limit. flush_interval: timesteps between flushes;
@@ -111,14 +112,17 @@ class WShardStreamWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if self._file is None:
             return
-        if kind is None:
+        if error is None:
             self.end_episode()
-        elif issubclass(kind, RecordingStateError) and self._is_full:
-            self.flush()  # hours of recording are not thrown away for one timestep too many
+        elif self._steps and (not isinstance(error, Exception) or self._is_full):
+            # Hours of recording are not thrown away for Ctrl-C or one timestep too many.
+            with contextlib.suppress(OSError):  # the disk is full: what was flushed before is kept
+                self.flush()
             self._close(remove=False)
+            error.add_note(f"{self.partial} keeps what was recorded: save it with `wshard recover`, or delete it")
         else:
             self.abort()
 

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
 Rows = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -131,6 +132,12 @@ def solver() -> Any:
         return import_module("bridge.alignment.compiled")
     except ImportError:
         return import_module("bridge.alignment.plain")
+
+
+def compiling(tell: Callable[[], object]) -> AbstractContextManager[None]:
+    """Call `tell` when an alignment inside must be compiled first: seconds, once per machine, and only with numba."""
+    watched: AbstractContextManager[None] = solver().told(tell)
+    return watched
 
 
 def _checked(array: Rows, what: str, shape: tuple[int | None, int | None]) -> Rows:

@@ -6,13 +6,17 @@ Imported only where numba is installed.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numba
 import numpy as np
+from numba.core.event import Listener, install_listener
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from numba.core.event import Event
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -20,6 +24,28 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         return numba.njit(cache=True, nogil=True)(function)
     except RuntimeError:  # nowhere may this user write a cache: compiled once per process then
         return numba.njit(nogil=True)(function)
+
+
+class _Told(Listener):
+    """Calls `tell` when numba begins to compile, once."""
+
+    def __init__(self, tell: Callable[[], object]) -> None:
+        self._tell, self._done = tell, False
+
+    def on_start(self, event: Event) -> None:  # noqa: ARG002  (numba's signature)
+        if not self._done:
+            self._done = True
+            self._tell()
+
+    def on_end(self, event: Event) -> None:
+        pass
+
+
+@contextmanager
+def told(tell: Callable[[], object]) -> Iterator[None]:
+    """Call `tell` when something is compiled inside, which takes seconds."""
+    with install_listener("numba:compile", _Told(tell)):
+        yield
 
 
 @_compiled

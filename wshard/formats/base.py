@@ -81,6 +81,9 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
 UNSUPPORTED: Final = ("tdmpc2", "minari", "d4rl")
 """Formats that are recognised, but neither read nor written."""
 
+OWN_DATA: Final = "docs/formats.md shows how to bring data of any other format"
+"""What to do with data that no format reads."""
+
 SOURCE_GROUP: Final = "wshard.sources"
 SINK_GROUP: Final = "wshard.sinks"
 """Entry point groups where other packages announce formats; a name of the table cannot be taken over."""
@@ -107,7 +110,8 @@ def _load(name: str, target: str | None, group: str) -> Any:
     target = target or _announced(name, group) or (name if ":" in name else None)
     if target is None:
         if name in UNSUPPORTED:
-            raise UnsupportedFormatError(f"format {name!r} is not implemented yet; there are {', '.join(FORMATS)}")
+            known = ", ".join(FORMATS)
+            raise UnsupportedFormatError(f"format {name!r} is not implemented yet; there are {known}; {OWN_DATA}")
         raise FormatError(f"format: expected one of {', '.join(FORMATS)} or 'package.module:attribute', found {name!r}")
     module, _, attribute = target.partition(":")
     try:
