@@ -92,11 +92,16 @@ class Exploring(Session):
         with self._read() as connection:
             return statement.ask(connection, text, seconds=seconds, limit=limit)
 
+    def columns(self) -> list[str]:
+        """Return the columns of a table where nobody chooses: what an episode's row tells, and every score in use."""
+        with self._read() as connection:
+            return tables.plain_columns(connection)
+
     def to_arrow(self, where: Where | str = EVERYTHING, *, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the matching episodes, by id, as an Arrow table of typed columns.
 
         columns: fields as in filters ("env_id", "score.quality", "meta.task", "lane.signal/state.max", "note"), "tags"
-        (a list) and "metadata" (JSON text); None = tables.PLAIN and every score. Raises MissingExtraError without
+        (a list) and "metadata" (JSON text); None = columns(). Raises MissingExtraError without
         pyarrow, FilterError for an unknown column.
         """
         with self._read() as connection:

@@ -20,7 +20,7 @@ from catalog.dialect import words_index
 from catalog.engine import among_listed, listed, one_of
 from catalog.fields import FIELDS, Field, field_of
 from catalog.filters import Compare, Where, parts_of
-from catalog.places import absolute
+from catalog.places import absolute, join
 from catalog.records import EpisodeRow, LaneDefinition, Layout, Page
 from catalog.schema import document, episode, layout, root, score, tag
 from catalog.values import INTEGER_LIMIT, Scalar, storable
@@ -88,9 +88,9 @@ def _load(
 
 def _row(row: Any, *, tags: Iterable[str], base: str | None) -> EpisodeRow:
     *values, place, inside, _ = row
-    values[_PATH] = absolute(base, place, inside=inside, path=values[_PATH])
+    values[_ROOT] = absolute(base, place, inside=inside, path="")
+    values[_PATH] = join(values[_ROOT], values[_PATH])
     values[_METADATA] = json.loads(values[_METADATA])
-    del values[_ROOT]
     values.append(tuple(tags))
     return EpisodeRow(*values)
 

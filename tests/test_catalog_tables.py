@@ -14,7 +14,7 @@ import pytest
 
 from catalog import Catalog
 from catalog.export import COLUMNS, encode_list
-from catalog.tables import PLAIN
+from catalog.columns import PLAIN
 from catalog.testing import make_record
 from wshard.errors import FilterError, MissingExtraError
 
