@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from catalog.filters import Where
     from catalog.records import EpisodeRow, Page
 
-_SORTS = {"reward": "total_reward", "env": "env_id", "episode": "episode_id"}  # as the options are called
 _PAGE = 50
 _AT_ONCE = 1000
 
@@ -56,7 +55,9 @@ def ls(
         str | None,
         typer.Option(help="Fields to show, e.g. 'episode,meta.task,score.quality.spike,tags'.", metavar="FIELD,..."),
     ] = None,
-    sort: Annotated[str, typer.Option("--sort", help="Field to sort by; -field for falling order.")] = "episode_id",
+    sort: Annotated[
+        str, typer.Option("--sort", help="Field of one value to sort by; -FIELD for falling order.")
+    ] = "episode_id",
     limit: Annotated[
         int | None,
         typer.Option("--limit", "-n", min=1, max=10_000, help=f"Rows per page (default: {_PAGE}; --csv: all)."),
@@ -83,13 +84,12 @@ def ls(
         tag=tag or None,
     )
     chosen = None if columns is None else columns_of(split_names(columns))
-    order = f"-{_SORTS.get(sort[1:], sort[1:])}" if sort.startswith("-") else _SORTS.get(sort, sort)
     with open_catalog(archive) as catalog:
         if as_csv:
-            pages = _pages(catalog, wanted, order=order, after=after, limit=limit)
+            pages = _pages(catalog, wanted, order=sort, after=after, limit=limit)
             _print_csv(catalog, chosen or columns_of(catalog.columns()), pages)
             return
-        page = catalog.select(wanted, order=order, after=after, limit=limit or _PAGE)
+        page = catalog.select(wanted, order=sort, after=after, limit=limit or _PAGE)
         total = catalog.count(wanted)
         if as_json:
             print_json({"total": total, "next": page.next, "episodes": _as_json(catalog, chosen, page.rows)})

@@ -34,8 +34,9 @@ class Exploring(Session):
     ) -> Page:
         """Return the first rows, or those after the cursor of an earlier page in the same order.
 
-        order is one of ORDERS or score.NAME, reversed by a leading "-"; ties go by id, missing values come last.
-        FilterError for an unknown order, a foreign cursor or a limit below 1.
+        order is a field of one value, reversed by a leading "-"; ties go by id, missing values come last. Pages by
+        ORDERS and score.NAME come from columns, for others all that matches is sorted. FilterError for an unknown
+        order, a foreign cursor or a limit below 1.
         """
         with self._read() as connection:
             wanted = self._resolved(connection, where)

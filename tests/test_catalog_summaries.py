@@ -191,7 +191,7 @@ def test_statistics_of_nothing(filled) -> None:
         lambda c: c.statistics(["env_id"]),
         lambda c: c.statistics(["length"], by=["text"]),
         lambda c: c.select(order="score."),
-        lambda c: c.select(order="meta.task"),
+        lambda c: c.select(order="tag"),
         lambda c: c.select(order="--length"),
         lambda c: c.count("collection:nobody"),
     ],
