@@ -92,7 +92,7 @@ class JsonNumber(TypeDecorator[Any]):
             known = int(known)
         return Decimal(repr(known))
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002  (its caller names it)
         """Return a value that the product gave: of a decimal the integer, or the float, that it stands for."""
         if not isinstance(value, Decimal):
             return value
