@@ -106,5 +106,6 @@ def _run(url: URL | None, tool: str, *arguments: str) -> str:
             f"cannot run {tool}: {error}; it comes with PostgreSQL's client programs (Debian: postgresql-client)"
         ) from error
     if done.returncode:
-        raise CatalogError(f"{tool} failed: {(done.stderr.strip() or 'it told no reason').splitlines()[0]}")
+        told = [line.removeprefix(f"{tool}: ") for line in done.stderr.splitlines()[:2]]  # an error, and its details
+        raise CatalogError(f"{tool} failed: {'; '.join(told) or 'it told no reason'}")
     return done.stdout
