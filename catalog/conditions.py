@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from catalog.dialect import contains, json_element, json_there, words_index
 from catalog.engine import one_of
-from catalog.field_tables import SHAPED, rows_of, statistic, value_of, values_by_layout
+from catalog.field_tables import rows_of, shared_by, statistic, value_of
 from catalog.filters import AllOf, AnyOf, Compare, Not, Where
 from catalog.matching import OPERATORS, meets
 from catalog.schema import collection, document, episode, lane, pick, snapshot
@@ -57,10 +57,11 @@ def _comparison(connection: Connection, clause: Compare, *, base: str | None) ->
     field = clause.about
     if field.root == "text":
         return _worded(connection, [clause])
-    if field.root == "lane":
-        return _of_lane(connection, clause)
-    if field.root == "collection":
-        return episode.c.id.in_(_picked(connection, clause))
+    if (shared := shared_by(connection, field, base=base)) is not None:
+        key, values = shared
+        return one_of(connection, key, [number for number, value in values.items() if meets(clause, value)])
+    if field.root in ("lane", "collection"):
+        return (_of_lane if field.root == "lane" else _collected)(connection, clause)
     if (elsewhere := rows_of(connection, field, base=base)) is not None:
         rows, column = elsewhere
         return episode.c.id.in_(rows.where(_test(connection, clause, column)))
@@ -70,12 +71,8 @@ def _comparison(connection: Connection, clause: Compare, *, base: str | None) ->
 
 
 def _of_lane(connection: Connection, clause: Compare) -> ColumnElement[bool]:
-    field = clause.about
-    if field.parts[1] in SHAPED:
-        fit = [number for number, value in values_by_layout(connection, field).items() if meets(clause, value)]
-        return one_of(connection, episode.c.layout_id, fit)
-    found = _test(connection, clause, statistic(field))
-    there = (lane.c.episode_row == episode.c.id, lane.c.name == field.parts[0], found)
+    found = _test(connection, clause, statistic(clause.about))
+    there = (lane.c.episode_row == episode.c.id, lane.c.name == clause.about.parts[0], found)
     return select(literal_column("1")).where(*there).correlate(episode).exists()
 
 
@@ -114,6 +111,10 @@ def _starts_with(column: ColumnElement[Any], start: str) -> ColumnElement[bool]:
         after = 0xE000 if after == 0xD800 else after  # surrogates are no text
         bounds.append(column < literal(stem[:-1] + chr(after)))
     return and_(*bounds)
+
+
+def _collected(connection: Connection, clause: Compare) -> ColumnElement[bool]:
+    return episode.c.id.in_(_picked(connection, clause))
 
 
 def _picked(connection: Connection, clause: Compare) -> Select[Any]:

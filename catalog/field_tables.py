@@ -37,31 +37,21 @@ from catalog.schema import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sqlalchemy.sql.selectable import ScalarSelect
 
 Rows = tuple[Select[Any], ColumnElement[Any]]
 """The ids of the episodes that have a value, once for each of these, and the column that holds it."""
-
-SHAPED: Final = ("dtype", "shape")
-"""What is the same in every episode of a layout."""
 
 
 def value_of(connection: Connection, field: Field, *, kind: str = "text", base: str | None) -> ColumnElement[Any]:
     """Return a field of one value as an expression, NULL where it is missing; kind says what metadata is read as."""
     if field.root == "meta":
         return json_value(json_element(episode.c.metadata, field.parts), kind)
-    if field.root in ("root", "path"):
-        place = _path if field.root == "path" else _root
-        return place(connection, base=base)
-    if field.root == "lane":
-        return _of_lane(connection, field)
-    if field.root == "score":
-        return _only(select(score.c.value).where(score.c.episode_row == episode.c.id, score.c.name == field.parts[0]))
-    if field.root in REVIEW:
-        last = select(case((review.c.state.is_not(None), REVIEW[field.root]))).where(
-            review.c.episode_row == episode.c.id
-        )
-        return _only(last.order_by(review.c.id.desc()).limit(1))
+    if (shared := shared_by(connection, field, base=base)) is not None:
+        return _chosen(*shared)
+    if field.root == "path":
+        return _path(connection, base=base)
+    if field.root in _ASKED:
+        return _ASKED[field.root](field).correlate(episode).scalar_subquery()
     return episode.c[field.root]
 
 
@@ -73,15 +63,15 @@ def rows_of(connection: Connection, field: Field, *, base: str | None) -> Rows |
     return _ROWS[field.root](field) if field.root in _ROWS else None
 
 
-def values_by_layout(connection: Connection, field: Field) -> dict[int, str]:
-    """Return one of SHAPED by the id of each layout that has the lane; there are few layouts."""
-    wanted, about = field.parts
-    return {
-        number: dtype if about == "dtype" else shape_text(shape)
-        for number, definition in connection.execute(select(layout.c.id, layout.c.definition))
-        for name, dtype, shape in json.loads(definition)
-        if name == wanted
-    }
+def shared_by(
+    connection: Connection, field: Field, *, base: str | None
+) -> tuple[ColumnElement[int], dict[int, str]] | None:
+    """Return, of a field that few values of a key decide, this key and what the field is for each; None of others."""
+    if field.root == "root":
+        return episode.c.root_id, _folders(connection, base=base)
+    if field.root == "lane" and field.parts[1] in ("dtype", "shape"):
+        return episode.c.layout_id, _by_layout(connection, *field.parts)
+    return None
 
 
 def statistic(field: Field) -> ColumnElement[Any]:
@@ -93,11 +83,14 @@ def statistic(field: Field) -> ColumnElement[Any]:
     return number_at(lane.c.spread, len(SPREAD) * place + SPREAD.index(name))
 
 
-def _of_lane(connection: Connection, field: Field) -> ColumnElement[Any]:
-    if field.parts[1] in SHAPED:
-        return _chosen(episode.c.layout_id, values_by_layout(connection, field))
-    wanted = (lane.c.episode_row == episode.c.id, lane.c.name == field.parts[0])
-    return _only(select(statistic(field)).where(*wanted))
+def _by_layout(connection: Connection, wanted: str, about: str) -> dict[int, str]:
+    """Return the dtype or the shape of a lane by the id of each layout that has it; there are few layouts."""
+    return {
+        number: dtype if about == "dtype" else shape_text(shape)
+        for number, definition in connection.execute(select(layout.c.id, layout.c.definition))
+        for name, dtype, shape in json.loads(definition)
+        if name == wanted
+    }
 
 
 def _folders(connection: Connection, *, base: str | None) -> dict[int, str]:
@@ -106,23 +99,28 @@ def _folders(connection: Connection, *, base: str | None) -> dict[int, str]:
     return {number: folder for folder, numbers in folders for number in numbers}
 
 
-def _root(connection: Connection, *, base: str | None) -> ColumnElement[Any]:
-    return _chosen(episode.c.root_id, _folders(connection, base=base))
-
-
 def _path(connection: Connection, *, base: str | None) -> ColumnElement[Any]:
     folders = _folders(connection, base=base).items()
     begins = {number: folder.rstrip("/") + "/" for number, folder in folders}
     return _chosen(episode.c.root_id, begins) + episode.c.path
 
 
-def _chosen(key: Column[int], values: Mapping[int, str]) -> ColumnElement[Any]:
+def _chosen(key: ColumnElement[int], values: Mapping[int, str]) -> ColumnElement[Any]:
     """Return text that a key says, which compares by code point as that of a column does; NULL for another key."""
     return cast(case(values, value=key) if values else null(), TEXT)
 
 
-def _only(statement: Select[Any]) -> ScalarSelect[Any]:
-    return statement.correlate(episode).scalar_subquery()
+def _asked_lane(field: Field) -> Select[Any]:
+    return select(statistic(field)).where(lane.c.episode_row == episode.c.id, lane.c.name == field.parts[0])
+
+
+def _asked_score(field: Field) -> Select[Any]:
+    return select(score.c.value).where(score.c.episode_row == episode.c.id, score.c.name == field.parts[0])
+
+
+def _asked_review(field: Field) -> Select[Any]:
+    last = select(case((review.c.state.is_not(None), REVIEW[field.root]))).where(review.c.episode_row == episode.c.id)
+    return last.order_by(review.c.id.desc()).limit(1)
 
 
 def _rows(column: Column[Any]) -> Rows:
@@ -164,6 +162,9 @@ def _named(_: Field) -> Rows:
 
 REVIEW: Final[Mapping[str, Column[Any]]] = MappingProxyType(
     {"review": review.c.state, "reviewer": review.c.who, "reviewed_at": review.c.at}
+)
+_ASKED: Final[Mapping[str, Callable[[Field], Select[Any]]]] = MappingProxyType(
+    {"lane": _asked_lane, "score": _asked_score, **dict.fromkeys(REVIEW, _asked_review)}
 )
 _ROWS: Final[Mapping[str, Callable[[Field], Rows]]] = MappingProxyType(
     {
