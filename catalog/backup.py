@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from catalog.engine import Database
 
+_DUMP: Final = b"PGDMP"  # how a file by pg_dump begins
 _PAGES: Final = 4096  # copied between two looks at Ctrl-C
 _BESIDE: Final = ("", "-wal", "-shm", "-journal")  # a database, and what SQLite keeps beside one
 
@@ -67,9 +68,10 @@ def restore(source: Path, database: Path, *, force: bool = False) -> Path | None
     for a backup by newer software, CatalogBusyError, CatalogWriteError, CatalogError.
     """
     source, database = absolute_path(source), absolute_path(database)
-    if not source.is_file():
-        raise CatalogNotFoundError(
-            f"expected a backup at {source}, found {'a folder' if source.is_dir() else 'nothing'}"
+    if is_dump(source):
+        raise CatalogError(
+            f"expected a backup of a catalog in a file at {source}, found one of a catalog on a server: "
+            "restore it there, with --archive postgresql://..."
         )
     if database.exists() and not force:
         raise CatalogExistsError(f"expected no catalog at {database}, found one: --force replaces it")
@@ -89,6 +91,16 @@ def restore(source: Path, database: Path, *, force: bool = False) -> Path | None
                 return _put_in_place(database, draft)
             return None
         return _put_in_place(database, draft)
+
+
+def is_dump(source: Path) -> bool:
+    """Say whether a backup is one of a catalog on a server; CatalogNotFoundError where there is none."""
+    if not source.is_file():
+        raise CatalogNotFoundError(
+            f"expected a backup at {source}, found {'a folder' if source.is_dir() else 'nothing'}"
+        )
+    with source.open("rb") as file:
+        return file.read(len(_DUMP)) == _DUMP
 
 
 @contextlib.contextmanager

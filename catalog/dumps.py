@@ -12,14 +12,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from catalog import engine
-from catalog.backup import draft_beside, renew, sync
+from catalog.backup import draft_beside, is_dump, renew, sync
 from catalog.engine import absolute_path
 from catalog.migrations import STEPS
 from catalog.postgresql import open_server
 from wshard.errors import (
     CatalogError,
     CatalogExistsError,
-    CatalogNotFoundError,
     CatalogVersionError,
     CatalogWriteError,
 )
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
     from catalog.engine import Database
 
+_ASK_ID: Final = "SELECT archive_id FROM archive"
 _END: Final = "\\."
 
 
@@ -41,7 +41,7 @@ def dump(database: Database, target: Path) -> int:
     where any other file is in the way, CatalogWriteError, CatalogError without pg_dump.
     """
     target = absolute_path(target)
-    if target.exists() and _rows(target, "archive")[0][:1] != [database.peek("SELECT archive_id FROM archive")]:
+    if target.exists() and not (is_dump(target) and _archive_id(target) == database.peek(_ASK_ID)):
         raise CatalogExistsError(f"expected {target} to be free, or an earlier backup of {database.name}: name another")
     with draft_beside(target) as draft:
         _run(database.url, "pg_dump", "--format=custom", f"--file={draft}")
@@ -63,10 +63,8 @@ def restore_dump(source: Path, location: str, *, force: bool = False) -> None:
     one by newer software, CatalogError.
     """
     source = absolute_path(source)
-    if not source.is_file():
-        raise CatalogNotFoundError(
-            f"expected a backup at {source}, found {'a folder' if source.is_dir() else 'nothing'}"
-        )
+    if not is_dump(source):
+        raise CatalogError(f"expected a backup of a catalog on a server at {source}, found another file")
     found = max((int(row[0]) for row in _rows(source, "migration")), default=0)
     if not 0 < found <= STEPS[-1].version:
         raise CatalogVersionError(
@@ -77,6 +75,10 @@ def restore_dump(source: Path, location: str, *, force: bool = False) -> None:
             raise CatalogExistsError(f"expected no tables at {database.name}, found some: --force replaces them")
         _run(database.url, "pg_restore", "--clean", "--if-exists", "--no-owner", "--single-transaction", str(source))
     renew(open_server(location))
+
+
+def _archive_id(source: Path) -> str:
+    return _rows(source, "archive")[0][0]
 
 
 def _rows(source: Path, table: str) -> list[list[str]]:

@@ -281,7 +281,7 @@ def test_what_is_no_backup_of_a_server_is_refused_and_nothing_replaced(
     with Catalog.open(served) as catalog, Catalog.open(other) as strange:
         strange.back_up(newer)
         for taken in (mine, newer):
-            with pytest.raises(CatalogError):
+            with pytest.raises(CatalogExistsError):
                 catalog.back_up(taken)
         with strange._write() as connection:
             connection.exec_driver_sql("INSERT INTO migration VALUES (99, 'from the future', 'now')")
@@ -291,8 +291,13 @@ def test_what_is_no_backup_of_a_server_is_refused_and_nothing_replaced(
         restore_dump(newer, served, force=True)
     with pytest.raises(CatalogNotFoundError):
         restore_dump(tmp_path / "none", served, force=True)
+    with pytest.raises(CatalogError, match="found another file"):
+        restore_dump(mine, served, force=True)
+    mine.write_bytes(newer.read_bytes()[:2000])
     with pytest.raises(CatalogError, match="pg_restore failed"):
         restore_dump(mine, served, force=True)
+    with pytest.raises(CatalogError, match="found one of a catalog on a server"):
+        restore(newer, tmp_path / "catalog.db")
     monkeypatch.setenv("PATH", str(tmp_path))
     with Catalog.open(served) as catalog, pytest.raises(CatalogError, match="postgresql-client"):
         catalog.back_up(tmp_path / "other.dump")
