@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 from bridge.index.registry import EMBEDDED, open_index
 from catalog.backup import restore
-from catalog.location import DATABASE, INDEX, place_of
+from catalog.dumps import restore_dump
+from catalog.location import place_of
 from catalog.opening import open_place
 from catalog.postgresql import is_server
 
@@ -88,13 +89,17 @@ def open_archive(
 
 
 def restore_archive(
-    source: str | os.PathLike[str], folder: str | os.PathLike[str], *, force: bool = False
+    source: str | os.PathLike[str], archive: str | os.PathLike[str], *, force: bool = False
 ) -> Path | None:
-    """Make the catalog of a backup that of the archive in a folder, and drop the folder's search index, a mere copy.
+    """Make the catalog of a backup that of an archive, in a folder or on a server, and drop its search index, a copy.
 
     force: also where there is a catalog. Returns where one that was too damaged to be replaced was put. Raises as
-    catalog.backup.restore.
+    catalog.backup.restore and catalog.dumps.restore_dump.
     """
-    kept = restore(Path(source), Path(folder) / DATABASE, force=force)
-    shutil.rmtree(Path(folder) / INDEX, ignore_errors=True)
+    place, kept = place_of(archive), None
+    if isinstance(place.database, Path):
+        kept = restore(Path(source), place.database, force=force)
+    else:
+        restore_dump(Path(source), place.database, force=force)
+    shutil.rmtree(place.index, ignore_errors=True)
     return kept

@@ -22,10 +22,10 @@ import bridge.cli_learn
 import bridge.cli_moments
 import bridge.cli_search
 import bridge.index.cli
-import catalog.cli
 import catalog.cli_collect
 import catalog.cli_curate
 import catalog.cli_explore
+import catalog.cli_list
 import wshard.cli
 import wshard.cli_convert
 from bridge.cli_check import LimitsOption
@@ -188,7 +188,7 @@ def show(
         facts = opened.facts([row.id])[row.id]
         files = opened.assets([row.id])[row.id]
     about: dict[str, Any] = {**asdict(row), "file_is_there": all(Path(file.path).exists() for file in files)}
-    said = {name: part for name, part in asdict(facts).items() if part and name not in ("lanes", "spaces", "roles")}
+    said = {name: part for name, part in asdict(facts).items() if part and name not in ("lanes", "embedded", "assets")}
     about["lanes"] = {lane.name: f"{lane.dtype}{list(lane.shape)}" for lane in lanes}
     if as_json:
         stored = {name: _stored(lane) for name, lane in facts.lanes.items()}
@@ -233,7 +233,7 @@ def options(
 
 _VERBS: dict[str, tuple[Callable[..., None], ...]] = {
     "Archive": (
-        *(ingest, bridge.cli_care.watch, catalog.cli.ls, show),
+        *(ingest, bridge.cli_care.watch, catalog.cli_list.ls, show),
         *(catalog.cli_explore.facets, catalog.cli_explore.stats, catalog.cli_explore.sql),
     ),
     "Search": (

@@ -136,14 +136,14 @@ def restore(
 ) -> None:
     """Make the catalog of a backup that of an archive; the search index is made again when it is needed."""
     from bridge.archive import restore_archive
-    from catalog.location import archive_folder
+    from catalog.location import archive_named, place_of
 
-    folder = archive_folder(archive)
-    kept = restore_archive(file, folder, force=force)
+    named = archive_named(archive)
+    kept = restore_archive(file, named, force=force)
     if kept is not None:
         typer.echo(f"the damaged catalog is kept as {printable(str(kept))}", err=True)
-    with open_catalog(folder) as catalog:
-        typer.echo(f"{printable(str(folder))}: {catalog.count()} episodes")
+    with open_catalog(named) as catalog:
+        typer.echo(f"{printable(place_of(named).name)}: {catalog.count()} episodes")
 
 
 def _tell(found: Checked, as_json: bool) -> None:

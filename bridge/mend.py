@@ -59,7 +59,7 @@ def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
     facts = catalog.facts([finding.episode for finding in findings])
     groups: list[tuple[LaneChoice, list[str]]] = []
     for finding in findings:
-        used = [choices[name] for name in facts[finding.episode].spaces if name in choices]
+        used = [choices[name] for name in (there.space for there in facts[finding.episode].embedded) if name in choices]
         wanted = (used or [*choices.values()] or [LaneChoice()])[0]
         group = next((paths for choice, paths in groups if choice == wanted), None)
         if group is None:

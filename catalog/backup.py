@@ -1,4 +1,4 @@
-"""One file that holds a whole catalog as of one moment, and the way back.
+"""One file that holds a whole catalog in SQLite as of one moment, and the way back.
 
 Knows: how SQLite copies a database that others are writing to, and that no half-made file may ever have a name that
 people use. Does not know: what is in the tables, or the search index, which is made from them anyway.
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from catalog.engine import Database
+
+_DUMP: Final = b"PGDMP"  # how a file by pg_dump begins
 _PAGES: Final = 4096  # copied between two looks at Ctrl-C
 _BESIDE: Final = ("", "-wal", "-shm", "-journal")  # a database, and what SQLite keeps beside one
 
@@ -44,13 +47,13 @@ def back_up(database: Path, target: Path) -> int:
     database, target = absolute_path(database), absolute_path(target)
     if target.exists() and (target.samefile(database) or _archive_id(target) != _archive_id(database)):
         raise CatalogExistsError(f"expected {target} to be free, or an earlier backup of {database}: name another file")
-    with _draft(target) as draft:
+    with draft_beside(target) as draft:
         _copy(database, draft)
         try:
-            _sync(draft)
+            sync(draft)
             size = draft.stat().st_size
             draft.replace(target)
-            _sync(target.parent)
+            sync(target.parent)
         except OSError as error:
             raise CatalogWriteError(f"cannot write the backup {target}: {error}") from error
     return size
@@ -65,9 +68,10 @@ def restore(source: Path, database: Path, *, force: bool = False) -> Path | None
     for a backup by newer software, CatalogBusyError, CatalogWriteError, CatalogError.
     """
     source, database = absolute_path(source), absolute_path(database)
-    if not source.is_file():
-        raise CatalogNotFoundError(
-            f"expected a backup at {source}, found {'a folder' if source.is_dir() else 'nothing'}"
+    if is_dump(source):
+        raise CatalogError(
+            f"expected a backup of a catalog in a file at {source}, found one of a catalog on a server: "
+            "restore it there, with --archive postgresql://..."
         )
     if database.exists() and not force:
         raise CatalogExistsError(f"expected no catalog at {database}, found one: --force replaces it")
@@ -75,9 +79,9 @@ def restore(source: Path, database: Path, *, force: bool = False) -> Path | None
         database.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CatalogWriteError(f"cannot make a catalog at {database}: {error}") from error
-    with _draft(database) as draft:
+    with draft_beside(database) as draft:
         _copy(source, draft)
-        _renew(draft)
+        renew(connected(draft, query="mode=rw"))
         if database.exists():
             try:
                 _replace_content(database, draft)
@@ -89,8 +93,18 @@ def restore(source: Path, database: Path, *, force: bool = False) -> Path | None
         return _put_in_place(database, draft)
 
 
+def is_dump(source: Path) -> bool:
+    """Say whether a backup is one of a catalog on a server; CatalogNotFoundError where there is none."""
+    if not source.is_file():
+        raise CatalogNotFoundError(
+            f"expected a backup at {source}, found {'a folder' if source.is_dir() else 'nothing'}"
+        )
+    with source.open("rb") as file:
+        return file.read(len(_DUMP)) == _DUMP
+
+
 @contextlib.contextmanager
-def _draft(target: Path) -> Iterator[Path]:
+def draft_beside(target: Path) -> Iterator[Path]:
     """Yield a name beside the target for a file that is not finished; whatever has it afterwards is removed."""
     draft = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
     try:
@@ -119,9 +133,8 @@ def _copy(source: Path, draft: Path) -> None:
         raise CatalogError(f"expected a sound catalog at {source}, found: {'; '.join(map(str, wrong))}")
 
 
-def _renew(draft: Path) -> None:
-    """Bring the tables to the present version, and forget what search indexes were believed to hold."""
-    database = connected(draft, query="mode=rw")
+def renew(database: Database) -> None:
+    """Bring the tables to the present version, forget what search indexes were believed to hold, and close it."""
     try:
         prepare(database, create=False)
         with database.transaction("read") as connection:
@@ -160,12 +173,12 @@ def _put_in_place(database: Path, draft: Path) -> Path | None:
     kept = database.with_name(f"{database.name}.damaged-{stamp}-{secrets.token_hex(2)}")
     there = database.exists()
     try:
-        _sync(draft)
+        sync(draft)
         for suffix in _BESIDE:
             with contextlib.suppress(FileNotFoundError):
                 database.with_name(database.name + suffix).rename(kept.with_name(kept.name + suffix))
         publish(draft, database)
-        _sync(database.parent)
+        sync(database.parent)
     except OSError as error:
         raise CatalogWriteError(f"cannot make a catalog at {database}: {error}") from error
     return kept if there else None
@@ -185,7 +198,7 @@ def _archive_id(path: Path) -> str | None:
         return None
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Make a file, or what was renamed in a folder, durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -1,25 +1,23 @@
-"""The verbs about what an archive holds.
+"""What the verbs about what an archive holds have in common: options, names of episodes, tables for people.
 
-Knows: how rows are asked for and shown. Does not know: files, vectors. Imports what it needs inside the verbs.
+Does not know: files, vectors. Imports what it needs inside.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wshard.cli import JsonOption, named_path, print_json, printable, reported
+from wshard.cli import named_path, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from catalog.catalog import Catalog
-    from catalog.filters import Where
     from catalog.records import EpisodeRow
 
 
@@ -46,7 +44,6 @@ MinLengthOption = Annotated[int | None, typer.Option("--min-length", help="Fewes
 WhereOption = Annotated[
     str | None, typer.Option("--where", "-w", help="Filter, e.g. 'env:reach-v3 reward:0.8.. -tag:bad \"pick up\"'.")
 ]
-_SORTS = {"reward": "total_reward", "env": "env_id", "episode": "episode_id"}  # as the options are called
 
 
 def open_catalog(archive: str | Path | None) -> Catalog:
@@ -97,72 +94,6 @@ def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
     if not colon or bounds == (None, None):
         raise typer.BadParameter(f"expected LOW:HIGH with numbers, one may be left out, found {text!r}")
     return bounds
-
-
-@reported()
-def ls(
-    archive: ArchiveOption = None,
-    env: EnvOption = None,
-    reward: RewardOption = None,
-    min_length: MinLengthOption = None,
-    max_length: Annotated[int | None, typer.Option("--max-length", help="Most timesteps.")] = None,
-    success: Annotated[bool | None, typer.Option("--success/--failure", help="Only these.")] = None,
-    tag: Annotated[
-        list[str] | None, typer.Option("--tag", help="Any of these tags; may be repeated.", metavar="TAG")
-    ] = None,
-    where: WhereOption = None,
-    sort: Annotated[str, typer.Option("--sort", help="Field to sort by; -field for falling order.")] = "episode_id",
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="Rows per page.")] = 50,
-    after: Annotated[str | None, typer.Option("--after", help="Go on after this cursor.")] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """List the episodes of an archive."""
-    from catalog.filters import build_where
-    from catalog.form_text import as_where
-
-    wanted = as_where(where) & build_where(
-        env_id=env or None,
-        min_length=min_length,
-        max_length=max_length,
-        reward_range=parse_range(reward),
-        success=success,
-        tag=tag or None,
-    )
-    order = f"-{_SORTS.get(sort[1:], sort[1:])}" if sort.startswith("-") else _SORTS.get(sort, sort)
-    with open_catalog(archive) as catalog:
-        page = catalog.select(wanted, order=order, after=after, limit=limit)
-        total = catalog.count(wanted)
-        if as_json:
-            rows = [asdict(row) for row in page.rows]
-            print_json({"total": total, "next": page.next, "episodes": rows})
-            return
-        _table(page.rows)
-        typer.echo(f"{len(page.rows)} of {total} episodes{_summary(catalog, wanted)}")
-        if page.next is not None:
-            typer.echo(f"next page: --after {page.next}")
-
-
-def _summary(catalog: Catalog, where: Where) -> str:
-    environments = catalog.facets(["env_id"], where)["env_id"]
-    return f" in {len(environments)} environments" if len(environments) > 1 else ""
-
-
-def _table(rows: tuple[EpisodeRow, ...]) -> None:
-    print_table(
-        ("episode", "env", ">length", ">reward", "success", "tags", "file"),
-        [
-            (
-                row.episode_id,
-                row.env_id,
-                str(row.length),
-                number(row.total_reward),
-                {True: "yes", False: "no", None: ""}[row.success],
-                " ".join(row.tags),
-                shorten(row.path),
-            )
-            for row in rows
-        ],
-    )
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

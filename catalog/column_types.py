@@ -91,3 +91,10 @@ class JsonNumber(TypeDecorator[Any]):
         if isinstance(known, float) and known.is_integer() and storable(int(known)):
             known = int(known)
         return Decimal(repr(known))
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002  (its caller names it)
+        """Return a value that the product gave: of a decimal the integer, or the float, that it stands for."""
+        if not isinstance(value, Decimal):
+            return value
+        whole = int(value)
+        return whole if whole == value and storable(whole) else float(value)

@@ -1,7 +1,8 @@
-"""Filters as SQL: conditions on the table episode, and fields as expressions.
+"""Filters as SQL: conditions on the table episode.
 
-Knows: in which table each field lives, and how a condition stays two-valued where it is negated. Does not know: what is
-selected. Values are always parameters, never text of a statement. `base` is the catalog's folder, None for a server.
+Knows: how fields are compared, and how a condition stays two-valued where it is negated. Does not know: in which table
+a field lives (field_tables.py), what is selected. Values are always parameters, never text of a statement. `base` is
+the catalog's folder, None for a server.
 """
 
 from __future__ import annotations
@@ -9,12 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import (
-    Column,
     ColumnElement,
     Connection,
     Select,
     and_,
-    case,
     false,
     func,
     literal,
@@ -26,35 +25,16 @@ from sqlalchemy import (
     union_all,
 )
 
-from catalog.dialect import contains, json_element, json_there, json_value, number_at, words_index
+from catalog.dialect import contains, json_element, json_there, words_index
 from catalog.engine import one_of
-from catalog.fields import SPREAD, Field
+from catalog.field_tables import rows_of, shared_by, statistic, value_of
 from catalog.filters import AllOf, AnyOf, Compare, Not, Where
-from catalog.matching import OPERATORS
-from catalog.places import join, load_roots
-from catalog.schema import (
-    asset,
-    collection,
-    document,
-    embedding,
-    episode,
-    finding,
-    lane,
-    lineage,
-    note,
-    pick,
-    review,
-    score,
-    snapshot,
-    space,
-    tag,
-)
+from catalog.matching import OPERATORS, meets
+from catalog.schema import collection, document, episode, lane, pick, snapshot
 from catalog.words import phrase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from sqlalchemy.sql.selectable import ScalarSelect
+    from collections.abc import Sequence
 
 
 def condition(connection: Connection, where: Where, *, base: str | None) -> ColumnElement[bool]:
@@ -73,41 +53,27 @@ def condition(connection: Connection, where: Where, *, base: str | None) -> Colu
     raise TypeError(f"expected a filter, found {where!r}")
 
 
-def value_of(connection: Connection, field: Field, *, kind: str = "text", base: str | None) -> ColumnElement[Any]:
-    """Return a field of one value as an expression, NULL where it is missing; kind says what metadata is read as."""
-    if field.root == "meta":
-        return json_value(json_element(episode.c.metadata, field.parts), kind)
-    if field.root == "path":
-        return _path(connection, base=base)
-    if field.root == "lane":
-        wanted = (lane.c.episode_row == episode.c.id, lane.c.name == field.parts[0])
-        return _only(select(_statistic(field)).where(*wanted))
-    if field.root == "score":
-        return _only(select(score.c.value).where(score.c.episode_row == episode.c.id, score.c.name == field.parts[0]))
-    if field.root in _REVIEW:
-        last = select(case((review.c.state.is_not(None), _REVIEW[field.root]))).where(
-            review.c.episode_row == episode.c.id
-        )
-        return _only(last.order_by(review.c.id.desc()).limit(1))
-    return episode.c[field.root]
-
-
 def _comparison(connection: Connection, clause: Compare, *, base: str | None) -> ColumnElement[bool]:
     field = clause.about
     if field.root == "text":
         return _worded(connection, [clause])
-    if field.root == "lane":
-        found = _test(connection, clause, _statistic(field))
-        there = (lane.c.episode_row == episode.c.id, lane.c.name == field.parts[0], found)
-        return select(literal_column("1")).where(*there).correlate(episode).exists()
-    if field.root in _ELSEWHERE:
-        rows, column = _ELSEWHERE[field.root](field)
+    if (shared := shared_by(connection, field, base=base)) is not None:
+        key, values = shared
+        return one_of(connection, key, [number for number, value in values.items() if meets(clause, value)])
+    if field.root in ("lane", "collection"):
+        return (_of_lane if field.root == "lane" else _collected)(connection, clause)
+    if (elsewhere := rows_of(connection, field, base=base)) is not None:
+        rows, column = elsewhere
         return episode.c.id.in_(rows.where(_test(connection, clause, column)))
-    if field.root == "collection":
-        return episode.c.id.in_(_picked(connection, clause))
     if field.root == "meta" and clause.op == "exists":
         return json_there(json_element(episode.c.metadata, field.parts))
     return _test(connection, clause, value_of(connection, field, kind=clause.kind, base=base))
+
+
+def _of_lane(connection: Connection, clause: Compare) -> ColumnElement[bool]:
+    found = _test(connection, clause, statistic(clause.about))
+    there = (lane.c.episode_row == episode.c.id, lane.c.name == clause.about.parts[0], found)
+    return select(literal_column("1")).where(*there).correlate(episode).exists()
 
 
 def _worded(connection: Connection, clauses: Sequence[Compare]) -> ColumnElement[bool]:
@@ -147,69 +113,8 @@ def _starts_with(column: ColumnElement[Any], start: str) -> ColumnElement[bool]:
     return and_(*bounds)
 
 
-def _statistic(field: Field) -> ColumnElement[Any]:
-    name = field.parts[1]
-    if name not in SPREAD:
-        return lane.c[name]
-    place = 0 if field.channel is None else field.channel + 1
-    return number_at(lane.c.spread, len(SPREAD) * place + SPREAD.index(name))
-
-
-def _path(connection: Connection, *, base: str | None) -> ColumnElement[Any]:
-    """Return the absolute path; there are few roots, and a moved archive has others tomorrow."""
-    folders = {
-        number: join(folder, "").rstrip("/") + "/"
-        for folder, numbers in load_roots(connection, base=base).folders.items()
-        for number in numbers
-    }
-    return case(folders, value=episode.c.root_id, else_="") + episode.c.path if folders else episode.c.path
-
-
-def _only(statement: Select[Any]) -> ScalarSelect[Any]:
-    return statement.correlate(episode).scalar_subquery()
-
-
-_Rows = tuple[Select[Any], ColumnElement[Any]]
-
-
-def _tagged(_: Field) -> _Rows:
-    return select(tag.c.episode_row), tag.c.name
-
-
-def _flagged(_: Field) -> _Rows:
-    return select(finding.c.episode_row), finding.c.name
-
-
-def _noted(_: Field) -> _Rows:
-    return select(note.c.episode_row).where(note.c.removed_at.is_(None)), note.c.text
-
-
-def _scored(field: Field) -> _Rows:
-    return select(score.c.episode_row).where(score.c.name == field.parts[0]), score.c.value
-
-
-def _descended(field: Field) -> _Rows:
-    return select(lineage.c.episode_row).where(lineage.c.relation == field.parts[0]), lineage.c.source
-
-
-def _consisting(_: Field) -> _Rows:
-    return select(asset.c.episode_row), asset.c.role
-
-
-def _embedded(_: Field) -> _Rows:
-    living = select(embedding.c.episode_row).select_from(embedding.join(space)).where(embedding.c.count.is_not(None))
-    return living, space.c.fingerprint
-
-
-def _reviewed(field: Field) -> _Rows:
-    later = review.alias("later")
-    last = (
-        ~select(literal_column("1"))
-        .where(later.c.episode_row == review.c.episode_row, later.c.id > review.c.id)
-        .correlate(review)
-        .exists()
-    )
-    return select(review.c.episode_row).where(review.c.state.is_not(None), last), _REVIEW[field.root]
+def _collected(connection: Connection, clause: Compare) -> ColumnElement[bool]:
+    return episode.c.id.in_(_picked(connection, clause))
 
 
 def _picked(connection: Connection, clause: Compare) -> Select[Any]:
@@ -220,16 +125,3 @@ def _picked(connection: Connection, clause: Compare) -> Select[Any]:
     named = select(collection.c.snapshot_id).where(one_of(connection, collection.c.name, clause.values))
     hashed = select(snapshot.c.id).where(one_of(connection, snapshot.c.hash, clause.values))
     return rows.where(pick.c.snapshot_id.in_(union_all(named, hashed)))
-
-
-_REVIEW: dict[str, Column[Any]] = {"review": review.c.state, "reviewer": review.c.who, "reviewed_at": review.c.at}
-_ELSEWHERE: dict[str, Callable[[Field], _Rows]] = {
-    "tag": _tagged,
-    "flag": _flagged,
-    "note": _noted,
-    "score": _scored,
-    "lineage": _descended,
-    "space": _embedded,
-    "asset": _consisting,
-    **dict.fromkeys(_REVIEW, _reviewed),
-}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, delete, insert, select, update
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from sqlalchemy import Table
+
+RELATIONS: Final = ("converted_from", "trimmed_from", "recorded_by")
+"""Keys of the metadata that say where an episode comes from."""
 
 
 def now() -> str:
@@ -157,6 +160,26 @@ def add_lineage(connection: Connection, ids: Collection[int], *, relation: str, 
         connection.execute(insert(lineage), rows)
         advance(connection)
     return len(fresh)
+
+
+def take_lineage(connection: Connection, told: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
+    """Take in where episodes come from as their metadata says, by id: text, or a list of texts, under RELATIONS."""
+    rows = {
+        (number, relation, source)
+        for number, metadata in told
+        for relation in RELATIONS
+        if relation in metadata
+        for source in _sources(metadata[relation])
+    }
+    if rows:
+        known = select(*lineage.c).where(one_of(connection, lineage.c.episode_row, {row[0] for row in rows}))
+        fresh = sorted(rows - {tuple(row) for row in connection.execute(known)})
+        append(connection, lineage, ("episode_row", "relation", "source"), fresh)
+
+
+def _sources(value: Any) -> list[str]:
+    listed = value if isinstance(value, list | tuple) else [value]
+    return [one for one in listed if isinstance(one, str) and one.strip() and storable(one)]
 
 
 def forget(connection: Connection, ids: Iterable[int]) -> None:

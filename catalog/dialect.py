@@ -143,6 +143,17 @@ class _Position(_Spelled):
     spelling: ClassVar = {"sqlite": "instr({0}, {1})", "postgresql": "strpos({0}, {1})"}
 
 
+class _Folder(_Spelled):
+    """(path)."""
+
+    type = TEXT
+    inherit_cache = True
+    spelling: ClassVar = {
+        "sqlite": "rtrim({0}, replace({0}, '/', ''))",
+        "postgresql": "regexp_replace({0}, '[^/]*$', '')",
+    }
+
+
 class _Bin(_Spelled):
     """(number, low, high, width, bins); PostgreSQL counts from 1."""
 
@@ -209,6 +220,11 @@ def json_there(element: ColumnElement[Any]) -> ColumnElement[bool]:
 def contains(text: ColumnElement[Any], part: str) -> ColumnElement[bool]:
     """Return whether the text contains the part, by code point."""
     return _Position(text, literal(part, Text())) > 0
+
+
+def folder_of(path: ColumnElement[Any]) -> ColumnElement[str]:
+    """Return the folder of a path, with the slash behind it."""
+    return _Folder(path)
 
 
 def bin_of(number: ColumnElement[Any], low: float, high: float, *, bins: int) -> ColumnElement[int]:

@@ -40,6 +40,8 @@ from wshard.errors import CatalogBusyError, CatalogError, CatalogNotFoundError, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
+    from sqlalchemy import URL
+
 BUSY_SECONDS = 30.0
 CACHE_KIBIBYTES = 64 * 1024
 MAPPED_BYTES = 1 << 30
@@ -120,6 +122,11 @@ class Database:
         if self._closed or self._process != os.getpid():
             state = "closed" if self._closed else "of another process; open it after the fork"
             raise CatalogError(f"expected an open catalog, but the one at {self.name} is {state}")
+
+    @property
+    def url(self) -> URL:
+        """Where the database is, password included."""
+        return self._engine.url
 
     def close(self) -> None:
         """Close every connection."""

@@ -34,8 +34,9 @@ class Exploring(Session):
     ) -> Page:
         """Return the first rows, or those after the cursor of an earlier page in the same order.
 
-        order is one of ORDERS or score.NAME, reversed by a leading "-"; ties go by id, missing values come last.
-        FilterError for an unknown order, a foreign cursor or a limit below 1.
+        order is a field of one value, reversed by a leading "-"; ties go by id, missing values come last. Pages by
+        ORDERS and score.NAME come from columns, for others all that matches is sorted. FilterError for an unknown
+        order, a foreign cursor or a limit below 1.
         """
         with self._read() as connection:
             wanted = self._resolved(connection, where)
@@ -92,11 +93,16 @@ class Exploring(Session):
         with self._read() as connection:
             return statement.ask(connection, text, seconds=seconds, limit=limit)
 
+    def columns(self) -> list[str]:
+        """Return the columns of a table where nobody chooses: what an episode's row tells, and every score in use."""
+        with self._read() as connection:
+            return tables.plain_columns(connection)
+
     def to_arrow(self, where: Where | str = EVERYTHING, *, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the matching episodes, by id, as an Arrow table of typed columns.
 
         columns: fields as in filters ("env_id", "score.quality", "meta.task", "lane.signal/state.max", "note"), "tags"
-        (a list) and "metadata" (JSON text); None = tables.PLAIN and every score. Raises MissingExtraError without
+        (a list) and "metadata" (JSON text); None = columns(). Raises MissingExtraError without
         pyarrow, FilterError for an unknown column.
         """
         with self._read() as connection:

@@ -5,12 +5,13 @@ Knows: how to read it for many episodes at once. Does not know: how it was writt
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, select
 
 from catalog.engine import one_of
-from catalog.records import Facts, Found, LaneFacts, Lineage, Note, Review, Spread, Storage
+from catalog.records import Asset, Embedded, Facts, Found, LaneFacts, Lineage, Note, Review, Spread, Storage
 from catalog.schema import (
     asset,
     collection,
@@ -18,6 +19,7 @@ from catalog.schema import (
     episode,
     finding,
     lane,
+    layout,
     lineage,
     note,
     pick,
@@ -48,8 +50,8 @@ def load_facts(connection: Connection, ids: Collection[int]) -> dict[int, Facts]
             "notes": [],
             "lineage": [],
             "collections": set(),
-            "spaces": set(),
-            "roles": set(),
+            "embedded": [],
+            "assets": [],
         }
         for number in ids
     }
@@ -66,9 +68,10 @@ def load_facts(connection: Connection, ids: Collection[int]) -> dict[int, Facts]
         select(*lineage.c).where(one_of(connection, lineage.c.episode_row, ids))
     ):
         found[row]["lineage"].append(Lineage(relation, source))
-    roles = select(asset.c.episode_row, asset.c.role).where(one_of(connection, asset.c.episode_row, ids))
-    for row, role in connection.execute(roles):
-        found[row]["roles"].add(role)
+    names = ("episode_row", "role", "path", "digest", "size", "mtime_ns")
+    files = select(*(asset.c[name] for name in names)).where(one_of(connection, asset.c.episode_row, ids))
+    for row, *file in connection.execute(files.order_by(asset.c.episode_row, asset.c.position)):
+        found[row]["assets"].append(Asset(*file))
     _load_memberships(connection, found)
     return {number: Facts(**{name: _frozen(part) for name, part in parts.items()}) for number, parts in found.items()}
 
@@ -96,6 +99,7 @@ def load_reviews(connection: Connection, ids: Collection[int]) -> list[Review]:
 
 
 def _load_lanes(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
+    types = _types(connection, found)
     names = ("episode_row", "name", "count", "spread", "rate", "codec", "bytes", "stored")
     statement = select(*(lane.c[name] for name in names)).where(one_of(connection, lane.c.episode_row, found))
     for row, name, count, spread, rate, *stored in connection.execute(statement):
@@ -103,7 +107,22 @@ def _load_lanes(connection: Connection, found: dict[int, dict[str, Any]]) -> Non
         spreads = [Spread(*numbers[start : start + 4]) for start in range(0, len(numbers), 4)]
         whole = spreads[0] if spreads else None
         storage = None if None in stored else Storage(*stored)
-        found[row]["lanes"][name] = LaneFacts(count, whole, tuple(spreads[1:]), rate, storage)
+        found[row]["lanes"][name] = LaneFacts(
+            *types[row].get(name, ("", ())), count, whole, tuple(spreads[1:]), rate, storage
+        )
+
+
+def _types(connection: Connection, ids: Collection[int]) -> dict[int, dict[str, tuple[str, tuple[int, ...]]]]:
+    """Return dtype and shape of the lanes of each episode, read once per layout."""
+    layouts = dict(
+        connection.execute(select(episode.c.id, episode.c.layout_id).where(one_of(connection, episode.c.id, ids))).all()
+    )
+    statement = select(layout.c.id, layout.c.definition).where(one_of(connection, layout.c.id, set(layouts.values())))
+    known = {
+        number: {name: (dtype, tuple(shape)) for name, dtype, shape in json.loads(definition)}
+        for number, definition in connection.execute(statement)
+    }
+    return {number: known[layout_id] for number, layout_id in layouts.items()}
 
 
 def _load_memberships(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
@@ -115,12 +134,13 @@ def _load_memberships(connection: Connection, found: dict[int, dict[str, Any]]) 
     for row, digest, name in connection.execute(picked.where(one_of(connection, pick.c.episode_row, found))):
         found[row]["collections"] |= {digest, name} - {None}
     living = (
-        select(embedding.c.episode_row, space.c.fingerprint)
+        select(embedding.c.episode_row, space.c.fingerprint, space.c.family, space.c.state, embedding.c.count)
         .select_from(embedding.join(space))
         .where(embedding.c.count.is_not(None))
+        .order_by(space.c.fingerprint)
     )
-    for row, fingerprint in connection.execute(living.where(one_of(connection, embedding.c.episode_row, found))):
-        found[row]["spaces"].add(fingerprint)
+    for row, *there in connection.execute(living.where(one_of(connection, embedding.c.episode_row, found))):
+        found[row]["embedded"].append(Embedded(*there))
 
 
 def _frozen(part: Any) -> Any:

@@ -25,6 +25,7 @@ FIELDS: Final[Mapping[str, type]] = MappingProxyType(
         "uid": str,
         "episode_id": str,
         "env_id": str,
+        "root": str,
         "path": str,
         "key": str,
         "length": int,
@@ -32,6 +33,7 @@ FIELDS: Final[Mapping[str, type]] = MappingProxyType(
         "success": bool,
         "digest": str,
         "size": int,
+        "mtime_ns": int,
         "ingested_at": str,
         "review": str,
         "reviewer": str,
@@ -39,14 +41,24 @@ FIELDS: Final[Mapping[str, type]] = MappingProxyType(
         "tag": str,
         "flag": str,
         "note": str,
+        "note_by": str,
+        "note_at": str,
         "collection": str,
         "space": str,
+        "space_family": str,
+        "space_state": str,
+        "vectors": int,
         "asset": str,
+        "asset_path": str,
+        "asset_digest": str,
+        "asset_size": int,
+        "asset_mtime_ns": int,
         "text": str,
     }
 )
 """Plain field -> type of its values. `text` is the full text of task and notes, `flag` a check that found something,
-`asset` the role of a file, where an episode consists of several."""
+`root` the folder that an episode is stored relative to, `vectors` how many it has in a space, `asset` the role of a
+file, where an episode consists of several."""
 
 FAMILIES: Final[Mapping[str, type | None]] = MappingProxyType(
     {"meta": None, "score": float, "lane": float, "lineage": str}
@@ -57,16 +69,28 @@ SPREAD: Final = ("min", "max", "mean", "std")
 """What is known of a lane's numbers, all of them or those of one channel."""
 
 STATISTICS: Final[Mapping[str, type]] = MappingProxyType(
-    {**dict.fromkeys(SPREAD, float), "count": int, "rate": float, "codec": str, "bytes": int, "stored": int}
+    {
+        **dict.fromkeys(SPREAD, float),
+        **dict.fromkeys(("count", "bytes", "stored"), int),
+        **dict.fromkeys(("dtype", "shape", "codec"), str),
+        "rate": float,
+    }
 )
-"""What is known of a lane -> type of its values: count in timesteps, rate per second, bytes decoded and as stored."""
+"""What is known of a lane -> type of its values: count in timesteps, rate per second, bytes decoded and as stored,
+shape of one timestep as in "64x64x3", "scalar" for that of one number."""
 
 ALIASES: Final[Mapping[str, str]] = MappingProxyType(
     {"env": "env_id", "episode": "episode_id", "reward": "total_reward"}
 )
 """Short names that the text and URL forms write, and every form understands."""
 
-_MANY: Final = frozenset({"tag", "flag", "note", "collection", "space", "asset", "lineage"})
+_MANY: Final = frozenset(
+    {
+        *("tag", "flag", "note", "note_by", "note_at", "collection", "lineage"),
+        *("space", "space_family", "space_state", "vectors"),
+        *("asset", "asset_path", "asset_digest", "asset_size", "asset_mtime_ns"),
+    }
+)
 _SHORT: Final = {name: short for short, name in ALIASES.items()}
 _BARE: Final = r"[\w/+-]+"
 _PLAIN: Final = rf"{_BARE}(?:\.{_BARE})*"
@@ -104,11 +128,10 @@ class Field:
             return ("contains",)
         if self.root == "collection":
             return ("eq", "in", "exists")
-        if self.many:
-            return ("eq", "in", "contains", "startswith", "exists")
         if self.type is bool:
             return ("eq", "ne", "in", "exists")
-        ordered = ("eq", "ne", "lt", "le", "gt", "ge", "in", "between", "exists")
+        # Of many values "another one" is rarely meant.
+        ordered = ("eq", *(() if self.many else ("ne",)), "lt", "le", "gt", "ge", "in", "between", "exists")
         return ordered if self.type in (int, float) else (*ordered, "contains", "startswith")
 
     @property

@@ -1,6 +1,6 @@
 """The part of the catalog's interface about its own soundness: checks, strays of the ledger, backups, tables.
 
-Knows: one transaction each. Does not know: how damage is found (strays.py), or copies are made (backup.py).
+Knows: one transaction each. Does not know: how damage is found (strays.py), or copies are made (backup.py, dumps.py).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from catalog import strays
 from catalog.backup import back_up
+from catalog.dumps import dump
 from catalog.places import ancestors, used_roots
 from catalog.session import Session
-from wshard.errors import CatalogError
 
 if TYPE_CHECKING:
     import os
@@ -50,10 +50,10 @@ class Keeping(Session):
     def back_up(self, target: str | os.PathLike[str]) -> int:
         """Copy the catalog, as it is at this moment, to one file and return its size in bytes.
 
-        Others may write meanwhile. The file appears whole and checked, or not at all; an earlier backup of the same
-        archive is replaced. Raises CatalogExistsError where another file is in the way, CatalogWriteError, and
-        CatalogError for a catalog on a server.
+        Others may write meanwhile. The file appears whole, or not at all; an earlier backup of the same archive is
+        replaced. Of a catalog on a server pg_dump makes it. Raises CatalogExistsError where another file is in the
+        way, CatalogWriteError, CatalogError.
         """
         if self._base is None:
-            raise CatalogError(f"expected a catalog in a file, found {self._database.name}: back it up with pg_dump")
+            return dump(self._database, Path(target))
         return back_up(Path(self._database.name), Path(target))

@@ -14,7 +14,7 @@ from typing import Final
 import xxhash
 
 from catalog.postgresql import is_server, shown_url
-from wshard.errors import CatalogError, CatalogNotFoundError
+from wshard.errors import CatalogNotFoundError
 
 ARCHIVE_VARIABLE: Final = "WSHARD_ARCHIVE"
 CACHE_VARIABLE: Final = "WSHARD_CACHE"
@@ -44,14 +44,6 @@ def archive_named(archive: str | os.PathLike[str] | None = None) -> Path | str:
         raise CatalogNotFoundError("expected the name of an archive's folder, found an empty text")
     named = os.fspath(archive or os.environ.get(ARCHIVE_VARIABLE) or DEFAULT_ARCHIVE)
     return named if is_server(named) else Path(named)
-
-
-def archive_folder(archive: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder that is meant; CatalogError for a server, for what only files can do."""
-    named = archive_named(archive)
-    if isinstance(named, str):
-        raise CatalogError(f"expected an archive in a folder, found {shown_url(named)}: a server has pg_restore")
-    return named
 
 
 def database_in(folder: Path) -> Path:

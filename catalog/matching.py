@@ -6,12 +6,14 @@ must have it put in before (Catalog does): here a collection is a snapshot.
 
 from __future__ import annotations
 
+import posixpath
 from operator import eq, ge, gt, le, lt, ne
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from catalog.fields import SPREAD
 from catalog.filters import AllOf, AnyOf, Compare, Not, Where
+from catalog.places import join
 from catalog.records import EpisodeRow, Facts
 from catalog.values import Scalar, comparable_number
 from catalog.words import holds, texts
@@ -49,7 +51,7 @@ def matches(where: Where, row: EpisodeRow, facts: Facts = NO_FACTS) -> bool:
         case Not(part):
             return not matches(part, row, facts)
         case Compare():
-            return any(_meets(where, value) for value in read_field(where.about, row, facts))
+            return any(meets(where, value) for value in read_field(where.about, row, facts))
     raise TypeError(f"expected a filter, found {where!r}")
 
 
@@ -61,7 +63,8 @@ def read_field(field: Field, row: EpisodeRow, facts: Facts = NO_FACTS) -> Sequen
     return () if found is None else (found,)
 
 
-def _meets(clause: Compare, found: Any) -> bool:
+def meets(clause: Compare, found: Any) -> bool:
+    """Say whether a value of the clause's field meets it."""
     if clause.op == "exists":
         return True
     if clause.field == "text":
@@ -89,11 +92,18 @@ def _lane(field: Field, _: EpisodeRow, facts: Facts) -> Scalar | None:
     lane = facts.lanes.get(name)
     if lane is None:
         return None
+    if statistic == "shape":
+        return shape_text(lane.shape)
     if statistic not in SPREAD:
-        owner = lane if statistic in ("count", "rate") else lane.storage
+        owner = lane if statistic in ("count", "rate", "dtype") else lane.storage
         return getattr(owner, statistic, None)
     spreads = (lane.whole,) if field.channel is None else lane.channels[field.channel : field.channel + 1]
     return getattr(spreads[0], statistic, None) if spreads else None
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """Return the shape of one timestep as filters name it."""
+    return "x".join(map(str, shape)) or "scalar"
 
 
 _SINGLES: Final[Mapping[str, Callable[[Field, EpisodeRow, Facts], Any]]] = MappingProxyType(
@@ -106,14 +116,23 @@ _SINGLES: Final[Mapping[str, Callable[[Field, EpisodeRow, Facts], Any]]] = Mappi
         "reviewed_at": lambda _, __, facts: facts.review and facts.review.at,
     }
 )
-_LISTS: Final[Mapping[str, Callable[[Field, EpisodeRow, Facts], Sequence[str]]]] = MappingProxyType(
+_LISTS: Final[Mapping[str, Callable[[Field, EpisodeRow, Facts], Sequence[str | int]]]] = MappingProxyType(
     {
         "tag": lambda _, row, __: row.tags,
         "flag": lambda _, __, facts: [found.check for found in facts.findings],
         "note": lambda _, __, facts: [note.text for note in facts.notes],
+        "note_by": lambda _, __, facts: [note.who for note in facts.notes],
+        "note_at": lambda _, __, facts: [note.at for note in facts.notes],
         "collection": lambda _, __, facts: facts.collections,
-        "space": lambda _, __, facts: facts.spaces,
-        "asset": lambda _, __, facts: facts.roles,
+        "space": lambda _, __, facts: [there.space for there in facts.embedded],
+        "space_family": lambda _, __, facts: [there.family for there in facts.embedded],
+        "space_state": lambda _, __, facts: [there.state for there in facts.embedded],
+        "vectors": lambda _, __, facts: [there.vectors for there in facts.embedded],
+        "asset": lambda _, __, facts: [file.role for file in facts.assets],
+        "asset_path": lambda _, row, facts: [join(posixpath.dirname(row.path), file.path) for file in facts.assets],
+        "asset_digest": lambda _, __, facts: [file.digest for file in facts.assets],
+        "asset_size": lambda _, __, facts: [file.size for file in facts.assets],
+        "asset_mtime_ns": lambda _, __, facts: [file.mtime_ns for file in facts.assets],
         "lineage": lambda field, _, facts: [c.source for c in facts.lineage if c.relation == field.parts[0]],
         "text": lambda _, row, facts: list(texts(row.metadata, [note.text for note in facts.notes])),
     }

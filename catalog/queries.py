@@ -20,7 +20,8 @@ from catalog.dialect import words_index
 from catalog.engine import among_listed, listed, one_of
 from catalog.fields import FIELDS, Field, field_of
 from catalog.filters import Compare, Where, parts_of
-from catalog.places import absolute
+from catalog.orders import computed, sortable
+from catalog.places import absolute, join
 from catalog.records import EpisodeRow, LaneDefinition, Layout, Page
 from catalog.schema import document, episode, layout, root, score, tag
 from catalog.values import INTEGER_LIMIT, Scalar, storable
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 ORDERS = tuple(name for name in FIELDS if name in episode.c and name != "path")
-"""What `select` can order by besides `score.NAME`; a leading "-" reverses it."""
+"""What `select` can order by from columns, `score.NAME` beside it; other fields of one value are computed for each."""
 
 # Fields whose order an index gives.
 _INDEXED = {"score", *(next(iter(index.columns)).name for index in episode.indexes)}
@@ -88,9 +89,9 @@ def _load(
 
 def _row(row: Any, *, tags: Iterable[str], base: str | None) -> EpisodeRow:
     *values, place, inside, _ = row
-    values[_PATH] = absolute(base, place, inside=inside, path=values[_PATH])
+    values[_ROOT] = absolute(base, place, inside=inside, path="")
+    values[_PATH] = join(values[_ROOT], values[_PATH])
     values[_METADATA] = json.loads(values[_METADATA])
-    del values[_ROOT]
     values.append(tuple(tags))
     return EpisodeRow(*values)
 
@@ -148,7 +149,8 @@ def load_page(
     if len(found) > limit:
         return _page(found[:limit], order=order)
     found = []
-    sorts = order.removeprefix("-") != "id" and any(_asks_words(part) for part in parts_of(where))
+    words = order.removeprefix("-") != "id" and any(_asks_words(part) for part in parts_of(where))
+    sorts = words or _is_computed(_ordering(order))
     for statement in page_statements(connection, where, order=order, after=after, base=base):
         rest = statement.limit(limit + 1 - len(found))
         found += _load_narrow(connection, _narrow(rest), base=base) if sorts else _load(connection, rest, base=base)
@@ -214,6 +216,8 @@ def page_statements(
     if field.root == "id" and (spoken := _spoken(where)):
         return [_worded(connection, spoken, cursor, descending=descending)]
     wanted = condition(connection, where, base=base)
+    if _is_computed(field):
+        return [each.where(wanted) for each in computed(connection, field, cursor, descending=descending, base=base)]
     return [statement.where(wanted) for statement in _phases(field, cursor, descending=descending)]
 
 
@@ -231,11 +235,14 @@ def _worded(
 
 
 def _ordering(order: str) -> Field:
-    name = order.removeprefix("-")
-    field = field_of(name) if name in ORDERS or name.startswith("score.") else None
-    if field is None:
-        raise FilterError(f"expected an order among {', '.join(ORDERS)}, score.NAME (with - reversed), found {order!r}")
+    field = field_of(order.removeprefix("-"))
+    if not sortable(field):
+        raise FilterError(f"expected a field of one value to order by (with - reversed), found {order!r}")
     return field
+
+
+def _is_computed(field: Field) -> bool:
+    return field.root not in ORDERS and field.root != "score"
 
 
 def _phases(field: Field, cursor: Cursor | None, *, descending: bool) -> Iterator[Select[Any]]:

@@ -152,10 +152,11 @@ class Known:
 
 @dataclass(frozen=True)
 class EpisodeRow:
-    """One catalogued episode; path is absolute, ingested_at is UTC in ISO 8601, tags are sorted."""
+    """One catalogued episode; path and its root are absolute, ingested_at is UTC in ISO 8601, tags are sorted."""
 
     id: int
     uid: str
+    root: str
     path: str
     key: str
     episode_id: str
@@ -176,9 +177,12 @@ class EpisodeRow:
 class LaneFacts:
     """What is known of one lane of an episode: over all its numbers and by channel, None when not summarised.
 
-    rate in timesteps per second; rate and storage are None where ingest did not tell them.
+    shape is that of one timestep, rate in timesteps per second; rate and storage are None where ingest did not tell
+    them.
     """
 
+    dtype: str
+    shape: tuple[int, ...]
     count: int
     whole: Spread | None
     channels: tuple[Spread, ...]
@@ -229,6 +233,16 @@ class Found:
 
 
 @dataclass(frozen=True)
+class Embedded:
+    """That an episode has so many vectors in a space, which is named by its fingerprint."""
+
+    space: str
+    family: str
+    state: SpaceState
+    vectors: int
+
+
+@dataclass(frozen=True)
 class Checked:
     """What the checks of a version say of an episode with that digest: scores by name, and what is wrong.
 
@@ -248,7 +262,7 @@ class Checked:
 class Facts:
     """What is known of an episode beyond its row. collections holds names and hashes of the snapshots it is in.
 
-    roles: what its files are to it, where it consists of several.
+    assets: its files, where it consists of several; their paths as they are stored, relative to the folder of its own.
     """
 
     lanes: Mapping[str, LaneFacts] = field(default_factory=dict)
@@ -258,8 +272,8 @@ class Facts:
     review: Review | None = None
     lineage: tuple[Lineage, ...] = ()
     collections: tuple[str, ...] = ()
-    spaces: tuple[str, ...] = ()
-    roles: tuple[str, ...] = ()
+    embedded: tuple[Embedded, ...] = ()
+    assets: tuple[Asset, ...] = ()
 
 
 @dataclass(frozen=True)

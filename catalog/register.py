@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, delete, insert, select
 
 from catalog.assets import inherit, write_assets
-from catalog.curation import forget, now, renew_words
+from catalog.curation import forget, now, renew_words, take_lineage
 from catalog.engine import one_of
 from catalog.ledger import advance, bury
 from catalog.loading import append, indexing_once, renew
@@ -117,6 +117,7 @@ def _apply(connection: Connection, steps: Sequence[Step], *, roots: Roots) -> No
     _complete_lanes(connection, touched + by["moved"])
     _replace(connection, by["changed"])
     _insert(connection, by["new"], roots=roots)
+    take_lineage(connection, ((step.occupant.id, step.record.metadata) for step in (*by["changed"], *by["new"])))
     write_assets(connection, ((step.occupant.id, step.record) for step in steps))
     if by["moved"] or by["changed"] or by["new"] or touched:
         advance(connection)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Double, FromClause, cast, func, literal, select, type_coerce
 
-from catalog.conditions import condition, value_of
+from catalog.conditions import condition
 from catalog.dialect import bin_of, json_element, json_scalar, square
+from catalog.field_tables import rows_of, value_of
 from catalog.fields import Field, field_of
 from catalog.schema import episode, finding, tag
 from catalog.values import Scalar, comparable_number, storable
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from catalog.filters import Where
 
 MAX_BINS = 1000
+
+_ONCE: Final = MappingProxyType({"tag": tag, "flag": finding})
+"""Where an episode holds each value of a field once, in a column `name` that an index gives in order."""
 
 Facet = list[tuple[Scalar | None, int]]
 
@@ -65,7 +70,7 @@ class Group:
 def load_facet(connection: Connection, name: str, *, where: Where, limit: int | None, base: str | None) -> Facet:
     """Return (value, episodes) of a field among the matching ones, the most frequent first; None counts the missing."""
     field = field_of(name)
-    column, source = _grouped(connection, field, base=base)
+    (column,), source = _keys(connection, [name], base=base)
     statement = select(column, func.count()).select_from(source).where(condition(connection, where, base=base))
     statement = statement.group_by(column).order_by(func.count().desc(), column.asc().nulls_first()).limit(limit)
     return [(_plain(field, value), int(count)) for value, count in connection.execute(statement)]
@@ -131,9 +136,10 @@ def _keys(
     keys: list[ColumnElement[Any]] = []
     source: FromClause = episode
     for name in by:
-        key, found = _grouped(connection, field_of(name), base=base)
+        key, rows = _grouped(connection, field_of(name), base=base)
         keys.append(key)
-        source = found if found is not episode else source
+        if rows is not None:
+            source = source.join(rows, rows.c.episode_row == episode.c.id)
     return keys, source
 
 
@@ -153,16 +159,20 @@ def _summary(row: Sequence[Any], centre: float) -> Summary:
     return Summary(int(count), float(centre + offset), math.sqrt(max(0.0, variance)), float(low), float(high))
 
 
-def _grouped(connection: Connection, field: Field, *, base: str | None) -> tuple[ColumnElement[Any], FromClause]:
-    if field.root == "tag":
-        return tag.c.name, episode.join(tag)
-    if field.root == "flag":
-        return finding.c.name, episode.join(finding)
-    if field.many or field.root == "text":
-        raise FilterError(f"expected a field of one value, tag or flag to group by, found {field.name!r}")
+def _grouped(connection: Connection, field: Field, *, base: str | None) -> tuple[ColumnElement[Any], FromClause | None]:
+    """Return the values of a field, and the rows to join that hold them unless an episode itself does."""
+    if field.root in _ONCE:
+        rows = _ONCE[field.root].alias()
+        return rows.c.name, rows
+    if field.root == "text":
+        raise FilterError(f"expected a field with values to group by, found {field.name!r}")
+    if field.many and (many := rows_of(connection, field, base=base)) is not None:
+        found, column = many  # two notes by one person count once
+        held = found.add_columns(column.label("value")).distinct().subquery()
+        return held.c.value, held
     if field.root == "meta":
-        return json_scalar(json_element(episode.c.metadata, field.parts)), episode
-    return value_of(connection, field, base=base), episode
+        return json_scalar(json_element(episode.c.metadata, field.parts)), None
+    return value_of(connection, field, base=base), None
 
 
 def _plain(field: Field, value: Any) -> Scalar | None:

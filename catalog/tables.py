@@ -1,6 +1,6 @@
 """Episodes as one table of typed columns, for pyarrow, pandas, DuckDB and whatever else reads Arrow.
 
-Knows: which columns there are, and their Arrow types. Does not know: filters, the tables of the database.
+Knows: the Arrow types of columns. Does not know: filters, the tables of the database.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, select
 
+from catalog.columns import PLAIN, Column, columns_of, need_facts
 from catalog.facts import load_facts
-from catalog.fields import Field, field_of
-from catalog.matching import NO_FACTS, read_field
+from catalog.fields import Field
+from catalog.matching import NO_FACTS
 from catalog.queries import load_page
-from catalog.records import EpisodeRow
 from catalog.schema import score
 from wshard.errors import MissingExtraError
 
@@ -25,66 +25,54 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from catalog.filters import Where
-    from catalog.records import Facts
-
-PLAIN: Final = (
-    *("id", "uid", "path", "key", "episode_id", "env_id", "length", "total_reward", "success", "review", "tags"),
-    *("digest", "size", "ingested_at", "metadata"),
-)
-"""Columns of a table where nobody chooses, followed by score.NAME for every score in use."""
+    from catalog.records import EpisodeRow, Facts
 
 _AT_ONCE: Final = 5000
-_OWN: Final = ("tags", "metadata")  # columns that are no field of the filters: all tags, and the metadata as JSON text
-_TIMES: Final = ("ingested_at", "reviewed_at")
-_IN_THE_ROW: Final = frozenset(EpisodeRow.__dataclass_fields__) | {"tag", "meta"}
 
 
-def load_table(connection: Connection, where: Where, columns: Sequence[str] | None, *, base: str | None) -> pa.Table:
+def plain_columns(connection: Connection) -> list[str]:
+    """Return the names of the columns where nobody chooses."""
+    used = connection.execute(select(score.c.name).distinct().order_by(score.c.name)).scalars()
+    return [*PLAIN, *(Field("score", (name,)).name for name in used)]
+
+
+def load_table(connection: Connection, where: Where, names: Sequence[str] | None, *, base: str | None) -> pa.Table:
     """Return the matching episodes, by id, as an Arrow table; MissingExtraError without pyarrow, FilterError."""
     try:
         import pyarrow as pa  # noqa: PLC0415  (only tables need it)
     except ImportError as error:
         raise MissingExtraError("tables need pyarrow: pip install 'wshard[parquet]'") from error
-    if columns is None:
-        used = connection.execute(select(score.c.name).distinct().order_by(score.c.name)).scalars()
-        columns = [*PLAIN, *(Field("score", (name,)).name for name in used)]
-    fields = {name: None if name in _OWN else field_of(name) for name in columns}
-    with_facts = any(field is not None and field.root not in _IN_THE_ROW for field in fields.values())
-    kinds = {name: _kind(pa, name, field) for name, field in fields.items()}
+    columns = columns_of(plain_columns(connection) if names is None else names)
+    kinds = {column.name: _kind(pa, column) for column in columns}
+    with_facts = need_facts(columns)
     # Arrow's own memory is a tenth of Python's, so each page is turned into it at once, where its type is known.
-    values: dict[str, list[Any]] = {name: [] for name in fields}
+    values: dict[str, list[Any]] = {column.name: [] for column in columns}
     after: str | None = None
     while True:
         page = load_page(connection, where, order="id", after=after, limit=_AT_ONCE, base=base)
         facts = load_facts(connection, [row.id for row in page.rows]) if with_facts else {}
-        for name, field in fields.items():
-            found = [_cell(name, field, row, facts.get(row.id, NO_FACTS)) for row in page.rows]
-            values[name] += found if kinds[name] is None else [pa.array(found, kinds[name])]
+        for column in columns:
+            found = [_cell(column, row, facts.get(row.id, NO_FACTS)) for row in page.rows]
+            kind = kinds[column.name]
+            values[column.name] += found if kind is None else [pa.array(found, kind)]
         if (after := page.next) is None:
             return pa.table({name: _column(pa, kinds[name], found) for name, found in values.items()})
 
 
-def _cell(name: str, field: Field | None, row: EpisodeRow, facts: Facts) -> Any:
-    if field is None:
-        return json.dumps(row.metadata) if name == "metadata" else list(row.tags)
-    found = read_field(field, row, facts)
-    if field.many or field.root == "text":
-        return list(found)
-    if not found:
-        return None
-    return datetime.fromisoformat(found[0]) if field.root in _TIMES else found[0]
+def _cell(column: Column, row: EpisodeRow, facts: Facts) -> Any:
+    found = column.value(row, facts)
+    if not column.timed or found is None:
+        return found
+    return list(map(datetime.fromisoformat, found)) if column.listed else datetime.fromisoformat(found)
 
 
-def _kind(pa: Any, name: str, field: Field | None) -> Any:
+def _kind(pa: Any, column: Column) -> Any:
     """Return the Arrow type of a column, None where metadata may be of any."""
-    if name == "metadata":
-        return pa.string()
-    if field is None or field.many or field.root == "text":
-        return pa.list_(pa.string())
-    if field.root in _TIMES:
-        return pa.timestamp("s", tz="UTC")
+    if column.type is None:
+        return None
     kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-    return None if field.type is None else kinds[field.type]
+    kind = pa.timestamp("s", tz="UTC") if column.timed else kinds[column.type]
+    return pa.list_(kind) if column.listed else kind
 
 
 def _column(pa: Any, kind: Any, values: list[Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import sqlite3
@@ -16,6 +17,7 @@ import pytest
 
 from catalog import Catalog, EmbeddingRow
 from catalog.backup import back_up, restore
+from catalog.dumps import restore_dump
 from catalog.testing import make_record
 from wshard.errors import (
     CatalogBusyError,
@@ -27,10 +29,13 @@ from wshard.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from databases import Server
 
-def make(path: Path, episodes: int = 20, env: str = "env") -> None:
+
+def make(path: Path | str, episodes: int = 20, env: str = "env") -> None:
     with Catalog.open(path, create=True) as catalog:
         records = [make_record(n, env_id=env) for n in range(episodes)]
         done = catalog.register(records)
@@ -229,12 +234,74 @@ def test_a_writer_that_does_not_end_is_reported(tmp_path: Path, monkeypatch) -> 
     restore(file, path, force=True)
 
 
-def test_a_catalog_on_a_server_is_for_its_own_tools(tmp_path: Path) -> None:
-    make(tmp_path / "catalog.db")
-    with Catalog.open(tmp_path / "catalog.db") as catalog:
-        catalog._base = None
-        with pytest.raises(CatalogError, match="pg_dump"):
-            catalog.back_up(tmp_path / "backup.db")
+@pytest.fixture
+def served(server: Server, monkeypatch) -> Iterator[str]:
+    """Return the URL of a catalog with some content; the server's tools are on the path."""
+    monkeypatch.setenv("PATH", f"{server.process.bin_path}:{os.environ['PATH']}")
+    with server.catalog() as url:
+        make(url)
+        yield url
+
+
+def said(url: str) -> tuple[int, int]:
+    with Catalog.open(url) as catalog:
+        return catalog.count(), catalog.count('tag:good OR review:accepted OR "the cube" OR collection:some')
+
+
+def test_a_catalog_on_a_server_is_backed_up_and_restored(served: str, server: Server, tmp_path: Path) -> None:
+    file = tmp_path / "kept.dump"
+    with Catalog.open(served) as catalog:
+        copy_id = catalog.copies.open("somewhere", catalog.spaces()[0].id).id
+        generation = catalog.copies.open("somewhere", catalog.spaces()[0].id).generation
+        assert catalog.back_up(file) == file.stat().st_size
+        catalog.remove(catalog.ids()[1:])
+        assert catalog.back_up(tmp_path / "later.dump") > 0
+        with pytest.raises(CatalogExistsError, match="--force"):
+            restore_dump(file, served)
+        assert catalog.count() == 1
+        restore_dump(file, served, force=True)
+        assert catalog.count() == 20  # a program that has it open goes on with the restored one
+        again = catalog.copies.open("somewhere", catalog.spaces()[0].id)
+        assert (again.id, again.generation != generation) == (copy_id, True)
+        catalog.back_up(file)  # an earlier backup of the same archive
+    assert said(served) == (20, 3)
+    elsewhere = server.empty()
+    restore_dump(file, elsewhere)
+    assert said(elsewhere) == (20, 3)
+    assert strangers(tmp_path, "kept.dump", "later.dump") == []
+
+
+def test_what_is_no_backup_of_a_server_is_refused_and_nothing_replaced(
+    served: str, server: Server, tmp_path: Path, monkeypatch
+) -> None:
+    mine, newer = tmp_path / "mine", tmp_path / "newer.dump"
+    mine.write_bytes(b"mine")
+    other = server.empty()
+    Catalog.open(other, create=True).close()
+    with Catalog.open(served) as catalog, Catalog.open(other) as strange:
+        strange.back_up(newer)
+        for taken in (mine, newer):
+            with pytest.raises(CatalogExistsError):
+                catalog.back_up(taken)
+        with strange._write() as connection:
+            connection.exec_driver_sql("INSERT INTO migration VALUES (99, 'from the future', 'now')")
+        strange.back_up(newer)
+    assert mine.read_bytes() == b"mine"
+    with pytest.raises(CatalogVersionError, match=r"found 99.*update"):
+        restore_dump(newer, served, force=True)
+    with pytest.raises(CatalogNotFoundError):
+        restore_dump(tmp_path / "none", served, force=True)
+    with pytest.raises(CatalogError, match="found another file"):
+        restore_dump(mine, served, force=True)
+    mine.write_bytes(newer.read_bytes()[:2000])
+    with pytest.raises(CatalogError, match="pg_restore failed"):
+        restore_dump(mine, served, force=True)
+    with pytest.raises(CatalogError, match="found one of a catalog on a server"):
+        restore(newer, tmp_path / "catalog.db")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with Catalog.open(served) as catalog, pytest.raises(CatalogError, match="postgresql-client"):
+        catalog.back_up(tmp_path / "other.dump")
+    assert said(served) == (20, 3)
 
 
 CHILD = """
@@ -242,6 +309,7 @@ import sys
 from pathlib import Path
 sys.path[:0] = sys.argv[4:]
 from catalog.backup import back_up, restore
+from catalog.dumps import restore_dump
 what, source, target = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 print("go", flush=True)
 if what == "back_up":

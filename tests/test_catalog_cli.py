@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from typing import TYPE_CHECKING
 
@@ -75,6 +77,37 @@ def test_reviews_undo_and_audit(archive: Path) -> None:
         ("accepted", "cid"),
     ]
     assert "rejected  bob" in run("review", "--audit", "episode_000003").stdout
+
+
+def test_columns_of_a_list(archive: Path) -> None:
+    run("tag", "good", "episode_000003")
+    run("note", "slips", "episode_000003", "--who", "ann")
+    names = "episode,reward,meta.task,tags,note_by,lane.signal/camera.shape,success"
+    only = ("-w", "episode:episode_000003", "--columns", names)
+    heads, cells, told = run("ls", *only).stdout.splitlines()
+    assert heads.split() == names.split(",")
+    assert cells.split() == ["episode_000003", "3", "pick", "3", "good", "ann", "64x64x3", "yes"]
+    assert told == "1 of 1 episodes"
+    (found,) = json.loads(run("ls", *only, "--json").stdout)["episodes"]
+    assert list(found) == names.split(",")
+    assert list(found.values()) == ["episode_000003", 3.0, "pick 3", ["good"], ["ann"], "64x64x3", True]
+    wrong = run("ls", "--columns", "env,", code=1).stderr
+    assert wrong == "error: expected names of columns with commas between them, found ''\n"
+    assert "found 'colour'" in run("ls", "--columns", "colour", code=1).stderr
+
+
+def test_a_list_as_csv(archive: Path) -> None:
+    run("tag", "good", "episode_000003")
+    everything = list(csv.DictReader(io.StringIO(run("ls", "--csv").stdout)))
+    assert len(everything) == 12
+    with Catalog.open(archive / "catalog.db") as catalog:
+        assert list(everything[3]) == catalog.columns()
+        row = catalog.get(4)
+    assert (everything[3]["uid"], everything[3]["success"], everything[3]["tags"]) == (row.uid, "true", '["good"]')
+    assert json.loads(everything[3]["metadata"]) == row.metadata
+    chosen = run("ls", "--csv", "--columns", "meta.task,reviewer", "--sort", "-length", "-n", "2").stdout
+    assert chosen == "meta.task,reviewer\npick 11,\npick 10,\n"
+    assert "choose --csv or --json" in run("ls", "--csv", "--json", code=2).stderr
 
 
 def test_facets_and_histograms(archive: Path) -> None:

@@ -116,6 +116,21 @@ def test_scores_replace_one_another_and_order_pages(catalog: Catalog) -> None:
             catalog.set_scores("quality", {1: wrong})  # type: ignore[dict-item]
 
 
+def test_metadata_says_where_an_episode_comes_from(catalog: Catalog) -> None:
+    origins = {
+        "converted_from": ["file:///a.h5", "file:///b.h5", 3, " "],
+        "recorded_by": "robot 7",
+        "trimmed_from": None,
+    }
+    (done,) = catalog.register([make_record(1000, metadata=origins)])
+    catalog.add_lineage([done.id], "trimmed_from", "uid")
+    assert catalog.ids('lineage.recorded_by:"robot 7" lineage.converted_from:*b.h5*') == [done.id]
+    catalog.register([make_record(1000, digest="trimmed", metadata={**origins, "recorded_by": "robot 8"})])
+    said = {(each.relation, each.source) for each in catalog.facts([done.id])[done.id].lineage}
+    converted = {("converted_from", f"file:///{name}.h5") for name in "ab"}
+    assert said == converted | {("trimmed_from", "uid"), ("recorded_by", "robot 7"), ("recorded_by", "robot 8")}
+
+
 def test_lineage_is_said_once(catalog: Catalog) -> None:
     assert catalog.add_lineage([1, 2], "trimmed_from", "uid") == 2
     assert catalog.add_lineage([2, 3], "trimmed_from", "uid") == 1

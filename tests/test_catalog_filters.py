@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 ROW = EpisodeRow(
     id=1,
     uid="u",
+    root="/",
     path="/a",
     key="",
     episode_id="e",
@@ -239,7 +240,7 @@ def test_a_missing_reward_or_success_matches_nothing(op: str) -> None:
         ("length", "like", 1),
         ("length", "__class__", 1),
         ("success", "lt", True),
-        ("tag", "ge", "a"),
+        ("tag", "ne", "a"),
         ("length", "eq", True),
         ("length", "eq", 1.0),
         ("length", "eq", "1"),

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog import ORDERS, Catalog, EpisodeRow, build_where
-from catalog.testing import AWKWARD, REWARDS, make_record
+from catalog.fields import field_of
+from catalog.matching import read_field
+from catalog.testing import AWKWARD, JSON_NUMBERS, LANES, REWARDS, make_record
+from catalog.values import comparable_number
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
@@ -38,6 +41,8 @@ def varied(random: Random, number: int):
         length=random.choice((1, 2, 3)),
         total_reward=random.choice((None, *REWARDS)),
         success=random.choice((None, True, False)),
+        metadata={"mixed": random.choice((None, True, False, "1", [1], *AWKWARD, *JSON_NUMBERS))},
+        lanes=LANES[: random.randrange(4)],
     )
 
 
@@ -63,6 +68,39 @@ def test_every_row_once_and_in_order(catalog: Catalog, order: str, limit: int) -
     expected = sorted(present, key=lambda row: (getattr(row, name), row.id), reverse=sign)
     expected += sorted(missing, key=lambda row: row.id, reverse=sign)
     assert walk(catalog, order, limit=limit) == expected
+
+
+COMPUTED = (
+    *("path", "root", "review", "reviewer", "meta.mixed", "meta.nowhere"),
+    *("lane.action/joint.max", "lane.action/joint.mean[1]", "lane.signal/state.count", "lane.signal/camera.shape"),
+)
+
+
+@pytest.mark.parametrize("order", [f"{sign}{name}" for name in COMPUTED for sign in ("", "-")])
+def test_any_field_of_one_value_is_an_order(catalog: Catalog, order: str) -> None:
+    catalog.review(catalog.ids()[::3], "rejected", who="bob")
+    catalog.review(catalog.ids()[::4], "accepted", who="ann")
+    rows, facts = catalog.rows(catalog.ids()), catalog.facts(catalog.ids())
+    kinds = (bool, float, str)  # metadata may be of any
+
+    def place(id_: int) -> tuple | None:
+        for found in read_field(field_of(order.removeprefix("-")), rows[id_], facts[id_]):
+            number = comparable_number(found)
+            if number is not None or type(found) in kinds:
+                return (
+                    kinds.index(float if number is not None else type(found)),
+                    found if number is None else number,
+                    id_,
+                )
+        return None
+
+    there = [id_ for id_ in rows if place(id_) is not None]
+    expected = sorted(there, key=place, reverse=order.startswith("-"))
+    expected += sorted(set(rows) - set(there), reverse=order.startswith("-"))
+    assert [row.id for row in walk(catalog, order, limit=7)] == expected
+    assert [row.id for row in catalog.select("length:2..", order=order, limit=1000).rows] == [
+        id_ for id_ in expected if rows[id_].length > 1
+    ]
 
 
 @pytest.mark.parametrize("order", DIRECTED)
@@ -109,7 +147,9 @@ def _cursor(*values: object) -> str:
         ("ingested_at", _cursor("ingested_at", 5, 1)),
         ("id", _cursor("id", None, None)),
         ("tag", None),
-        ("path", None),
+        ("text", None),
+        ("meta.mixed", _cursor("meta.mixed", [1], 1)),
+        ("path", _cursor("path", 1, 1)),
         ("length; DROP TABLE episode", None),
         ("--length", None),
     ],

@@ -102,6 +102,9 @@ CALLS: dict[str, Callable[[Watch], object]] = {
     "lineage": lambda w: w.catalog.ids("lineage.trimmed_from:uid"),
     "path within": lambda w: w.catalog.ids("env:env-1 path:/data/set/*"),
     "metadata within": lambda w: w.catalog.ids("env:env-1 meta.seed:>3"),
+    "root": lambda w: w.catalog.ids("root:/data/set"),
+    "root within": lambda w: w.catalog.count("env:env-1 root:/data*"),
+    "lane's type": lambda w: w.catalog.ids("lane.signal/state.dtype:f32"),
     "lane within": lambda w: w.catalog.ids("env:env-1 lane.action/joint.max:>0.5"),
     "or": lambda w: w.catalog.ids("env:env-1 OR env:env-2 length:>300"),
     "prefix": lambda w: w.catalog.ids("env:env-*"),
@@ -164,6 +167,7 @@ WALKED = {
     # A page in the order of an index walks the index, and stops after the page.
     "get by uid": {"SCAN episode USING INDEX episode_episode_id"},
     "score order": {"SCAN episode"},
+    "lane's type": {"SCAN layout"},
     # Counting everything reads an index from end to end, never the rows.
     "facet of everything": {
         *(

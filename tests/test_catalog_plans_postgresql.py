@@ -29,7 +29,7 @@ CROWD = (
     "INSERT INTO checked SELECT id, 'x', 'f' || id, '' FROM episode WHERE id > 50",
     "INSERT INTO finding (episode_row, name, reason) SELECT id, 'flag' || id, '' FROM episode WHERE id > 50",
     "INSERT INTO lineage (episode_row, relation, source) SELECT id, 'other', '' FROM episode WHERE id > 50",
-    "INSERT INTO layout (definition) SELECT 'layout ' || n FROM generate_series(1, 3000) AS n",
+    "INSERT INTO layout (definition) SELECT '[]' || repeat(' ', n) FROM generate_series(1, 3000) AS n",
     "INSERT INTO snapshot (hash, origin, picks, made_at) SELECT n, '{}', 1, '' FROM generate_series(1, 3000) AS n",
     "INSERT INTO pick SELECT id, 0, id, uid, '', 0, 1, 1 FROM episode WHERE id > 50",
 )
@@ -42,6 +42,8 @@ WALKED = {
     "facet of everything": {f"index {index.name}" for index in (*schema.episode.indexes, *schema.tag.indexes)}
     | {"index tag_pkey", "index episode_pkey"},
     "facet of flags": {"index finding_name", "index finding_pkey", "index episode_pkey"},
+    # Which layouts have the lane is asked of all of them.
+    "lane's type": {"table layout"},
     # All episodes have one of the layouts that are asked for.
     "pending count": {"index episode_pkey"},
     "pending count with words": {"index episode_pkey"},

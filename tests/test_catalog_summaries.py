@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalog import Catalog, EpisodeRow, Facts, matches
+from catalog import Catalog, EmbeddingRow, EpisodeRow, Facts, matches
 from catalog.fields import field_of
 from catalog.matching import read_field
-from catalog.testing import AWKWARD, JSON_NUMBERS, LENGTHS, REWARDS, TAGS, make_record, wheres
+from catalog.testing import AWKWARD, JSON_NUMBERS, LENGTHS, REWARDS, TAGS, make_assets, make_record, wheres
 from catalog.values import comparable_number
 from wshard.errors import FilterError
 
@@ -34,7 +34,8 @@ class Filled(NamedTuple):
 
 GROUPABLE = (
     *("env_id", "length", "total_reward", "success", "review", "tag", "score.quality", "path", "meta.task"),
-    *('meta."a.b"', "lane.action/joint.max", "lane.action/joint.count"),
+    *('meta."a.b"', "lane.action/joint.max", "lane.action/joint.count", "lane.signal/state.shape", "root", "mtime_ns"),
+    *("note_by", "lineage.trimmed_from", "space", "vectors", "asset", "asset_path", "asset_size"),
 )
 
 
@@ -49,6 +50,7 @@ def filled(shared_location) -> Iterator[Filled]:
                 length=random.choice((*LENGTHS, 7, 50)),
                 total_reward=random.choice((None, *REWARDS)) if number % 2 else random.gauss(1e6, 3),
                 success=random.choice((None, True, False)),
+                assets=make_assets(make_record(number).path) if number % 50 == 0 else (),
                 metadata={"task": random.choice(AWKWARD), "a.b": random.choice((None, True, 1, "1", *JSON_NUMBERS))},
             )
             for number in range(200)
@@ -57,6 +59,15 @@ def filled(shared_location) -> Iterator[Filled]:
         for name in TAGS:
             catalog.tag(random.sample(ids, 60), name)
         catalog.review(random.sample(ids, 50), "accepted")
+        catalog.add_lineage(random.sample(ids, 50), "trimmed_from", "uid")
+        for who in ("ann", "ann", "bob"):
+            catalog.add_note(random.sample(ids, 90), "blurred", who=who)
+        catalog.save_snapshot("failures", "success:false")
+        space = catalog.add_space("fingerprint", "family", "{}").id
+        embedded = catalog.rows(random.sample(ids, 60)).values()
+        catalog.write_embeddings(
+            space, [EmbeddingRow(row.id, row.digest, row.id % 3, b"v" * (row.id % 3)) for row in embedded]
+        )
         catalog.set_scores("quality", {id_: random.choice((0.1, 0.2, 0.3)) for id_ in random.sample(ids, 120)})
         yield Filled(catalog, list(catalog.rows(ids).values()), catalog.facts(ids))
 
@@ -70,7 +81,7 @@ def values(filled: Filled, names: Sequence[str], where: Any) -> dict[str, list[A
 
 def read(name: str, row: EpisodeRow, facts: Facts) -> Sequence[Any]:
     here = read_field(field_of(name), row, facts)
-    return here if field_of(name).many else [comparable(here[0])] if here else [None]
+    return list(dict.fromkeys(here)) if field_of(name).many else [comparable(here[0])] if here else [None]
 
 
 def comparable(value: Any) -> Any:
@@ -113,6 +124,15 @@ def test_histograms_count_each_value_once_in_its_range(where, filled) -> None:
             assert histogram.counts[-1] >= numbers.count(max(numbers))
 
 
+def test_a_facet_of_collections_counts_by_name(filled) -> None:
+    catalog, rows, _ = filled
+    catalog.save_snapshot("some", "success:true")
+    catalog.save_snapshot("same", "success:true")
+    failures, successes = ([row for row in rows if row.success is found] for found in (False, True))
+    found = dict(catalog.facets(["collection"])["collection"])
+    assert found == {"failures": len(failures), "some": len(successes), "same": len(successes)}
+
+
 def test_a_histogram_of_known_values(location) -> None:
     with Catalog.open(location, create=True) as catalog:
         catalog.register([make_record(number, length=number, total_reward=None) for number in range(100)])
@@ -123,7 +143,9 @@ def test_a_histogram_of_known_values(location) -> None:
         assert catalog.histogram("total_reward").missing == 100
 
 
-@pytest.mark.parametrize("by", [(), ("env_id",), ("success", "review"), ("tag",), ("meta.task", "success")])
+@pytest.mark.parametrize(
+    "by", [(), ("env_id",), ("success", "review"), ("tag",), ("tag", "note_by", "env_id"), ("meta.task", "success")]
+)
 def test_statistics_by_group(by: tuple[str, ...], filled) -> None:
     catalog, rows, facts = filled
     where = "length:..1000 reward:999000..1001000"
@@ -132,7 +154,7 @@ def test_statistics_by_group(by: tuple[str, ...], filled) -> None:
         if row.length <= 1000 and row.total_reward is not None and 999_000 <= row.total_reward <= 1_001_000:
             key: list[tuple] = [()]
             for name in by:
-                here = read_field(field_of(name), row, facts[row.id]) or ([] if name == "tag" else [None])
+                here = read(name, row, facts[row.id])
                 key = [(*start, value) for start in key for value in here]
             for each in key:
                 groups.setdefault(each, []).append(row)
@@ -160,7 +182,6 @@ def test_statistics_of_nothing(filled) -> None:
     "ask",
     [
         lambda c: c.facets(["colour"]),
-        lambda c: c.facets(["note"]),
         lambda c: c.facets(["text"]),
         lambda c: c.histogram("env_id"),
         lambda c: c.histogram("success"),
@@ -168,9 +189,9 @@ def test_statistics_of_nothing(filled) -> None:
         lambda c: c.histogram("length", bins=0),
         lambda c: c.histogram("length", bins=10**6),
         lambda c: c.statistics(["env_id"]),
-        lambda c: c.statistics(["length"], by=["note"]),
+        lambda c: c.statistics(["length"], by=["text"]),
         lambda c: c.select(order="score."),
-        lambda c: c.select(order="meta.task"),
+        lambda c: c.select(order="tag"),
         lambda c: c.select(order="--length"),
         lambda c: c.count("collection:nobody"),
     ],

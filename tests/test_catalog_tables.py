@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from catalog import Catalog
+from catalog.columns import PLAIN
 from catalog.export import COLUMNS, encode_list
-from catalog.tables import PLAIN
 from catalog.testing import make_record
 from wshard.errors import FilterError, MissingExtraError
 

@@ -19,7 +19,7 @@ from bridge.archive import restore_archive
 from bridge.cli import app
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
-from catalog.location import archive_folder
+from catalog.location import archive_named
 from wshard.errors import CatalogExistsError, CatalogNotFoundError, SourceNotFoundError
 
 
@@ -109,7 +109,7 @@ def test_an_empty_name_is_refused_in_python_too(archive, folder, monkeypatch):
         with pytest.raises(CatalogNotFoundError, match="empty"):
             opened("")
     with pytest.raises(CatalogNotFoundError, match="empty"):
-        archive_folder(Path(archive).name[:0])
+        archive_named(Path(archive).name[:0])
 
 
 def test_one_lane_may_be_named_without_a_list(tmp_path, folder):
@@ -144,6 +144,20 @@ def test_backup_and_restore(archive, folder, tmp_path, monkeypatch):
     restored = wshard("restore", "kept.db", "-a", "archive", "--force")
     assert "the damaged catalog is kept as" in restored.stderr
     assert_complete(archive, files(folder))
+
+
+@pytest.mark.parametrize("product", ["postgresql"], indirect=True)
+def test_backup_and_restore_of_a_server(place, folder, server, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{server.process.bin_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("WSHARD_ARCHIVE", place)
+    ingest(place, folder)
+    kept = str(tmp_path / "kept.dump")
+    assert "8 episodes" in wshard("backup", kept).stdout
+    with looked_into(place) as opened:
+        opened.catalog.remove(opened.catalog.ids()[2:])
+    assert "--force" in wshard("restore", kept).stderr
+    assert "8 episodes" in wshard("restore", kept, "--force").stdout
+    assert_complete(place, files(folder))
 
 
 SLOW = """

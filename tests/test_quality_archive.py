@@ -330,7 +330,7 @@ def test_an_episode_without_a_lane_to_embed_is_catalogued_and_told(archive, fold
         uid = ingestor.ingest_episode(path)
     with looked_into(archive) as opened:
         assert opened.catalog.get(uid).episode_id == "arm-31"
-        assert opened.catalog.facts([opened.catalog.get(uid).id])[opened.catalog.get(uid).id].spaces == ()
+        assert opened.catalog.facts([opened.catalog.get(uid).id])[opened.catalog.get(uid).id].embedded == ()
 
 
 def run(*arguments):

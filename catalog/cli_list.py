@@ -1,0 +1,181 @@
+"""The verb that lists episodes: as a table, as JSON, as CSV, by the columns that are asked for.
+
+Knows: how rows and values are written in each. Does not know: files, vectors. Imports what it needs inside.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catalog.cli import (
+    ArchiveOption,
+    EnvOption,
+    MinLengthOption,
+    RewardOption,
+    WhereOption,
+    number,
+    open_catalog,
+    parse_range,
+    print_table,
+    shorten,
+)
+from wshard.cli import JsonOption, print_json, reported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from catalog.catalog import Catalog
+    from catalog.columns import Column
+    from catalog.filters import Where
+    from catalog.records import EpisodeRow, Page
+
+_PAGE = 50
+_AT_ONCE = 1000
+
+
+@reported()
+def ls(
+    archive: ArchiveOption = None,
+    env: EnvOption = None,
+    reward: RewardOption = None,
+    min_length: MinLengthOption = None,
+    max_length: Annotated[int | None, typer.Option("--max-length", help="Most timesteps.")] = None,
+    success: Annotated[bool | None, typer.Option("--success/--failure", help="Only these.")] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", help="Any of these tags; may be repeated.", metavar="TAG")
+    ] = None,
+    where: WhereOption = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Fields to show, e.g. 'episode,meta.task,score.quality.spike,tags'.", metavar="FIELD,..."),
+    ] = None,
+    sort: Annotated[
+        str, typer.Option("--sort", help="Field of one value to sort by; -FIELD for falling order.")
+    ] = "episode_id",
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", "-n", min=1, max=10_000, help=f"Rows per page (default: {_PAGE}; --csv: all)."),
+    ] = None,
+    after: Annotated[str | None, typer.Option("--after", help="Go on after this cursor.")] = None,
+    as_csv: Annotated[
+        bool, typer.Option("--csv", help="Print CSV instead of text, of all columns or --columns.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List the episodes of an archive."""
+    from catalog.columns import columns_of, split_names
+    from catalog.filters import build_where
+    from catalog.form_text import as_where
+
+    if as_csv and as_json:
+        raise typer.BadParameter("choose --csv or --json")
+    wanted = as_where(where) & build_where(
+        env_id=env or None,
+        min_length=min_length,
+        max_length=max_length,
+        reward_range=parse_range(reward),
+        success=success,
+        tag=tag or None,
+    )
+    chosen = None if columns is None else columns_of(split_names(columns))
+    with open_catalog(archive) as catalog:
+        if as_csv:
+            pages = _pages(catalog, wanted, order=sort, after=after, limit=limit)
+            _print_csv(catalog, chosen or columns_of(catalog.columns()), pages)
+            return
+        page = catalog.select(wanted, order=sort, after=after, limit=limit or _PAGE)
+        total = catalog.count(wanted)
+        if as_json:
+            print_json({"total": total, "next": page.next, "episodes": _as_json(catalog, chosen, page.rows)})
+            return
+        _print(catalog, chosen, page.rows)
+        typer.echo(f"{len(page.rows)} of {total} episodes{_summary(catalog, wanted)}")
+        if page.next is not None:
+            typer.echo(f"next page: --after {page.next}")
+
+
+def _pages(
+    catalog: Catalog, where: Where, *, order: str, after: str | None, limit: int | None
+) -> Iterator[Sequence[EpisodeRow]]:
+    """Yield the rows of the page of that limit, of all pages without one."""
+    page: Page | None = None
+    while page is None or (page.next is not None and limit is None):
+        page = catalog.select(where, order=order, after=after, limit=limit or _AT_ONCE)
+        yield page.rows
+        after = page.next
+
+
+def _cells(catalog: Catalog, columns: Sequence[Column], rows: Sequence[EpisodeRow]) -> list[list[Any]]:
+    """Return the values of each row by column."""
+    from catalog.columns import need_facts
+    from catalog.records import Facts
+
+    facts = catalog.facts([row.id for row in rows]) if need_facts(columns) else {}
+    return [[column.value(row, facts.get(row.id, Facts())) for column in columns] for row in rows]
+
+
+def _as_json(catalog: Catalog, columns: Sequence[Column] | None, rows: Sequence[EpisodeRow]) -> list[dict[str, Any]]:
+    if columns is None:
+        return [asdict(row) for row in rows]
+    names = [column.name for column in columns]
+    return [dict(zip(names, cells, strict=True)) for cells in _cells(catalog, columns, rows)]
+
+
+def _print_csv(catalog: Catalog, columns: Sequence[Column], pages: Iterator[Sequence[EpisodeRow]]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow([column.name for column in columns])
+    for rows in pages:
+        writer.writerows([list(map(_csv_cell, cells)) for cells in _cells(catalog, columns, rows)])
+
+
+def _csv_cell(value: Any) -> str:
+    """Return a value in one cell: as JSON, but text as it is and nothing for a missing one."""
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _print(catalog: Catalog, columns: Sequence[Column] | None, rows: Sequence[EpisodeRow]) -> None:
+    if columns is None:
+        _table(rows)
+        return
+    cells = _cells(catalog, columns, rows)
+    heads = [
+        f">{column.name}" if column.type in (int, float) and not column.listed else column.name for column in columns
+    ]
+    print_table(heads, [list(map(_cell, found)) for found in cells])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return number(value)
+    return " ".join(map(_cell, value)) if isinstance(value, list) else "" if value is None else str(value)
+
+
+def _summary(catalog: Catalog, where: Where) -> str:
+    environments = catalog.facets(["env_id"], where)["env_id"]
+    return f" in {len(environments)} environments" if len(environments) > 1 else ""
+
+
+def _table(rows: Sequence[EpisodeRow]) -> None:
+    print_table(
+        ("episode", "env", ">length", ">reward", "success", "tags", "file"),
+        [
+            (
+                row.episode_id,
+                row.env_id,
+                str(row.length),
+                number(row.total_reward),
+                {True: "yes", False: "no", None: ""}[row.success],
+                " ".join(row.tags),
+                shorten(row.path),
+            )
+            for row in rows
+        ],
+    )
