@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bridge.assets import are_unchanged
-from bridge.check import INTEGRITY, check_rest
-from bridge.checking import Checker, Subject
+from bridge.check import check_rest
+from bridge.checking import INTEGRITY, Checker, Subject
 from bridge.reading import Failure, read_episodes
 from bridge.run import batches
 from catalog.records import Found
