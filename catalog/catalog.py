@@ -209,7 +209,7 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
 
     def clock(self) -> int:
         """Return the last issued number; it grows with every change of episodes, tags, ledger or the active spaces."""
-        return int(self._database.peek("SELECT clock FROM archive"))
+        return self.instant().clock
 
     def pending(self, space_id: int, among: Among, *, after: int = 0, limit: int = 256) -> list[EpisodeRow]:
         """Return up to limit episodes of `among` with an id above `after` and no vectors in the space, by id."""
