@@ -174,10 +174,10 @@ class TrajectoryIngestor:
         with workers(workers_count) as crew:
             run = Run(self._archive, crew, progress or Silent(), report, Follower(self._archive))
             self._begin(sources.folders)
-            register(run, sources.files, self._lanes, self._limits)
+            files = register(run, sources.files, self._lanes, self._limits)
             if prune:
                 prune_below(run, sources.folders, cautiously=prune == "cautiously")
-            fill(run, [self._chosen(plan) for plan in self._plans(windows)], sources.files)
+            fill(run, [self._chosen(plan) for plan in self._plans(windows)], files)
             if encoder is not None:
                 embed_tasks(run, encoder)
             run.follower.finish()
