@@ -181,7 +181,7 @@ def _as_they_are(windows: _Windows) -> list[EpisodeRef]:
 def _told(space: Space, query: Prepared, moment: Moment, row: EpisodeRow, lanes: Prepared) -> EpisodeRef:
     """Return a moment as a hit, with its path and each lane's own agreement along it."""
     apart = ((query.rows[moment.path[:, 0]] - lanes.rows[moment.path[:, 1]]) ** 2).mean(axis=0)
-    widths = [lane.channels for lane in space.lanes] if len(space.lanes) > 1 else [len(apart)]  # images: of outlines
+    widths = [lane.channels for lane in space.lanes] if len(space.lanes) > 1 else [len(apart)]  # images: of sketches
     means = np.add.reduceat(apart, np.cumsum([0, *widths[:-1]])) / widths
     scores = {
         lane.name: score for lane, score in zip(space.lanes, (1.0 / (1.0 + np.sqrt(means))).tolist(), strict=True)
