@@ -34,7 +34,9 @@ WindowsOption = Annotated[
     typer.Option("--windows", help="Which windows, where several kinds were ingested.", metavar="PLAN"),
 ]
 
-WorkersOption = Annotated[int, typer.Option("--workers", min=1, help="Processes that read and embed.")]
+WorkersOption = Annotated[
+    int, typer.Option("--workers", min=1, help="Processes that read and embed, this one among them.")
+]
 
 SentencesOption = Annotated[
     str | None,

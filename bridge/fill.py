@@ -148,7 +148,8 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
                 replaced.add(target.row.id)  # by another ingest meanwhile
                 continue
             target.left_out.extend(id_ for id_, _ in done.failed)
-            run.report.leave_out(failure for _, failure in done.failed)
+            # A file that went meanwhile is no failure, as above.
+            run.report.leave_out(failure for _, failure in done.failed if Path(failure.path).exists())
             run.watch.advance(len(done.rows) + len(done.failed))
         run.report.embedded += len(embedded)
         if len(replaced) == len(lacking):
