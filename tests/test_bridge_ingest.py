@@ -293,6 +293,23 @@ def test_a_file_that_goes_before_it_is_embedded_is_no_failure(archive, folder, m
     assert report.ok
 
 
+def test_what_others_brought_is_embedded_from_its_end(archive, folder, monkeypatch):
+    ingest(archive, folder)
+    with looked_into(archive) as opened:
+        ids = opened.catalog.ids()
+        opened.catalog.withdraw(ids)
+    seen, real = [], bridge.fill.embed_episodes
+
+    def embed(jobs, lacking):
+        seen.append([one.row.id for one in lacking])
+        return real(jobs, lacking)
+
+    monkeypatch.setattr(bridge.fill, "embed_episodes", embed)
+    monkeypatch.setattr(bridge.fill, "BATCH", 5)
+    assert counts(ingest(archive, folder)) == {"unchanged": 12, "embedded": 12}
+    assert seen == [ids[7:], ids[2:7], ids[:2]]
+
+
 # ---- windows --------------------------------------------------------------------------------------------------------
 
 
