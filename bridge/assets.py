@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from catalog.records import Asset
 from wshard.errors import IngestError, SourceNotFoundError, WShardError
 from wshard.manifest import MANIFEST_SUFFIX, read_manifest
+from wshard.opening import open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -68,6 +69,20 @@ def without_chunks(files: Sequence[str]) -> list[str]:
     manifests = [path for path in files if path.endswith(MANIFEST_SUFFIX)]
     chunks = {locate(chunk) for path in manifests for chunk in files_of(path)[1:]} - {*manifests}
     return [path for path in files if path not in chunks] if chunks else list(files)
+
+
+def freed(manifest: str) -> list[str]:
+    """Return the files that a manifest, which is no episode, lists in vain: by themselves they are whole episodes."""
+    return [path for path in map(locate, files_of(manifest)[1:]) if _is_whole(path)]
+
+
+def _is_whole(path: str) -> bool:
+    try:
+        status_of(path)
+        with open_episode(path, hashed=False) as file:
+            return not file.is_chunk and not path.endswith(MANIFEST_SUFFIX)
+    except (WShardError, OSError):
+        return False  # what the manifest fails for
 
 
 def files_of(path: str) -> list[str]:

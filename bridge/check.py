@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from bridge.checking import Checker, Subject, findings_of
+from bridge.checking import INTEGRITY, Checker, Subject, findings_of
 from bridge.discover import discover
 from bridge.measuring import Examined, examine
 from bridge.progress import Silent
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from catalog.records import Known
     from wshard.quality.checks import Verdict
     from wshard.quality.limits import Limits
-
-INTEGRITY: Final = "integrity"
-"""The check that a file fails which cannot be read, or holds other bytes than were written."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from wshard.quality.limits import Limits
     from wshard.quality.usual import Usual
 
+INTEGRITY: Final = "integrity"
+"""The check that a file fails which cannot be read, or holds other bytes than were written."""
+
 _REMEMBERED: Final = 256  # families whose usual measures stay in memory
 _MOST_WAITING: Final = 4096  # episodes of all families together: they wait in memory
 _WRITTEN_AT_ONCE: Final = 256
@@ -75,6 +78,7 @@ class _Growing:
 class Checker:
     """Judges episodes of one catalog and writes what it finds: most of it soon, all of it by finish().
 
+    Make one before the files are read: what others find broken while episodes wait for a verdict is then left so.
     tell: gets each episode that was given to take(), and the verdict on it. flagged: ids of the catalogued episodes in
     which something was found.
     """
@@ -85,6 +89,7 @@ class Checker:
         self._catalog = catalog
         self._limits = limits
         self._tell = tell
+        self._doubted = frozenset(catalog.ids(f"flag:{INTEGRITY}"))
         self._known: OrderedDict[str, Usual] = OrderedDict()
         self._growing: dict[str, _Growing] = {}
         self._waiting = 0
@@ -158,7 +163,7 @@ class Checker:
     def _write(self) -> None:
         rows, self._rows = self._rows, []
         if rows:
-            self._catalog.set_checked(rows, most=MOST)
+            self._catalog.set_checked(rows, most=MOST, doubted=self._doubted)
 
 
 def findings_of(verdict: Verdict) -> tuple[Found, ...]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from catalog.catalog import Catalog
     from catalog.records import SpaceRow
+    from catalog.session import Instant
     from embedders.base import Embedder
     from embedders.space import JSON
     from embedders.windows import WindowPlan
@@ -41,7 +42,7 @@ class SpaceChoice:
         self._named = named  # the embedder, by nothing but its name: other parameters of it will do
         self._lanes = lanes
         self._read: dict[str, Space] = {}  # by fingerprint: they never change, and reading one takes time
-        self._active: tuple[int, list[Space]] = (-1, [])
+        self._active: tuple[Instant | None, list[Space]] = (None, [])
 
     def spaces(self, where: Where, cut: Callable[[WindowPlan], bool]) -> list[Space]:
         """Return the Spaces of a wanted window plan that can answer."""
@@ -53,9 +54,9 @@ class SpaceChoice:
 
     def active(self) -> list[Space]:
         """Return the Spaces of lanes that can be searched, the oldest first."""
-        clock, known = self._active
-        now = self._catalog.clock()  # before the Spaces are read: what changes in between is read again next time
-        if now != clock:
+        instant, known = self._active
+        now = self._catalog.instant()  # before the Spaces are read: what changes in between is read again next time
+        if now != instant:
             known = [space for row in self._catalog.spaces("active") if not (space := self._space(row)).of_text]
             self._active = (now, known)
         return known

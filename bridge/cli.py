@@ -34,6 +34,7 @@ from bridge.cli_options import (
     LanesOption,
     PlansOption,
     SentencesOption,
+    WorkersOption,
     index_target,
     parse_lanes,
     parse_plans,
@@ -77,7 +78,7 @@ def ingest(
     lanes: LanesOption = None,
     windows: PlansOption = None,
     sentences: SentencesOption = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that read and embed.")] = 1,
+    workers: WorkersOption = 1,
     prune: Annotated[
         bool, typer.Option("--prune", help="Forget episodes below the given folders whose files are gone.")
     ] = False,

@@ -22,6 +22,7 @@ from bridge.cli_options import (
     LanesOption,
     PlansOption,
     SentencesOption,
+    WorkersOption,
     index_target,
     parse_lanes,
     parse_plans,
@@ -48,7 +49,7 @@ def watch(
     lanes: LanesOption = None,
     windows: PlansOption = None,
     sentences: SentencesOption = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that read and embed.")] = 1,
+    workers: WorkersOption = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Ingest what comes into folders as soon as it is finished, until Ctrl-C; --json prints a line per batch."""

@@ -20,6 +20,7 @@ from bridge.cli_outcome import (
     by_id,
     keep,
     opened,
+    rank,
     set_named,
     show,
 )
@@ -29,6 +30,8 @@ from wshard.cli import EXIT_FAILED, JsonOption, print_json, reported
 
 if TYPE_CHECKING:
     from bridge.archive import Archive
+    from bridge.curation.signals import Valued
+    from bridge.progress import Progress
     from catalog.filters import Where
 
 RARE = 3  # robust standard deviations, see bridge/curation/outliers.py
@@ -129,15 +132,12 @@ def outliers(
 ) -> None:
     """Rank episodes by how far they are from all others of about their length; above 3 is rare."""
     from bridge.curation.signals import find_outliers
-    from bridge.progress import watched
+
+    def find(held: Archive, progress: Progress) -> list[Valued]:
+        return find_outliers(held, where or "", neighbours=neighbours, space=space, progress=progress)
 
     wanted = Wanted(write, limit=limit, as_json=as_json)
-    with opened(archive) as held:
-        with watched() as progress:
-            found = find_outliers(held, where or "", neighbours=neighbours, space=space, progress=progress)
-        told = keep(held, wanted, by_id(found))
-    rare = sum(one.value > RARE for one in found)
-    show(found, "outlier", wanted, [f"{rare} above {RARE}, which is rare", *told])
+    rank(archive, wanted, "outlier", find, beyond=(RARE, ", which is rare"))
 
 
 @reported()

@@ -18,10 +18,8 @@ from bridge.cli_outcome import (
     SpaceOption,
     Wanted,
     WriteOption,
-    by_id,
-    keep,
     opened,
-    show,
+    rank,
 )
 from bridge.findings import print_lines
 from catalog.cli import ArchiveOption, WhereOption, print_table
@@ -30,8 +28,11 @@ from wshard.cli import JsonOption, print_json, reported
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bridge.archive import Archive
     from bridge.curation.comparison import Evaluated
+    from bridge.curation.signals import Valued
     from bridge.evaluate import Figures
+    from bridge.progress import Progress
 
 DOUBTFUL = 0.5  # more neighbours have one other label than its own
 
@@ -49,20 +50,12 @@ def mislabeled(
 ) -> None:
     """Rank episodes by how much their neighbours doubt their label: 0 all have it, 1 all have another one."""
     from bridge.curation.signals import find_mislabeled
-    from bridge.progress import watched
+
+    def find(held: Archive, progress: Progress) -> list[Valued]:
+        return find_mislabeled(held, label, where or "", neighbours=neighbours, space=space, progress=progress)
 
     wanted = Wanted(write, limit=limit, as_json=as_json)
-    with opened(archive) as held:
-        with watched() as progress:
-            found = find_mislabeled(held, label, where or "", neighbours=neighbours, space=space, progress=progress)
-        told = keep(held, wanted, by_id(found))
-    doubtful = sum(one.value > DOUBTFUL for one in found)
-    show(
-        found,
-        "doubt",
-        wanted,
-        [f"{doubtful} above {DOUBTFUL}: more neighbours have one other label than its own", *told],
-    )
+    rank(archive, wanted, "doubt", find, beyond=(DOUBTFUL, ": more neighbours have one other label than its own"))
 
 
 @reported()

@@ -34,6 +34,10 @@ WindowsOption = Annotated[
     typer.Option("--windows", help="Which windows, where several kinds were ingested.", metavar="PLAN"),
 ]
 
+WorkersOption = Annotated[
+    int, typer.Option("--workers", min=1, help="Processes that read and embed, this one among them.")
+]
+
 SentencesOption = Annotated[
     str | None,
     typer.Option(help="A folder with a sentence encoder: text is compared by what it means too.", metavar="FOLDER"),

@@ -14,10 +14,11 @@ import typer
 from bridge.findings import print_lines, print_valued, print_valued_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from bridge.archive import Archive
     from bridge.curation.signals import Valued
+    from bridge.progress import Progress
     from catalog.filters import Where
 
 SpaceOption = Annotated[
@@ -101,3 +102,25 @@ def show(found: Sequence[Valued], heading: str, wanted: Wanted, told: Iterable[s
         return
     print_valued(found[: wanted.limit], heading)
     print_lines([f"{min(wanted.limit, len(found))} of {len(found)} episodes", *told])
+
+
+def rank(
+    archive: str | None,
+    wanted: Wanted,
+    heading: str,
+    find: Callable[[Archive, Progress], list[Valued]],
+    *,
+    beyond: tuple[float, str],
+) -> None:
+    """Find episodes with values, keep these as the score that is wanted, and show them, and how many lie above a value.
+
+    beyond: that value, and what it means.
+    """
+    from bridge.progress import watched
+
+    with opened(archive) as held:
+        with watched() as progress:
+            found = find(held, progress)
+        told = keep(held, wanted, by_id(found))
+    limit, meaning = beyond
+    show(found, heading, wanted, [f"{sum(one.value > limit for one in found)} above {limit}{meaning}", *told])

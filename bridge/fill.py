@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from bridge.spaces import Choice
     from catalog.records import EmbeddingRow, EpisodeRow, SpaceRow
     from embedders.space import LaneSpec
+
+_END: Final = (1 << 63) - 1  # above every id
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +150,8 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
                 replaced.add(target.row.id)  # by another ingest meanwhile
                 continue
             target.left_out.extend(id_ for id_, _ in done.failed)
-            run.report.leave_out(failure for _, failure in done.failed)
+            # A file that went meanwhile is no failure, as above.
+            run.report.leave_out(failure for _, failure in done.failed if Path(failure.path).exists())
             run.watch.advance(len(done.rows) + len(done.failed))
         run.report.embedded += len(embedded)
         if len(replaced) == len(lacking):
@@ -171,12 +174,12 @@ def commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) 
 
 
 def _pending(run: Run, targets: Sequence[_Target]) -> Iterator[list[Lacking]]:
-    """Yield batches of the episodes that any of the Spaces lacks, by id.
+    """Yield batches of the episodes that any of the Spaces lacks.
 
-    What this run brought comes first, so that runs at the same time do not embed the same episodes. Those whose files
-    are gone are left out: no search would return them.
+    What this run brought comes first, then the rest from its end: another run that brought it is at its beginning, so
+    that the two meet but once. Those whose files are gone are left out: no search would return them.
     """
-    catalog, brought, after = run.archive.catalog, set(run.brought), 0
+    catalog, brought, before = run.archive.catalog, set(run.brought), _END
     asked = [None if target.among.ids is None else {*target.among.ids} for target in targets]
     for ids in batches(sorted(brought)):
         among = [_within(target.among, ids, wanted) for target, wanted in zip(targets, asked, strict=True)]
@@ -184,13 +187,13 @@ def _pending(run: Run, targets: Sequence[_Target]) -> Iterator[list[Lacking]]:
         if lacking := _lacking(run, targets, found):
             yield lacking
     while True:
-        found = [catalog.pending(target.row.id, target.among, after=after, limit=BATCH) for target in targets]
-        full = [rows[-1].id for rows in found if len(rows) == BATCH]
-        last = min(full, default=max((rows[-1].id for rows in found if rows), default=after))
-        if last == after:
+        found = [catalog.pending(target.row.id, target.among, before=before, limit=BATCH) for target in targets]
+        full = [rows[0].id for rows in found if len(rows) == BATCH]
+        first = max(full, default=min((rows[0].id for rows in found if rows), default=before))
+        if first == before:
             return
-        after = last
-        rest = [[row for row in rows if row.id <= after and row.id not in brought] for rows in found]
+        before = first
+        rest = [[row for row in rows if row.id >= before and row.id not in brought] for rows in found]
         if lacking := _lacking(run, targets, rest):
             yield lacking
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.reading import read_lanes
-from embedders.outlines import outlines
+from embedders.sketches import sketches
 from embedders.space import Statistics
 from wshard.errors import WShardError
 from wshard.opening import open_episode
@@ -24,7 +24,7 @@ _SAMPLE: Final = 12  # episodes
 
 
 def frame_scale(catalog: Catalog, space: Space) -> Statistics:
-    """Return statistics of outlines of the Space's images, one deviation for all channels, mean 0.
+    """Return statistics of sketches of the Space's images, one deviation for all channels, mean 0.
 
     It is the root mean square over about 12 episodes and all channels: what stands still does not count. 1 where
     nothing moves, and where no file can be read.
@@ -32,15 +32,15 @@ def frame_scale(catalog: Catalog, space: Space) -> Statistics:
     number = next((row.id for row in catalog.spaces() if row.fingerprint == space.fingerprint), None)
     rows = {} if number is None else catalog.rows(catalog.sample(number, _SAMPLE)[:_SAMPLE])
     variances = [found for row in rows.values() if (found := _variance(row, space)) is not None]
-    channels = outlines(np.zeros((1, *space.window_shape)), "a frame").shape[1]
+    channels = sketches(np.zeros((1, *space.window_shape)), "a frame").shape[1]
     deviation = float(np.sqrt(np.mean(variances))) if variances else 0.0
     return Statistics(max(1, len(variances)), np.zeros(channels), np.full(channels, deviation))
 
 
 def _variance(row: EpisodeRow, space: Space) -> float | None:
-    """Return the mean variance of the episode's outlines over time, None where its file cannot be read."""
+    """Return the mean variance of the episode's sketches over time, None where its file cannot be read."""
     try:
         with open_episode(row.path, hashed=False) as file:
-            return float(outlines(read_lanes(file, space), row.path).var(axis=0).mean())
+            return float(sketches(read_lanes(file, space), row.path).var(axis=0).mean())
     except (WShardError, OSError):
         return None

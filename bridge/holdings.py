@@ -27,6 +27,7 @@ class Holdings:
         self._catalog = catalog
         self._numbers: dict[str, int] = {}
         self._samples: dict[str, tuple[int, list[Vectors]]] = {}
+        self._life = ""
 
     def vectors(self, space: Space, episodes: Collection[int]) -> dict[int, Vectors]:
         """Return the vectors [n, E] of those of the episodes that have any in the Space, by id."""
@@ -50,7 +51,10 @@ class Holdings:
         return sample
 
     def _number(self, space: Space) -> int | None:
-        """Return the id of a Space, which it keeps for ever, None of one that the archive never had."""
+        """Return the id of a Space, which it keeps for the archive's life, None of one that the archive never had."""
+        life = self._catalog.instant().life
+        if life != self._life:
+            self._life, self._numbers = life, {}
         if space.fingerprint not in self._numbers:
             self._numbers |= {row.fingerprint: row.id for row in self._catalog.spaces()}
         return self._numbers.get(space.fingerprint)

@@ -160,8 +160,9 @@ class TrajectoryIngestor:
         None: one vector per episode, and windows of several sizes where the archive has such by this embedder: what
         was ingested once by embedders.windows.BOTH stays so.
         sentences: a text encoder, or the folder of one: what is said of tasks is embedded too (docs/search.md).
-        workers_count: processes that read and embed. prune: forget catalogued episodes below the given folders (which
-        may be gone as a whole) whose files are gone; "cautiously": unless they are more than half, which is reported.
+        workers_count: processes that read and embed, this one among them. prune: forget catalogued episodes below the
+        given folders (which may be gone as a whole) whose files are gone; "cautiously": unless they are more than half,
+        which is reported.
         Episodes that cannot be ingested are reported, the others are not held up. Raises SourceNotFoundError before
         anything is written, CatalogError, OSError, EmbedderError for a text encoder that fails (the rest stays).
         """
@@ -174,10 +175,10 @@ class TrajectoryIngestor:
         with workers(workers_count) as crew:
             run = Run(self._archive, crew, progress or Silent(), report, Follower(self._archive))
             self._begin(sources.folders)
-            register(run, sources.files, self._lanes, self._limits)
+            files = register(run, sources.files, self._lanes, self._limits)
             if prune:
                 prune_below(run, sources.folders, cautiously=prune == "cautiously")
-            fill(run, [self._chosen(plan) for plan in self._plans(windows)], sources.files)
+            fill(run, [self._chosen(plan) for plan in self._plans(windows)], files)
             if encoder is not None:
                 embed_tasks(run, encoder)
             run.follower.finish()

@@ -16,7 +16,7 @@ import numpy as np
 
 from bridge.reading import read_lanes
 from embedders.base import validate_windows
-from embedders.outlines import outlines
+from embedders.sketches import sketches
 from embedders.standardise import scales, standardise
 from wshard.errors import StaleEpisodeError
 from wshard.opening import open_episode
@@ -43,12 +43,12 @@ class Prepared:
 
 
 def prepare(window: NDArray[Any], scaling: Statistics) -> Prepared:
-    """Return a window [T, D], or images [T, height, width, ...] by their outlines, as alignment compares it.
+    """Return a window [T, D], or images [T, height, width, ...] by their sketches, as alignment compares it.
 
     Raises EmbedderError for values that are not finite.
     """
     if window.ndim > 2:  # no outlier among pictures outweighs the rest, so that nothing is clipped
-        rows = outlines(window, "images") / scales(scaling.std)
+        rows = sketches(window, "images") / scales(scaling.std)
     else:
         rows = standardise(validate_windows([window], scaling.mean.size).rows, scaling)
     return Prepared(rows, _smooth(rows))

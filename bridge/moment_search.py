@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from bridge.refs import EpisodeRef
     from bridge.wishes import MomentWishes
     from catalog.records import EpisodeRow
+    from catalog.session import Instant
     from embedders.space import Space
 
 WINDOWS: Final = 400
@@ -76,7 +77,7 @@ class MomentSearch:
         self._archive = archive
         self._lanes = LaneRows()
         self._frame_scales: dict[str, Statistics] = {}  # by the Space's fingerprint
-        self._known: tuple[int, dict[int, EpisodeRow]] = (-1, {})  # rows, true as long as the catalog's clock stands
+        self._known: tuple[Instant | None, dict[int, EpisodeRow]] = (None, {})  # rows, true until something changes
 
     def search(self, asked: Fit, vector: Vectors, request: Request, wishes: MomentWishes) -> Found:
         """Return the request.top_k moments most like the query, fewer only where no more pass the filter.
@@ -137,9 +138,9 @@ class MomentSearch:
         return _Windows(held[good, 0], cut[good], scores, there), len(np.unique(held[:, 0])) - len(there)
 
     def _rows(self, ids: set[int]) -> dict[int, EpisodeRow]:
-        catalog, clock = self._archive.catalog, self._archive.catalog.clock()
-        if self._known[0] != clock or len(self._known[1]) > _KNOWN:
-            self._known = (clock, {})
+        catalog, now = self._archive.catalog, self._archive.catalog.instant()
+        if self._known[0] != now or len(self._known[1]) > _KNOWN:
+            self._known = (now, {})
         held = self._known[1]
         held |= catalog.rows(ids - held.keys())
         return {id_: held[id_] for id_ in ids & held.keys()}
@@ -180,7 +181,7 @@ def _as_they_are(windows: _Windows) -> list[EpisodeRef]:
 def _told(space: Space, query: Prepared, moment: Moment, row: EpisodeRow, lanes: Prepared) -> EpisodeRef:
     """Return a moment as a hit, with its path and each lane's own agreement along it."""
     apart = ((query.rows[moment.path[:, 0]] - lanes.rows[moment.path[:, 1]]) ** 2).mean(axis=0)
-    widths = [lane.channels for lane in space.lanes] if len(space.lanes) > 1 else [len(apart)]  # images: of outlines
+    widths = [lane.channels for lane in space.lanes] if len(space.lanes) > 1 else [len(apart)]  # images: of sketches
     means = np.add.reduceat(apart, np.cumsum([0, *widths[:-1]])) / widths
     scores = {
         lane.name: score for lane, score in zip(space.lanes, (1.0 / (1.0 + np.sqrt(means))).tolist(), strict=True)

@@ -5,14 +5,15 @@ Knows: when a file must be read, and what becomes of the vectors of a file that 
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from bridge.assets import are_unchanged
-from bridge.check import INTEGRITY, check_rest
-from bridge.checking import Checker, Subject
+from bridge.assets import are_unchanged, freed
+from bridge.check import check_rest
+from bridge.checking import INTEGRITY, Checker, Subject
 from bridge.reading import Failure, read_episodes
 from bridge.run import batches
 from catalog.records import Found
@@ -28,30 +29,43 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRecord, Known
     from wshard.quality.limits import Limits
 
+_NAMED: Final = 3  # files in one message
 
-def register(run: Run, files: Sequence[str], wanted: LaneChoice, limits: Limits | None) -> None:
+
+def register(run: Run, files: Sequence[str], wanted: LaneChoice, limits: Limits | None) -> list[str]:
     """Bring the catalog up to date with the files; limits: those of the quality checks, None to check nothing.
 
-    wanted: the lanes that must be there, where they are named.
+    wanted: the lanes that must be there, where they are named. Returns the files, and after them those for which one of
+    them stood that is no manifest of theirs.
     """
-    due = [path for batch in batches(files) for path in unseen(run.archive.catalog, batch)]
-    run.report.unchanged += len(files) - len(due)
+    taken, rest = [*files], [*files]
+    seen: list[str] = []
     checker = None if limits is None else Checker(run.archive.catalog, limits)
-    if due:
-        read_again(run, due, wanted, checker)
-    if checker is not None:
+    while rest:
+        due = [path for batch in batches(rest) for path in unseen(run.archive.catalog, batch)]
+        run.report.unchanged += len(rest) - len(due)
         read = set(due)
-        check_rest(run, [path for path in files if path not in read], checker)
+        seen += [path for path in rest if path not in read]
+        more = read_again(run, due, wanted, checker) if due else []
+        rest = sorted({*more} - {*taken}) if more else []
+        taken += rest
+    if checker is not None:
+        check_rest(run, seen, checker)
         checker.finish()
         run.report.flagged = len(checker.flagged)
+    return taken
 
 
-def read_again(run: Run, files: Sequence[str], wanted: LaneChoice, checker: Checker | None = None) -> None:
-    """Register the files, also those that look as the catalog saw them."""
+def read_again(run: Run, files: Sequence[str], wanted: LaneChoice, checker: Checker | None = None) -> list[str]:
+    """Register the files, also those that look as the catalog saw them.
+
+    Returns the episodes that are listed as chunks by manifests that are no episodes.
+    """
     catalog, report = run.archive.catalog, run.report
     run.watch.stage("reading", len(files))
     read = partial(read_episodes, wanted=wanted, measuring=checker is not None)
-    for readings, failures in run.crew.each(read, batches(files)):
+    more: list[str] = []
+    for readings, failed in run.crew.each(read, batches(files)):
         done = catalog.register(_moved(catalog, [found.record for found in readings]))
         for registered in done:
             name = registered.outcome
@@ -62,9 +76,13 @@ def read_again(run: Run, files: Sequence[str], wanted: LaneChoice, checker: Chec
         run.brought.extend(registered.id for registered in done if registered.outcome in {"new", "changed"})
         if checker is not None:
             _check(run, checker, readings, [registered.id for registered in done])
+        listed = [freed(failure.path) for failure in failed]
+        failures = [_told(*one) for one in zip(failed, listed, strict=True)]
+        more += [path for paths in listed for path in paths]
         _withdraw(run, failures)
         report.leave_out(failures)
         run.watch.advance(len(readings) + len(failures))
+    return more
 
 
 def _check(run: Run, checker: Checker, readings: Sequence[Reading], ids: Sequence[int]) -> None:
@@ -127,6 +145,15 @@ def _moved(catalog: Catalog, records: Sequence[EpisodeRecord]) -> list[EpisodeRe
         else record
         for record in records
     ]
+
+
+def _told(failure: Failure, listed: Sequence[str]) -> Failure:
+    """Say of a manifest that is none which of its chunks are none either."""
+    if not listed:
+        return failure
+    names = ", ".join(posixpath.relpath(path, posixpath.dirname(failure.path)) for path in listed[:_NAMED])
+    text = f"{len(listed)} of the files that it lists are no chunks, and count by themselves: {names}"
+    return replace(failure, error=f"{failure.error}; {text}{', ...' if len(listed) > _NAMED else ''}")
 
 
 def _withdraw(run: Run, failures: Sequence[Failure]) -> None:

@@ -10,9 +10,10 @@ import pickle
 import signal
 import threading
 from collections import deque
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from itertools import chain, islice
 from multiprocessing import get_context, parent_process
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,34 +21,48 @@ from wshard.errors import EmbedderError, IngestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import Future
 
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
 
 
 class Workers:
-    """Runs a function over batches in order; without a pool in this process."""
+    """Runs a function over batches in order: here, and in the processes of a pool, if there is one."""
 
     def __init__(self, pool: ProcessPoolExecutor | None, count: int) -> None:
         self._pool = pool
-        self._ahead = 2 * count
+        self._under_way = 2 * count  # batches that were given away
+        self._ahead = 4 * count  # and those that are done before an earlier one is
 
     def each(self, function: Callable[[Batch], Result], batches: Iterable[Batch]) -> Iterator[Result]:
         """Yield function(batch) for each batch, in order; only a few batches are under way at a time.
 
+        What would wait for the others, which take their time to start, is done here; where there is but one batch, all.
         Raises EmbedderError where function or batch cannot be sent to another process, IngestError where a worker died.
         """
-        if self._pool is None:
-            yield from map(function, batches)
-            return
+        coming = iter(batches)
+        first = list(islice(coming, 2))
+        if self._pool is not None and first:
+            _check_sendable(function, first[0])
+        if self._pool is None or len(first) < 2:
+            yield from map(function, chain(first, coming))
+        else:
+            yield from self._shared(self._pool, function, chain(first, coming))
+
+    def _shared(
+        self, pool: ProcessPoolExecutor, function: Callable[[Batch], Result], batches: Iterable[Batch]
+    ) -> Iterator[Result]:
         waiting: deque[Future[Result]] = deque()
         try:
             for batch in batches:
                 _check_sendable(function, batch)
-                with interrupts_held():
-                    waiting.append(self._pool.submit(function, batch))
-                if len(waiting) > self._ahead:
+                if sum(not one.done() for one in waiting) < self._under_way:
+                    with interrupts_held():
+                        waiting.append(pool.submit(function, batch))
+                else:
+                    waiting.append(Future())
+                    waiting[-1].set_result(function(batch))
+                while waiting and (waiting[0].done() or len(waiting) > self._ahead):
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
@@ -72,14 +87,17 @@ def _check_sendable(function: object, batch: object) -> None:
 
 @contextmanager
 def workers(count: int) -> Iterator[Workers]:
-    """Start `count` worker processes (none for 1) and end them afterwards, also after Ctrl-C."""
+    """Give the hands of `count` processes, of which this one is the first; the others end afterwards, as after Ctrl-C.
+
+    They start with the first work that is worth it.
+    """
     if count <= 1:
-        yield Workers(None, 1)
+        yield Workers(None, 0)
         return
     # spawn: a forked child would share database connections and BLAS threads with its parent
-    pool = ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=end_with_parent)
+    pool = ProcessPoolExecutor(count - 1, mp_context=get_context("spawn"), initializer=end_with_parent)
     try:
-        yield Workers(pool, count)
+        yield Workers(pool, count - 1)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 

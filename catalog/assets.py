@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from catalog.curation import index_words
+from catalog.curation import index_words, join_reviews
 from catalog.engine import one_of
 from catalog.loading import append
 from catalog.places import join, relative
@@ -71,6 +71,7 @@ def inherit(connection: Connection, heir: int, *, parts: Collection[int]) -> Non
         connection.execute(update(table).where(one_of(connection, table.c.episode_row, parts)).values(episode_row=heir))
     for table in (tag, lineage):
         _add_distinct(connection, table, heir, parts)
+    join_reviews(connection, heir)
     index_words(connection, [heir])
 
 

@@ -214,12 +214,17 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
 
     def clock(self) -> int:
         """Return the last issued number; it grows with every change of episodes, tags, ledger or the active spaces."""
-        return int(self._database.peek("SELECT clock FROM archive"))
+        return self.instant().clock
 
-    def pending(self, space_id: int, among: Among, *, after: int = 0, limit: int = 256) -> list[EpisodeRow]:
-        """Return up to limit episodes of `among` with an id above `after` and no vectors in the space, by id."""
+    def pending(
+        self, space_id: int, among: Among, *, limit: int = 256, after: int = 0, before: int | None = None
+    ) -> list[EpisodeRow]:
+        """Return up to limit episodes of `among` without vectors in the space, by id: the first with one above `after`.
+
+        Where `before` is given, the last with an id below it.
+        """
         with self._read() as connection:
-            found = ledger.pending_ids(connection, space_id, among=among, after=after, limit=limit)
+            found = ledger.pending_ids(connection, space_id, among=among, limit=limit, after=after, before=before)
             return queries.load_ids(connection, found, base=self._base)
 
     def pending_count(self, space_id: int, among: Among) -> int:

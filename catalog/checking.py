@@ -18,7 +18,7 @@ from catalog.schema import checked, episode, finding, score
 from catalog.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from sqlalchemy import Connection
 
@@ -47,16 +47,22 @@ class Checking(Session):
             found = select(*columns).where(*kept).order_by(checked.c.episode_row).limit(limit)
             return {number: (digest, bytes(data)) for number, digest, data in connection.execute(found)}
 
-    def set_checked(self, verdicts: Sequence[Checked], *, most: int) -> int:
+    def set_checked(self, verdicts: Sequence[Checked], *, most: int, doubted: Collection[int] = ()) -> int:
         """Replace what checks say of episodes, unless their data is another one by now; return how many there were.
 
-        The measures of at most `most` episodes of a family are kept.
+        doubted: ids of those that flag() had spoken of before their data was read: they are answered now. Where it
+        spoke later, its word stays. The measures of at most `most` episodes of a family are kept.
         """
         latest = {verdict.episode_id: verdict for verdict in verdicts}
         with self._write() as connection:
             statement = select(episode.c.id, episode.c.digest).where(one_of(connection, episode.c.id, latest))
             digests = {row.id: row.digest for row in connection.execute(statement)}
-            living = [one for one in latest.values() if digests.get(one.episode_id) == one.digest]
+            later = _flagged(connection, latest.keys() - set(doubted))
+            living = [
+                one
+                for one in latest.values()
+                if digests.get(one.episode_id) == one.digest and one.episode_id not in later
+            ]
             if living:
                 _replace(connection, living, most)
                 ledger.advance(connection)
@@ -88,6 +94,13 @@ class Checking(Session):
         """Return what checks found wrong with these episodes; those without findings are left out."""
         with self._read() as connection:
             return load_findings(connection, ids)
+
+
+def _flagged(connection: Connection, ids: Collection[int]) -> set[int]:
+    """Return those of the episodes that flag() spoke of last: there are findings, and no check has looked since."""
+    looked = select(checked.c.episode_row).where(checked.c.episode_row == finding.c.episode_row).correlate(finding)
+    there = (one_of(connection, finding.c.episode_row, ids), ~looked.exists())
+    return set(connection.execute(select(finding.c.episode_row).where(*there)).scalars())
 
 
 def _replace(connection: Connection, verdicts: Sequence[Checked], most: int) -> None:

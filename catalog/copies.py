@@ -9,7 +9,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sqlalchemy import (
@@ -29,6 +28,7 @@ from sqlalchemy import (
 )
 
 from catalog.column_types import BIG
+from catalog.copy_records import CopyRow, Held, Landed, Synced
 from catalog.engine import one_of
 from catalog.records import LedgerEntry
 from catalog.schema import archive, embedding, index_copy, synced
@@ -39,53 +39,6 @@ if TYPE_CHECKING:
 Transaction: TypeAlias = Callable[[], AbstractContextManager[Connection]]
 
 _CHUNK = 500
-
-
-@dataclass(frozen=True)
-class CopyRow:
-    """One copy; see SCHEMA.md. clock is the catalog's when this was read."""
-
-    id: int
-    place: str
-    space_id: int
-    generation: str
-    version: int
-    condemned: bool
-    removed: int
-    clock: int
-
-
-@dataclass(frozen=True)
-class Synced:
-    """One vector of a copy: seq and position say which, the rest where it is; see SCHEMA.md."""
-
-    seq: int
-    position: int
-    ref: str
-    about: str
-    document: int | None
-    served: bool
-    run: str | None
-
-
-@dataclass(frozen=True)
-class Held:
-    """One living vector: whose it is, and its bytes. document: the number that the copy knows it by, if any."""
-
-    document: int | None
-    ref: str
-    episode_id: int
-    position: int
-    vector: bytes
-
-
-@dataclass(frozen=True)
-class Landed:
-    """A document that is in the index: its name, its number, and the fields that it carries."""
-
-    ref: str
-    document: int
-    about: str
 
 
 class Copies:

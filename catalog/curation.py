@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import Connection, delete, insert, select, update
 
 from catalog.engine import one_of
-from catalog.facts import load_notes
+from catalog.facts import load_notes, load_reviews
 from catalog.ledger import advance
 from catalog.loading import append
 from catalog.records import Note, Review
@@ -25,7 +25,7 @@ from catalog.words import indexed, joined
 from wshard.errors import EntryNotFoundError, FilterError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from sqlalchemy import Table
 
@@ -109,20 +109,42 @@ def add_reviews(connection: Connection, ids: Collection[int], *, state: str, who
 
 def undo_reviews(connection: Connection, ids: Collection[int], *, who: str) -> list[Review]:
     """Take back the last review of each episode that has one, by an entry with the state before; return these."""
-    standing: dict[int, list[Review]] = {}
-    audit = select(*review.c).where(one_of(connection, review.c.episode_row, ids)).order_by(review.c.id)
-    for entry in (Review(*row) for row in connection.execute(audit)):
-        stack = standing.setdefault(entry.episode_id, [])
-        stack.pop() if entry.undoes is not None else stack.append(entry)
     at, done = now(), []
-    for number, stack in sorted(standing.items()):
-        if stack:
-            state = stack[-2].state if len(stack) > 1 else None
-            values = {"episode_row": number, "state": state, "who": who, "at": at, "undoes": stack[-1].id}
-            done.append(Review(_insert(connection, review, values), number, state, who, at, stack[-1].id))
+    for number, audit in sorted(_audits(connection, ids).items()):
+        if standing := _standing(audit):
+            state, last = (standing[-2].state if len(standing) > 1 else None), standing[-1]
+            values = {"episode_row": number, "state": state, "who": who, "at": at, "undoes": last.id}
+            done.append(Review(_insert(connection, review, values), number, state, who, at, last.id))
     if done:
         advance(connection)
     return done
+
+
+def join_reviews(connection: Connection, heir: int) -> None:
+    """Let the last entry of an audit that was joined from several say what stands, as that of every audit does.
+
+    The last entry of one part may undo a review of its own, and tell nothing of a review of another part: then an entry
+    that undoes the same says what stands since.
+    """
+    audit = _audits(connection, [heir]).get(heir, [])
+    standing = _standing(audit)
+    if standing and audit[-1].state != standing[-1].state:
+        now_, undone = standing[-1], audit[-1].undoes
+        values = {"episode_row": heir, "state": now_.state, "who": now_.who, "at": now_.at, "undoes": undone}
+        _insert(connection, review, values)
+
+
+def _audits(connection: Connection, ids: Collection[int]) -> dict[int, list[Review]]:
+    found: dict[int, list[Review]] = {}
+    for entry in load_reviews(connection, ids):
+        found.setdefault(entry.episode_id, []).append(entry)
+    return found
+
+
+def _standing(audit: Sequence[Review]) -> list[Review]:
+    """Return the reviews that were not taken back, the oldest first."""
+    undone = {entry.undoes for entry in audit}
+    return [entry for entry in audit if entry.undoes is None and entry.id not in undone]
 
 
 def set_scores(connection: Connection, name: str, *, values: Mapping[int, float]) -> int:

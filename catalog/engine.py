@@ -103,17 +103,17 @@ class Database:
         ):
             yield connection
 
-    def peek(self, statement: str) -> Any:
-        """Return the one value of a statement; an eighth of the time of a transaction, for what every search asks."""
+    def peek(self, statement: str) -> tuple[Any, ...]:
+        """Return the one row of a statement; an eighth of the time of a transaction, for what every search asks."""
         self._check_open()
         with self._translated(), contextlib.closing(self._engine.raw_connection()) as connection:
             cursor = connection.cursor()
             with contextlib.suppress(self._engine.dialect.loaded_dbapi.Error):
                 cursor.execute(statement)
                 for row in cursor.fetchall():
-                    return row[0]
+                    return tuple(row)
         with self.transaction("read") as again:  # which says in words what is wrong
-            return again.exec_driver_sql(statement).scalar_one()
+            return tuple(again.exec_driver_sql(statement).one())
 
     def _translated(self) -> contextlib.AbstractContextManager[None]:
         return translated(self.name, self._reasons, self._engine.dialect.loaded_dbapi)

@@ -84,7 +84,7 @@ def activate(connection: Connection, space_id: int, *, among: Among, ignoring: C
     """Make a complete space its family's active one and drop the others' vectors; False while episodes are pending."""
     wanted = _usable(connection, space_id)
     enough = len(ignoring) + 1  # one more than may be left out
-    if set(pending_ids(connection, wanted.id, among=among, after=0, limit=enough)) - set(ignoring):
+    if set(pending_ids(connection, wanted.id, among=among, limit=enough)) - set(ignoring):
         return False
     family = load_spaces(connection, space.c.family == wanted.family, space.c.state != "retired")
     others = [found.id for found in family if found.id != wanted.id]
@@ -113,14 +113,20 @@ def mark_checked(connection: Connection, space_id: int, *, seq: int) -> None:
     connection.execute(later.values(checked_seq=seq))
 
 
-def pending_ids(connection: Connection, space_id: int, *, among: Among, after: int, limit: int) -> list[int]:
-    """Return up to limit ids above `after` of the episodes without vectors in the space, ascending."""
-    found = []
+def pending_ids(
+    connection: Connection, space_id: int, *, among: Among, limit: int, after: int = 0, before: int | None = None
+) -> list[int]:
+    """Return up to limit ids of the episodes without vectors in the space, ascending: the first ones above `after`.
+
+    Where `before` is given, the last ones below it.
+    """
+    found, number = [], episode.c.id
+    beyond, order = (number > after, number) if before is None else (number < before, number.desc())
     for layout_id in set(among.layout_ids):  # one by one: an index then gives the ids of each in order
-        wanted = (episode.c.layout_id == layout_id, episode.c.id > after, *_narrowed(connection, among))
-        statement = select(episode.c.id).where(*wanted, _without_vectors(space_id))
-        found.append(connection.execute(statement.order_by(episode.c.id).limit(limit)).scalars().all())
-    return list(islice(heapq.merge(*found), limit))
+        wanted = (episode.c.layout_id == layout_id, beyond, *_narrowed(connection, among))
+        statement = select(number).where(*wanted, _without_vectors(space_id))
+        found.append(connection.execute(statement.order_by(order).limit(limit)).scalars().all())
+    return sorted(islice(heapq.merge(*found, reverse=before is not None), limit))
 
 
 def pending_count(connection: Connection, space_id: int, *, among: Among) -> int:

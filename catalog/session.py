@@ -5,40 +5,61 @@ Knows: how transactions begin and end, and what a filter means that names saved 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
-
-from sqlalchemy import Connection, select, text
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from catalog.collections import resolved
 from catalog.form_text import as_where
-from catalog.schema import archive
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import TracebackType
 
+    from sqlalchemy import Connection
+
     from catalog.engine import Database
     from catalog.filters import Where
 
+# The last column is another one after restoring: the number of the ledger's own file, which a table that was dropped,
+# truncated, and filled from a dump does not keep; of SQLite the version of the schema, which a backup over it raises.
+_NOW: Final = {
+    "sqlite": "SELECT clock, archive_id, schema_version FROM archive, pragma_schema_version",
+    "postgresql": "SELECT clock, archive_id, pg_relation_filenode('embedding') FROM archive",
+}
 
-# Of the ledger's own file: a table that was dropped, truncated, and filled from a dump has another one.
-_FILE = text("SELECT pg_relation_filenode('embedding')")
+
+class Instant(NamedTuple):
+    """A state of the catalog: between two that are equal nothing has changed.
+
+    life: of the archive. Where it is another one, the later state may not have come of the earlier one: a backup was
+    restored in between (or tables or indexes were made anew).
+    """
+
+    life: str
+    clock: int
 
 
 class Session:
     """An open catalog database. base is the folder that its inner roots are relative to, None for a server.
 
-    archive_id: which archive it is. edition: and which life of it; copies of vectors made in another one, that is, from
-    before a server's tables were filled from a dump, do not count.
+    archive_id: which archive it is. edition: and which life of it, as of the last instant(); copies of vectors made in
+    another one, that is, from before a server's tables were filled from a dump, do not count. (Beside a file there are
+    none of those: who restores it removes them.)
     """
 
     def __init__(self, database: Database, *, base: str | None) -> None:
         self._database = database
         self._base = base
         with self._read() as connection:
-            self.archive_id = str(connection.execute(select(archive.c.archive_id)).scalar_one())
-            life = "" if connection.dialect.name == "sqlite" else f"/{connection.execute(_FILE).scalar_one()}"
-            self.edition = self.archive_id + life
+            self._now = _NOW[connection.dialect.name]
+        self.instant()
+
+    def instant(self) -> Instant:
+        """Return the state that the catalog is in, for little time."""
+        clock, archive_id, number = self._database.peek(self._now)
+        instant = Instant(f"{archive_id}/{number}", int(clock))
+        self.archive_id = str(archive_id)
+        self.edition = instant.life if self._base is None else self.archive_id
+        return instant
 
     def close(self) -> None:
         """Close the database; the catalog cannot be used any more."""

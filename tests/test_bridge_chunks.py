@@ -223,6 +223,31 @@ def test_chunks_that_make_no_episode_are_told(tmp_path, archive, damage):
         ingestor.ingest_episode(expected[-1])
 
 
+def test_a_manifest_that_is_none_hides_no_episode(tmp_path, archive):
+    """It lists a chunk, an episode, and a file that nobody can read, of which only the manifest is there to tell."""
+    whole, damaged, unlisted = save(tmp_path / "data", *(episode(1, number, 40) for number in range(3)))
+    manifest = chunked(tmp_path / "data" / "task-1", episode(0, 3, 60))
+    listed = read_manifest(manifest)
+    for row, path in zip(listed.chunks, (whole, damaged), strict=False):
+        row["uri"] = path.name
+    write_manifest(listed, manifest)
+    damaged.write_bytes(damaged.read_bytes()[:-50])
+    report = ingest(archive, tmp_path / "data", windows=PLAN)
+    assert counts(report) == {"new": 2, "embedded": 2}
+    assert list(episodes_by_path(archive)) == [whole, unlisted]
+    told = {Path(failure.path): failure.error for failure in report.failed}
+    assert told.keys() == {*chunks_of(manifest)[:2], manifest}
+    assert "task-1-0.wshard: expected the manifest's 25 timesteps, found 40" in told[manifest]
+    assert told[manifest].endswith(
+        "; 1 of the files that it lists are no chunks, and count by themselves: task-1-0.wshard"
+    )
+    assert counts(ingest(archive, tmp_path / "data", windows=PLAN)) == {"unchanged": 2}
+    assert chunked(tmp_path / "data" / "task-1", episode(0, 3, 60)) == manifest
+    report = ingest(archive, tmp_path / "data", windows=PLAN)
+    assert (report.unchanged, report.new) == (2, 1)
+    assert episodes_by_path(archive).keys() == {whole, unlisted, manifest}
+
+
 def test_what_was_said_of_chunks_that_were_episodes_is_said_of_the_whole(tmp_path, archive):
     ep = episode(0, 3, 60)
     parts = [cut(ep, start, start + 20) for start in (0, 20, 40)]

@@ -280,6 +280,36 @@ def test_two_workers_make_the_vectors_that_one_makes(tmp_path, folder):
         ingest(two, folder, embedder=PooledCallable(lambda mean: mean, name="same"), workers_count=2)
 
 
+def test_a_file_that_goes_before_it_is_embedded_is_no_failure(archive, folder, monkeypatch):
+    first, real = files(folder)[0], bridge.fill.embed_episodes
+
+    def late(jobs, lacking):
+        first.unlink(missing_ok=True)
+        return real(jobs, lacking)
+
+    monkeypatch.setattr(bridge.fill, "embed_episodes", late)
+    report = ingest(archive, folder)
+    assert counts(report) == {"new": 12, "embedded": 11}
+    assert report.ok
+
+
+def test_what_others_brought_is_embedded_from_its_end(archive, folder, monkeypatch):
+    ingest(archive, folder)
+    with looked_into(archive) as opened:
+        ids = opened.catalog.ids()
+        opened.catalog.withdraw(ids)
+    seen, real = [], bridge.fill.embed_episodes
+
+    def embed(jobs, lacking):
+        seen.append([one.row.id for one in lacking])
+        return real(jobs, lacking)
+
+    monkeypatch.setattr(bridge.fill, "embed_episodes", embed)
+    monkeypatch.setattr(bridge.fill, "BATCH", 5)
+    assert counts(ingest(archive, folder)) == {"unchanged": 12, "embedded": 12}
+    assert seen == [ids[7:], ids[2:7], ids[:2]]
+
+
 # ---- windows --------------------------------------------------------------------------------------------------------
 
 

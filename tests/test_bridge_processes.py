@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shutil
 import signal
@@ -166,7 +167,7 @@ def test_searches_beside_an_ingest_see_more_and_more(tmp_path, data):
 
 
 def test_no_worker_outlives_an_ingest_that_is_killed(tmp_path, data):
-    victim = child(tmp_path / "archive", data[0], 2)
+    victim = child(tmp_path / "archive", data[0], 3)
     while (line := victim.stdout.readline().split())[:1] != ["workers"] or len(line) < 3:
         pass
     victim.kill()
@@ -194,4 +195,20 @@ def test_a_worker_that_dies_is_told():
 
 
 def _die(_):
-    os._exit(3)
+    if multiprocessing.parent_process() is not None:
+        os._exit(3)
+
+
+def test_batches_are_worked_off_in_order_by_all_hands_and_a_single_one_starts_none():
+    with workers(3) as crew:
+        assert list(crew.each(_who, [7])) == [(7, os.getpid())]
+        assert multiprocessing.active_children() == []
+        done = list(crew.each(_who, range(200)))
+    assert [number for number, _ in done] == list(range(200))
+    assert os.getpid() in {process for _, process in done}
+    assert len({process for _, process in done}) >= 2
+
+
+def _who(number):
+    time.sleep(0.005)
+    return number, os.getpid()

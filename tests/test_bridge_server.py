@@ -11,7 +11,7 @@ import pytest
 from bridge_episodes import INGEST, assert_complete, copies, episode, ingest, save, spaces_of, start
 from typer.testing import CliRunner
 
-from bridge.archive import is_url, open_archive
+from bridge.archive import is_url, open_archive, restore_archive
 from bridge.cli import app
 from bridge.fsck import check, repair
 from bridge.ingest import TrajectoryIngestor
@@ -150,6 +150,32 @@ def test_copies_of_what_came_after_a_dump_do_not_count_once_it_is_restored(serve
     ingest(url, other)
     assert len(spaces_of(url, "retired")) == 0
     assert_complete(url, [*paths[:10], other])
+
+
+def test_a_program_that_keeps_an_archive_open_notices_that_it_was_restored(product, place, request, paths, tmp_path):
+    """As above, with the numbers that it holds in memory."""
+    known, gone, other = paths[:10], paths[10], save(tmp_path / "other", episode(1, 40))[0]
+    ingest(place, *known)
+    file = tmp_path / "kept"
+    if product == "sqlite":
+        with open_archive(place) as archive:
+            archive.catalog.back_up(file)
+    else:
+        request.getfixturevalue("server").dump(place, file)
+    ingest(place, gone)
+    with TrajectoryRetriever(place) as retriever, open_archive(place) as archive:
+        assert retriever.search_similar_episodes(gone, 1)[0].file_path == str(gone)
+        before = archive.catalog.instant()
+        if product == "sqlite":
+            restore_archive(file, place, force=True)
+        else:
+            request.getfixturevalue("server").restore(place, file)
+        ingest(place, other)
+        after = archive.catalog.instant()
+        assert (after.clock, after.life == before.life) == (before.clock, False)
+        hits = retriever.search_similar_episodes(other, 20)
+        assert {hit.file_path for hit in hits} == {str(path) for path in (*known, other)}
+        assert [hits[0].file_path, round(hits[0].score, 5)] == [str(other), 1.0]
 
 
 def run(*arguments: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -29,17 +30,30 @@ WATCH = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @contextmanager
 def watched(archive, *folders, **changes):
-    """Run `wshard watch` until the end of the block, which is Ctrl-C; yield what it has said by then."""
-    said = {"out": "", "code": None}
+    """Run `wshard watch` until the end of the block, which is Ctrl-C; yield what it has said by then, line by line."""
+    said = {"out": [], "code": None}
     command = [sys.executable, "-W", "error", "-c", WATCH, "watch", *map(str, folders), "-a", str(archive)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **changes)
+    listener = threading.Thread(target=lambda: said["out"].extend(iter(process.stdout.readline, "")))
     try:
         assert process.stderr.readline().startswith("watching")
+        listener.start()
         yield said
     finally:
         process.send_signal(said.get("signal", signal.SIGINT))
-        out, err = process.communicate(timeout=PATIENCE)
-        said.update(out=out, err=err, code=process.returncode)
+        if listener.ident is not None:
+            listener.join(PATIENCE)
+        _, err = process.communicate(timeout=PATIENCE)
+        said.update(err=err, code=process.returncode)
+
+
+def until_told(said, **counts):
+    """Wait until so many were told of, in all batches: what is interrupted before that is in no summary."""
+    deadline = time.monotonic() + PATIENCE
+    for name, wanted in counts.items():
+        while sum(map(int, re.findall(rf"(\d+) {name}", "".join(said["out"])))) < wanted:
+            assert time.monotonic() < deadline, f"expected {wanted} {name} within {PATIENCE} s, found {said['out']}"
+            time.sleep(0.05)
 
 
 def until(archive, count, where=""):
@@ -70,12 +84,11 @@ def test_what_is_there_and_what_comes_is_taken_in(place, tmp_path):
         (folder / ".hidden").mkdir()
         shutil.copy(rest[0], folder / ".hidden" / "x.wshard")
         save(folder / "last", episode(2, 0, 8))
-        until(archive, 10)
-        time.sleep(1)  # until it has told
+        until_told(said, new=10, moved=1)
     assert said["code"] == 0
     assert said["err"] == ""
-    assert "10 new" in said["out"].splitlines()[-1]
-    assert "1 moved" in said["out"].splitlines()[-1]
+    assert "10 new" in said["out"][-1]
+    assert "1 moved" in said["out"][-1]
     assert_complete(archive, [path for path in files(folder) if ".hidden" not in path.parts])
 
 

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import event
 
 from catalog import Catalog, EmbeddingRow
-from catalog.copies import Landed, Synced
+from catalog.copy_records import Landed, Synced
 from catalog.testing import make_record
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from catalog import Catalog, Lineage, Spread
+from catalog import Asset, Catalog, Lineage, Spread
 from catalog.testing import LANES, make_record
 from wshard.errors import EntryNotFoundError, FilterError
 
@@ -101,6 +101,39 @@ def test_undoing_is_taking_the_last_review_off_a_stack(steps: list[str], tmp_pat
                 stack.append(step)
         review = catalog.facts([1])[1].review
     assert (review and review.state) == (stack[-1] if stack else None)
+
+
+@settings(max_examples=20)
+@given(
+    steps=st.lists(st.tuples(st.integers(1, 3), st.sampled_from(("a", "b", "undo"))), max_size=10),
+    after=st.lists(st.sampled_from(("a", "undo")), max_size=4),
+)
+@example(steps=[(1, "a"), (2, "b"), (1, "undo")], after=["undo", "undo"])
+def test_undoing_goes_on_where_episodes_became_parts_of_one(steps, after, tmp_path_factory) -> None:
+    stacks: dict[int, list[tuple[int, str]]] = {1: [], 2: [], 3: []}
+    with Catalog.open(tmp_path_factory.mktemp("joined") / "catalog.db", create=True) as catalog:
+        parts = [make_record(number) for number in range(3)]
+        catalog.register(parts)
+        for moment, (number, step) in enumerate(steps):
+            if step == "undo":
+                catalog.undo_review([number])
+                stacks[number] = stacks[number][:-1]
+            else:
+                catalog.review([number], step)
+                stacks[number].append((moment, step))
+        files = tuple(Asset("chunk", one.path, one.digest, 1, 1) for one in parts)
+        (whole,) = catalog.register([replace(make_record(9), assets=files)])
+        stack = [step for _, step in sorted(review for stack in stacks.values() for review in stack)]
+        for step in ("", *after):
+            if step == "undo":
+                assert bool(catalog.undo_review([whole.id])) == bool(stack)
+                stack = stack[:-1]
+            elif step:
+                catalog.review([whole.id], step)
+                stack.append(step)
+            review = catalog.facts([whole.id])[whole.id].review
+            assert (review and review.state) == (stack[-1] if stack else None)
+            assert catalog.ids("review:*") == ([whole.id] if stack else [])
 
 
 def test_scores_replace_one_another_and_order_pages(catalog: Catalog) -> None:

@@ -252,6 +252,28 @@ def test_a_broken_file_stays_flagged_where_its_family_is_judged_again(archive, f
         assert opened.catalog.unchecked(VERSION, [found.id]) == [found.id]
 
 
+def test_what_another_finds_broken_while_a_verdict_waits_stays_flagged(archive, folder, monkeypatch):
+    """While an ingest holds back its verdict on whole files, bytes rot, which no stat tells, and a check sees it."""
+    (broken,) = folder.rglob("arm-05.wshard")
+    finish, whole = Checker.finish, broken.read_bytes()
+
+    def overtaken(checker):
+        damage(broken)
+        with looked_into(archive) as opened, monkeypatch.context() as inner:
+            inner.setattr(Checker, "finish", finish)
+            check_episodes(opened.catalog, [broken])
+        finish(checker)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Checker, "finish", overtaken)
+        ingest(archive, folder)
+    assert list(flags(archive)["arm-05"]) == ["integrity"]
+    broken.write_bytes(whole)
+    with looked_into(archive) as opened:
+        check_episodes(opened.catalog, [broken])
+    assert "arm-05" not in flags(archive)
+
+
 def test_a_check_keeps_no_measures_of_what_was_judged(archive, folder, monkeypatch):
     ingest(archive, folder)
     monkeypatch.setattr(bridge.run, "BATCH", 4)

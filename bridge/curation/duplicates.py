@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from bridge.curation.candidates import candidates
 from bridge.curation.groups import connected
-from bridge.curation.held import hold, reader, whole_spaces
+from bridge.curation.held import reader, whole_spaces
 from bridge.curation.line import widest
-from bridge.curation.neighbours import near_pairs
 from bridge.curation.shifts import closest_shift, comparable
 from bridge.progress import Silent, counted
 
@@ -124,13 +124,11 @@ def _alike(
     archive: Archive, sets: Sequence[Where | str], within: float, space: str | None, progress: Progress | None
 ) -> Iterator[Twin]:
     """Yield what vectors and files show to be the same, within one set of episodes or between two."""
-    for chosen in whole_spaces(archive, space):
-        held = [hold(archive, chosen, where) for where in sets]
-        mine, others = held[0], held[-1]
-        among = None if mine is others else others.vectors
-        _, pairs = near_pairs(mine.vectors, among, _CANDIDATES, _FARTHEST, progress=progress)
-        ordered = np.sort(pairs, axis=1) if among is None else pairs
-        yield from _confirmed(archive, (mine, others), ordered, within, progress or Silent())
+    spaces = whole_spaces(archive, space)
+    near = candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
+    for held, _, pairs in near:
+        ordered = np.sort(pairs, axis=1) if len(sets) == 1 else pairs
+        yield from _confirmed(archive, held, ordered, within, progress or Silent())
 
 
 def _confirmed(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.curation.candidates import candidates
 from bridge.curation.duplicates import WITHIN, Twin
-from bridge.curation.held import hold, reader, window_spaces
-from bridge.curation.neighbours import near_pairs
+from bridge.curation.held import reader, window_spaces
 from bridge.curation.shifts import shared_piece
 from bridge.progress import Silent, counted
 
@@ -67,24 +67,17 @@ def _shared(
     archive: Archive, sets: Sequence[Where | str], within: float, space: str | None, progress: Progress | None
 ) -> Iterator[Twin]:
     """Yield the pieces that vectors and files show, within one set of episodes or between two."""
-    for chosen in window_spaces(archive, space):
-        held = [hold(archive, chosen, where) for where in sets]
-        mine, others = held[0], held[-1]
-        among = None if mine is others else others.vectors
-        owners = _ids(mine), _ids(others)
-        apart, pairs = near_pairs(mine.vectors, among, _CANDIDATES, _FARTHEST, owners=owners, progress=progress)
-        candidates = zip(apart.tolist(), *pairs.T.tolist(), strict=True)
-        yield from _confirmed(archive, (mine, others), candidates, within, progress or Silent())
-
-
-def _ids(held: Held) -> Ids:
-    return np.array([row.id for row in held.episodes], np.int64)[held.owners]
+    spaces = window_spaces(archive, space)
+    near = candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
+    for held, apart, pairs in near:
+        found = zip(apart.tolist(), *pairs.T.tolist(), strict=True)
+        yield from _confirmed(archive, held, found, within, progress or Silent())
 
 
 def _confirmed(
     archive: Archive,
     sets: tuple[Held, Held],
-    candidates: Iterable[tuple[float, int, int]],
+    found: Iterable[tuple[float, int, int]],
     within: float,
     progress: Progress,
 ) -> Iterator[Twin]:
@@ -92,7 +85,7 @@ def _confirmed(
     left, right = sets
     read = reader(archive, left, right)
     pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    for _, here, there in sorted(candidates):
+    for _, here, there in sorted(found):
         tried = pairs.setdefault((int(left.owners[here]), int(right.owners[there])), [])
         if len(tried) < _TRIED:
             tried.append((here, there))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.index.base import Request, Vectors
-    from catalog.copies import Held
+    from catalog.copy_records import Held
     from catalog.records import LedgerEntry
 
 _MARGIN: Final = 1e-4  # float32 scores this close to the k-th are compared again in float64

@@ -14,14 +14,14 @@ from bridge.deepdata.answers import Ask
 from bridge.deepdata.documents import about_of, document_of, flaw_of, ref_of
 from bridge.deepdata.settings import CAP
 from bridge.deepdata.target import collection_name
-from catalog.copies import Landed, Synced
+from catalog.copy_records import Landed, Synced
 from wshard.errors import IndexLostError, IndexUnreachableError, VectorIndexError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bridge.deepdata.target import Link, Target
-    from catalog.copies import Held
+    from catalog.copy_records import Held
     from catalog.records import LedgerEntry
 
 _GIVEN_UP: Final = 5  # answers in a row that do not say what arrived

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bridge.deepdata.dialects import Dialect
     from bridge.deepdata.settings import Settings
     from catalog.catalog import Catalog
-    from catalog.copies import CopyRow
+    from catalog.copy_records import CopyRow
     from embedders.space import Space
 
 

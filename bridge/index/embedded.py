@@ -68,6 +68,7 @@ class EmbeddedIndex:
         self._spaces: dict[str, Held] = {}
         self._damaged: set[Path] = set()
         self._passing = Passing(catalog)
+        self._life = ""
         self._builder = Builder()
         self._lock = threading.Lock()
         blas_threads()  # now, so that the first search need not
@@ -91,6 +92,7 @@ class EmbeddedIndex:
         check_metric(space.metric)
         self._builder.told()
         with self._lock:
+            self._clock()
             if not points and space.fingerprint not in self._spaces:
                 self._check_living(space)
                 return  # nothing new, and nobody has looked: a search will read it
@@ -186,7 +188,7 @@ class EmbeddedIndex:
 
     def _refresh(self, space: Space) -> Held:
         """Return what equals the ledger as of now."""
-        clock = self._catalog.clock()
+        clock = self._clock()
         held = self._spaces.get(space.fingerprint)
         if held is None or (held.clock != clock and not self._catch_up(held)):
             held = self._open(space)
@@ -194,6 +196,13 @@ class EmbeddedIndex:
             self._check_living(space)
         held.clock = clock
         return held
+
+    def _clock(self) -> int:
+        """Return the catalog's clock; what is held of an archive that was restored since is let go of."""
+        life, clock = self._catalog.instant()
+        if life != self._life:
+            self._life, self._spaces, self._passing = life, {}, Passing(self._catalog)
+        return clock
 
     def _open(self, space: Space) -> Held:
         space_id = self._check_living(space)

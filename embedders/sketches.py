@@ -24,7 +24,7 @@ _THINNED: Final = 64  # pixels: of larger images every second, third, ... row an
 _CONSTANT: Final = 1e-6  # pictures that vary less, relative to their largest value, vary by rounding only
 
 
-def outlines(window: NDArray[Any], where: str) -> Rows:
+def sketches(window: NDArray[Any], where: str) -> Rows:
     """Return [T, 63] for images [T, height, width] or [T, height, width, planes] of sides of 16 pixels at least.
 
     A frame is averaged to 16 x 16 grey pixels, brought to mean 0 and standard deviation 1, so that neither exposure nor

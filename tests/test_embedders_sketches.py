@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedders.outlines import outlines
+from embedders.sketches import sketches
 from wshard.errors import EmbedderError
 
 RNG = np.random.default_rng(4)
@@ -25,37 +25,37 @@ def slow(frame):
 
 def test_rows_are_the_low_part_of_the_transform():
     frames = RNG.normal(50, 20, (3, 16, 16))
-    np.testing.assert_allclose(outlines(frames, "x"), [slow(frame) for frame in frames], atol=1e-12)
+    np.testing.assert_allclose(sketches(frames, "x"), [slow(frame) for frame in frames], atol=1e-12)
 
 
 @given(st.integers(0, 39), st.integers(1, 12))
 def test_equal_frames_are_equal_to_the_last_bit_wherever_they_are(start, count):
     cut = IMAGES[start : start + count]
-    whole = outlines(IMAGES, "x")[start : start + count]
-    assert np.array_equal(outlines(np.ascontiguousarray(cut), "x"), whole)
-    assert np.array_equal(outlines(np.asfortranarray(cut), "x"), whole)
+    whole = sketches(IMAGES, "x")[start : start + count]
+    assert np.array_equal(sketches(np.ascontiguousarray(cut), "x"), whole)
+    assert np.array_equal(sketches(np.asfortranarray(cut), "x"), whole)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int64, np.float32, np.float64])
 def test_neither_exposure_nor_dtype_nor_transparency_count(dtype):
     grey = RNG.integers(0, 100, (4, 20, 30))
-    expected = outlines(grey, "x")
+    expected = sketches(grey, "x")
     assert np.abs(expected).max() > 0.05
     colours = np.repeat(grey[..., None], 3, axis=-1)
     seen = np.concatenate([colours, RNG.integers(0, 99, (4, 20, 30, 1))], axis=-1)
     for images in (grey, 2 * grey + 30, colours, seen, grey[..., None]):
-        np.testing.assert_allclose(outlines(images.astype(dtype), "x"), expected, atol=1e-5)
+        np.testing.assert_allclose(sketches(images.astype(dtype), "x"), expected, atol=1e-5)
 
 
 def test_large_images_are_thinned_and_look_alike():
     x, y = np.meshgrid(np.linspace(0, 1, 640), np.linspace(0, 1, 480))
     large = np.stack([np.sin(7 * x + t) * np.cos(5 * y) for t in range(5)])
-    np.testing.assert_allclose(outlines(large, "x"), outlines(large[:, ::4, ::4], "x"), atol=0.02)
+    np.testing.assert_allclose(sketches(large, "x"), sketches(large[:, ::4, ::4], "x"), atol=0.02)
 
 
 def test_frames_without_contrast_are_zero():
     for images in (np.zeros((2, 16, 16)), np.full((2, 16, 16), 1e30), np.full((2, 16, 16), 0.1) + 1e-12):
-        assert not outlines(images, "x").any()
+        assert not sketches(images, "x").any()
 
 
 def test_what_is_no_image_is_refused_with_its_place():
@@ -63,4 +63,4 @@ def test_what_is_no_image_is_refused_with_its_place():
     bad[1, 2, 3] = np.nan
     for images, told in ((bad, "there, timestep 1"), (np.zeros((3, 16)), "there: expected images")):
         with pytest.raises(EmbedderError, match=told):
-            outlines(images, "there")
+            sketches(images, "there")

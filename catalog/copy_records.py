@@ -1,0 +1,55 @@
+"""The plain values about copies: what an index outside of the archive holds of a space.
+
+Knows: what a copy, and a vector in it, are made of. Does not know: tables, SQL, the index.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CopyRow:
+    """One copy; see SCHEMA.md. clock is the catalog's when this was read."""
+
+    id: int
+    place: str
+    space_id: int
+    generation: str
+    version: int
+    condemned: bool
+    removed: int
+    clock: int
+
+
+@dataclass(frozen=True)
+class Synced:
+    """One vector of a copy: seq and position say which, the rest where it is; see SCHEMA.md."""
+
+    seq: int
+    position: int
+    ref: str
+    about: str
+    document: int | None
+    served: bool
+    run: str | None
+
+
+@dataclass(frozen=True)
+class Held:
+    """One living vector: whose it is, and its bytes. document: the number that the copy knows it by, if any."""
+
+    document: int | None
+    ref: str
+    episode_id: int
+    position: int
+    vector: bytes
+
+
+@dataclass(frozen=True)
+class Landed:
+    """A document that is in the index: its name, its number, and the fields that it carries."""
+
+    ref: str
+    document: int
+    about: str
