@@ -15,7 +15,7 @@ from sqlalchemy import Connection, insert, literal, select
 from catalog.schema import episode, root
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 Spot: TypeAlias = tuple[int, str]
@@ -40,6 +40,10 @@ class Roots:
                 for root_id in self.folders.get(above, ())
             ]
         return [(root_id, path[begin:]) for root_id, begin in self._above[folder]]
+
+    def spot(self, path: str) -> Spot:
+        """Return the first of these spots; there must be one."""
+        return self.spots(path)[0]
 
     def add(self, folder: str, root_id: int) -> None:
         """Take in a root."""
@@ -74,6 +78,14 @@ def add_root(connection: Connection, folder: str, *, roots: Roots) -> int:
     root_id = int(key[0]) if key else 0
     roots.add(folder, root_id)
     return root_id
+
+
+def add_roots(connection: Connection, paths: Iterable[str], *, roots: Roots) -> None:
+    """Make the folders of paths that lie under no root roots."""
+    one_in_each = {path.rpartition("/")[0]: path for path in paths}
+    for folder, path in one_in_each.items():
+        if not roots.spots(path):
+            add_root(connection, folder or "/", roots=roots)
 
 
 def ancestors(path: str) -> Iterator[str]:
