@@ -32,6 +32,14 @@ class Roots:
 
     def spots(self, path: str) -> list[Spot]:
         """Return every spot that means this absolute path, the deepest root first."""
+        return [(root_id, path[begin:]) for root_id, begin in self._roots_of(path)]
+
+    def spot(self, path: str) -> Spot:
+        """Return the first of these spots; there must be one."""
+        root_id, begin = self._roots_of(path)[0]
+        return root_id, path[begin:]
+
+    def _roots_of(self, path: str) -> list[tuple[int, int]]:
         folder = path.rpartition("/")[0]
         if folder not in self._above:
             self._above[folder] = [
@@ -39,11 +47,7 @@ class Roots:
                 for above in ancestors(path)
                 for root_id in self.folders.get(above, ())
             ]
-        return [(root_id, path[begin:]) for root_id, begin in self._above[folder]]
-
-    def spot(self, path: str) -> Spot:
-        """Return the first of these spots; there must be one."""
-        return self.spots(path)[0]
+        return self._above[folder]
 
     def add(self, folder: str, root_id: int) -> None:
         """Take in a root."""
