@@ -1,7 +1,7 @@
 """Indexes that are made from all rows of a load, at its end: several times faster than row by row.
 
 Knows: how each product takes them away and makes them anew just as they were, within the transaction of the load, so
-that nobody ever finds a table without. Does not know: rows, or when it is worth it.
+that nobody ever finds a table without, and when it is worth it. Does not know: what the rows are.
 """
 
 from __future__ import annotations
@@ -39,18 +39,31 @@ _MEMORY = """
     SELECT set_config('maintenance_work_mem', greatest(setting::bigint, 262144)::text, true)
     FROM pg_settings WHERE name = 'maintenance_work_mem'
 """
+_SHARE = 10
+"""To make indexes of so many rows anew costs about as much as to keep them while one is written."""
 
 
 class LateIndexes:
-    """The indexes of some tables, and the full text of the words in one of them, during one transaction of a load."""
+    """The indexes of some tables, and the full text of the words in one of them, during one transaction of a load.
 
-    def __init__(self, connection: Connection, tables: Sequence[Table], *, words: Table) -> None:
+    rows: how many the first of the tables has.
+    """
+
+    def __init__(self, connection: Connection, tables: Sequence[Table], *, words: Table, rows: int) -> None:
         self._connection = connection
+        self._rows = rows
+        self._written = 0
         self._tables = [table.name for table in tables]
         self._around = sorted({key.column.table.name for table in tables for key in table.foreign_keys})
         self._words = words.name
         self._away: list[Row[Any]] = []
         self._begun = False
+
+    def expect(self, rows: int) -> None:
+        """Hear that so many rows are about to be written."""
+        self._written += rows
+        if self._written * _SHARE > self._rows:
+            self.put_off()
 
     def put_off(self, *, keys: bool = False) -> None:
         """Take the indexes away until they are made; keys: unique ones too, for tables that are empty.

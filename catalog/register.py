@@ -37,13 +37,11 @@ _told_of = attrgetter(*_TOLD, "encoded")
 _summary_of = attrgetter("name", "count", "moments", "spread", "rate")
 _storage_of = attrgetter("codec", "bytes", "stored")
 _UNKNOWN = (None, None, None)
-_SHARE = 10
-"""Indexes are put off once one in so many of the episodes was written: making them anew costs as much as that."""
 
 
 def register(connection: Connection, records: Sequence[EpisodeRecord], *, base: str | None) -> list[Registered]:
     """Write the records and return what became of each, in their order; of two for one place the later wins."""
-    steps, gone = _write(connection, records, roots=load_roots(connection, base=base))
+    steps, gone = _write(connection, records, roots=load_roots(connection, base=base), late=None)
     return [Registered(*step.occupant[:2], step.outcome, gone.get(step.occupant.id, ())) for step in steps]
 
 
@@ -56,7 +54,7 @@ def load(connection: Connection, batches: Iterable[Sequence[EpisodeRecord]], *, 
     roots = load_roots(connection, base=base)
     there = connection.execute(select(func.count()).select_from(episode)).scalar_one()
     first = None if there else FirstLoad()
-    late = LateIndexes(connection, (episode, lane, document), words=document)
+    late = LateIndexes(connection, (episode, lane, document), words=document, rows=there)
     if first:
         late.put_off(keys=True)
     for batch in batches:
@@ -67,22 +65,22 @@ def load(connection: Connection, batches: Iterable[Sequence[EpisodeRecord]], *, 
             continue
         late.make(keys=True)
         first = None
-        steps, _ = _write(connection, batch, roots=roots)
+        steps, _ = _write(connection, batch, roots=roots, late=late)
         done.update(step.outcome for step in steps)
-        if (done.total() - done["unchanged"]) * _SHARE > there:
-            late.put_off()
     late.make()
     return done
 
 
 def _write(
-    connection: Connection, records: Sequence[EpisodeRecord], *, roots: Roots
+    connection: Connection, records: Sequence[EpisodeRecord], *, roots: Roots, late: LateIndexes | None
 ) -> tuple[list[Step], dict[int, tuple[int, ...]]]:
     """Return what was done, and which episodes each one superseded."""
     done: list[Step] = []
     gone: dict[int, tuple[int, ...]] = {}
     for wave in waves(records):
         steps = plan(connection, wave, roots=roots)
+        if late:
+            late.expect(sum(step.outcome != "unchanged" for step in steps))
         _apply(connection, steps, roots=roots)
         gone |= _supersede(connection, steps, roots=roots)
         done += steps
