@@ -262,20 +262,20 @@ def _without_log(engine: Engine) -> Iterator[None]:
     """Have pages written once, into the file itself, where nobody else has it open; through the log it is twice.
 
     New pages need no copy of what was there before: a journal of the few others takes all back that was not finished.
-    Everybody who opens the file meanwhile waits, and turns the log on again.
+    Everybody who opens the file meanwhile waits, and turns the log on again. Foreign keys are not looked up either: it
+    is for rows of which the writer knows what they point to.
     """
     engine.dispose()
-    _keep_journal(engine, "DELETE")
+    with contextlib.closing(engine.raw_connection()) as connection, contextlib.closing(connection.cursor()) as cursor:
+        cursor.execute("PRAGMA foreign_keys=OFF")
+        with contextlib.suppress(sqlite3.OperationalError):
+            cursor.execute("PRAGMA journal_mode=DELETE")
     try:
         yield
     finally:
-        _keep_journal(engine, "WAL")
-
-
-def _keep_journal(engine: Engine, kind: str) -> None:
-    """Change what kind of journal the file has, unless others are using it."""
-    with contextlib.closing(engine.raw_connection()) as connection, contextlib.suppress(sqlite3.OperationalError):
-        connection.cursor().execute(f"PRAGMA journal_mode={kind}")
+        engine.dispose()
+        with contextlib.suppress(sqlite3.OperationalError), contextlib.closing(engine.raw_connection()):
+            pass  # a new connection turns all of it on
 
 
 def _begin(connection: Connection) -> None:

@@ -136,6 +136,9 @@ def test_nobody_is_let_in_during_the_first_load_and_everybody_afterwards(
     with Catalog.open(path, create=True) as catalog:
         assert catalog.load(between(BATCHES, come)) == {"new": 40}
         assert catalog.count() == 40
+        with catalog._write() as connection:
+            assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+            assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
     assert_whole(path, 40)
 
 
