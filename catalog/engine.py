@@ -51,7 +51,8 @@ PAGE_BYTES = 16 * 1024
 LOG_BYTES = 64 << 20
 
 MODE = "catalog_mode"
-_SYNCHRONOUS = {"write": "NORMAL", "durable": "FULL"}
+_SYNCHRONOUS = {"write": "NORMAL", "durable": "FULL", "alone": "FULL"}
+_BEGIN = {"read": "BEGIN", "alone": "BEGIN EXCLUSIVE"}
 
 SQLITE_REASONS = (
     (
@@ -77,27 +78,39 @@ NO_ANSWER = "no answer"
 class Database:
     """An open database: short transactions, and errors of this project only.
 
-    name says where it is, in messages; reasons what the product's errors mean; options what its connections need for
-    reading. Any thread may use it. A forked process must open its own: connections do not survive a fork.
+    name says where it is, in messages; reasons what the product's errors mean; reading what its connections need for
+    that; alone what is done around a transaction of that mode. Any thread may use it. A forked process must open its
+    own: connections do not survive a fork.
     """
 
     def __init__(
-        self, engine: Engine, name: str, *, reasons: Reasons, reading: Mapping[str, Any] = MappingProxyType({})
+        self,
+        engine: Engine,
+        name: str,
+        *,
+        reasons: Reasons,
+        reading: Mapping[str, Any] = MappingProxyType({}),
+        alone: Callable[[Engine], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
     ) -> None:
         self._engine = engine
         self.name = name
         self._reasons = reasons
         self._reading = reading
+        self._alone = alone
         self._process = os.getpid()
         self._closed = False
 
     @contextlib.contextmanager
     def transaction(self, mode: str) -> Iterator[Connection]:
-        """Run one transaction; mode is read, write, or durable (on disk when it returns, even through a power loss)."""
+        """Run one transaction; mode is read, write, durable (on disk when it returns, even through a power loss).
+
+        Or alone: a large one that others may have to wait for, readers too.
+        """
         self._check_open()
         options = {MODE: mode, **(self._reading if mode == "read" else {})}
         with (
             self._translated(),
+            self._alone(self._engine) if mode == "alone" else contextlib.nullcontext(),
             self._engine.connect() as connection,
             connection.execution_options(**options).begin(),
         ):
@@ -248,7 +261,28 @@ def connected(path: Path, *, query: str) -> Database:
     # Threads wait for the write lock inside SQLite, never for a connection.
     engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool, max_overflow=-1)
     event.listen(engine, "begin", _begin)
-    return Database(engine, str(path), reasons=SQLITE_REASONS)
+    return Database(engine, str(path), reasons=SQLITE_REASONS, alone=_without_log)
+
+
+@contextlib.contextmanager
+def _without_log(engine: Engine) -> Iterator[None]:
+    """Have pages written once, into the file itself, where nobody else has it open; through the log it is twice.
+
+    New pages need no copy of what was there before: a journal of the few others takes all back that was not finished.
+    Everybody who opens the file meanwhile waits, and turns the log on again. Foreign keys are not looked up either: it
+    is for rows of which the writer knows what they point to.
+    """
+    engine.dispose()
+    with contextlib.closing(engine.raw_connection()) as connection, contextlib.closing(connection.cursor()) as cursor:
+        cursor.execute("PRAGMA foreign_keys=OFF")
+        with contextlib.suppress(sqlite3.OperationalError):
+            cursor.execute("PRAGMA journal_mode=DELETE")
+    try:
+        yield
+    finally:
+        engine.dispose()
+        with contextlib.suppress(sqlite3.OperationalError), contextlib.closing(engine.raw_connection()):
+            pass  # a new connection turns all of it on
 
 
 def _begin(connection: Connection) -> None:
@@ -256,18 +290,19 @@ def _begin(connection: Connection) -> None:
     mode = connection.get_execution_options()[MODE]
     if mode in _SYNCHRONOUS:
         connection.exec_driver_sql(f"PRAGMA synchronous={_SYNCHRONOUS[mode]}")
-    connection.exec_driver_sql("BEGIN" if mode == "read" else "BEGIN IMMEDIATE")
+    connection.exec_driver_sql(_BEGIN.get(mode, "BEGIN IMMEDIATE"))
 
 
 def access(path: Path) -> str:
     """Return how SQLite must open the file here.
 
     On read-only media SQLite cannot make the shared memory of the write-ahead log, and opens the file only when told
-    that nobody changes it. A clean close leaves no log; where there is one, somebody may be writing.
+    that nobody changes it. A clean close leaves no log and no journal; where there is one, somebody may be writing.
     """
     if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
         return "mode=rw"
-    return "mode=ro" if Path(f"{path}-wal").exists() else "mode=ro&immutable=1"
+    open_still = any(Path(f"{path}{left}").exists() for left in ("-wal", "-journal"))
+    return "mode=ro" if open_still else "mode=ro&immutable=1"
 
 
 def publish(draft: Path, path: Path) -> None:

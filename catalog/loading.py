@@ -1,13 +1,12 @@
 """Many rows at once, as each product takes and finds them fastest.
 
-Knows: how rows are appended, renewed and looked up by the thousand, and that SQLite makes an index from all rows
-several times faster than row by row. Does not know: what the rows are, transactions.
+Knows: how rows are appended, renewed and looked up by the thousand. Does not know: what the rows are, indexes,
+transactions.
 """
 
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.types import Boolean, Double, Integer, Text
@@ -16,7 +15,7 @@ from catalog.column_types import Numbers
 from catalog.values import storables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection, Table
 
@@ -25,24 +24,31 @@ if TYPE_CHECKING:
 _KINDS = ((Integer, "int8"), (Text, "text"), (Double, "float8"), (Boolean, "bool"))
 
 
-def append(connection: Connection, table: Table, names: Sequence[str], rows: Rows) -> None:
-    """Insert rows that hold a value for each of these columns, packed numbers as they are."""
-    if not rows:
-        return
+def append(connection: Connection, table: Table, names: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> None:
+    """Insert rows that hold a value for each of these columns, packed numbers as they are.
+
+    Rows that are made one by one as they are taken cost the least: many that live at once are looked through by the
+    garbage collector. Making them must not ask the database.
+    """
     listed = ", ".join(f'"{name}"' for name in names)
+    raw: Any = connection.connection.driver_connection
     if connection.dialect.name == "sqlite":
         marks = ", ".join("?" * len(names))
-        connection.exec_driver_sql(f"INSERT INTO {table.name} ({listed}) VALUES ({marks})", list(rows))
+        raw.executemany(f"INSERT INTO {table.name} ({listed}) VALUES ({marks})", rows)
         return
     for place, name in enumerate(names):
         if isinstance(table.c[name].type, Numbers):
-            arrays = Numbers.arrays([row[place] for row in rows])
-            rows = [(*row[:place], array, *row[place + 1 :]) for row, array in zip(rows, arrays, strict=True)]
-    raw: Any = connection.connection.driver_connection
+            rows = _with_arrays(list(rows), place)
     with raw.cursor() as cursor, cursor.copy(f"COPY {table.name} ({listed}) FROM STDIN (FORMAT BINARY)") as copy:
         copy.set_types([_kind(table, name) for name in names])
         for row in rows:
             copy.write_row(row)
+
+
+def _with_arrays(rows: Rows, place: int) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows with the packed numbers at that place as PostgreSQL takes them."""
+    for row, array in zip(rows, Numbers.arrays([row[place] for row in rows]), strict=True):
+        yield (*row[:place], array, *row[place + 1 :])
 
 
 def renew(connection: Connection, table: Table, names: Sequence[str], rows: Rows) -> None:
@@ -105,30 +111,3 @@ def _fetch(connection: Connection, statement: str, parameters: tuple[Any, ...]) 
 
 def _kind(table: Table, name: str) -> str:
     return next((spelled for kind, spelled in _KINDS if isinstance(table.c[name].type, kind)), "bytea")
-
-
-@contextmanager
-def indexing_once(connection: Connection, table: Table, words: Table, *, keys: bool) -> Iterator[Callable[[], None]]:
-    """Have the indexes of a table, and the full text of the words in another, made when the context ends; SQLite only.
-
-    keys: the unique ones too, unless what is yielded is called before, which makes them. PostgreSQL would keep
-    everybody else from the table meanwhile, and gains less.
-    """
-    if connection.dialect.name != "sqlite":
-        yield lambda: None
-        return
-    made = "SELECT type, name, sql FROM sqlite_master WHERE tbl_name IN (?, ?) AND type IN ('index', 'trigger')"
-    parts = connection.exec_driver_sql(f"{made} AND sql > ''", (table.name, words.name)).all()
-    unique = [part for part in parts if part.sql.startswith("CREATE UNIQUE")]
-    late = [part for part in parts if keys or part not in unique]
-    for kind, name, _ in late:
-        connection.exec_driver_sql(f'DROP {kind} "{name}"')
-
-    def make(wanted: Collection[Any]) -> None:
-        for part in [part for part in late if part in wanted]:
-            connection.exec_driver_sql(part.sql)
-            late.remove(part)
-
-    yield lambda: make(unique)
-    make(parts)
-    connection.exec_driver_sql(f"INSERT INTO {words.name}_index ({words.name}_index) VALUES ('rebuild')")

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, insert, literal, select
 from catalog.schema import episode, root
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 Spot: TypeAlias = tuple[int, str]
@@ -32,6 +32,14 @@ class Roots:
 
     def spots(self, path: str) -> list[Spot]:
         """Return every spot that means this absolute path, the deepest root first."""
+        return [(root_id, path[begin:]) for root_id, begin in self._roots_of(path)]
+
+    def spot(self, path: str) -> Spot:
+        """Return the first of these spots; there must be one."""
+        root_id, begin = self._roots_of(path)[0]
+        return root_id, path[begin:]
+
+    def _roots_of(self, path: str) -> list[tuple[int, int]]:
         folder = path.rpartition("/")[0]
         if folder not in self._above:
             self._above[folder] = [
@@ -39,7 +47,7 @@ class Roots:
                 for above in ancestors(path)
                 for root_id in self.folders.get(above, ())
             ]
-        return [(root_id, path[begin:]) for root_id, begin in self._above[folder]]
+        return self._above[folder]
 
     def add(self, folder: str, root_id: int) -> None:
         """Take in a root."""
@@ -74,6 +82,14 @@ def add_root(connection: Connection, folder: str, *, roots: Roots) -> int:
     root_id = int(key[0]) if key else 0
     roots.add(folder, root_id)
     return root_id
+
+
+def add_roots(connection: Connection, paths: Iterable[str], *, roots: Roots) -> None:
+    """Make the folders of paths that lie under no root roots."""
+    one_in_each = {path.rpartition("/")[0]: path for path in paths}
+    for folder, path in one_in_each.items():
+        if not roots.spots(path):
+            add_root(connection, folder or "/", roots=roots)
 
 
 def ancestors(path: str) -> Iterator[str]:

@@ -90,15 +90,15 @@ class FirstLoad:
     def __init__(self) -> None:
         self._seen: set[int] = set()
 
-    def plan(self, connection: Connection, records: Sequence[EpisodeRecord]) -> list[Step] | None:
-        """Return what to do, or None where the archive must be asked, from now on."""
+    def plan(self, connection: Connection, records: Sequence[EpisodeRecord]) -> tuple[range, list[str]] | None:
+        """Return an id and a uid for each, for all are new; or None where the archive must be asked, from now on."""
         uids = [_uid(record) for record in records]
         marks = set(map(hash, uids))  # two of the same only mean that the archive is asked
         claims = any(record.moved_from is not None or record.assets for record in records)
         if claims or len(marks) < len(records) or not self._seen.isdisjoint(marks) or len(self._seen) > REMEMBERED:
             return None
         self._seen |= marks
-        return _newcomers(connection, records, uids)
+        return _new_ids(connection, len(records)), uids
 
 
 def load_occupants(connection: Connection, paths: Collection[str], *, roots: Roots) -> dict[Place, Occupant]:
@@ -148,12 +148,17 @@ def _newcomers(connection: Connection, records: Sequence[EpisodeRecord], uids: S
     """Give each record an id."""
     if not records:
         return []
-    connection.execute(update(archive).values(last_episode=archive.c.last_episode + len(records)))
-    first = int(connection.execute(select(archive.c.last_episode)).scalar_one()) - len(records) + 1
     return [
         Step(record, "new", Occupant(number, uid, record.digest, record.size, record.mtime_ns))
-        for number, (record, uid) in enumerate(zip(records, uids, strict=True), start=first)
+        for number, record, uid in zip(_new_ids(connection, len(records)), records, uids, strict=True)
     ]
+
+
+def _new_ids(connection: Connection, count: int) -> range:
+    """Return so many ids that were never given out."""
+    connection.execute(update(archive).values(last_episode=archive.c.last_episode + count))
+    last = int(connection.execute(select(archive.c.last_episode)).scalar_one())
+    return range(last - count + 1, last + 1)
 
 
 def _free_uids(connection: Connection, records: Sequence[EpisodeRecord]) -> list[str]:

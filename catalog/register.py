@@ -7,72 +7,80 @@ server.
 
 from __future__ import annotations
 
-import posixpath
 from collections import Counter
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, func, insert, select
 
 from catalog.assets import inherit, write_assets
 from catalog.curation import forget, now, renew_words, take_lineage
 from catalog.engine import one_of
+from catalog.indexing import LateIndexes
 from catalog.ledger import advance, bury
-from catalog.loading import append, indexing_once, renew
-from catalog.places import Roots, Spot, add_root, load_roots
+from catalog.loading import append, renew
+from catalog.places import Roots, add_roots, load_roots
 from catalog.planning import FirstLoad, Step, load_occupants, plan, waves
 from catalog.records import EpisodeRecord, Outcome, Registered
 from catalog.schema import asset, checked, document, episode, finding, lane, layout, score, tag
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 _Row = tuple[Any, ...]
-_IDENTITY = ("id", "uid")
 _FINGERPRINT = ("size", "mtime_ns")
 _PLACE = ("root_id", "path", "key")
-_TOLD = ("episode_id", "env_id", "length", "total_reward", "success", "digest")
+_TOLD = (*_FINGERPRINT, "episode_id", "env_id", "length", "total_reward", "success", "digest")
 _CONTENT = (*_TOLD, "metadata", "layout_id", "ingested_at")
 _LANE = ("episode_row", "name", "count", "moments", "spread", "rate", "codec", "bytes", "stored")
 _told_of = attrgetter(*_TOLD, "encoded")
 _summary_of = attrgetter("name", "count", "moments", "spread", "rate")
+_storage_of = attrgetter("codec", "bytes", "stored")
+_UNKNOWN = (None, None, None)
 
 
 def register(connection: Connection, records: Sequence[EpisodeRecord], *, base: str | None) -> list[Registered]:
     """Write the records and return what became of each, in their order; of two for one place the later wins."""
-    steps, gone = _write(connection, records, roots=load_roots(connection, base=base))
+    steps, gone = _write(connection, records, roots=load_roots(connection, base=base), late=None)
     return [Registered(*step.occupant[:2], step.outcome, gone.get(step.occupant.id, ())) for step in steps]
 
 
 def load(connection: Connection, batches: Iterable[Sequence[EpisodeRecord]], *, base: str | None) -> Counter[Outcome]:
-    """Write many records and return how many of each outcome; indexes are made once, at the end.
+    """Write many records and return how many of each outcome; where it is worth it, indexes are made at the end.
 
     An empty archive has none at all until a place comes twice: keys in no order cost more than all the rest.
     """
     done: Counter[Outcome] = Counter()
     roots = load_roots(connection, base=base)
-    first = None if connection.execute(select(episode.c.id).limit(1)).first() else FirstLoad()
-    with indexing_once(connection, episode, document, keys=first is not None) as make_keys:
-        for batch in batches:
-            steps = None if first is None else first.plan(connection, batch)
-            if steps is not None:
-                _apply(connection, steps, roots=roots)
-            else:
-                make_keys()
-                first = None
-                steps, _ = _write(connection, batch, roots=roots)
-            done.update(step.outcome for step in steps)
+    there = connection.execute(select(func.count()).select_from(episode)).scalar_one()
+    first = None if there else FirstLoad()
+    late = LateIndexes(connection, (episode, lane, document), words=document, rows=there)
+    if first:
+        late.put_off(keys=True)
+    for batch in batches:
+        fresh = first.plan(connection, batch) if first else None
+        if fresh:
+            _insert(connection, batch, ids=fresh[0], uids=fresh[1], roots=roots)
+            done["new"] += len(batch)
+            continue
+        late.make(keys=True)
+        first = None
+        steps, _ = _write(connection, batch, roots=roots, late=late)
+        done.update(step.outcome for step in steps)
+    late.make()
     return done
 
 
 def _write(
-    connection: Connection, records: Sequence[EpisodeRecord], *, roots: Roots
+    connection: Connection, records: Sequence[EpisodeRecord], *, roots: Roots, late: LateIndexes | None
 ) -> tuple[list[Step], dict[int, tuple[int, ...]]]:
     """Return what was done, and which episodes each one superseded."""
     done: list[Step] = []
     gone: dict[int, tuple[int, ...]] = {}
     for wave in waves(records):
         steps = plan(connection, wave, roots=roots)
+        if late:
+            late.expect(sum(step.outcome != "unchanged" for step in steps))
         _apply(connection, steps, roots=roots)
         gone |= _supersede(connection, steps, roots=roots)
         done += steps
@@ -110,16 +118,18 @@ def _apply(connection: Connection, steps: Sequence[Step], *, roots: Roots) -> No
     for step in steps:
         by[step.outcome].append(step)
     # A moved episode may free the place that a new one takes.
-    moved = [(*_spot(connection, s, roots=roots), s.record.key, *_fingerprint(s), s.occupant.id) for s in by["moved"]]
+    add_roots(connection, [step.record.path for step in by["moved"]], roots=roots)
+    moved = [(*roots.spot(s.record.path), s.record.key, *_fingerprint(s), s.occupant.id) for s in by["moved"]]
     renew(connection, episode, (*_PLACE, *_FINGERPRINT, "id"), moved)
     touched = [step for step in by["unchanged"] if _fingerprint(step) != step.occupant[-2:]]
     renew(connection, episode, (*_FINGERPRINT, "id"), [(*_fingerprint(step), step.occupant.id) for step in touched])
     _complete_lanes(connection, touched + by["moved"])
     _replace(connection, by["changed"])
-    _insert(connection, by["new"], roots=roots)
-    take_lineage(connection, ((step.occupant.id, step.record.metadata) for step in (*by["changed"], *by["new"])))
+    new = by["new"]
+    ids, uids = [step.occupant.id for step in new], [step.occupant.uid for step in new]
+    _insert(connection, [step.record for step in new], ids=ids, uids=uids, roots=roots)
     write_assets(connection, ((step.occupant.id, step.record) for step in steps))
-    if by["moved"] or by["changed"] or by["new"] or touched:
+    if by["moved"] or by["changed"] or touched:
         advance(connection)
 
 
@@ -131,26 +141,33 @@ def _replace(connection: Connection, steps: Sequence[Step]) -> None:
     bury(connection, ids)
     for table in (lane, asset, score, checked, finding):
         connection.execute(delete(table).where(one_of(connection, table.c.episode_row, ids)))
-    rows = [
-        (*content, *_fingerprint(step), step.occupant.id)
-        for step, content in zip(steps, _contents(connection, steps), strict=True)
-    ]
-    renew(connection, episode, (*_CONTENT, *_FINGERPRINT, "id"), rows)
-    append(connection, lane, _LANE, _lanes(steps))
+    records = [step.record for step in steps]
+    layouts, at = _layout_ids(connection, records), now()
+    rows = [(*_told_of(step.record), layouts[step.record.layout], at, step.occupant.id) for step in steps]
+    renew(connection, episode, (*_CONTENT, "id"), rows)
+    append(connection, lane, _LANE, _lanes(ids, records))
     renew_words(connection, {step.occupant.id: step.record.words for step in steps})
+    take_lineage(connection, zip(ids, (record.metadata for record in records), strict=True))
 
 
-def _insert(connection: Connection, steps: Sequence[Step], *, roots: Roots) -> None:
-    if not steps:
+def _insert(
+    connection: Connection, records: Sequence[EpisodeRecord], *, ids: Sequence[int], uids: Sequence[str], roots: Roots
+) -> None:
+    """Write new episodes."""
+    if not records:
         return
-    rows = [
-        (*step.occupant[:2], *_fingerprint(step), *_spot(connection, step, roots=roots), step.record.key, *content)
-        for step, content in zip(steps, _contents(connection, steps), strict=True)
-    ]
-    append(connection, episode, _IDENTITY + _FINGERPRINT + _PLACE + _CONTENT, rows)
-    append(connection, lane, _LANE, _lanes(steps))
-    words = [(step.occupant.id, step.record.words) for step in steps if step.record.words]
+    add_roots(connection, [record.path for record in records], roots=roots)
+    layouts, at = _layout_ids(connection, records), now()
+    rows = (
+        (number, uid, *roots.spot(record.path), record.key, *_told_of(record), layouts[record.layout], at)
+        for number, uid, record in zip(ids, uids, records, strict=True)
+    )
+    append(connection, episode, ("id", "uid", *_PLACE, *_CONTENT), rows)
+    append(connection, lane, _LANE, _lanes(ids, records))
+    words = ((number, record.words) for number, record in zip(ids, records, strict=True) if record.words)
     append(connection, document, ("episode_row", "words"), words)
+    take_lineage(connection, zip(ids, (record.metadata for record in records), strict=True))
+    advance(connection)
 
 
 def _complete_lanes(connection: Connection, steps: Sequence[Step]) -> None:
@@ -160,17 +177,12 @@ def _complete_lanes(connection: Connection, steps: Sequence[Step]) -> None:
     found = sorted(set(connection.execute(lacking).scalars())) if told else []
     if found:
         connection.execute(delete(lane).where(one_of(connection, lane.c.episode_row, found)))
-        append(connection, lane, _LANE, _lanes([told[number] for number in found]))
+        append(connection, lane, _LANE, _lanes(found, [told[number].record for number in found]))
 
 
-def _contents(connection: Connection, steps: Sequence[Step]) -> list[_Row]:
-    """Return the columns _CONTENT, which hold what the episodes are."""
-    layouts = _layout_ids(connection, {step.record.layout for step in steps})
-    at = now()
-    return [(*_told_of(step.record), layouts[step.record.layout], at) for step in steps]
-
-
-def _layout_ids(connection: Connection, texts: set[str]) -> dict[str, int]:
+def _layout_ids(connection: Connection, records: Iterable[EpisodeRecord]) -> dict[str, int]:
+    """Return the ids of their layouts by text; one that is new is added."""
+    texts = {record.layout for record in records}
     statement = select(layout.c.definition, layout.c.id).where(one_of(connection, layout.c.definition, texts))
     known = {row.definition: row.id for row in connection.execute(statement)}
     for text in sorted(texts - known.keys()):
@@ -179,27 +191,12 @@ def _layout_ids(connection: Connection, texts: set[str]) -> dict[str, int]:
     return known
 
 
-def _spot(connection: Connection, step: Step, *, roots: Roots) -> Spot:
-    """Return where the episode is in the terms of the database; a path under no root gets its folder as one."""
-    path = step.record.path
-    spots = roots.spots(path)
-    if not spots:
-        add_root(connection, posixpath.dirname(path), roots=roots)
-        spots = roots.spots(path)
-    return spots[0]
-
-
 def _fingerprint(step: Step) -> tuple[int, int]:
     return step.record.size, step.record.mtime_ns
 
 
-def _lanes(steps: Sequence[Step]) -> list[_Row]:
-    """Return the columns _LANE of every lane."""
-    return [
-        (
-            *(step.occupant.id, *_summary_of(part)),
-            *((part.storage.codec, part.storage.bytes, part.storage.stored) if part.storage else (None, None, None)),
-        )
-        for step in steps
-        for part in step.record.lanes
-    ]
+def _lanes(ids: Iterable[int], records: Iterable[EpisodeRecord]) -> Iterator[_Row]:
+    """Yield the columns _LANE of every lane."""
+    for number, record in zip(ids, records, strict=True):
+        for part in record.lanes:
+            yield (number, *_summary_of(part), *(_storage_of(part.storage) if part.storage else _UNKNOWN))

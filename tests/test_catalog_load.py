@@ -66,6 +66,8 @@ def test_a_load_into_an_empty_archive_is_registering(
                 assert loaded.load(batches) == wanted
                 assert content(loaded) == expected
                 assert [done.outcome for batch in batches[-1:] for done in loaded.register(batch)] == again
+    with sqlite3.connect(tmp_path / "loaded.db") as raw:
+        assert raw.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
 def test_a_load_into_an_empty_archive_leaves_every_index_behind(tmp_path: Path) -> None:
