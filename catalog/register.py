@@ -143,10 +143,13 @@ def _insert(connection: Connection, steps: Sequence[Step], *, roots: Roots) -> N
     if not steps:
         return
     rows = [
-        (*step.occupant[:2], *_fingerprint(step), *_spot(connection, step, roots=roots), step.record.key, *content)
+        (
+            *(*step.occupant[:2], *_fingerprint(step), *_spot(connection, step, roots=roots), step.record.key),
+            *(*content, step.record.word_bits),
+        )
         for step, content in zip(steps, _contents(connection, steps), strict=True)
     ]
-    append(connection, episode, _IDENTITY + _FINGERPRINT + _PLACE + _CONTENT, rows)
+    append(connection, episode, (*_IDENTITY, *_FINGERPRINT, *_PLACE, *_CONTENT, "word_bits"), rows)
     append(connection, lane, _LANE, _lanes(steps))
     words = [(step.occupant.id, step.record.words) for step in steps if step.record.words]
     append(connection, document, ("episode_row", "words"), words)
