@@ -209,8 +209,10 @@ def json_there(element: ColumnElement[Any]) -> ColumnElement[bool]:
 
 
 def json_list(product: str, values: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Return the values of all rows as one JSON list, as text."""
-    return func.json_group_array(values) if product == "sqlite" else cast(func.json_agg(values), Text())
+    """Return the values of all rows as one JSON list, as text; "[]" for none."""
+    if product == "sqlite":
+        return func.json_group_array(values)
+    return func.coalesce(cast(func.json_agg(values), Text()), "[]")
 
 
 def contains(text: ColumnElement[Any], part: str) -> ColumnElement[bool]:

@@ -91,12 +91,13 @@ def _add_assets(connection: Connection) -> None:
 def _add_bits_of_words(connection: Connection) -> None:
     """Say of each episode which words it may hold, also in the indexes that give pages their order."""
     _add_column(connection, episode.c.word_bits)
+    late = [index for index in episode.indexes if "id" in index.columns]
+    for index in late:
+        connection.exec_driver_sql(f"DROP INDEX IF EXISTS {index.name}")
     found = connection.execute(select(document.c.episode_row, document.c.words)).all()
     renew(connection, episode, ("word_bits", "id"), [(words.bits(text), number) for number, text in found])
-    for index in episode.indexes:
-        if episode.c.id in index.columns.values() and index.name is not None:
-            connection.exec_driver_sql(f"DROP INDEX IF EXISTS {index.name}")
-            index.create(connection)
+    for index in late:  # those of other products are passed over
+        index.create(connection)
 
 
 STEPS: tuple[Step, ...] = (

@@ -37,13 +37,15 @@ ORDERS = tuple(name for name in FIELDS if name in episode.c and name != "path")
 # Orders that an index gives, and with them what words an episode may hold.
 _WITH_BITS = {next(iter(index.columns)).name for index in episode.indexes if "word_bits" in index.columns}
 _KEPT = [column for column in episode.c if column is not episode.c.word_bits]
-_ID, _ROOT, _PATH, _METADATA = map([column.name for column in _KEPT].index, ("id", "root_id", "path", "metadata"))
+_ROOT, _PATH, _METADATA = map([column.name for column in _KEPT].index, ("root_id", "path", "metadata"))
+
+_parse = json.JSONDecoder().raw_decode  # a third of the time of json.loads
 
 
 def load_rows(connection: Connection, *conditions: ColumnElement[bool], base: str | None) -> list[EpisodeRow]:
     """Return the episodes that meet the conditions, by id."""
     statement = _rows(connection.dialect.name).where(*conditions)
-    return [_row(found, base=base) for found in connection.execute(statement)]
+    return [_row(found, base=base) for found in connection.execute(statement).all()]
 
 
 def load_ids(connection: Connection, ids: Collection[int], *, base: str | None) -> list[EpisodeRow]:
@@ -51,7 +53,7 @@ def load_ids(connection: Connection, ids: Collection[int], *, base: str | None) 
     known = [id_ for id_ in ids if storable(id_)]
     if not known:
         return []
-    found = connection.execute(_rows_of(connection.dialect.name), listed(connection, known))
+    found = connection.execute(_rows_of(connection.dialect.name), listed(connection, known)).all()
     return [_row(row, base=base) for row in found]
 
 
@@ -78,9 +80,9 @@ def _rows_of(product: str) -> Select[Any]:
 def _row(found: Any, *, base: str | None) -> EpisodeRow:
     *values, place, inside, tags = found
     values[_PATH] = absolute(base, place, inside=inside, path=values[_PATH])
-    values[_METADATA] = json.loads(values[_METADATA])
+    values[_METADATA], _ = _parse(values[_METADATA])
     del values[_ROOT]
-    values.append(tuple(sorted(json.loads(tags))) if tags else ())
+    values.append(tuple(sorted(json.loads(tags))) if tags != "[]" else ())
     return EpisodeRow(*values)
 
 

@@ -72,4 +72,4 @@ def _holding(
 
 def pairs(connection: Connection, statement: Select[Any]) -> list[tuple[int, Any]]:
     """Return the rows of a statement of two columns: id and what it is ordered by."""
-    return [(number, value) for number, value in connection.execute(statement)]
+    return [(number, value) for number, value in connection.execute(statement).all()]

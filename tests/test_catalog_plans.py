@@ -161,7 +161,7 @@ BIG = set(schema.metadata.tables) - set(FEW)
 
 WALKED = {
     # A page in the order of an index walks the index, and stops after the page.
-    "get by uid": {"SCAN episode USING INDEX episode_episode_id"},
+    "get by uid": {"SCAN episode USING COVERING INDEX episode_episode_id"},
     "score order": {"SCAN episode"},
     # Counting everything reads an index from end to end, never the rows.
     "facet of everything": {
@@ -213,7 +213,7 @@ def test_explain_shows_the_statements_and_their_plans(watch: Watch) -> None:
     assert "SELECT" in with_value.sql
     assert "env-1" not in with_value.sql
     assert "env-1" in with_value.parameters.values()
-    assert any("USING INDEX episode_env_reward_length (env_id=? AND total_reward>?)" in p for p in with_value.plan)
+    assert any("USING COVERING INDEX episode_env_reward_length (env_id=? AND total_reward>?)" in p for p in with_value.plan)
     assert without.plan
     (only,) = watch.catalog.explain("meta.seed:3", order="length")
     assert only.plan[0] == "SCAN episode USING INDEX episode_length"
