@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, literal, null, select, tuple_
 
-from catalog.conditions import condition
+from catalog.conditions import condition, value_of
 from catalog.dialect import json_list, words_index
 from catalog.engine import among_listed, listed, one_of
 from catalog.fields import FIELDS, Field, field_of
@@ -174,8 +174,11 @@ def page_statements(
     descending = order.startswith("-")
     if field.root == "id" and (spoken := _spoken(where)):
         return [_worded(connection, spoken, cursor, descending=descending)]
+    # What the index of words gives is looked up in the scores: to walk these would be to look all of them up in it.
+    looked_up = field.root == "score" and any(_asks_words(part) for part in parts_of(where))
+    value = value_of(connection, field, base=base) if looked_up else None
     wanted = condition(connection, where, base=base)
-    return [statement.where(wanted) for statement in _phases(field, cursor, descending=descending)]
+    return [statement.where(wanted) for statement in _phases(field, cursor, descending=descending, value=value)]
 
 
 def _worded(
@@ -199,25 +202,30 @@ def _ordering(order: str) -> Field:
     return field
 
 
-def _phases(field: Field, cursor: Cursor | None, *, descending: bool) -> Iterator[Select[Any]]:
+def _phases(
+    field: Field, cursor: Cursor | None, *, descending: bool, value: ColumnElement[Any] | None = None
+) -> Iterator[Select[Any]]:
     """Yield the statement for the rows with a value, then that for those without.
 
     Two statements, because an index gives each in order, but not both mixed. Ordering by id has only the second.
+    value: an expression for it where no index is to give the order.
     """
     scored = field.root == "score"
     column = score.c.value if scored else None if field.root == "id" else episode.c[field.root]
+    walked = scored and value is None
     if column is not None and (cursor is None or cursor.value is not None):
-        statement: Select[Any] = select(episode.c.id, column.label("sorted_by"))
-        if scored:
+        place = column if value is None else value
+        statement: Select[Any] = select(episode.c.id, place.label("sorted_by"))
+        if walked:
             joined = score.join(episode, episode.c.id == score.c.episode_row)
             statement = statement.select_from(joined).where(score.c.name == field.parts[0])
-        elif column.nullable:
-            statement = statement.where(column.is_not(None))
-        key: ColumnElement[Any] = score.c.episode_row if scored else episode.c.id
+        elif column.nullable or scored:
+            statement = statement.where(place.is_not(None))
+        key: ColumnElement[Any] = score.c.episode_row if walked else episode.c.id
         if cursor is not None:
-            place, last = tuple_(column, key), tuple_(literal(cursor.value, column.type), literal(cursor.id))
-            statement = statement.where(place < last if descending else place > last)
-        yield statement.order_by(*(part.desc() if descending else part.asc() for part in (column, key)))
+            here, last = tuple_(place, key), tuple_(literal(cursor.value, column.type), literal(cursor.id))
+            statement = statement.where(here < last if descending else here > last)
+        yield statement.order_by(*(part.desc() if descending else part.asc() for part in (place, key)))
     if column is None or column.nullable or scored:
         statement = select(episode.c.id, null().label("sorted_by"))
         if scored:

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 _FIRST: Final = 4096
 """Episodes that are looked at to learn how often the words are met: about as much work as all else for a page."""
-_MOST: Final = 65_536
-_FEW: Final = 4
+_MOST: Final = 80_000
+_FEW: Final = 3
 """Met less often than this among the first, words are rare."""
-_MORE: Final = 1.5
+_MORE: Final = 2
 """How many times the likely number of episodes is looked at before the index of words is asked after all."""
 _DEAR: Final = 8
 """How many times as long an episode takes whose row or text is looked at."""
@@ -46,13 +46,14 @@ def walk(
     asked = bits(" ".join(word for found, begun in phrases for word in found[: len(found) - begun]))
     share = _DEAR if dear or not asked else 1
     steps, most = _FIRST // share, _MOST // share
-    while len(clauses) <= _PHRASES and steps <= most:
+    while len(clauses) <= _PHRASES:
         found = pairs(connection, _holding(statement, phrases, asked, steps=steps).limit(wanted))
         if len(found) == wanted:
             return found
-        if len(found) < _FEW or steps > _FIRST // share:
+        likely = math.ceil(steps * wanted / max(1, len(found)))
+        if len(found) < _FEW or likely > most or steps > _FIRST // share:
             break
-        steps = math.ceil(_MORE * steps * wanted / len(found))
+        steps = min(most, _MORE * likely)
     return None
 
 
