@@ -172,13 +172,30 @@ def page_statements(
     field = _ordering(order)
     cursor = Cursor.decode(after, order=order) if after is not None else None
     descending = order.startswith("-")
-    if field.root == "id" and (spoken := _spoken(where)):
-        return [_worded(connection, spoken, cursor, descending=descending)]
-    # What the index of words gives is looked up in the scores: to walk these would be to look all of them up in it.
-    looked_up = field.root == "score" and any(_asks_words(part) for part in parts_of(where))
-    value = value_of(connection, field, base=base) if looked_up else None
-    wanted = condition(connection, where, base=base)
-    return [statement.where(wanted) for statement in _phases(field, cursor, descending=descending, value=value)]
+    spoken = _spoken(where)
+    if spoken and field.root == "id":
+        statements = [_worded(connection, spoken, cursor, descending=descending)]
+    else:
+        # What the index of words gives is looked up in the scores: to walk these would be to look all of them up in it.
+        looked_up = field.root == "score" and any(_asks_words(part) for part in parts_of(where))
+        value = value_of(connection, field, base=base) if looked_up else None
+        wanted = condition(connection, where, base=base)
+        phases = _phases(field, cursor, descending=descending, value=value)
+        statements = [statement.where(wanted) for statement in phases]
+    if not spoken or connection.dialect.name == "sqlite":
+        return statements
+    return [_found_first(statement, descending=descending) for statement in statements]
+
+
+def _found_first(statement: Select[Any], *, descending: bool) -> Select[Any]:
+    """Return it with all of its rows found before any is sorted.
+
+    Asked when words are known to be rare. PostgreSQL believes that words which are common by themselves are common side
+    by side too, and would walk the order for them.
+    """
+    number, value = statement.order_by(None).offset(0).subquery().c
+    ordered = (part.desc() if descending else part.asc() for part in (value, number))
+    return select(number, value.label("sorted_by")).order_by(*ordered)
 
 
 def _worded(

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 _FIRST: Final = 4096
 """Episodes that are looked at to learn how often the words are met: about as much work as all else for a page."""
-_MOST: Final = 80_000
-_FEW: Final = 3
-"""Met less often than this among the first, words are rare."""
+_MOST: Final = 65_536
+"""Words that are not met often enough among so many are rare: the index of words then gives few episodes."""
 _MORE: Final = 2
 """How many times the likely number of episodes is looked at before the index of words is asked after all."""
 _DEAR: Final = 8
@@ -51,7 +50,7 @@ def walk(
         if len(found) == wanted:
             return found
         likely = math.ceil(steps * wanted / max(1, len(found)))
-        if len(found) < _FEW or likely > most or steps > _FIRST // share:
+        if likely > most or steps > _FIRST // share:
             break
         steps = min(most, _MORE * likely)
     return None
