@@ -7,7 +7,6 @@ episode that holds the words, to be sorted for one page. Does not know: how page
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, literal, select
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 
 _FIRST: Final = 4096
 """Episodes that are looked at to learn how often the words are met: about as much work as all else for a page."""
+_FEW: Final = 3
+"""Fewer than these among the first do not tell how many there are."""
 _MOST: Final = 65_536
 """Words that are not met often enough among so many are rare: the index of words then gives few episodes."""
 _MORE: Final = 2
@@ -49,8 +50,8 @@ def walk(
         found = pairs(connection, _holding(statement, phrases, asked, steps=steps).limit(wanted))
         if len(found) == wanted:
             return found
-        likely = math.ceil(steps * wanted / max(1, len(found)))
-        if likely > most or steps > _FIRST // share:
+        likely = steps * wanted // max(1, len(found))
+        if len(found) < _FEW or likely > most or steps > _FIRST // share:
             break
         steps = min(most, _MORE * likely)
     return None
