@@ -17,11 +17,11 @@ from sqlalchemy import Connection, delete, insert, select, update
 from catalog.engine import one_of
 from catalog.facts import load_notes, load_reviews
 from catalog.ledger import advance
-from catalog.loading import append
+from catalog.loading import append, renew
 from catalog.records import Note, Review
 from catalog.schema import checked, document, episode, finding, lineage, note, review, score
 from catalog.values import storable
-from catalog.words import indexed, joined
+from catalog.words import bits, indexed, joined
 from wshard.errors import EntryNotFoundError, FilterError
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def renew_words(connection: Connection, own: Mapping[int, str]) -> None:
     connection.execute(delete(document).where(one_of(connection, document.c.episode_row, stale)))
     rows = [(number, wanted[number]) for number in stale if wanted[number]]
     append(connection, document, ("episode_row", "words"), rows)
+    renew(connection, episode, ("word_bits", "id"), [(bits(wanted[number]), number) for number in stale])
 
 
 def add_reviews(connection: Connection, ids: Collection[int], *, state: str, who: str) -> list[Review]:

@@ -20,8 +20,10 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
+    cast,
     column,
     event,
+    func,
     literal,
     literal_column,
     table,
@@ -215,6 +217,13 @@ def json_scalar(element: ColumnElement[Any]) -> ColumnElement[Any]:
 def json_there(element: ColumnElement[Any]) -> ColumnElement[bool]:
     """Return whether there is a value other than null; may be NULL for no."""
     return _JsonThere(element)
+
+
+def json_list(product: str, values: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Return the values of all rows as one JSON list, as text; "[]" for none."""
+    if product == "sqlite":
+        return func.json_group_array(values)
+    return func.coalesce(cast(func.json_agg(values), Text()), "[]")
 
 
 def contains(text: ColumnElement[Any], part: str) -> ColumnElement[bool]:

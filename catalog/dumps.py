@@ -41,7 +41,7 @@ def dump(database: Database, target: Path) -> int:
     where any other file is in the way, CatalogWriteError, CatalogError without pg_dump.
     """
     target = absolute_path(target)
-    if target.exists() and not (is_dump(target) and _archive_id(target) == database.peek(_ASK_ID)):
+    if target.exists() and not (is_dump(target) and _archive_id(target) == database.peek(_ASK_ID)[0]):
         raise CatalogExistsError(f"expected {target} to be free, or an earlier backup of {database.name}: name another")
     with draft_beside(target) as draft:
         _run(database.url, "pg_dump", "--format=custom", f"--file={draft}")

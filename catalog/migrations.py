@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Column, Connection, Table, bindparam, func, insert, inspect, select, update
+from sqlalchemy import Column, Connection, bindparam, func, insert, inspect, select, update
 
 from catalog import words
+from catalog.loading import renew
 from catalog.schema import archive, document, episode, lane, metadata, migration, root
 from catalog.values import encode_metadata
 from wshard.errors import CatalogError, CatalogNotFoundError, CatalogVersionError
@@ -41,7 +42,6 @@ def _add_curation(connection: Connection) -> None:
     """Add notes, reviews, scores, lineage, collections and full text; metadata becomes JSON that databases can read."""
     _add_tables(connection, "document", "note", "review", "score", "lineage", "snapshot", "pick", "collection")
     _add_column(connection, lane.c.spread)
-    _add_index(connection, "episode_success", episode)
     stored = connection.execute(select(episode.c.id, episode.c.path, episode.c.metadata))
     cleaned, searched = [], []
     for number, path, text in stored:
@@ -70,12 +70,6 @@ def _add_column(connection: Connection, column: Column[Any]) -> None:
         connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {column.name} {kind}")
 
 
-def _add_index(connection: Connection, name: str, table: Table) -> None:
-    for index in table.indexes:  # those of other products are passed over
-        if index.name == name:
-            index.create(connection, checkfirst=True)
-
-
 def _remember_what_indexes_hold(connection: Connection) -> None:
     _add_tables(connection, "index_copy", "synced")
 
@@ -94,6 +88,18 @@ def _add_assets(connection: Connection) -> None:
     _add_tables(connection, "asset")
 
 
+def _add_bits_of_words(connection: Connection) -> None:
+    """Say of each episode which words it may hold, also in the indexes that give pages their order."""
+    _add_column(connection, episode.c.word_bits)
+    late = [index for index in episode.indexes if "id" in index.columns]
+    for index in late:
+        connection.exec_driver_sql(f"DROP INDEX IF EXISTS {index.name}")
+    found = connection.execute(select(document.c.episode_row, document.c.words)).all()
+    renew(connection, episode, ("word_bits", "id"), [(words.bits(text), number) for number, text in found])
+    for index in late:  # those of other products are passed over
+        index.create(connection)
+
+
 STEPS: tuple[Step, ...] = (
     Step(1, "first tables", _begin_with_current_tables),
     Step(2, "notes, reviews, scores, lineage, collections, full text", _add_curation),
@@ -101,6 +107,7 @@ STEPS: tuple[Step, ...] = (
     Step(4, "what checks found", _add_checks),
     Step(5, "rate, codec and bytes of lanes", _add_storage_of_lanes),
     Step(6, "files of episodes that consist of several", _add_assets),
+    Step(7, "what words an episode may hold, beside the orders of pages", _add_bits_of_words),
 )
 
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import ColumnElement, Connection, Select, func, literal, null, select, tuple_
 
 from catalog.conditions import condition
-from catalog.dialect import words_index
+from catalog.dialect import json_list, words_index
 from catalog.engine import among_listed, listed, one_of
+from catalog.field_tables import value_of
 from catalog.fields import FIELDS, Field, field_of
 from catalog.filters import Compare, Where, parts_of
 from catalog.orders import computed, sortable
@@ -25,37 +26,28 @@ from catalog.places import absolute, join
 from catalog.records import EpisodeRow, LaneDefinition, Layout, Page
 from catalog.schema import document, episode, layout, root, score, tag
 from catalog.values import INTEGER_LIMIT, Scalar, storable
-from catalog.worded import walk_some
+from catalog.worded import pairs, walk
 from catalog.words import phrase
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 ORDERS = tuple(name for name in FIELDS if name in episode.c and name != "path")
 """What `select` can order by from columns, `score.NAME` beside it; other fields of one value are computed for each."""
 
-# Fields whose order an index gives.
-_INDEXED = {"score", *(next(iter(index.columns)).name for index in episode.indexes)}
-_ID, _ROOT, _PATH, _METADATA = map(list(episode.c.keys()).index, ("id", "root_id", "path", "metadata"))
-_PLACE = (root.c.place, root.c.inside)
-_SCORED = select(*episode.c, *_PLACE, score.c.value.label("sorted_by")).select_from(
-    score.join(episode, episode.c.id == score.c.episode_row).outerjoin(root, root.c.id == episode.c.root_id)
-)
+# Orders that an index gives, and with them what words an episode may hold.
+_WITH_BITS = {next(iter(index.columns)).name for index in episode.indexes if "word_bits" in index.columns}
+_KEPT = [column for column in episode.c if column is not episode.c.word_bits]
+_ROOT, _PATH, _METADATA = map([column.name for column in _KEPT].index, ("root_id", "path", "metadata"))
 
-
-@lru_cache(maxsize=32)
-def _rows(sorted_by: str | None = None) -> Select[Any]:
-    """Return the statement for rows with that column of episode beside them; made once, for that takes time."""
-    # An inner join would let SQLite begin with the roots and sort every episode; each episode has a root either way.
-    column = null() if sorted_by is None else episode.c[sorted_by]
-    return select(*episode.c, *_PLACE, column.label("sorted_by")).select_from(episode.outerjoin(root))
+_parse = json.JSONDecoder().raw_decode  # a third of the time of json.loads
 
 
 def load_rows(connection: Connection, *conditions: ColumnElement[bool], base: str | None) -> list[EpisodeRow]:
     """Return the episodes that meet the conditions, by id."""
-    statement = _rows().where(*conditions).order_by(episode.c.id)
-    return [row for row, _ in _load(connection, statement, base=base)]
+    statement = _rows(connection.dialect.name).where(*conditions)
+    return [_row(found, base=base) for found in connection.execute(statement).all()]
 
 
 def load_ids(connection: Connection, ids: Collection[int], *, base: str | None) -> list[EpisodeRow]:
@@ -63,14 +55,8 @@ def load_ids(connection: Connection, ids: Collection[int], *, base: str | None) 
     known = [id_ for id_ in ids if storable(id_)]
     if not known:
         return []
-    found = _load(connection, _rows_of(connection.dialect.name), listed(connection, known), base=base)
-    return [row for row, _ in found]
-
-
-@lru_cache(maxsize=2)
-def _rows_of(product: str) -> Select[Any]:
-    """Return the statement for the rows of some episodes; every search asks it."""
-    return _rows().where(among_listed(product, episode.c.id)).order_by(episode.c.id)
+    found = connection.execute(_rows_of(connection.dialect.name), listed(connection, known)).all()
+    return [_row(row, base=base) for row in found]
 
 
 def load_uids(connection: Connection, uids: Collection[str], *, base: str | None) -> dict[str, EpisodeRow]:
@@ -78,35 +64,28 @@ def load_uids(connection: Connection, uids: Collection[str], *, base: str | None
     return {row.uid: row for row in load_rows(connection, one_of(connection, episode.c.uid, uids), base=base)}
 
 
-def _load(
-    connection: Connection, statement: Select[Any], values: Mapping[str, Any] | None = None, *, base: str | None
-) -> list[tuple[EpisodeRow, Scalar | None]]:
-    """Return the rows of a statement made by _rows or _SCORED, each with what it is sorted by."""
-    found = connection.execute(statement, values).all()
-    tags = _tags(connection, [row[_ID] for row in found])
-    return [(_row(row, tags=tags.get(row[_ID], ()), base=base), row[-1]) for row in found]
-
-
-def _row(row: Any, *, tags: Iterable[str], base: str | None) -> EpisodeRow:
-    *values, place, inside, _ = row
-    values[_ROOT] = absolute(base, place, inside=inside, path="")
-    values[_PATH] = join(values[_ROOT], values[_PATH])
-    values[_METADATA] = json.loads(values[_METADATA])
-    values.append(tuple(tags))
-    return EpisodeRow(*values)
-
-
-def _tags(connection: Connection, ids: Collection[int]) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = {}
-    for row, name in connection.execute(_tags_of(connection.dialect.name), listed(connection, ids)) if ids else ():
-        found.setdefault(row, []).append(name)
-    return {row: sorted(names) for row, names in found.items()}
+@lru_cache(maxsize=2)
+def _rows(product: str) -> Select[Any]:
+    """Return the statement for rows with their tags, by id."""
+    tags = select(json_list(product, tag.c.name)).where(tag.c.episode_row == episode.c.id).scalar_subquery()
+    columns = (*_KEPT, root.c.place, root.c.inside, tags)
+    # An inner join would let SQLite begin with the roots and sort every episode; each episode has a root either way.
+    return select(*columns).select_from(episode.outerjoin(root)).order_by(episode.c.id)
 
 
 @lru_cache(maxsize=2)
-def _tags_of(product: str) -> Select[Any]:
-    """Return the statement for the tags of some episodes; every page asks it, and making it takes longer than that."""
-    return select(tag.c.episode_row, tag.c.name).where(among_listed(product, tag.c.episode_row))
+def _rows_of(product: str) -> Select[Any]:
+    """Return the statement for the rows of some episodes; every page asks it, and making it takes longer than that."""
+    return _rows(product).where(among_listed(product, episode.c.id))
+
+
+def _row(found: Any, *, base: str | None) -> EpisodeRow:
+    *values, place, inside, tags = found
+    values[_ROOT] = absolute(base, place, inside=inside, path="")
+    values[_PATH] = join(values[_ROOT], values[_PATH])
+    values[_METADATA], _ = _parse(values[_METADATA])
+    values.append(tuple(sorted(json.loads(tags))) if tags != "[]" else ())
+    return EpisodeRow(*values)
 
 
 @dataclass(frozen=True)
@@ -144,54 +123,33 @@ def load_page(
     """Return up to limit rows after the cursor; ties by id, missing values last in both directions."""
     if limit < 1:
         raise FilterError(f"expected a limit of at least 1, found {limit}")
-    walk = _walk(connection, where, order=order, after=after, wanted=limit + 1)
-    found = [] if walk is None else _load_narrow(connection, walk, base=base)
-    if len(found) > limit:
-        return _page(found[:limit], order=order)
-    found = []
-    words = order.removeprefix("-") != "id" and any(_asks_words(part) for part in parts_of(where))
-    sorts = words or _is_computed(_ordering(order))
-    for statement in page_statements(connection, where, order=order, after=after, base=base):
-        rest = statement.limit(limit + 1 - len(found))
-        found += _load_narrow(connection, _narrow(rest), base=base) if sorts else _load(connection, rest, base=base)
-        if len(found) > limit:
-            return _page(found[:limit], order=order)
-    return Page(tuple(row for row, _ in found), None)
+    found = _walked(connection, where, order=order, after=after, wanted=limit + 1)
+    if found is None:
+        found = []
+        for statement in page_statements(connection, where, order=order, after=after, base=base):
+            found += pairs(connection, statement.limit(limit + 1 - len(found)))
+            if len(found) > limit:
+                break
+    kept = found[:limit]
+    rows = {row.id: row for row in load_ids(connection, [number for number, _ in kept], base=base)}
+    last = Cursor(order, kept[-1][1], kept[-1][0]).encode() if len(found) > limit else None
+    return Page(tuple(rows[number] for number, _ in kept), last)
 
 
-def _narrow(statement: Select[Any]) -> Select[Any]:
-    """Return a statement made by _rows or _SCORED with two columns, id and what it is sorted by.
-
-    All that the index of words finds is sorted for one page: whole rows would take twice as long.
-    """
-    return statement.with_only_columns(episode.c.id, statement.selected_columns.sorted_by)
-
-
-def _load_narrow(
-    connection: Connection, statement: Select[Any], *, base: str | None
-) -> list[tuple[EpisodeRow, Scalar | None]]:
-    """Return the rows whose ids a statement made by _narrow gives, in its order."""
-    found = connection.execute(statement).all()
-    rows = {row.id: row for row in load_ids(connection, [number for number, _ in found], base=base)}
-    return [(rows[number], value) for number, value in found]
-
-
-def _page(found: Sequence[tuple[EpisodeRow, Scalar | None]], *, order: str) -> Page:
-    """Return a page that others follow."""
-    last, value = found[-1]
-    return Page(tuple(row for row, _ in found), Cursor(order, value, last.id).encode())
-
-
-def _walk(connection: Connection, where: Where, *, order: str, after: str | None, wanted: int) -> Select[Any] | None:
-    """Return a statement that may fill the page sooner, where only words are asked for and an index has the order."""
+def _walked(
+    connection: Connection, where: Where, *, order: str, after: str | None, wanted: int
+) -> list[tuple[int, Any]] | None:
+    """Return what makes the page if it is only words that are asked for, and they are met soon in its order."""
     field = _ordering(order)
     cursor = Cursor.decode(after, order=order) if after is not None else None
     spoken = _spoken(where)
-    if not spoken or field.root not in _INDEXED or (cursor is not None and cursor.value is None):
+    scored = field.root == "score" and (cursor is None or cursor.value is not None)
+    # What SQLite knows of words is in the order of ids.
+    by_id = field.root == "id" and connection.dialect.name == "sqlite"
+    if not spoken or by_id or not (scored or field.root in _WITH_BITS):
         return None
-    descending = order.startswith("-")
-    statement = _narrow(next(_phases(field, cursor, descending=descending)))
-    return walk_some(connection, spoken, statement, wanted=wanted)
+    statement = next(_phases(field, cursor, descending=order.startswith("-")))
+    return walk(connection, spoken, statement, wanted=wanted, dear=scored)
 
 
 def _spoken(where: Where) -> list[Compare]:
@@ -209,26 +167,50 @@ def _asks_words(part: Where) -> bool:
 def page_statements(
     connection: Connection, where: Where, *, order: str, after: str | None = None, base: str | None
 ) -> list[Select[Any]]:
-    """Return the statements whose rows, one after another, are the episodes after the cursor in that order."""
+    """Return the statements whose rows, one after another, are the episodes after the cursor in that order.
+
+    A row is an id and what it is sorted by: whole rows, where many are sorted for one page, would take twice as long.
+    """
     field = _ordering(order)
     cursor = Cursor.decode(after, order=order) if after is not None else None
     descending = order.startswith("-")
-    if field.root == "id" and (spoken := _spoken(where)):
-        return [_worded(connection, spoken, cursor, descending=descending)]
-    wanted = condition(connection, where, base=base)
-    if _is_computed(field):
-        return [each.where(wanted) for each in computed(connection, field, cursor, descending=descending, base=base)]
-    return [statement.where(wanted) for statement in _phases(field, cursor, descending=descending)]
+    spoken = _spoken(where)
+    if spoken and field.root == "id":
+        statements = [_worded(connection, spoken, cursor, descending=descending)]
+    else:
+        wanted = condition(connection, where, base=base)
+        # What the index of words gives is looked up in the scores: to walk these would be to look all of them up in it.
+        looked_up = field.root == "score" and any(_asks_words(part) for part in parts_of(where))
+        value = value_of(connection, field, base=base) if looked_up else None
+        if _is_computed(field):
+            phases = computed(connection, field, cursor, descending=descending, base=base)
+        else:
+            phases = _phases(field, cursor, descending=descending, value=value)
+        statements = [statement.where(wanted) for statement in phases]
+    if not spoken or connection.dialect.name == "sqlite":
+        return statements
+    return [_found_first(statement, descending=descending) for statement in statements]
+
+
+def _found_first(statement: Select[Any], *, descending: bool) -> Select[Any]:
+    """Return it with all of its rows found before any is sorted.
+
+    Asked when words are known to be rare. PostgreSQL believes that words which are common by themselves are common side
+    by side too, and would walk the order for them.
+    """
+    number, value = statement.order_by(None).offset(0).subquery().c
+    ordered = (part.desc() if descending else part.asc() for part in (value, number))
+    return select(number, value.label("sorted_by")).order_by(*ordered)
 
 
 def _worded(
     connection: Connection, clauses: Sequence[Compare], cursor: Cursor | None, *, descending: bool
 ) -> Select[Any]:
-    """Return the statement for the episodes with these words by id: read from the index in order, never all of them."""
+    """Return the statement for the episodes with these words by id: SQLite reads them in order, never all of them."""
     phrases = [phrase(clause.value) for clause in clauses]
     source, key, found = words_index(connection.dialect.name, document.c.words, document.c.episode_row, phrases)
-    joined = source.join(episode, episode.c.id == key).outerjoin(root, root.c.id == episode.c.root_id)
-    statement = select(*episode.c, *_PLACE, null().label("sorted_by")).select_from(joined).where(found)
+    columns: list[ColumnElement[Any]] = [key, null().label("sorted_by")]
+    statement = select(*columns).select_from(source).where(found)
     if cursor is not None:
         statement = statement.where(key < cursor.id if descending else key > cursor.id)
     return statement.order_by(key.desc() if descending else key.asc())
@@ -245,24 +227,32 @@ def _is_computed(field: Field) -> bool:
     return field.root not in ORDERS and field.root != "score"
 
 
-def _phases(field: Field, cursor: Cursor | None, *, descending: bool) -> Iterator[Select[Any]]:
+def _phases(
+    field: Field, cursor: Cursor | None, *, descending: bool, value: ColumnElement[Any] | None = None
+) -> Iterator[Select[Any]]:
     """Yield the statement for the rows with a value, then that for those without.
 
     Two statements, because an index gives each in order, but not both mixed. Ordering by id has only the second.
+    value: an expression for it where no index is to give the order.
     """
     scored = field.root == "score"
-    key: ColumnElement[Any] = score.c.episode_row if scored else episode.c.id
     column = score.c.value if scored else None if field.root == "id" else episode.c[field.root]
+    walked = scored and value is None
     if column is not None and (cursor is None or cursor.value is not None):
-        statement: Select[Any] = _SCORED.where(score.c.name == field.parts[0]) if scored else _rows(column.name)
-        if column.nullable:
-            statement = statement.where(column.is_not(None))
+        place = column if value is None else value
+        statement: Select[Any] = select(episode.c.id, place.label("sorted_by"))
+        if walked:
+            joined = score.join(episode, episode.c.id == score.c.episode_row)
+            statement = statement.select_from(joined).where(score.c.name == field.parts[0])
+        elif column.nullable or scored:
+            statement = statement.where(place.is_not(None))
+        key: ColumnElement[Any] = score.c.episode_row if walked else episode.c.id
         if cursor is not None:
-            place, last = tuple_(column, key), tuple_(literal(cursor.value, column.type), literal(cursor.id))
-            statement = statement.where(place < last if descending else place > last)
-        yield statement.order_by(*(part.desc() if descending else part.asc() for part in (column, key)))
+            here, last = tuple_(place, key), tuple_(literal(cursor.value, column.type), literal(cursor.id))
+            statement = statement.where(here < last if descending else here > last)
+        yield statement.order_by(*(part.desc() if descending else part.asc() for part in (place, key)))
     if column is None or column.nullable or scored:
-        statement = _rows()
+        statement = select(episode.c.id, null().label("sorted_by"))
         if scored:
             has = (score.c.episode_row == episode.c.id, score.c.name == field.parts[0])
             statement = statement.where(~select(literal(1)).where(*has).correlate(episode).exists())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from catalog.encoding import encode_lanes, pack_spread
 from catalog.refusing import check_record, checked_reward
 from catalog.values import encode_metadata
-from catalog.words import indexed
+from catalog.words import bits, indexed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,7 +95,8 @@ class EpisodeRecord:
     the folder of path; size is then that of all, mtime_ns that of the latest. moved_from is the id of the catalogued
     episode whose file is now here. A NaN reward is a missing one. Raises IngestError for a value that the catalog
     cannot hold. What is stored is made here, for records are made in parallel and stored one after another: encoded is
-    the metadata as text, layout the lanes as text, words those of the metadata that full text looks through.
+    the metadata as text, layout the lanes as text, words those of the metadata that full text looks through, word_bits
+    what these may be.
     """
 
     path: str
@@ -115,14 +116,17 @@ class EpisodeRecord:
     encoded: str = field(init=False, repr=False, compare=False)
     layout: str = field(init=False, repr=False, compare=False)
     words: str = field(init=False, repr=False, compare=False)
+    word_bits: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_record(self)
+        words = indexed(self.metadata, ())
         made = {
             "total_reward": checked_reward(self.total_reward, path=self.path),
             "encoded": encode_metadata(self.metadata, path=self.path),
             "layout": encode_lanes(tuple((lane.name, lane.dtype, lane.shape) for lane in self.lanes)),
-            "words": indexed(self.metadata, ()),
+            "words": words,
+            "word_bits": bits(words),
         }
         for name, value in made.items():
             object.__setattr__(self, name, value)

@@ -159,10 +159,19 @@ def _insert(
     add_roots(connection, [record.path for record in records], roots=roots)
     layouts, at = _layout_ids(connection, records), now()
     rows = (
-        (number, uid, *roots.spot(record.path), record.key, *_told_of(record), layouts[record.layout], at)
+        (
+            number,
+            uid,
+            *roots.spot(record.path),
+            record.key,
+            *_told_of(record),
+            layouts[record.layout],
+            at,
+            record.word_bits,
+        )
         for number, uid, record in zip(ids, uids, records, strict=True)
     )
-    append(connection, episode, ("id", "uid", *_PLACE, *_CONTENT), rows)
+    append(connection, episode, ("id", "uid", *_PLACE, *_CONTENT, "word_bits"), rows)
     append(connection, lane, _LANE, _lanes(ids, records))
     words = ((number, record.words) for number, record in zip(ids, records, strict=True) if record.words)
     append(connection, document, ("episode_row", "words"), words)

@@ -5,8 +5,6 @@ Knows: columns, keys and the indexes that the shipped queries use. Does not know
 
 from __future__ import annotations
 
-from typing import Any
-
 from sqlalchemy import (
     Boolean,
     CheckConstraint,
@@ -76,6 +74,7 @@ episode = Table(
     Column("metadata", TEXT, nullable=False),
     Column("layout_id", BIG, ForeignKey("layout.id"), nullable=False),
     Column("ingested_at", TEXT, nullable=False),
+    Column("word_bits", BIG),
 )
 index_json(episode.c.metadata)
 # Indexes, not constraints, which SQLite could not make after the rows of a load.
@@ -85,19 +84,17 @@ Index("episode_digest", episode.c.digest)
 Index("episode_layout", episode.c.layout_id, episode.c.id)
 
 
-def _paged(name: str, *columns: Column[Any], postgresql: tuple[Column[Any], ...]) -> None:
-    """Index episodes in the order of pages: by a column, then by id, with which SQLite ends every index by itself."""
-    Index(name, *columns).ddl_if(dialect="sqlite")
-    Index(name, *postgresql).ddl_if(dialect="postgresql")
-
-
-_ID, _ENV, _REWARD, _LENGTH = episode.c.id, episode.c.env_id, episode.c.total_reward, episode.c.length
-_paged("episode_env_reward_length", _ENV, _REWARD, _LENGTH, postgresql=(_ENV, _REWARD, _ID, _LENGTH))
-_paged("episode_env_length", _ENV, _LENGTH, postgresql=(_ENV, _LENGTH, _ID))
-_paged("episode_reward_env", _REWARD, _ENV, postgresql=(_REWARD, _ID, _ENV))
-_paged("episode_length", _LENGTH, postgresql=(_LENGTH, _ID))
-_paged("episode_success", episode.c.success, postgresql=(episode.c.success, _ID))
-_paged("episode_episode_id", episode.c.episode_id, postgresql=(episode.c.episode_id, _ID))
+_ID, _ENV, _REWARD, _LENGTH, _BITS = (
+    episode.c[name] for name in ("id", "env_id", "total_reward", "length", "word_bits")
+)
+# In the order of pages: by a column, then by id. Word bits, so that pages of words come from an index too.
+Index("episode_env_reward_length", _ENV, _REWARD, _ID, _LENGTH)
+Index("episode_env_length", _ENV, _LENGTH, _ID)
+Index("episode_reward_env", _REWARD, _ID, _ENV, _BITS)
+Index("episode_length", _LENGTH, _ID, _BITS)
+Index("episode_success", episode.c.success, _ID, _BITS)
+Index("episode_episode_id", episode.c.episode_id, _ID, _BITS)
+Index("episode_words", _ID, _BITS).ddl_if(dialect="postgresql")  # full text of SQLite is in this order
 
 lane = Table(
     "lane",

@@ -1,20 +1,19 @@
-"""Pages of episodes with words, in another order than their ids: found by walking that order for a while.
+"""Pages of episodes with words, found by walking the order of the page for a while.
 
-Knows: when so many episodes hold the words that the next few thousand in the order fill a page. The index of words
-knows nothing of orders: asked for them all, it gives every episode that holds the words, to be sorted for one page.
-Does not know: how pages are made (queries.py).
+Knows: that beside the order stands of each episode, in bits, which words it may hold, so that few texts are looked at;
+and when words are too rare for that. The index of words knows nothing of orders: asked for them all, it gives every
+episode that holds the words, to be sorted for one page. Does not know: how pages are made (queries.py).
 """
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Connection, func, literal_column, select
+from sqlalchemy import Connection, literal, select
 
-from catalog.dialect import contains, stand_in, words_index
+from catalog.dialect import stand_in
 from catalog.schema import document, episode
-from catalog.words import phrase
+from catalog.words import bits, phrase
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,49 +22,55 @@ if TYPE_CHECKING:
 
     from catalog.filters import Compare
 
-_SAMPLED: Final = 64
-_PHRASES: Final = 16  # SQLite takes no expression of hundreds
+_FIRST: Final = 4096
+"""Episodes that are looked at to learn how often the words are met: about as much work as all else for a page."""
+_FEW: Final = 3
+"""Fewer than these among the first do not tell how many there are."""
+_MOST: Final = 65_536
+"""Words that are not met often enough among so many are rare: the index of words then gives few episodes."""
 _MORE: Final = 2
 """How many times the likely number of episodes is looked at before the index of words is asked after all."""
+_DEAR: Final = 8
+"""How many times as long an episode takes whose row or text is looked at."""
+_PHRASES: Final = 16  # SQLite takes no expression of hundreds
 
 
-def walk_some(
-    connection: Connection, clauses: Sequence[Compare], statement: Select[Any], *, wanted: int
-) -> Select[Any] | None:
-    """Return the statement for those of its first rows that hold the words; None where the index is quicker.
+def walk(
+    connection: Connection, clauses: Sequence[Compare], statement: Select[Any], *, wanted: int, dear: bool
+) -> list[tuple[int, Any]] | None:
+    """Return as many of its first rows that hold the words as are wanted; None where the index of words is quicker.
 
-    statement: id of an episode and what it is ordered by, which an index gives in order. What is returned may give
-    fewer rows than there are. PostgreSQL makes this choice by itself.
+    statement: id of an episode and what it is ordered by, which an index gives in order; dear: without word bits.
     """
-    if connection.dialect.name != "sqlite" or len(clauses) > _PHRASES:
-        return None
     phrases = [phrase(clause.value) for clause in clauses]
-    steps = _steps(connection, phrases, wanted=wanted)
-    if steps is None:
-        return None
-    walked = statement.limit(steps).subquery()
-    number, value = walked.c
-    # The words as they stand first: to look at their ends too takes a copy.
-    roughly = (contains(document.c.words, " ".join(asked)) for asked, _ in phrases)
-    held = (document.c.episode_row == number, *roughly, stand_in(document.c.words, phrases))
-    # No order here: rows come as they are met, and the rest is not looked at. Sorting would begin with all of them.
-    found = select(number, value).where(select(literal_column("1")).where(*held).correlate(walked).exists())
-    return found.limit(wanted)
+    asked = bits(" ".join(word for found, begun in phrases for word in found[: len(found) - begun]))
+    share = _DEAR if dear or not asked else 1
+    steps, most = _FIRST // share, _MOST // share
+    while len(clauses) <= _PHRASES:
+        found = pairs(connection, _holding(statement, phrases, asked, steps=steps).limit(wanted))
+        if len(found) == wanted:
+            return found
+        likely = steps * wanted // max(1, len(found))
+        if len(found) < _FEW or likely > most or steps > _FIRST // share:
+            break
+        steps = min(most, _MORE * likely)
+    return None
 
 
-def _steps(connection: Connection, phrases: Sequence[tuple[Sequence[str], bool]], *, wanted: int) -> int | None:
-    """Return how many episodes are likely to hold as many with the words as are wanted.
+def _holding(
+    statement: Select[Any], phrases: Sequence[tuple[Sequence[str], bool]], asked: int, *, steps: int
+) -> Select[Any]:
+    """Return the statement for those of so many first rows that hold the words.
 
-    Judged by how close together the first of these lie; None where there are fewer with the words to sort than that.
+    No order: rows come as they are met, and the rest is not looked at. Sorting would begin with all of them. The text
+    is asked for as a value, for a condition that it exists might be joined in an order of its own.
     """
-    source, key, found = words_index(connection.dialect.name, document.c.words, document.c.episode_row, phrases)
-    sample = select(key).select_from(source).where(found).order_by(key).limit(_SAMPLED).subquery()
-    last_id = select(func.max(episode.c.id)).scalar_subquery()
-    count, first, last, newest = connection.execute(
-        select(func.count(), func.min(sample.c[0]), func.max(sample.c[0]), last_id)
-    ).one()
-    if count < _SAMPLED:
-        return None
-    apart = (last - first) / (_SAMPLED - 1)
-    steps = math.ceil(_MORE * wanted * apart)
-    return steps if steps * apart <= newest else None
+    walked = statement.add_columns(episode.c.word_bits).limit(steps).subquery()
+    number, value, held = walked.c
+    spoken = select(stand_in(document.c.words, phrases)).where(document.c.episode_row == number).scalar_subquery()
+    return select(number, value).where(held.bitwise_and(literal(asked)) == literal(asked), spoken)
+
+
+def pairs(connection: Connection, statement: Select[Any]) -> list[tuple[int, Any]]:
+    """Return the rows of a statement of two columns: id and what it is ordered by."""
+    return [(number, value) for number, value in connection.execute(statement).all()]

@@ -165,7 +165,7 @@ BIG = set(schema.metadata.tables) - set(FEW)
 
 WALKED = {
     # A page in the order of an index walks the index, and stops after the page.
-    "get by uid": {"SCAN episode USING INDEX episode_episode_id"},
+    "get by uid": {"SCAN episode USING COVERING INDEX episode_episode_id"},
     "score order": {"SCAN episode"},
     "lane's type": {"SCAN layout"},
     # Counting everything reads an index from end to end, never the rows.
@@ -178,6 +178,9 @@ WALKED = {
     },
     "facet of flags": {"SCAN finding USING COVERING INDEX finding_name"},
 }
+
+WORDED = {"total_reward": "reward_env", "-length": "length", "success": "success", "episode_id": "episode_id"}
+"""Orders of pages of words, and the index that gives each."""
 
 ABOUT_VECTORS = ("pending", "pending count", "pending of some", "pending with words", "embedded", "ledger state")
 
@@ -196,6 +199,14 @@ def test_what_is_asked_often_is_answered_by_indexes_alone(watch: Watch, call: st
     lines = [line for line in searched if line.split()[1] == about or "episode_layout" in line]
     assert lines
     assert all("COVERING INDEX" in line for line in lines), searched
+
+
+@pytest.mark.parametrize("order", WORDED)
+def test_pages_of_words_walk_an_index_that_says_what_words_there_may_be(watch: Watch, order: str) -> None:
+    walk = watch.plans(lambda: watch.catalog.select("note", order=order, limit=2))[:5]
+    assert any(f"COVERING INDEX episode_{WORDED[order]}" in line for line in walk), walk
+    assert any("SEARCH document USING INTEGER PRIMARY KEY" in line for line in walk), walk
+    assert not [line for line in walk if "TEMP B-TREE" in line], walk
 
 
 @pytest.mark.parametrize("order", ["length", "episode_id", "env_id", "total_reward", "-total_reward", "uid", "id"])
@@ -218,7 +229,9 @@ def test_explain_shows_the_statements_and_their_plans(watch: Watch) -> None:
     assert "SELECT" in with_value.sql
     assert "env-1" not in with_value.sql
     assert "env-1" in with_value.parameters.values()
-    assert any("USING INDEX episode_env_reward_length (env_id=? AND total_reward>?)" in p for p in with_value.plan)
+    assert any(
+        "USING COVERING INDEX episode_env_reward_length (env_id=? AND total_reward>?)" in p for p in with_value.plan
+    )
     assert without.plan
     (only,) = watch.catalog.explain("meta.seed:3", order="length")
     assert only.plan[0] == "SCAN episode USING INDEX episode_length"

@@ -6,10 +6,12 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from sqlalchemy import inspect
+from sqlalchemy import inspect, select
 
 from catalog import Catalog, F
 from catalog.migrations import STEPS
+from catalog.schema import document, episode
+from catalog.words import bits
 
 OLD = (Path(__file__).parent / "data" / "catalog_v1.sql").read_text()
 
@@ -56,6 +58,14 @@ def test_what_was_there_can_be_searched_and_reviewed_after_the_upgrade(old: Path
         catalog.review([1], "accepted")
         catalog.add_note([2], "Wackelt")
         assert catalog.ids("review:accepted OR wackelt") == [1, 2]
+
+
+def test_an_upgraded_archive_says_what_words_episodes_may_hold(old: Path) -> None:
+    with Catalog.open(old) as catalog, catalog._read() as connection:
+        held = dict(connection.execute(select(*document.c)).all())
+        kept = connection.execute(select(episode.c.id, episode.c.word_bits)).all()
+    assert {number: found or 0 for number, found in kept} == {n: bits(held.get(n, "")) for n, _ in kept}
+    assert any(found for _, found in kept)
 
 
 def test_an_upgraded_archive_has_the_tables_of_a_new_one(old: Path, tmp_path: Path) -> None:

@@ -6,10 +6,11 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, select, update
 
-from catalog import Catalog, matches, parse_where, worded
+from catalog import Catalog, matches, parse_where, schema, worded
 from catalog.testing import make_record
+from catalog.words import bits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,7 @@ WORDS = ("cube", "red cube", '"red cube"', "cu*", '"the red c*"', "pick", "absen
 
 @pytest.fixture
 def catalog(location: Path | str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Catalog]:
-    monkeypatch.setattr(worded, "_SAMPLED", 8)
+    monkeypatch.setattr(worded, "_FIRST", 64)
     dice = Random(1)
     with Catalog.open(location, create=True) as opened:
         records = [
@@ -81,30 +82,54 @@ def test_every_page_is_what_plain_python_says(catalog: Catalog, order: str) -> N
             assert seen == there + missing, (words, named)
 
 
-def test_common_words_are_met_in_the_order_and_rare_ones_looked_up(location: Path | str, catalog: Catalog) -> None:
-    served = isinstance(location, str)
+def pages(statements: list[str]) -> list[str]:
+    """Return how each page was looked for."""
+    asked = [text for text in statements if "sorted_by" in text and "LIMIT" in text]
+    return ["walk" if "word_bits" in text else "index" for text in asked]
+
+
+def test_common_words_are_met_in_the_order_and_rare_ones_looked_up(catalog: Catalog) -> None:
     page, statements = reads(catalog, "cube", "-total_reward", limit=5)
     assert len(page.rows) == 5
-    asked = [text for text in statements if "sorted_by" in text and "LIMIT" in text]
-    assert [("MATCH" in text, "instr" in text) for text in asked] == [(False, not served)]
-    for words, order in (("plates", "-total_reward"), ("cube", "-size"), ("cube env:env-1", "-total_reward")):
-        _, statements = reads(catalog, words, order, limit=5)
-        assert not any("instr" in text for text in statements), words
+    assert pages(statements) == ["walk"]
+    assert pages(reads(catalog, '"push the red plate"', "-total_reward", limit=20)[1]) == ["walk", "walk"]
+    assert pages(reads(catalog, "plates", "-total_reward", limit=5)[1]) == ["walk", "index", "index"]
+    for words, order in (("cube", "-size"), ("cube env:env-1", "-total_reward")):
+        assert set(pages(reads(catalog, words, order, limit=5)[1])) == {"index"}, words
+
+
+def test_no_text_is_looked_at_whose_episode_lacks_a_bit(catalog: Catalog) -> None:
+    assert pages(reads(catalog, "red", "length", limit=5)[1]) == ["walk"]
+    with catalog._write() as connection:
+        connection.execute(update(schema.episode).values(word_bits=0))
+    _, statements = reads(catalog, "red", "length", limit=5)
+    assert pages(statements) == ["walk", "index"]
+
+
+def test_words_that_come_and_go_are_met(catalog: Catalog) -> None:
+    ids = catalog.ids()
+    notes = catalog.add_note(ids, "Schöne Arbeit")
+    assert len(catalog.select("schone", order="-total_reward", limit=30).rows) == 30
+    for written in notes[10:]:
+        catalog.remove_note(written.id)
+    assert {row.id for row in catalog.select("schone", order="-total_reward", limit=30).rows} == set(ids[:10])
+    with catalog._read() as connection:
+        kept = connection.execute(select(schema.episode.c.id, schema.episode.c.word_bits)).all()
+        texts = dict(connection.execute(select(*schema.document.c)).all())
+    assert kept == [(number, bits(texts[number])) for number, _ in kept]
 
 
 def test_a_walk_that_meets_too_few_is_given_up(location: Path | str, catalog: Catalog) -> None:
-    # The first episodes all hold the words, so they look common; those of the highest rewards do not.
-    worst = [make_record(n, total_reward=-1.0 - n, metadata={"task": "weld"}) for n in range(1000, 1040)]
+    # Half of the first episodes in the order hold the words, and hardly any of the others.
     with Catalog.open(location) as again:
         again.remove(again.ids())
-        again.register(worst)
-        again.register([make_record(n, total_reward=float(n), metadata={"task": "cut"}) for n in range(2000, 2200)])
-        page, statements = reads(again, "weld", "-total_reward", limit=5)
-        assert [row.total_reward for row in page.rows] == [-1001.0 - n for n in range(5)]
-        asked = ["instr" in text for text in statements if "sorted_by" in text and "LIMIT" in text]
-        assert asked == ([False] if isinstance(location, str) else [True, False])
-        page, _ = reads(again, "weld", "total_reward", limit=5)
-        assert [row.total_reward for row in page.rows] == [-1040.0 + n for n in range(5)]
+        both = [{"task": "weld"}, {"task": "cut"}]
+        first = [make_record(n, total_reward=2000.0 - n, metadata=both[n % 2]) for n in range(1000, 1064)]
+        rest = [make_record(n, total_reward=-float(n), metadata=both[n != 2999]) for n in range(2000, 3000)]
+        again.register(first + rest)
+        page, statements = reads(again, "weld", "-total_reward", limit=40)
+        assert [row.total_reward for row in page.rows] == [1000.0 - 2 * n for n in range(32)] + [-2999.0]
+        assert pages(statements) == ["walk", "walk", "index", "index"]
 
 
 def test_a_filter_of_hundreds_of_words_is_answered(catalog: Catalog) -> None:
