@@ -24,6 +24,7 @@ from bridge.index.outlines import WIDTH
 if TYPE_CHECKING:
     from bridge.index.base import Vectors
     from bridge.index.outlines import Outlines
+    from bridge.index.polar import Bounds, Lengths, Sight
     from bridge.index.seals import Seals
     from bridge.index.shortlist import Shortlist
 
@@ -46,7 +47,7 @@ class Lists:
 
     At place p: row rows[p] of the Segment, of its episode number owners[p], with the outline listed[p], which is in the
     frame frames[l], as is middles[l], the outline of the centroid. by_row: the outlines in the order of the Segment's
-    rows.
+    rows. lengths: of vectors that are not of unit length; all the rest is of their directions then.
     """
 
     centroids: Vectors
@@ -60,20 +61,23 @@ class Lists:
     seals: Seals
     by_row: Outlines
     trained: int  # vectors at the time when the centroids were chosen
+    lengths: Lengths | None = None
 
     def check(self) -> None:
         """Compare all checksums that were not compared before; raises ChecksumError."""
         self.seals.check()
         self.by_row.seals.check()
 
-    def reach(self, sides: Vectors) -> Scores:
-        """Return the best that any member of each list can have with the query of these sides; -2 for empty lists."""
+    def reach(self, sides: Vectors, sight: Sight | None) -> Scores:
+        """Return the best that any member of each list can have with the query of these sides; -inf without members."""
         off = rounding(self.centroids.shape[1])
         products = (self.middles * sides.take(self.frames, axis=0)) @ np.ones(sides.shape[1], np.float32)
         closest = np.clip(products.astype(np.float64) + off, -1.0, 1.0)
         rims = np.clip(self.rims - off, -1.0, 1.0)
         best = np.where(closest >= rims, 1.0, closest * rims + np.sqrt((1 - closest * closest) * (1 - rims * rims)))
-        best[self.starts[1:] == self.starts[:-1]] = -2.0
+        if sight is not None and self.lengths is not None:
+            best = sight.reach(best, *self.lengths.spans)
+        best[self.starts[1:] == self.starts[:-1]] = -np.inf
         return best
 
 
@@ -102,12 +106,12 @@ class Found:
     ended: bool = False
 
 
-def search(lists: Lists, query: Vectors, best: Shortlist, limits: Limits) -> Found:
+def search(lists: Lists, query: Bounds, best: Shortlist, limits: Limits) -> Found:
     """Visit lists by falling reach until none can hold anything better, or it is not worth it. Raises ChecksumError."""
     sides = lists.by_row.sides(query)
-    reach = lists.reach(sides)
+    reach = lists.reach(sides, best.aim.sight)
     order = np.argsort(-reach)
-    order = order[: np.count_nonzero(reach >= -1.0)]
+    order = order[: np.count_nonzero(reach > -np.inf)]
     done = scored = 0
     while done < len(order) and reach[order[done]] >= best.threshold:
         batch = order[done : done + min(max(_FIRST, 4 * done), _AT_ONCE)]
@@ -128,10 +132,14 @@ def _read(lists: Lists, batch: Ids, sides: Vectors, best: Shortlist, allowed: ND
     lists.seals.check(batch)
     starts, stops, frames = lists.starts[batch], lists.starts[batch + 1], lists.frames[batch]
     ends = np.cumsum(stops - starts)
-    bounds, done = np.empty(int(ends[-1]), np.float32), 0
+    products, done = np.empty(int(ends[-1]), np.float32), 0
     for start, stop, frame in zip(starts.tolist(), stops.tolist(), frames.tolist(), strict=True):
-        np.dot(lists.listed[start:stop], sides[frame], out=bounds[done : done + stop - start])
+        np.dot(lists.listed[start:stop], sides[frame], out=products[done : done + stop - start])
         done += stop - start
+    bounds: Bounds = products
+    if best.aim.sight is not None and lists.lengths is not None:
+        ranges = zip(starts.tolist(), stops.tolist(), strict=True)
+        bounds = best.aim.sight.most(products, np.concatenate([lists.lengths.by_place[a:b] for a, b in ranges]))
     hits = (bounds >= best.threshold).nonzero()[0]
     places = hits + (stops - ends)[np.searchsorted(ends, hits, side="right")]
     if allowed is not None:

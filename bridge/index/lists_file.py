@@ -11,6 +11,10 @@ Knows: the files of a folder `lists/`, all little-endian:
     rims.f32        float32 [L]: the least cosine of a list's vectors to the centroid
     sizes.i64       int64 [3, L]: number of vectors, frame, CRC32C of the outlines in listed.f32
     sums.i64        int64 [episodes]: CRC32C of each episode's outlines in outlines.f32
+    origin.f64      float64 [E]: all of this is of directions as seen from there. With the next two, in lists of vectors
+                    that are not of unit length
+    lengths.f64     float64 [2, n]: the distance to there of each row of vectors.f32, and of each row of listed.f32
+    spans.f64       float64 [2, L]: the shortest and the longest of these in each list
     lists.json      vectors at the last training, and a CRC32C over the generation's own and all files but outlines
 
 Does not know: how vectors are grouped, outlined or searched. The checksum of a list, or of an episode's outlines, is
@@ -28,6 +32,7 @@ import numpy as np
 from bridge.index.grouping import Grouping, frames
 from bridge.index.lists import Lists
 from bridge.index.outlines import Outlines, outlined, terms
+from bridge.index.polar import Directions, Lengths, seen
 from bridge.index.seals import Seals
 from wshard.layout import checksum
 from wshard.writer import publish
@@ -52,6 +57,7 @@ _SMALL: Final = {
     "sizes.i64": "<i8",
     "sums.i64": "<i8",
 }
+_POLAR: Final = {"origin.f64": "<f8", "lengths.f64": "<f8", "spans.f64": "<f8"}
 
 
 def read(folder: Path, seal: int, shape: tuple[int, ...], starts: Ids) -> Lists | None:
@@ -62,7 +68,8 @@ def read(folder: Path, seal: int, shape: tuple[int, ...], starts: Ids) -> Lists 
     count, dim = shape
     try:
         stored = json.loads((folder / _ABOUT).read_text("ascii"))
-        small = {name: np.asarray(np.memmap(folder / name, kind, "r")) for name, kind in _SMALL.items()}
+        kinds = _SMALL | (_POLAR if stored["polar"] else {})
+        small = {name: np.asarray(np.memmap(folder / name, kind, "r")) for name, kind in kinds.items()}
         if stored["checksum"] != _checksum(seal, int(stored["trained"]), small):
             return None
         sizes, frame_of, sums = small["sizes.i64"].reshape(3, -1)
@@ -71,6 +78,7 @@ def read(folder: Path, seal: int, shape: tuple[int, ...], starts: Ids) -> Lists 
             np.asarray(np.memmap(folder / name, "<f4", "r")).reshape(count, axes.shape[1] + 1)
             for name in (_LISTED, _OUTLINES)
         )
+        lengths = _lengths(small, count) if stored["polar"] else None
     except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
     begins = np.concatenate(([0], np.cumsum(sizes)))
@@ -92,14 +100,22 @@ def read(folder: Path, seal: int, shape: tuple[int, ...], starts: Ids) -> Lists 
             Seals(outlines, starts, np.array(small["sums.i64"]), "outlines of the search copy"),
         ),
         trained=int(stored["trained"]),
+        lengths=lengths,
     )
+
+
+def _lengths(small: dict[str, NDArray[np.generic]], count: int) -> Lengths:
+    origin, lengths, spans = (np.asarray(small[name], np.float64) for name in _POLAR)
+    by_row, by_place = lengths.reshape(2, count)
+    return Lengths(origin, by_row, by_place, spans.reshape(2, -1))
 
 
 def grouping_of(lists: Lists) -> Grouping:
     """Return what the lists were made from, by row of vectors.f32."""
     labels = np.empty(len(lists.rows), np.int32)
     labels[lists.rows] = np.repeat(np.arange(len(lists.starts) - 1, dtype=np.int32), np.diff(lists.starts))
-    return Grouping(lists.centroids, labels, lists.rims.astype(np.float32), lists.trained)
+    origin = None if lists.lengths is None else lists.lengths.origin
+    return Grouping(lists.centroids, labels, lists.rims.astype(np.float32), lists.trained, origin)
 
 
 def write(folder: Path, seal: int, vectors: Vectors, starts: Ids, grouping: Grouping) -> None:
@@ -108,10 +124,11 @@ def write(folder: Path, seal: int, vectors: Vectors, starts: Ids, grouping: Grou
     starts: the first row of each of the generation's episodes, and n.
     """
     folder.mkdir()
-    axes, frame_of = frames(vectors, grouping)
+    rows = seen(vectors, grouping.origin)
+    axes, frame_of = frames(rows, grouping)
     which = frame_of[grouping.labels]
     with publish(folder / _OUTLINES) as file:
-        for some in outlined(vectors, axes, which):
+        for some in outlined(rows, axes, which):
             file.write(np.ascontiguousarray(some, "<f4").data)
     outlines = np.asarray(np.memmap(folder / _OUTLINES, "<f4", "r")).reshape(len(vectors), -1)
     order = np.argsort(grouping.labels, kind="stable").astype(np.int32)
@@ -125,13 +142,26 @@ def write(folder: Path, seal: int, vectors: Vectors, starts: Ids, grouping: Grou
         "sizes.i64": np.stack([sizes, frame_of, _listed(folder / _LISTED, outlines, order, sizes)]),
         "sums.i64": np.array([checksum(outlines[a:b].data) for a, b in pairwise(starts.tolist())]),
     }
-    stored = {name: np.ascontiguousarray(small[name], kind) for name, kind in _SMALL.items()}
+    if isinstance(rows, Directions):
+        small |= _polar(rows, order, sizes)
+    kinds = _SMALL | _POLAR
+    stored = {name: np.ascontiguousarray(array, kinds[name]) for name, array in small.items()}
     for name, array in stored.items():
         with publish(folder / name) as file:
             file.write(array.data)
-    about = {"trained": grouping.trained, "checksum": _checksum(seal, grouping.trained, stored)}
+    total = _checksum(seal, grouping.trained, stored)
+    about = {"trained": grouping.trained, "polar": grouping.origin is not None, "checksum": total}
     with publish(folder / _ABOUT) as file:
         file.write(json.dumps(about).encode())
+
+
+def _polar(rows: Directions, order: NDArray[np.int32], sizes: Ids) -> dict[str, NDArray[np.float64]]:
+    by_place = rows.lengths[order]
+    ends, spans = np.cumsum(sizes), np.zeros((2, len(sizes)))
+    some = sizes > 0
+    begins = (ends - sizes)[some]
+    spans[:, some] = np.minimum.reduceat(by_place, begins), np.maximum.reduceat(by_place, begins)
+    return {"origin.f64": rows.origin, "lengths.f64": np.stack([rows.lengths, by_place]), "spans.f64": spans}
 
 
 def _listed(path: Path, outlines: Vectors, order: NDArray[np.int32], sizes: Ids) -> Ids:
@@ -149,6 +179,6 @@ def _listed(path: Path, outlines: Vectors, order: NDArray[np.int32], sizes: Ids)
 
 def _checksum(seal: int, trained: int, small: dict[str, NDArray[np.generic]]) -> int:
     total = checksum(trained.to_bytes(8, "little"), seal)
-    for name in _SMALL:
-        total = checksum(small[name].data, total)
+    for array in small.values():
+        total = checksum(array.data, total)
     return total

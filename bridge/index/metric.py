@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 Scores = NDArray[np.float64]
 
 COSINE: Final = "cosine"
+DOT: Final = "dot"
 _UNIT: Final = 2e-5  # what |v| ** 2 / 2 may differ by
 _SHORT: Final = 1e-3
-METRICS: Final = (COSINE, "dot", "l2")
+METRICS: Final = (COSINE, DOT, "l2")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +58,7 @@ def probe(segment: Segment, query: Vectors, metric: str) -> Probe:
         return Probe((query / (length or 1.0)).astype(np.float32), None, rounding(len(query)))
     halves, longest = segment.lengths
     terms = (len(query) + 8) * 2.0**-24
-    if metric == "dot":
+    if metric == DOT:
         return Probe(query, None, terms * longest * length)
     return Probe(query, halves, terms * (longest * length + longest * longest))
 
@@ -81,7 +82,7 @@ def scores(metric: str, vectors: Scores, query: Scores) -> Scores:
         distances: Scores = 0.0 - np.sqrt(np.square(vectors - query).sum(axis=1))  # so that nothing is -0.0
         return distances
     products: Scores = (vectors * query).sum(axis=1)
-    if metric == "dot":
+    if metric == DOT:
         return products
     norms = np.sqrt((vectors * vectors).sum(axis=1) * (query * query).sum())
     cosines: Scores = np.clip(products / norms, -1.0, 1.0)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bridge.index.base import Vectors
+    from bridge.index.polar import Bounds, Directions
     from bridge.index.seals import Seals
 
 Axes = NDArray[np.float64]
@@ -81,7 +82,7 @@ class Outlines:
     outlines: Vectors
     seals: Seals
 
-    def sides(self, query: Vectors, rows: Rows | None = None) -> Vectors:
+    def sides(self, query: Bounds, rows: Rows | None = None) -> Vectors:
         """Return the query's own outline float32 [F, P + 1]; if rows are given, only that in their frames is set."""
         frames, count, dim = self.axes.shape
         found = np.empty((frames, count + 1), np.float32)
@@ -102,7 +103,7 @@ class Outlines:
         return sums
 
 
-def outlined(vectors: Vectors, axes: Axes, which: Numbers) -> Iterator[Vectors]:
+def outlined(vectors: Vectors | Directions, axes: Axes, which: Numbers) -> Iterator[Vectors]:
     """Yield the outlines of all vectors [N, E], some at a time; row i's are in the frame which[i]."""
     for start in range(0, len(vectors), _AT_ONCE):
         rows, frames = vectors[start : start + _AT_ONCE], which[start : start + _AT_ONCE]

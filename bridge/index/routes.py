@@ -19,12 +19,14 @@ import numpy as np
 
 from bridge.index.lists import Limits, search
 from bridge.index.metric import COSINE, probe, unit_probe
+from bridge.index.polar import Sight
 from bridge.index.shortlist import Aim, Shortlist
 
 if TYPE_CHECKING:
     from bridge.index.base import Request, Vectors
+    from bridge.index.lists import Lists
     from bridge.index.metric import Probe
-    from bridge.index.outlines import Outlines
+    from bridge.index.polar import Bounds
     from bridge.index.segment import Ids, Segment
 
 _SCAN_FROM_SHARE: Final = 0.5  # of the rows: from here on one sequential pass beats many small ones
@@ -66,11 +68,9 @@ def candidates(
     passing = int((segment.starts[positions + 1] - segment.starts[positions]).sum())
     if passing == 0 or request.top_k < 1:
         return Candidates(np.zeros(0, np.int64), "none", passing, 0)
-    unit = unit_probe(query, metric)
-    if segment.lists is None or unit is None or request.top_k * _WANTED_SHARE > passing:
+    aim = _aim(segment.lists, query, metric, request, max(_COMPARED, passing // _COMPARED_SHARE))
+    if segment.lists is None or aim is None or request.top_k * _WANTED_SHARE > passing:
         return _exhaustive(segment, probe(segment, query, metric), positions, request, passing)
-    limit = max(_COMPARED, passing // _COMPARED_SHARE)
-    aim = Aim(unit.query, unit.slack, request.top_k, request.distinct, limit)
     best, tried, scored, visited = Shortlist(segment, aim), "", 0, 0
     if passing > direct_rows:
         found = search(segment.lists, aim.query, best, _limits(segment, positions, passing, request.budget))
@@ -79,11 +79,20 @@ def candidates(
         tried, scored, visited = "lists, then ", found.scored, found.lists
     if not best.hopeless:
         best = Shortlist(segment, aim)
-        scored += _outlined(segment, segment.lists.by_row, best, positions)
+        scored += _outlined(segment, segment.lists, best, positions)
     if not best.hopeless:
         return Candidates(best.rows, f"{tried}direct", passing, scored, visited)
     rest = _exhaustive(segment, probe(segment, query, metric), positions, request, passing)
     return replace(rest, route=tried + rest.route, scored=scored + rest.scored, lists=visited)
+
+
+def _aim(lists: Lists | None, query: Vectors, metric: str, request: Request, limit: int) -> Aim | None:
+    """Return what lists and outlines are to look for; None if they are of no use to this query."""
+    if lists is not None and lists.lengths is not None:
+        sight = Sight.of(query, lists.lengths.origin, metric)
+        return Aim(sight.query, 0.0, request.top_k, request.distinct, limit, sight) if sight.tells else None
+    unit = unit_probe(query, metric)
+    return None if unit is None else Aim(unit.query, unit.slack, request.top_k, request.distinct, limit)
 
 
 def _limits(segment: Segment, positions: Ids, passing: int, budget: int | None) -> Limits:
@@ -95,14 +104,16 @@ def _limits(segment: Segment, positions: Ids, passing: int, budget: int | None) 
     return Limits(allowed, len(segment.vectors) if most else passing, budget)
 
 
-def _outlined(segment: Segment, outlines: Outlines, best: Shortlist, positions: Ids) -> int:
+def _outlined(segment: Segment, lists: Lists, best: Shortlist, positions: Ids) -> int:
     """Offer the rows of these episodes, and return of how many the outlines were read."""
-    outlines.seals.check(positions)
+    lists.by_row.seals.check(positions)
     rows = _rows(segment.starts[positions], segment.starts[positions + 1])
-    sides, done = outlines.sides(best.aim.query, rows), 0
+    sides, done = lists.by_row.sides(best.aim.query, rows), 0
     while done < len(rows) and not best.hopeless:
         some = rows[done : done + (_OUTLINES_AT_ONCE if done else _OUTLINES_FIRST)]
-        bounds = outlines.bounds(some, sides)
+        bounds: Bounds = lists.by_row.bounds(some, sides)
+        if best.aim.sight is not None and lists.lengths is not None:
+            bounds = best.aim.sight.most(bounds, lists.lengths.by_row[some])
         good = (bounds >= best.threshold).nonzero()[0]
         best.offer(some[good], bounds[good])
         best.foresee((len(rows) - done - len(some)) / (done + len(some)))

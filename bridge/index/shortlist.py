@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.index.base import Vectors
+    from bridge.index.polar import Bounds, Sight
     from bridge.index.segment import Ids, Segment
 
 _FIRST: Final = 64  # vectors compared before the first look at what that leaves
@@ -27,14 +28,21 @@ class Aim:
     """What is looked for: the top_k rows, or owners by their best row, of a unit query float32 [E].
 
     slack: what a float32 product, or a bound, may be off from one that ranks as the metric does. limit: of so many rows
-    the vectors may be compared; where more are needed, another way is quicker.
+    the vectors may be compared; where more are needed, another way is quicker. sight: how to score vectors that are not
+    of unit length; their bounds are of scores too.
     """
 
-    query: Vectors
+    query: Bounds
     slack: float
     top_k: int
     distinct: bool
     limit: int
+    sight: Sight | None = None
+
+    def scores(self, vectors: Vectors) -> Bounds:
+        """Return the products of vectors [n, E] with the query, or their scores."""
+        products: Bounds = vectors @ self.query if self.sight is None else self.sight.scores(vectors)
+        return products
 
 
 class Shortlist:
@@ -54,7 +62,7 @@ class Shortlist:
         self.compared = 0
         self.hopeless = False
 
-    def offer(self, rows: Ids, bounds: Vectors) -> None:
+    def offer(self, rows: Ids, bounds: Bounds) -> None:
         """Take in these rows [n] with their bounds [n], those of the greatest bounds first. Raises ChecksumError."""
         some = min(max(_FIRST, 2 * self.aim.top_k), _AT_ONCE)
         while len(rows) and not self.hopeless:
@@ -79,7 +87,7 @@ class Shortlist:
         rows = np.sort(rows)  # neighbours are read faster than strangers
         owners = self._segment.owners(rows)
         self._segment.seals.check(owners)
-        scores = self._segment.vectors.take(rows, axis=0) @ self.aim.query
+        scores = self.aim.scores(self._segment.vectors.take(rows, axis=0))
         self.compared += len(rows)
         self.rows = np.concatenate([self.rows, rows])
         self._owners = np.concatenate([self._owners, owners])
