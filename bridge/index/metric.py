@@ -3,10 +3,13 @@
 Knows: cosine, dot (the inner product) and l2 (the Euclidean distance, negative), and how far a float32 product can be
 off. Does not know: where vectors lie.
 
-    metric    score              ranked by, in float32     off by at most, for terms E and lengths |v| <= V
-    cosine    v.q / |v| |q|      v.q / |q|, as |v| is 1    E 2**-24 + what 1e-5 in |v| makes
-    dot       v.q                v.q                       E 2**-24 V |q|
-    l2        -|v - q|           v.q - |v|**2 / 2          E 2**-24 (V |q| + V**2)
+    metric    score              ranked by, in float32         off by at most, for terms E and lengths |v| <= V
+    cosine    v.q / |v| |q|      v.q / |q|, as |v| is 1        E 2**-24 + what 1e-5 in |v| makes
+    dot       v.q                v.q / |q|                     E 2**-24 V
+    l2        -|v - q|           (v.q - |v|**2 / 2) / s        (E 2**-24 (V |q| + V**2) + E 2**-54 (V + |q|)**2) / s
+
+with s = max(V, |q|), so that no number leaves the range of float32; the last term is what float64 distances are off by,
+which is more than float32 products only if the query is far away.
 """
 
 from __future__ import annotations
@@ -59,8 +62,15 @@ def probe(segment: Segment, query: Vectors, metric: str) -> Probe:
     halves, longest = segment.lengths
     terms = (len(query) + 8) * 2.0**-24
     if metric == DOT:
-        return Probe(query, None, terms * longest * length)
-    return Probe(query, halves, terms * (longest * length + longest * longest))
+        return Probe((query / (length or 1.0)).astype(np.float32), None, terms * longest)
+    scale = max(longest, length) or 1.0
+    slack = terms * (longest * length + longest * longest) / scale + _far(query, longest + length) / scale
+    return Probe((query / scale).astype(np.float32), halves * np.float32(longest / scale), slack)
+
+
+def _far(query: Vectors, distance: float) -> float:
+    """Return what half a squared distance, of up to so much, may be off in float64."""
+    return (len(query) + 8) * 2.0**-54 * distance * distance
 
 
 def unit_probe(query: Vectors, metric: str) -> Probe | None:
@@ -72,8 +82,8 @@ def unit_probe(query: Vectors, metric: str) -> Probe | None:
     length = float(np.sqrt(query.astype(np.float64) @ query))
     if length < _SHORT:
         return None
-    slack = rounding(len(query)) + (_UNIT / length if metric == "l2" else 0.0)
-    return Probe((query / length).astype(np.float32), None, slack)
+    further = _UNIT + _far(query, 1 + length) if metric == "l2" else 0.0
+    return Probe((query / length).astype(np.float32), None, rounding(len(query)) + further / length)
 
 
 def scores(metric: str, vectors: Scores, query: Scores) -> Scores:

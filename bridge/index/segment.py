@@ -54,16 +54,17 @@ class Segment:
 
     @cached_property
     def lengths(self) -> tuple[NDArray[np.float32], float]:
-        """Half the squared length of each row, and the greatest length; reads every row once. Raises ChecksumError."""
+        """Half the squared length of each row over the greatest length, and that; reads every row once.
+
+        Raises ChecksumError.
+        """
         self.seals.check()
-        halves = np.empty(len(self.vectors), np.float32)
-        longest = 0.0
+        squares = np.empty(len(self.vectors))
         for start in range(0, len(self.vectors), _AT_ONCE):
             rows = self.vectors[start : start + _AT_ONCE].astype(np.float64)
-            squares = np.einsum("ij,ij->i", rows, rows)
-            halves[start : start + _AT_ONCE] = squares / 2
-            longest = max(longest, float(np.sqrt(squares.max())))
-        return halves, longest
+            squares[start : start + _AT_ONCE] = np.einsum("ij,ij->i", rows, rows)
+        longest = float(np.sqrt(squares.max()))
+        return (squares / (2 * longest or 1.0)).astype(np.float32), longest
 
     @staticmethod
     def of(points: Sequence[Point], dim: int) -> Segment:
