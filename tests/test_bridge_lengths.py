@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from dataclasses import replace
 from fractions import Fraction
@@ -18,7 +19,7 @@ from bridge.index.base import Point, Request
 from bridge.index.embedded import EmbeddedIndex
 from bridge.index.grouping import group
 from bridge.index.outlines import Outlines, outline
-from bridge.index.polar import Directions, Sight
+from bridge.index.polar import Directions, Lengths, Sight
 from bridge.index.ranking import best
 from bridge.index.segment import Segment
 from bridge.testing import check, top
@@ -174,19 +175,24 @@ def test_no_bound_is_below_the_score(metric, rows, asked, origin, axes):
     """Of outlines with 1, 2 or 3 axes, and of a list of all the rows; the scores as fractions, without any rounding."""
     vectors, query = np.array(rows, np.float32), np.array(asked, np.float32)
     origin = np.zeros(3) if metric == "dot" else np.array(origin)
-    directions, sight = Directions(vectors, origin), Sight.of(query, origin, metric)
+    directions = Directions(vectors, origin)
+    lengths = Lengths(origin, directions.lengths, np.sort(directions.lengths), np.sort(directions.lengths)[[[0], [-1]]])
+    sight = Sight.of(query, lengths, metric)
     frame = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0][:axes]
     outlines = Outlines(frame[None], np.zeros(len(rows), np.uint8), outline(frame, directions[:]), None)
-    bounds = sight.most(outlines.bounds(np.arange(len(rows)), outlines.sides(sight.query)), directions.lengths)
-    cosine = (directions[:].astype(float) @ sight.query).max() + 1e-6
-    lengths = directions.lengths
-    reach = sight.reach(np.array([min(cosine, 1.0)]), lengths.min(), lengths.max())[0]
-    for row, bound in zip(rows, bounds.tolist(), strict=True):
-        for one in (bound, float(reach)):
-            if metric == "dot":
-                assert sum(Fraction(a) * Fraction(b) for a, b in zip(row, asked, strict=True)) <= Fraction(one)
-            else:
-                assert squared(row, asked) >= Fraction(min(one, 0.0)) ** 2
+    bounds = sight.most(outlines.bounds(np.arange(len(rows)), outlines.sides(sight.query)), lengths.by_row)
+    cosine = np.array([min((directions[:].astype(float) @ sight.query).max() + 1e-6, 1.0)])
+    reach = float(sight.reach(cosine)[0])
+    for row, bound, length in zip(rows, bounds.tolist(), lengths.by_row, strict=True):
+        if metric == "dot":
+            score = sum(Fraction(a) * Fraction(b) for a, b in zip(row, asked, strict=True))
+            assert score <= min(Fraction(bound), Fraction(reach))
+        else:
+            score = -math.sqrt(squared(row, asked)) * (1 + 2.0**-50)
+            assert all(squared(row, asked) >= Fraction(min(one, 0.0)) ** 2 for one in (bound, reach))
+        if metric == "l2" or cosine > 0:
+            shortest, longest = sight.span(cosine, float(score) - 2.0**-50 * abs(float(score)))
+            assert shortest <= length <= longest
 
 
 @settings(max_examples=100, deadline=None)

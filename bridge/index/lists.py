@@ -24,7 +24,7 @@ from bridge.index.outlines import WIDTH
 if TYPE_CHECKING:
     from bridge.index.base import Vectors
     from bridge.index.outlines import Outlines
-    from bridge.index.polar import Bounds, Lengths, Sight
+    from bridge.index.polar import Bounds, Lengths
     from bridge.index.seals import Seals
     from bridge.index.shortlist import Shortlist
 
@@ -68,17 +68,18 @@ class Lists:
         self.seals.check()
         self.by_row.seals.check()
 
-    def reach(self, sides: Vectors, sight: Sight | None) -> Scores:
-        """Return the best that any member of each list can have with the query of these sides; -inf without members."""
+    def reach(self, sides: Vectors) -> Scores:
+        """Return the greatest cosine that a member of each list can have with the query of these sides."""
         off = rounding(self.centroids.shape[1])
         products = (self.middles * sides.take(self.frames, axis=0)) @ np.ones(sides.shape[1], np.float32)
         closest = np.clip(products.astype(np.float64) + off, -1.0, 1.0)
         rims = np.clip(self.rims - off, -1.0, 1.0)
-        best = np.where(closest >= rims, 1.0, closest * rims + np.sqrt((1 - closest * closest) * (1 - rims * rims)))
-        if sight is not None and self.lengths is not None:
-            best = sight.reach(best, *self.lengths.spans)
-        best[self.starts[1:] == self.starts[:-1]] = -np.inf
-        return best
+        within = closest * rims + np.sqrt((1 - closest * closest) * (1 - rims * rims))
+        return np.where(closest >= rims, 1.0, within)
+
+    def sizes(self, some: Ids) -> Ids:
+        """Return the number of members of these lists."""
+        return self.starts[some + 1] - self.starts[some]
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,37 +110,42 @@ class Found:
 def search(lists: Lists, query: Bounds, best: Shortlist, limits: Limits) -> Found:
     """Visit lists by falling reach until none can hold anything better, or it is not worth it. Raises ChecksumError."""
     sides = lists.by_row.sides(query)
-    reach = lists.reach(sides, best.aim.sight)
+    cosines = lists.reach(sides)
+    reach = cosines if best.aim.sight is None else best.aim.sight.reach(cosines)
     order = np.argsort(-reach)
-    order = order[: np.count_nonzero(reach > -np.inf)]
-    done = scored = 0
+    order = order[lists.sizes(order) > 0]
+    done = scored = seen = 0
     while done < len(order) and reach[order[done]] >= best.threshold:
         batch = order[done : done + min(max(_FIRST, 4 * done), _AT_ONCE)]
         batch = batch[reach[batch] >= best.threshold]
         done += len(batch)
-        scored += _read(lists, batch, sides, best, limits.allowed)
+        seen += int(lists.sizes(batch).sum())
+        scored += _read(lists, batch, sides, cosines, best, limits.allowed)
         if limits.budget is not None and scored >= limits.budget and best.threshold > -np.inf:
             return Found(scored, done, proven=False, ended=True)
         left = order[done:][reach[order[done:]] >= best.threshold]
-        best.foresee(int((lists.starts[left + 1] - lists.starts[left]).sum()) / scored)
+        best.foresee(int(lists.sizes(left).sum()) / seen)
         if scored > limits.worth or best.hopeless:
             return Found(scored, done, proven=False)
     return Found(scored, done, proven=True)
 
 
-def _read(lists: Lists, batch: Ids, sides: Vectors, best: Shortlist, allowed: NDArray[np.bool_] | None) -> int:
-    """Offer the members of these lists, and return how many there are."""
+def _read(
+    lists: Lists, batch: Ids, sides: Vectors, cosines: Scores, best: Shortlist, allowed: NDArray[np.bool_] | None
+) -> int:
+    """Offer the members of these lists, and return of how many the outlines were read."""
     lists.seals.check(batch)
     starts, stops, frames = lists.starts[batch], lists.starts[batch + 1], lists.frames[batch]
+    if best.aim.sight is not None:
+        starts, stops = best.aim.sight.within(starts, stops, cosines[batch], best.threshold)
     ends = np.cumsum(stops - starts)
     products, done = np.empty(int(ends[-1]), np.float32), 0
     for start, stop, frame in zip(starts.tolist(), stops.tolist(), frames.tolist(), strict=True):
         np.dot(lists.listed[start:stop], sides[frame], out=products[done : done + stop - start])
         done += stop - start
     bounds: Bounds = products
-    if best.aim.sight is not None and lists.lengths is not None:
-        ranges = zip(starts.tolist(), stops.tolist(), strict=True)
-        bounds = best.aim.sight.most(products, np.concatenate([lists.lengths.by_place[a:b] for a, b in ranges]))
+    if best.aim.sight is not None:
+        bounds = best.aim.sight.most(products, best.aim.sight.lengths.of(starts, stops))
     hits = (bounds >= best.threshold).nonzero()[0]
     places = hits + (stops - ends)[np.searchsorted(ends, hits, side="right")]
     if allowed is not None:

@@ -2,7 +2,8 @@
 
 Knows: the files of a folder `lists/`, all little-endian:
 
-    listed.f32      float32 [n, P + 1]: the outlines, list after list, in each in the order of vectors.f32
+    listed.f32      float32 [n, P + 1]: the outlines, list after list, in each in the order of lengths.f64, if there is
+                    such a file, and of vectors.f32
     outlines.f32    float32 [n, P + 1]: the outlines in the order of vectors.f32
     frames.u1       uint8 [n]: in which frame each of these is
     axes.f64        float64 [F, P, E]: the axes of the frames
@@ -131,7 +132,8 @@ def write(folder: Path, seal: int, vectors: Vectors, starts: Ids, grouping: Grou
         for some in outlined(rows, axes, which):
             file.write(np.ascontiguousarray(some, "<f4").data)
     outlines = np.asarray(np.memmap(folder / _OUTLINES, "<f4", "r")).reshape(len(vectors), -1)
-    order = np.argsort(grouping.labels, kind="stable").astype(np.int32)
+    keys = (rows.lengths, grouping.labels) if isinstance(rows, Directions) else (grouping.labels,)
+    order = np.lexsort(keys).astype(np.int32)
     sizes = np.bincount(grouping.labels, minlength=len(grouping.centroids)).astype(np.int64)
     small = {
         "frames.u1": which,
@@ -157,10 +159,8 @@ def write(folder: Path, seal: int, vectors: Vectors, starts: Ids, grouping: Grou
 
 def _polar(rows: Directions, order: NDArray[np.int32], sizes: Ids) -> dict[str, NDArray[np.float64]]:
     by_place = rows.lengths[order]
-    ends, spans = np.cumsum(sizes), np.zeros((2, len(sizes)))
-    some = sizes > 0
-    begins = (ends - sizes)[some]
-    spans[:, some] = np.minimum.reduceat(by_place, begins), np.maximum.reduceat(by_place, begins)
+    ends, spans, some = np.cumsum(sizes), np.zeros((2, len(sizes))), sizes > 0
+    spans[:, some] = by_place[(ends - sizes)[some]], by_place[ends[some] - 1]
     return {"origin.f64": rows.origin, "lengths.f64": np.stack([rows.lengths, by_place]), "spans.f64": spans}
 
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Bounds = NDArray[np.floating]
-Rows = slice | NDArray[np.int64]
+Ids = NDArray[np.int64]
+Rows = slice | Ids
 
 _AT_ONCE: Final = 2048  # rows that are widened to float64 at a time
 _SCORED_AT_ONCE: Final = 128  # what fits into the processor's caches is scored twice as fast
@@ -99,7 +100,7 @@ def _length(rows: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Lengths:
-    """The lengths [N] of vectors seen from origin float64 [E], by row and by place in the lists.
+    """The lengths [N] of vectors seen from origin float64 [E], by row and by place in the lists, growing in each list.
 
     spans [2, L]: the least and the greatest of each list.
     """
@@ -109,23 +110,28 @@ class Lengths:
     by_place: Floats
     spans: Floats
 
+    def of(self, starts: Ids, stops: Ids) -> Floats:
+        """Return the lengths at these ranges of places."""
+        return np.concatenate([self.by_place[a:b] for a, b in zip(starts.tolist(), stops.tolist(), strict=True)])
+
 
 @dataclass(frozen=True, eq=False)
 class Sight:
-    """A query [E], seen from an origin: `length` in the direction of `query`, float64 [E] of length 1."""
+    """A query [E], seen from where the vectors are: `length` in the direction of `query`, float64 [E] of length 1."""
 
+    lengths: Lengths
     asked: Floats
     query: Floats
     length: float
     metric: str
 
     @staticmethod
-    def of(asked: Vectors, origin: Floats, metric: str) -> Sight:
+    def of(asked: Vectors, lengths: Lengths, metric: str) -> Sight:
         """Return the query `asked` as seen from there."""
         wide = asked.astype(np.float64)
-        shifted = wide - origin
+        shifted = wide - lengths.origin
         length = float(np.sqrt(shifted @ shifted))
-        return Sight(wide, shifted / length if length else np.eye(1, len(wide))[0], length, metric)
+        return Sight(lengths, wide, shifted / length if length else np.eye(1, len(wide))[0], length, metric)
 
     @property
     def tells(self) -> bool:
@@ -142,12 +148,34 @@ class Sight:
         """Return the most that scores [n] can be, of vectors of these lengths whose outlines have these products."""
         return self._at(np.add(cosines, _OFF, dtype=np.float64), lengths)
 
-    def reach(self, cosines: Floats, shortest: Floats, longest: Floats) -> Floats:
-        """Return the most that scores [n] can be, of vectors of lengths between these and cosines up to these."""
-        low, high = shortest * (1 - _WIDER), longest * (1 + _WIDER)
+    def reach(self, cosines: Floats) -> Floats:
+        """Return the most that scores of each list's members can be, whose cosines are no more than these [L]."""
+        low, high = self.lengths.spans[0] * (1 - _WIDER), self.lengths.spans[1] * (1 + _WIDER)
         if self.metric == DOT:
             return self._at(cosines, np.where(cosines > 0, high, low))
         return self._at(cosines, np.clip(self.length * cosines, low, high))
+
+    def within(self, starts: Ids, stops: Ids, cosines: Floats, score: float) -> tuple[Ids, Ids]:
+        """Return which parts of these ranges of places, of one list each, are of lengths that reach this score."""
+        begins, ends = starts.copy(), stops.copy()
+        low, high = self.span(cosines, score)
+        for number, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
+            lengths = self.lengths.by_place[start:stop]
+            begins[number] = start + lengths.searchsorted(low[number], "left")
+            ends[number] = max(start + lengths.searchsorted(high[number], "right"), begins[number])
+        return begins, ends
+
+    def span(self, cosines: Floats, score: float) -> tuple[Floats, Floats]:
+        """Return between which lengths vectors are that reach this score, whose cosines are no more than these [n].
+
+        Some can: the cosines are above 0 where the score is, and the metric the inner product.
+        """
+        if self.metric == DOT:
+            low = score / (self.length * cosines) if score > 0 else np.zeros(len(cosines))
+            return low * (1 - _WIDER), np.full(len(cosines), np.inf)
+        apart = np.square(self.length) * ((1 - cosines) * (1 + cosines) - _WIDER)
+        around = np.sqrt(np.maximum((1 + _WIDER) * np.square(score) - apart, 0.0)) + _WIDER * self.length
+        return self.length * cosines - around, self.length * cosines + around
 
     def _at(self, cosines: Floats, lengths: Floats) -> Floats:
         if self.metric == DOT:

@@ -89,7 +89,7 @@ def candidates(
 def _aim(lists: Lists | None, query: Vectors, metric: str, request: Request, limit: int) -> Aim | None:
     """Return what lists and outlines are to look for; None if they are of no use to this query."""
     if lists is not None and lists.lengths is not None:
-        sight = Sight.of(query, lists.lengths.origin, metric)
+        sight = Sight.of(query, lists.lengths, metric)
         return Aim(sight.query, 0.0, request.top_k, request.distinct, limit, sight) if sight.tells else None
     unit = unit_probe(query, metric)
     return None if unit is None else Aim(unit.query, unit.slack, request.top_k, request.distinct, limit)
@@ -112,8 +112,8 @@ def _outlined(segment: Segment, lists: Lists, best: Shortlist, positions: Ids) -
     while done < len(rows) and not best.hopeless:
         some = rows[done : done + (_OUTLINES_AT_ONCE if done else _OUTLINES_FIRST)]
         bounds: Bounds = lists.by_row.bounds(some, sides)
-        if best.aim.sight is not None and lists.lengths is not None:
-            bounds = best.aim.sight.most(bounds, lists.lengths.by_row[some])
+        if best.aim.sight is not None:
+            bounds = best.aim.sight.most(bounds, best.aim.sight.lengths.by_row[some])
         good = (bounds >= best.threshold).nonzero()[0]
         best.offer(some[good], bounds[good])
         best.foresee((len(rows) - done - len(some)) / (done + len(some)))
