@@ -31,9 +31,10 @@ Scores = NDArray[np.float64]
 
 COSINE: Final = "cosine"
 DOT: Final = "dot"
+L2: Final = "l2"
 _UNIT: Final = 2e-5  # what |v| ** 2 / 2 may differ by
 _SHORT: Final = 1e-3
-METRICS: Final = (COSINE, DOT, "l2")
+METRICS: Final = (COSINE, DOT, L2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,13 +83,13 @@ def unit_probe(query: Vectors, metric: str) -> Probe | None:
     length = float(np.sqrt(query.astype(np.float64) @ query))
     if length < _SHORT:
         return None
-    further = _UNIT + _far(query, 1 + length) if metric == "l2" else 0.0
+    further = _UNIT + _far(query, 1 + length) if metric == L2 else 0.0
     return Probe((query / length).astype(np.float32), None, rounding(len(query)) + further / length)
 
 
 def scores(metric: str, vectors: Scores, query: Scores) -> Scores:
     """Return the scores of float64 vectors [n, E] against float64 query [E]."""
-    if metric == "l2":
+    if metric == L2:
         distances: Scores = 0.0 - np.sqrt(np.square(vectors - query).sum(axis=1))  # so that nothing is -0.0
         return distances
     products: Scores = (vectors * query).sum(axis=1)
