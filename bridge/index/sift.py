@@ -1,0 +1,70 @@
+"""Which rows of some episodes can be among the best: their outlines first, the codes of those that these leave.
+
+Knows: the walk over the rows with numpy, and that another kernel may do it. Does not know: lists, ranking.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.index.kernel import kernel
+from bridge.index.shortlist import Shortlist
+
+if TYPE_CHECKING:
+    from bridge.index.lists import Lists
+    from bridge.index.segment import Ids, Segment
+    from bridge.index.shortlist import Aim
+
+_FIRST: Final = 2048  # outlines: after so many there is a score to reach
+_AT_ONCE: Final = 16_384
+
+
+@dataclass(frozen=True, eq=False)
+class Sifted:
+    """Rows that can be among the best; None if too few were ruled out. outlines: how many were read; kernel: by which."""
+
+    rows: Ids | None
+    outlines: int
+    kernel: str
+
+
+def sift(segment: Segment, lists: Lists, aim: Aim, positions: Ids) -> Sifted:
+    """Return which rows of the episodes at these positions, one or more, can be among the best. Raises ChecksumError."""
+    lists.by_row.seals.check(positions)
+    starts, stops = segment.starts[positions], segment.starts[positions + 1]
+    module = kernel().walked()
+    if module is None:
+        return _with_numpy(segment, lists, aim, rows_of(starts, stops))
+    lists.codes.seals.check(positions)
+    ranges = np.stack([starts, stops, np.cumsum(stops - starts) - stops])
+    frames = (lists.by_row.which, lists.by_row.axes, lists.by_row.outlines)
+    codes = (lists.codes.codes, lists.codes.steps, np.float32(lists.codes.off))
+    bounds = module.bounds(ranges, frames, aim.query)
+    order = np.argsort(-bounds[1])
+    rows = module.near(ranges, order, (bounds, frames, codes), (aim.query, aim.top_k, np.float32(aim.slack), aim.distinct))
+    return Sifted(rows, len(bounds[0]), "numba")
+
+
+def _with_numpy(segment: Segment, lists: Lists, aim: Aim, rows: Ids) -> Sifted:
+    sides, done = lists.by_row.sides(aim.query, rows), 0
+    best = Shortlist(segment, aim, partial(lists.between, aim.query, sides))
+    while done < len(rows) and not best.hopeless:
+        some = rows[done : done + (_AT_ONCE if done else _FIRST)]
+        bounds = lists.by_row.bounds(some, sides)
+        good = (bounds >= best.threshold).nonzero()[0]
+        best.offer(some[good], bounds[good])
+        best.foresee((len(rows) - done - len(some)) / (done + len(some)))
+        done += len(some)
+    return Sifted(None if best.hopeless else best.rows, done, "numpy")
+
+
+def rows_of(starts: Ids, stops: Ids) -> Ids:
+    """Return the numbers in these ranges, one after another."""
+    sizes = stops - starts
+    ends = np.cumsum(sizes)
+    rows: Ids = np.repeat(stops - ends, sizes) + np.arange(ends[-1])
+    return rows
