@@ -11,6 +11,7 @@ length. A code is a quarter of its vector to read.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -47,7 +48,7 @@ class Codes:
     @property
     def off(self) -> float:
         """How many steps a product with a query of unit length may be off."""
-        return _HALF * self.codes.shape[1] ** 0.5
+        return _HALF * sqrt(self.codes.shape[1])
 
     def products(self, rows: Rows, query: Vectors) -> tuple[Vectors, Vectors]:
         """Return what the codes of these rows add to their product with a unit query, and what that may be off."""

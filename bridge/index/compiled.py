@@ -1,46 +1,43 @@
 """The walk over the rows of some episodes, compiled by numba (extra "align"): what `sift.py` does with numpy.
 
-Knows: outlines and codes, number by number. The rows that it leaves may be a few more or less than numpy's, but all of
-the best are among them. Compiled once per machine, then read from numba's cache. Imported only where numba is installed,
-and only by `kernel.py`: that takes up to a second.
+Knows: outlines and codes, number by number. It may leave some rows more or less than numpy, but all of the best are
+among them. Compiled once per machine, which takes seconds, then read from numba's cache. Imported by `kernel.py` alone.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numba
 import numpy as np
-from numba import types
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
+_TYPES: Any = numba.types
 _FREE = {"reassoc", "contract", "nsz"}  # the order of a sum is free: bounds have room for any
 
 
 def _read(dtype: Any, axes: int) -> Any:
-    return types.Array(dtype, axes, "C", readonly=True)
+    return _TYPES.Array(dtype, axes, "C", readonly=True)
 
 
-_RANGES = _read(types.int64, 2)
-_FRAMES = types.Tuple((_read(types.uint8, 1), _read(types.float64, 3), _read(types.float32, 2)))
-_CODES = types.Tuple((_read(types.int8, 2), _read(types.float32, 1), types.float32))
-_AIM = types.Tuple((_read(types.float32, 1), types.int64, types.float32, types.boolean))
-_BOUNDS = types.Tuple((types.float32[::1], types.float32[::1], types.float32[:, ::1]))
+_RANGES = _TYPES.Tuple((_read(_TYPES.int64, 1), _read(_TYPES.int64, 1), _TYPES.int64))
+_FRAMES = _TYPES.Tuple((_read(_TYPES.uint8, 1), _read(_TYPES.float64, 3), _read(_TYPES.float32, 2)))
+_CODES = _TYPES.Tuple((_read(_TYPES.int8, 2), _read(_TYPES.float32, 1), _TYPES.float32))
+_AIM = _TYPES.Tuple((_read(_TYPES.float32, 1), _TYPES.int64, _TYPES.float32, _TYPES.boolean))
 
 
-def _compiled(signature: Any = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def make(function: Callable[..., Any]) -> Callable[..., Any]:
-        try:
-            return numba.njit(signature, cache=True, nogil=True, fastmath=_FREE)(function)
-        except RuntimeError:  # nowhere may this user write a cache: compiled once per process then
-            return numba.njit(signature, nogil=True, fastmath=_FREE)(function)
-
-    return make
+def _part(function: Any) -> Any:
+    return numba.njit(nogil=True, fastmath=_FREE)(function)
 
 
-@_compiled()
+def _whole(function: Any) -> Any:
+    signature = _TYPES.int64[::1](_RANGES, _FRAMES, _CODES, _AIM)
+    try:
+        return numba.njit(signature, cache=True, nogil=True, fastmath=_FREE)(function)
+    except RuntimeError:  # nowhere may this user write a cache: compiled once per process then
+        return numba.njit(signature, nogil=True, fastmath=_FREE)(function)
+
+
+@_part
 def _product(left, right):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202  (numba types it and takes no keywords)
     total = np.float32(0)
     for number in range(len(right)):
@@ -48,7 +45,7 @@ def _product(left, right):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN2
     return total
 
 
-@_compiled()
+@_part
 def _side(axes, query, side):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write the query's outline in the frame of these axes [P, E], as Outlines.sides does."""
     rest = 0.0
@@ -63,7 +60,7 @@ def _side(axes, query, side):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
     side[len(axes)] = np.sqrt(max(rest, 0.0) + len(query) * 2.0**-50) * (1 + 2.0**-22)
 
 
-@_compiled()
+@_part
 def _push(heap, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Put a value in the place of the least of a heap."""
     here, count = 0, len(heap)
@@ -78,33 +75,29 @@ def _push(heap, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     heap[here] = value
 
 
-@_compiled(_BOUNDS(_RANGES, _FRAMES, _read(types.float32, 1)))
-def bounds(ranges, frames, query):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the bounds of all rows, the greatest of each range, and the query's own outlines [F, P + 1].
-
-    ranges int64 [3, n]: first row, the one after the last, and what makes a row the place of its bound. frames: which
-    frame is each row's, the axes of each, outlines.
-    """
+@_part
+def _bounds(ranges, frames, query):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the bounds of all rows, one range after another, the greatest of each range, and the query's outlines."""
+    starts, stops, count = ranges
     which, axes, outlines = frames
-    count = ranges.shape[1]
-    found = np.empty(ranges[1, count - 1] + ranges[2, count - 1], np.float32)
-    tops = np.empty(count, np.float32)
+    bounds, tops = np.empty(count, np.float32), np.empty(len(starts), np.float32)
     sides, known = np.empty((len(axes), outlines.shape[1]), np.float32), np.zeros(len(axes), np.bool_)
-    for number in range(count):
+    place = 0
+    for number in range(len(starts)):
         top = np.float32(-np.inf)
-        for row in range(ranges[0, number], ranges[1, number]):
+        for row in range(starts[number], stops[number]):
             frame = which[row]
             if not known[frame]:
                 _side(axes[frame], query, sides[frame])
                 known[frame] = True
-            bound = _product(outlines[row], sides[frame])
-            found[row + ranges[2, number]] = bound
-            top = max(top, bound)
+            bounds[place] = _product(outlines[row], sides[frame])
+            top = max(top, bounds[place])
+            place += 1
         tops[number] = top
-    return found, tops, sides
+    return bounds, tops, sides
 
 
-@_compiled()
+@_part
 def _keep(rows, most, begun, kept, goal):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Move together the rows from `begun` to `kept` that reach the goal; return where they end."""
     end = begun
@@ -115,40 +108,62 @@ def _keep(rows, most, begun, kept, goal):  # type: ignore[no-untyped-def]  # noq
     return end
 
 
-@_compiled(types.int64[::1](_RANGES, _read(types.int64, 1), types.Tuple((_BOUNDS, _FRAMES, _CODES)), _AIM))
-def near(ranges, order, known, aim):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+@_part
+def _visit(range_, known, coded, aim, held):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Take in the rows of one range; return how many rows are held then, and the score that it takes from then on."""
+    start, stop, place = range_
+    bounds, sides, which, outlines = known
+    codes, steps, off = coded
+    query, slack, distinct = aim
+    best, rows, most, some, kept, threshold = held
+    begun, own, goal, good, last = kept, np.float32(-np.inf), threshold, 0, outlines.shape[1] - 1
+    for row in range(start, stop):
+        some[good] = row
+        good += bounds[place + row - start] >= threshold  # no branch: codes are fetched while others are multiplied
+    for row in some[:good]:
+        rest = outlines[row, last] * sides[which[row], last]
+        product = bounds[place + row - start] - rest + steps[row] * _product(codes[row], query)
+        if product + steps[row] * off < goal:
+            continue
+        rows[kept], most[kept] = row, product + steps[row] * off
+        kept += 1
+        least = product - steps[row] * off
+        own = max(own, least)
+        if distinct:
+            goal = max(goal, own - 2 * slack)
+        elif least > best[0]:
+            _push(best, least)
+            goal = max(goal, best[0] - 2 * slack)
+    if distinct and own > best[0]:
+        _push(best, own)
+    threshold = max(threshold, best[0] - 2 * slack)
+    return _keep(rows, most, begun, kept, max(goal, threshold)), threshold
+
+
+@_whole
+def near(ranges, frames, coded, aim):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return the rows of the ranges that can be among the best; a range's rows are one episode's.
 
-    order: of the ranges, by falling greatest bound. known: what `bounds` returned, its frames, the codes, their steps
-    and how many of these a product may be off. aim: query, top_k, slack, distinct.
+    ranges: starts, stops, how many rows in all. frames: which is each row's, the axes of each, outlines. coded: codes,
+    steps, how many of these a product may be off. aim: query, top_k, slack, distinct. The ranges of the greatest bounds
+    are visited first; of each range the rows whose outlines leave a chance are compared by their codes.
     """
-    (found, tops, sides), (which, _, outlines), (codes, steps, off) = known
+    starts, stops, count = ranges
     query, top_k, slack, distinct = aim
-    best, threshold, last = np.full(top_k, np.float32(-np.inf)), np.float32(-np.inf), outlines.shape[1] - 1
-    rows, most, kept = np.empty(len(found), np.int64), np.empty(len(found), np.float32), 0
-    for number in order:
-        if tops[number] < threshold:
-            break
-        begun, own, goal = kept, np.float32(-np.inf), threshold
-        for row in range(ranges[0, number], ranges[1, number]):
-            bound = found[row + ranges[2, number]]
-            if bound < goal:
-                continue
-            rest = outlines[row, last] * sides[which[row], last]
-            product = bound - rest + steps[row] * _product(codes[row], query)
-            if product + steps[row] * off < goal:
-                continue
-            rows[kept], most[kept] = row, product + steps[row] * off
-            kept += 1
-            least = product - steps[row] * off
-            own = max(own, least)
-            if distinct:
-                goal = max(goal, own - 2 * slack)
-            elif least > best[0]:
-                _push(best, least)
-                goal = max(goal, best[0] - 2 * slack)
-        if distinct and own > best[0]:
-            _push(best, own)
-        threshold = max(threshold, best[0] - 2 * slack)
-        kept = _keep(rows, most, begun, kept, max(goal, threshold))
+    bounds, tops, sides = _bounds(ranges, frames, query)
+    best = np.full(top_k, np.float32(-np.inf))
+    for top in tops:
+        if top > best[0]:
+            _push(best, top)
+    first, threshold, kept = best[0], np.float32(-np.inf), 0
+    best[:] = threshold
+    some, rows, most = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.float32)
+    for turn in range(2):
+        place = 0
+        for number in range(len(starts)):
+            if tops[number] >= threshold and (tops[number] >= first) == (turn == 0):
+                held = (best, rows, most, some, kept, threshold)
+                range_, known = (starts[number], stops[number], place), (bounds, sides, frames[0], frames[2])
+                kept, threshold = _visit(range_, known, coded, (query, slack, distinct), held)
+            place += stops[number] - starts[number]
     return rows[: _keep(rows, most, 0, kept, threshold)]

@@ -47,7 +47,7 @@ class Kernel:
             import_module("numba")
             if threading.main_thread().is_alive():  # else the process is ending: nobody will search any more
                 self.module = import_module("bridge.index.compiled")
-        except ImportError:
+        except Exception:  # noqa: BLE001  (not installed, or broken: whatever it is, numpy goes on)
             return
 
 

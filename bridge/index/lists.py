@@ -7,9 +7,9 @@ The angle between a query and a member is at least the difference of their angle
 whose nearest possible member is too far away is not read at all; of any other list the members' outlines are, and of
 those few members whose outlines do not say that they are too far, the codes.
 
-Rounding is accounted for: a float32 dot product of E terms is off by at most about E * 2**-24, that of an outline and
-that of a code, one after another, by no more than one of as many terms as both have, and vectors count as
-unit ones if their length is within 1e-5 of 1.
+Rounding is accounted for: a float32 dot product of E terms is off by at most about E * 2**-24, those of an outline and
+of a code together by no more than one of as many terms as both have, and vectors count as unit ones if their length is
+within 1e-5 of 1.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Lists:
     """List l holds places starts[l]:starts[l+1], with a cosine of rims[l] or more to centroids[l], float32 [L, E].
 
     At place p: row rows[p] of the Segment, of its episode number owners[p], with the outline listed[p], which is in the
-    frame frames[l], as is middles[l], the outline of the centroid. by_row, codes: outlines and codes in the order of the
-    Segment's rows.
+    frame frames[l], as is middles[l], the outline of the centroid. by_row and codes are in the order of the Segment's
+    rows.
     """
 
     centroids: Vectors
@@ -79,7 +79,6 @@ class Lists:
         best = np.where(closest >= rims, 1.0, closest * rims + np.sqrt((1 - closest * closest) * (1 - rims * rims)))
         best[self.starts[1:] == self.starts[:-1]] = -2.0
         return best
-
 
     def between(
         self, query: Vectors, sides: Vectors, rows: Ids, owners: Ids, bounds: Vectors

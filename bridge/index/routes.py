@@ -26,7 +26,7 @@ from bridge.index.sift import rows_of, sift
 if TYPE_CHECKING:
     from bridge.index.base import Request, Vectors
     from bridge.index.metric import Probe
-    from bridge.index.segment import Ids, Segment
+    from bridge.index.segment import Chosen, Ids, Segment
 
 _SCAN_FROM_SHARE: Final = 0.5  # of the rows: from here on one sequential pass beats many small ones
 _LOWEST: Final = float(np.finfo(np.float32).min)
@@ -62,13 +62,13 @@ def candidates(
     """
     if not len(segment.vectors):
         return Candidates(np.zeros(0, np.int64), "none", 0, 0)
-    positions = segment.selected(wanted)
-    passing = int((segment.starts[positions + 1] - segment.starts[positions]).sum())
+    choice = segment.chosen(wanted)
+    positions, passing = choice.positions, choice.rows
     if passing == 0 or request.top_k < 1:
         return Candidates(np.zeros(0, np.int64), "none", passing, 0)
     unit = unit_probe(query, metric)
     if segment.lists is None or unit is None or request.top_k * _WANTED_SHARE > passing:
-        return _exhaustive(segment, probe(segment, query, metric), positions, request, passing)
+        return _exhaustive(segment, probe(segment, query, metric), choice, request)
     aim = Aim(unit.query, unit.slack, request.top_k, request.distinct, max(_COMPARED, passing // _COMPARED_SHARE))
     tried, scored, visited, hopeless = "", 0, 0, False
     if passing > direct_rows:
@@ -79,11 +79,11 @@ def candidates(
             return Candidates(best.rows, "lists", passing, found.scored, found.lists, exact=found.proven)
         tried, scored, visited, hopeless = "lists, then ", found.scored, found.lists, best.hopeless
     if not hopeless:
-        some = sift(segment, segment.lists, aim, positions)
+        some = sift(segment, segment.lists, aim, choice)
         scored += some.outlines
         if some.rows is not None:
             return Candidates(some.rows, f"{tried}direct", passing, scored, visited, kernel=some.kernel)
-    rest = _exhaustive(segment, probe(segment, query, metric), positions, request, passing)
+    rest = _exhaustive(segment, probe(segment, query, metric), choice, request)
     return replace(rest, route=tried + rest.route, scored=scored + rest.scored, lists=visited)
 
 
@@ -96,21 +96,21 @@ def _limits(segment: Segment, positions: Ids, passing: int, budget: int | None) 
     return Limits(allowed, len(segment.vectors) if most else passing, budget)
 
 
-def _exhaustive(segment: Segment, asked: Probe, positions: Ids, request: Request, passing: int) -> Candidates:
+def _exhaustive(segment: Segment, asked: Probe, choice: Chosen, request: Request) -> Candidates:
     """Score every row that passes."""
-    if passing >= _SCAN_FROM_SHARE * len(segment.vectors):
+    if choice.rows >= _SCAN_FROM_SHARE * len(segment.vectors):
         segment.seals.check()
-        rows = _scanned(segment, asked, positions, request)
-        return Candidates(rows, "scan", passing, len(segment.vectors))
-    segment.seals.check(positions)
-    starts, stops = segment.starts[positions], segment.starts[positions + 1]
+        rows = _scanned(segment, asked, choice.positions, request)
+        return Candidates(rows, "scan", choice.rows, len(segment.vectors))
+    segment.seals.check(choice.positions)
+    starts, stops = choice.starts, choice.stops
     scores = _scored(segment.vectors, asked.query, starts, stops)
     if asked.halves is not None:
         scores -= np.concatenate([asked.halves[start:stop] for start, stop in zip(starts, stops, strict=True)])
     firsts = np.cumsum(stops - starts) - (stops - starts)
     picked = _picked(scores, firsts, request, asked.slack)
     owner = np.searchsorted(firsts, picked, side="right") - 1
-    return Candidates(starts[owner] + picked - firsts[owner], "direct", passing, passing)
+    return Candidates(starts[owner] + picked - firsts[owner], "direct", choice.rows, choice.rows)
 
 
 def _scored(vectors: Vectors, query: Vectors, starts: Ids, stops: Ids) -> Vectors:

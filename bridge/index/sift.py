@@ -16,7 +16,7 @@ from bridge.index.shortlist import Shortlist
 
 if TYPE_CHECKING:
     from bridge.index.lists import Lists
-    from bridge.index.segment import Ids, Segment
+    from bridge.index.segment import Chosen, Ids, Segment
     from bridge.index.shortlist import Aim
 
 _FIRST: Final = 2048  # outlines: after so many there is a score to reach
@@ -25,28 +25,27 @@ _AT_ONCE: Final = 16_384
 
 @dataclass(frozen=True, eq=False)
 class Sifted:
-    """Rows that can be among the best; None if too few were ruled out. outlines: how many were read; kernel: by which."""
+    """Rows that can be among the best, None if too few were ruled out; how many outlines were read, and by what."""
 
     rows: Ids | None
     outlines: int
     kernel: str
 
 
-def sift(segment: Segment, lists: Lists, aim: Aim, positions: Ids) -> Sifted:
-    """Return which rows of the episodes at these positions, one or more, can be among the best. Raises ChecksumError."""
-    lists.by_row.seals.check(positions)
-    starts, stops = segment.starts[positions], segment.starts[positions + 1]
+def sift(segment: Segment, lists: Lists, aim: Aim, choice: Chosen) -> Sifted:
+    """Return which rows of the episodes chosen, one or more, can be among the best. Raises ChecksumError."""
+    lists.by_row.seals.check(choice.positions)
     module = kernel().walked()
     if module is None:
-        return _with_numpy(segment, lists, aim, rows_of(starts, stops))
-    lists.codes.seals.check(positions)
-    ranges = np.stack([starts, stops, np.cumsum(stops - starts) - stops])
-    frames = (lists.by_row.which, lists.by_row.axes, lists.by_row.outlines)
-    codes = (lists.codes.codes, lists.codes.steps, np.float32(lists.codes.off))
-    bounds = module.bounds(ranges, frames, aim.query)
-    order = np.argsort(-bounds[1])
-    rows = module.near(ranges, order, (bounds, frames, codes), (aim.query, aim.top_k, np.float32(aim.slack), aim.distinct))
-    return Sifted(rows, len(bounds[0]), "numba")
+        return _with_numpy(segment, lists, aim, rows_of(choice.starts, choice.stops))
+    lists.codes.seals.check(choice.positions)
+    rows = module.near(
+        (choice.starts, choice.stops, choice.rows),
+        (lists.by_row.which, lists.by_row.axes, lists.by_row.outlines),
+        (lists.codes.codes, lists.codes.steps, np.float32(lists.codes.off)),
+        (aim.query, aim.top_k, np.float32(aim.slack), aim.distinct),
+    )
+    return Sifted(rows, choice.rows, "numba")
 
 
 def _with_numpy(segment: Segment, lists: Lists, aim: Aim, rows: Ids) -> Sifted:
