@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
-_WORTH_IT: Final = 100  # walks over rows
+WORTH_IT: Final = 100  # walks over rows
 
 
 class Kernel:
@@ -22,7 +22,7 @@ class Kernel:
     waits for the thread before it ends or forks.
     """
 
-    def __init__(self, worth_it: int = _WORTH_IT) -> None:
+    def __init__(self, worth_it: int = WORTH_IT) -> None:
         self.module: Any = None
         self._left = worth_it
         self._thread: threading.Thread | None = None
