@@ -1,6 +1,7 @@
 """How fast the embedded index answers: python benchmarks/index.py [--rows 1000000] [--dims 256 64] [--queries 100].
 
-At 4 million: --rows 4000000 --dims 256 --only "no filter" --peers 0. Vectors of any length: --metric l2 (or dot).
+At 4 million: --rows 4000000 --dims 256 --only "no filter" --peers 0. With --kernel numpy as where numba is not installed.
+Vectors of any length: --metric l2, or dot.
 
 Makes synthetic windows of trajectories, puts them into an archive, and prints Markdown tables: searches asked for the
 first time (the catalog is asked for each filter, checksums are compared), the same one after another, and the same
@@ -29,6 +30,7 @@ from machine import facts
 from bridge.bruteforce import make_space
 from bridge.index.base import Answer, Request
 from bridge.index.embedded import EmbeddedIndex
+from bridge.index.kernel import WORTH_IT, kernel
 from bridge.index.metric import COSINE, METRICS
 from bridge.index.ranking import blas_threads
 from catalog.catalog import Catalog
@@ -112,6 +114,16 @@ def tell(names: list[str], figures: np.ndarray, count: int) -> None:
         print(f"| {name} | {p50:.2f} | {busy:.2f} | {np.quantile(warm, 0.99) * 1e3:.2f} | {new:.2f} ", end="")
         print(f"| {after:.2f} | {base:.1f} | {right.mean():.4f} | {exact.mean():.1%} ", end="")
         print(f"| {np.median(scored) / count:.2%} |")
+
+
+def warmed(which: str) -> str:
+    """Walk as often as it takes to have the compiled kernel, if it is wanted, and return the one that there is."""
+    if which == "numpy":
+        sys.modules["numba"] = None  # type: ignore[assignment]  # as where it is not installed
+    for _ in range(WORTH_IT):
+        kernel().walked()
+    kernel().settle()
+    return "numpy" if kernel().module is None else "numba"
 
 
 COSTS = """
@@ -204,10 +216,11 @@ def main() -> None:
     parser.add_argument(
         "--peers", type=int, default=200_000, help="vectors that other libraries get, 0 = leave them out"
     )
+    parser.add_argument("--kernel", choices=("numba", "numpy"), default="numba", help="what walks over rows")
     parser.add_argument("--folder", type=Path, help="where the archives are made (default: the temporary folder)")
     parser.add_argument("--metric", choices=METRICS, default=COSINE, help="others: of vectors that differ in length")
     asked = parser.parse_args()
-    print(f"One BLAS thread. {facts()}")
+    print(f"One BLAS thread, kernel: {warmed(asked.kernel)}. {facts()}")
     for dim in asked.dims:
         for make in (trajectories, gaussian):
             if make is gaussian and (asked.only or dim != max(asked.dims)):

@@ -179,7 +179,7 @@ def test_no_bound_is_below_the_score(metric, rows, asked, origin, axes):
     lengths = Lengths(origin, directions.lengths, np.sort(directions.lengths), np.sort(directions.lengths)[[[0], [-1]]])
     sight = Sight.of(query, lengths, metric)
     frame = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0][:axes]
-    outlines = Outlines(frame[None], np.zeros(len(rows), np.uint8), outline(frame, directions[:]), None)
+    outlines = Outlines(frame[None], np.zeros(len(rows), np.uint8), outline(frame, directions[:])[0], None)
     bounds = sight.most(outlines.bounds(np.arange(len(rows)), outlines.sides(sight.query)), lengths.by_row)
     cosine = np.array([min((directions[:].astype(float) @ sight.query).max() + 1e-6, 1.0)])
     reach = float(sight.reach(cosine)[0])

@@ -5,10 +5,11 @@ Knows: the best score that any member of a list can reach, and when to stop. Doe
 
 The angle between a query and a member is at least the difference of their angles to the list's centroid. So a list
 whose nearest possible member is too far away is not read at all; of any other list the members' outlines are, and of
-those few members whose outlines do not say that they are too far, the vectors.
+those few members whose outlines do not say that they are too far, the codes.
 
-Rounding is accounted for: a float32 dot product of E terms is off by at most about E * 2**-24, and vectors count as
-unit ones if their length is within 1e-5 of 1.
+Rounding is accounted for: a float32 dot product of E terms is off by at most about E * 2**-24, those of an outline and
+of a code together by no more than one of as many terms as both have, and vectors count as unit ones if their length is
+within 1e-5 of 1.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from bridge.index.outlines import WIDTH
 
 if TYPE_CHECKING:
     from bridge.index.base import Vectors
+    from bridge.index.codes import Codes
     from bridge.index.outlines import Outlines
     from bridge.index.polar import Bounds, Lengths
     from bridge.index.seals import Seals
@@ -37,8 +39,8 @@ _AT_ONCE: Final = 32
 
 
 def rounding(dim: int) -> float:
-    """Return what a float32 product of two unit vectors of this size, or of outlines, may be off from their cosine."""
-    return (max(dim, WIDTH) + 8) * 2.0**-24 + 1e-5
+    """Return what a float32 product of unit vectors of this size, of outlines or codes, may be off from a cosine."""
+    return (dim + 2 * WIDTH) * 2.0**-24 + 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +48,7 @@ class Lists:
     """List l holds places starts[l]:starts[l+1], with a cosine of rims[l] or more to centroids[l], float32 [L, E].
 
     At place p: row rows[p] of the Segment, of its episode number owners[p], with the outline listed[p], which is in the
-    frame frames[l], as is middles[l], the outline of the centroid. by_row: the outlines in the order of the Segment's
+    frame frames[l], as is middles[l], the outline of the centroid. by_row and codes are in the order of the Segment's
     rows. lengths: of vectors that are not of unit length; all the rest is of their directions then.
     """
 
@@ -60,6 +62,7 @@ class Lists:
     listed: Vectors
     seals: Seals
     by_row: Outlines
+    codes: Codes
     trained: int  # vectors at the time when the centroids were chosen
     lengths: Lengths | None = None
 
@@ -67,6 +70,7 @@ class Lists:
         """Compare all checksums that were not compared before; raises ChecksumError."""
         self.seals.check()
         self.by_row.seals.check()
+        self.codes.seals.check()
 
     def reach(self, sides: Vectors) -> Scores:
         """Return the greatest cosine that a member of each list can have with the query of these sides."""
@@ -80,6 +84,17 @@ class Lists:
     def sizes(self, some: Ids) -> Ids:
         """Return the number of members of these lists."""
         return self.starts[some + 1] - self.starts[some]
+
+    def between(self, query: Bounds, sides: Vectors, rows: Ids, owners: Ids, bounds: Bounds) -> tuple[Vectors, Vectors]:
+        """Return the least and the most that the product of each row with a unit query can be, but for rounding.
+
+        sides: the query's; owners: of the rows; bounds: what outlines say. Raises ChecksumError.
+        """
+        self.by_row.seals.check(owners)
+        self.codes.seals.check(owners)
+        products, off = self.codes.products(rows, query)
+        products += bounds - self.by_row.rests(rows, sides)
+        return products - off, products + off
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,9 +122,11 @@ class Found:
     ended: bool = False
 
 
-def search(lists: Lists, query: Bounds, best: Shortlist, limits: Limits) -> Found:
-    """Visit lists by falling reach until none can hold anything better, or it is not worth it. Raises ChecksumError."""
-    sides = lists.by_row.sides(query)
+def search(lists: Lists, sides: Vectors, best: Shortlist, limits: Limits) -> Found:
+    """Visit lists by falling reach until none can hold anything better, or it is not worth it. Raises ChecksumError.
+
+    sides: the query's own outline in each frame.
+    """
     cosines = lists.reach(sides)
     reach = cosines if best.aim.sight is None else best.aim.sight.reach(cosines)
     order = np.argsort(-reach)

@@ -30,6 +30,7 @@ from bridge.index.outlines import WIDTH
 
 if TYPE_CHECKING:
     from bridge.index.base import Vectors
+    from bridge.index.segment import Segment
 
 Floats = NDArray[np.float64]
 Bounds = NDArray[np.floating]
@@ -138,6 +139,12 @@ class Sight:
     def tells(self) -> bool:
         """Say whether scores differ at all."""
         return self.metric != DOT or self.length > 0
+
+    def between(self, segment: Segment, rows: Ids, owners: Ids, _bounds: Bounds) -> tuple[Floats, Floats]:
+        """Return the scores of these rows, as the least and as the most that they can be. Raises ChecksumError."""
+        segment.seals.check(owners)
+        found = self.scores(segment.vectors.take(rows, axis=0))
+        return found, found
 
     def scores(self, vectors: Vectors) -> Floats:
         """Return the scores of vectors [n, E], exactly those that the ranking gives."""
