@@ -1,7 +1,7 @@
 """How fast the embedded index answers: python benchmarks/index.py [--rows 1000000] [--dims 256 64] [--queries 100].
 
-At 4 million: --rows 4000000 --dims 256 --only "no filter" --peers 0. With --kernel numpy as where numba is not
-installed. Vectors of any length: --metric l2, or dot.
+At 4 million: --rows 4000000 --dims 256 --only "no filter" --peers 0. Without numba's kernel: --kernel numpy. Vectors of
+any length: --metric l2, or dot.
 
 Makes synthetic windows of trajectories, puts them into an archive, and prints Markdown tables: searches asked for the
 first time (the catalog is asked for each filter, checksums are compared), the same one after another, and the same
