@@ -3,7 +3,8 @@
 The windows: 20 environments, each a smooth closed-form curve through the space; an episode of 60 to 160 windows runs
 along its environment's curve at its own pace, shifted smoothly within 8 directions, plus noise. So neighbouring windows
 are alike (cosine about 0.99), and so are windows of one task in different episodes. A query is a window of the
-archive with noise added.
+archive with noise added. All are of length 1 where the cosine compares them; for other metrics windows are as long as
+the curves make them, times a number per episode, which is between a third and three for most.
 """
 
 from __future__ import annotations
@@ -46,9 +47,10 @@ def unit(rows: np.ndarray) -> np.ndarray:
     return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
 
 
-def trajectories(count: int, dim: int) -> Data:
+def trajectories(count: int, dim: int, metric: str = "cosine") -> Data:
     """Return windows as the head of this file describes them."""
-    rng, waves, ways = np.random.default_rng(0), np.arange(1, 7), 8
+    rng, magnitudes = np.random.default_rng(0), np.random.default_rng(5)
+    waves, ways = np.arange(1, 7), 8
     anchors = unit(rng.normal(size=(ENVIRONMENTS, dim)))
     curves = unit(rng.normal(size=(ENVIRONMENTS, 6, dim))) * (0.9 / waves)[None, :, None]
     phases = rng.uniform(0, 2 * np.pi, (ENVIRONMENTS, 6))
@@ -60,27 +62,29 @@ def trajectories(count: int, dim: int) -> Data:
         shifts = np.stack([np.interp(clock, np.linspace(0, 1, 4), rng.normal(size=4)) for _ in range(ways)], axis=1)
         path = anchors[env] + np.sin(np.pi * waves * clock[:, None] + phases[env]) @ curves[env]
         noise = rng.normal(size=(size, dim)) * (NOISE / np.sqrt(dim))
-        vectors[done : done + size] = unit(path + shifts @ directions[env] + noise)
+        rows = path + shifts @ directions[env] + noise
+        vectors[done : done + size] = unit(rows) if metric == "cosine" else rows * np.exp(0.5 * magnitudes.normal())
         sizes.append(size)
         environments.append(env)
         done += size
     return Data(vectors, np.array(sizes), np.array(environments))
 
 
-def gaussian(count: int, dim: int) -> Data:
-    """Return independent directions: data without any structure."""
+def gaussian(count: int, dim: int, metric: str = "cosine") -> Data:
+    """Return independent directions, or vectors: data without any structure."""
     data = trajectories(count, 2)
     rng = np.random.default_rng(1)
     vectors = np.empty((count, dim), np.float32)
     for start in range(0, count, 10_000):
-        vectors[start : start + 10_000] = unit(rng.normal(size=(min(10_000, count - start), dim)))
+        rows = rng.normal(size=(min(10_000, count - start), dim))
+        vectors[start : start + 10_000] = unit(rows) if metric == "cosine" else rows
     return replace(data, vectors=vectors)
 
 
-def fill(folder: Path, data: Data) -> None:
+def fill(folder: Path, data: Data, metric: str = "cosine") -> None:
     """Commit the vectors to the ledger of a new archive, and have the search copy written."""
     folder.mkdir()
-    space = make_space("benchmark", data.vectors.shape[1])
+    space = make_space("benchmark", data.vectors.shape[1], metric)
     starts = np.cumsum(data.sizes) - data.sizes
     rng = np.random.default_rng(2)
     with Catalog.open(folder / "catalog.db", create=True) as catalog:
@@ -131,7 +135,9 @@ def asks(data: Data, queries: int, only: set[str] | None = None) -> list[Ask]:
     for turn in range(queries):
         row = int(rng.integers(len(data.vectors)))
         env = data.environments[owners[row]]
-        query = unit(data.vectors[row] + rng.normal(size=dim) * (NOISE / np.sqrt(dim))).astype(np.float32)
+        noise = rng.normal(size=dim) * (NOISE / np.sqrt(dim))
+        length = np.linalg.norm(data.vectors[row])
+        query = (unit(data.vectors[row] / length + noise) * length).astype(np.float32)
         elsewhere = (env + 1 + int(rng.integers(ENVIRONMENTS - 1))) % ENVIRONMENTS
         wanted = cases(f"env-{env}", f"env-{elsewhere}", str(turn % 5)).items()
         made += [Ask(name, query, request) for name, request in wanted if only is None or name in only]

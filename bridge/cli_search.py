@@ -141,7 +141,7 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
         typer.echo(f"{hits.missing} left out: their files are gone; ingest the place where they are now", err=True)
     if (explained := hits.explained) is not None:
         steps = ", ".join(f"{name} {spent:.2f} ms" for name, spent in explained.milliseconds.items())
-        scored = f"{explained.scored} of {explained.passing} vectors that pass were scored"
+        scored = f"{explained.scored} of {explained.passing} vectors that pass were scored by {explained.kernel}"
         lists = f"{explained.lists} of {explained.all_lists} lists visited, {explained.tail} in the tail"
         typer.echo(f"index: {explained.route}; {scored}, {lists}; {steps}")
 

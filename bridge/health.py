@@ -15,6 +15,7 @@ import xxhash
 
 from bridge.assets import are_unchanged
 from bridge.index.base import Request
+from bridge.index.metric import COSINE, L2
 from catalog.filters import EVERYTHING
 from embedders.space import Space
 
@@ -77,7 +78,7 @@ def _examine(archive: Archive, space: Space, queries: int) -> Health:
         vectors=seen,
         stale=_stale(archive, sizes) / max(seen, 1),
         duplicates=(seen - len(set(hashes))) / max(seen, 1),
-        hubness=hubness(vectors),
+        hubness=hubness(vectors, space.metric),
         certified=float(certified.mean()),
         scored=float(np.median(scored)) / max(seen, 1),
         milliseconds=float(np.median(spent)),
@@ -105,18 +106,20 @@ def _stale(archive: Archive, sizes: dict[int, int]) -> int:
     return stale
 
 
-def hubness(vectors: Vectors) -> float:
-    """Return the skewness of how often each of the unit vectors [N, E] is among the ten nearest of the others.
+def hubness(vectors: Vectors, metric: str = COSINE) -> float:
+    """Return the skewness of how often each of the vectors [N, E] is among the ten nearest of the others.
 
-    0 for fewer than three vectors, and where all are named equally often.
+    They are of unit length where the metric is the cosine. 0 for fewer than three of them, and where all are named
+    equally often.
     """
     count = len(vectors)
     neighbours = min(_NEIGHBOURS, count - 1)
     if count < 3:
         return 0.0
     named = np.zeros(count)
+    halves = np.square(vectors).sum(axis=1) / 2 if metric == L2 else 0
     for start in range(0, count, _AT_ONCE):
-        scores = vectors[start : start + _AT_ONCE] @ vectors.T
+        scores = vectors[start : start + _AT_ONCE] @ vectors.T - halves
         scores[np.arange(len(scores)), start + np.arange(len(scores))] = -np.inf
         nearest = np.argpartition(scores, count - neighbours, axis=1)[:, count - neighbours :]
         named += np.bincount(nearest.ravel(), minlength=count)

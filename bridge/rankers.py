@@ -134,7 +134,11 @@ def explained(answers: Sequence[Answer]) -> Explained | None:
         for name, value in one.milliseconds.items():
             spent[name] = spent.get(name, 0.0) + value
     return Explained(
-        " + ".join(one.route for one in told), sum(one.passing for one in told), **sums, milliseconds=spent
+        " + ".join(one.route for one in told),
+        sum(one.passing for one in told),
+        **sums,
+        milliseconds=spent,
+        kernel=" + ".join(dict.fromkeys(one.kernel for one in told)),
     )
 
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from bridge_episodes import episode, ingest, looked_into, save
+from bridge_episodes import episode, ingest, looked_into, save, spaces_of
 
 from bridge.health import examine, hubness
+from bridge.index.base import Request
+from bridge.index.embedded import EmbeddedIndex
 from bridge.retrieve import TrajectoryRetriever
+from catalog.filters import EVERYTHING
+from embedders.windows import WindowPlan
 
 
 def unit(rows):
@@ -60,6 +65,44 @@ def test_hubness_is_high_where_few_vectors_are_near_to_all():
     assert hubness(spread[:2]) == 0
 
 
+def test_hubness_is_of_the_metric():
+    """Of inner products the longest vectors are hubs, whatever lies where; of distances they are far from all."""
+    vectors = np.random.default_rng(1).normal(size=(1000, 3)).astype(np.float32)
+    vectors[:5] *= 100
+    assert hubness(vectors, "dot") > 5
+    assert abs(hubness(vectors, "l2")) < 2
+
+
+class _Distant:
+    """An embedder whose vectors are compared by their distance."""
+
+    name, version, uses_statistics, metric = "distant", 1, False, "l2"
+
+    def parameters(self):
+        return {}
+
+    def dim(self, channels):
+        return channels
+
+    def embed(self, windows, _statistics):
+        return np.stack([100 * window[-1] for window in windows]).astype(np.float32)
+
+
+def test_answers_by_distance_are_proven_by_lists(archive):
+    ingest(archive, archive.parent / "data", embedder=_Distant(), windows=WindowPlan(4, 1))
+    with looked_into(archive) as opened:
+        (space,) = (space for space in spaces_of(archive) if space.metric == "l2")
+        index = EmbeddedIndex(opened.catalog, archive / "lists", tail_rows=0, lists_rows=1, direct_rows=0)
+        index.rebuild(space)
+        (found,) = (one for one in examine(replace(opened, index=index)) if one.space == space)
+        request = Request(10, EVERYTHING, explain=True)
+        told = [index.search(space, point.vectors[0], request).explained for point in index.scan(space)]
+    assert found.vectors > 400
+    assert (found.certified, found.hubness == 0) == (1, False)
+    assert found.scored < 0.6
+    assert {one.route for one in told} == {"lists"}
+
+
 def test_the_command_line_tells_health_and_how_hits_were_found(archive):
     def wshard(arguments):
         code = "import sys; from bridge.cli import main; sys.argv[0] = 'wshard'; main()"
@@ -72,7 +115,10 @@ def test_the_command_line_tells_health_and_how_hits_were_found(archive):
     (found,) = json.loads(wshard("health --json"))
     assert (found["vectors"], found["certified"]) == (22, 1)
     told = wshard("search task-1-1 --explain")
-    assert "index: scan; 22 of 22 vectors that pass were scored, 0 of 0 lists visited, 22 in the tail; refresh" in told
+    assert (
+        "index: scan; 22 of 22 vectors that pass were scored by numpy, 0 of 0 lists visited, 22 in the tail; refresh"
+        in told
+    )
     hits = json.loads(wshard("search task-1-1 --explain --json"))
     assert (hits["explained"]["scored"], hits["explained"]["tail"]) == (22, 22)
     assert "explained" not in json.loads(wshard("search task-1-1 --json"))

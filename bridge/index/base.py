@@ -55,7 +55,8 @@ class Explained:
     """How an answer was found.
 
     route: "direct", "scan", "lists", or what was tried and then taken; passing: vectors of the episodes that pass;
-    lists: how many of `all_lists` were visited; tail: vectors younger than the search copy; milliseconds: by step.
+    lists: how many of `all_lists` were visited; tail: vectors younger than the search copy; milliseconds: by step;
+    kernel: what compared them, "numpy" or "numba".
     """
 
     route: str
@@ -65,6 +66,7 @@ class Explained:
     all_lists: int
     tail: int
     milliseconds: Mapping[str, float]
+    kernel: str = "numpy"
 
 
 @dataclass(frozen=True)

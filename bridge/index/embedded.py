@@ -257,7 +257,9 @@ class EmbeddedIndex:
             seq=held.seq,
             vectors=held.count(),
         )
-        regroup = partial(group, before=held.grouped()) if about.vectors >= self._lists_rows else None
+        regroup = None
+        if about.vectors >= self._lists_rows:
+            regroup = partial(group, before=held.grouped(), metric=space.metric)
         generation.sweep(self._folder, [row.fingerprint for row in self._catalog.spaces() if row.state != "retired"])
         points = held.points()
 

@@ -31,4 +31,5 @@ def explained(result: Ranked, held: Held, times: Sequence[float]) -> Explained:
         all_lists=0 if lists is None else len(lists.centroids),
         tail=held.tail_rows(),
         milliseconds=dict(zip(_STEPS, (1e3 * one for one in spent), strict=True)),
+        kernel=base.kernel,
     )

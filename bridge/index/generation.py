@@ -5,7 +5,7 @@ Knows: `<folder>/CURRENT`, which names the newest generation, and what is in a g
     vectors.f32       float32 [n, E], little-endian, episode after episode
     points.i64        int64 [4, episodes], little-endian: episode, ledger number, number of vectors, CRC32C of these
     generation.json   whose copy it is (About), with one CRC32C over that and points.i64; whether there are lists
-    lists/            certified lists of the vectors, and their outlines (lists_file.py), in a large generation
+    lists/            certified lists of the vectors, their outlines and codes (lists_file.py), in a large generation
 
 `<folder>/LOCK` is held while CURRENT changes and older generations are removed, so that of several writers none removes
 what another has just made current.
@@ -50,7 +50,7 @@ _VECTORS: Final = "vectors.f32"
 _POINTS: Final = "points.i64"
 _LISTS: Final = "lists"
 _BUILDING: Final = "building-"
-_LAYOUT: Final = 3
+_LAYOUT: Final = 4
 _ABANDONED_S: Final = 3600.0  # what was not finished for so long belongs to a process that was killed
 
 

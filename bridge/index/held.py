@@ -6,13 +6,12 @@ threads, searching.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from bridge.index.base import Point
-from bridge.index.grouping import Grouping
 from bridge.index.lists_file import grouping_of
 from bridge.index.segment import Segment
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from bridge.index.grouping import Grouping
     from catalog.records import LedgerEntry
 
 _TAIL_SHARE: Final = 0.05
@@ -84,4 +84,4 @@ class Held:
             return None
         known = grouping_of(self.base.lists)
         living = np.repeat(self.base.alive, np.diff(self.base.starts))
-        return Grouping(known.centroids, known.labels[living], known.rims, known.trained)
+        return replace(known, labels=known.labels[living])

@@ -1,20 +1,28 @@
-"""Certified lists on disk, beside the vectors: which of these are near each other, and their outlines, memory-mapped.
+"""Certified lists on disk, beside the vectors: which of these are near each other, outlines and codes, memory-mapped.
 
 Knows: the files of a folder `lists/`, all little-endian:
 
-    listed.f32      float32 [n, P + 1]: the outlines, list after list, in each in the order of vectors.f32
+    listed.f32      float32 [n, P + 1]: the outlines, list after list, in each in the order of lengths.f64, if there is
+                    such a file, and of vectors.f32
     outlines.f32    float32 [n, P + 1]: the outlines in the order of vectors.f32
+    codes.i1        int8 [n, E]: the codes in the same order
+    steps.f32       float32 [n]: the steps of the codes
     frames.u1       uint8 [n]: in which frame each of these is
     axes.f64        float64 [F, P, E]: the axes of the frames
     rows.i32        int32 [n]: which row of vectors.f32 each of listed.f32 is
     centroids.f32   float32 [L, E]
     rims.f32        float32 [L]: the least cosine of a list's vectors to the centroid
     sizes.i64       int64 [3, L]: number of vectors, frame, CRC32C of the outlines in listed.f32
-    sums.i64        int64 [episodes]: CRC32C of each episode's outlines in outlines.f32
+    sums.i64        int64 [2, episodes]: CRC32C of each episode's outlines in outlines.f32, of its codes in codes.i1
+    origin.f64      float64 [E]: all of this is of directions as seen from there. With the next two, in lists of vectors
+                    that are not of unit length
+    lengths.f64     float64 [2, n]: the distance to there of each row of vectors.f32, and of each row of listed.f32
+    spans.f64       float64 [2, L]: the shortest and the longest of these in each list
     lists.json      vectors at the last training, and a CRC32C over the generation's own and all files but outlines
+                    and codes
 
-Does not know: how vectors are grouped, outlined or searched. The checksum of a list, or of an episode's outlines, is
-compared when it is first used.
+Does not know: how vectors are grouped, outlined or searched. The checksum of a list, or of an episode's outlines or
+codes, is compared when it is first used.
 """
 
 from __future__ import annotations
@@ -25,9 +33,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.index.codes import Codes, code
 from bridge.index.grouping import Grouping, frames
 from bridge.index.lists import Lists
 from bridge.index.outlines import Outlines, outlined, terms
+from bridge.index.polar import Directions, Lengths, seen
 from bridge.index.seals import Seals
 from wshard.layout import checksum
 from wshard.writer import publish
@@ -38,13 +48,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.index.base import Vectors
+    from bridge.index.outlines import Axes, Numbers
     from bridge.index.segment import Ids
 
 _LISTED: Final = "listed.f32"
 _OUTLINES: Final = "outlines.f32"
+_CODES: Final = "codes.i1"
 _ABOUT: Final = "lists.json"
 _SMALL: Final = {
     "frames.u1": "u1",
+    "steps.f32": "<f4",
     "axes.f64": "<f8",
     "rows.i32": "<i4",
     "centroids.f32": "<f4",
@@ -52,6 +65,7 @@ _SMALL: Final = {
     "sizes.i64": "<i8",
     "sums.i64": "<i8",
 }
+_POLAR: Final = {"origin.f64": "<f8", "lengths.f64": "<f8", "spans.f64": "<f8"}
 
 
 def read(folder: Path, seal: int, shape: tuple[int, ...], starts: Ids) -> Lists | None:
@@ -62,22 +76,26 @@ def read(folder: Path, seal: int, shape: tuple[int, ...], starts: Ids) -> Lists 
     count, dim = shape
     try:
         stored = json.loads((folder / _ABOUT).read_text("ascii"))
-        small = {name: np.asarray(np.memmap(folder / name, kind, "r")) for name, kind in _SMALL.items()}
+        kinds = _SMALL | (_POLAR if stored["polar"] else {})
+        small = {name: np.asarray(np.memmap(folder / name, kind, "r")) for name, kind in kinds.items()}
         if stored["checksum"] != _checksum(seal, int(stored["trained"]), small):
             return None
         sizes, frame_of, sums = small["sizes.i64"].reshape(3, -1)
+        whole, rest = small["sums.i64"].reshape(2, -1).copy()
         rows, axes = small["rows.i32"].reshape(count), small["axes.f64"].reshape(-1, terms(dim), dim)
         listed, outlines = (
             np.asarray(np.memmap(folder / name, "<f4", "r")).reshape(count, axes.shape[1] + 1)
             for name in (_LISTED, _OUTLINES)
         )
+        codes = np.asarray(np.memmap(folder / _CODES, "i1", "r")).reshape(count, dim)
+        lengths = _lengths(small, count) if stored["polar"] else None
     except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
     begins = np.concatenate(([0], np.cumsum(sizes)))
     centroids = small["centroids.f32"].reshape(-1, dim)
     return Lists(
         centroids=centroids,
-        middles=np.concatenate([*outlined(centroids, axes, frame_of)]),
+        middles=np.concatenate([middles for middles, _ in outlined(centroids, axes, frame_of)]),
         rims=small["rims.f32"].astype(np.float64),
         starts=begins,
         frames=np.array(frame_of),
@@ -89,17 +107,26 @@ def read(folder: Path, seal: int, shape: tuple[int, ...], starts: Ids) -> Lists 
             np.array(axes),
             small["frames.u1"].reshape(count),
             outlines,
-            Seals(outlines, starts, np.array(small["sums.i64"]), "outlines of the search copy"),
+            Seals(outlines, starts, whole, "outlines of the search copy"),
         ),
+        codes=Codes(codes, small["steps.f32"].reshape(count), Seals(codes, starts, rest, "codes of the search copy")),
         trained=int(stored["trained"]),
+        lengths=lengths,
     )
+
+
+def _lengths(small: dict[str, NDArray[np.generic]], count: int) -> Lengths:
+    origin, lengths, spans = (np.asarray(small[name], np.float64) for name in _POLAR)
+    by_row, by_place = lengths.reshape(2, count)
+    return Lengths(origin, by_row, by_place, spans.reshape(2, -1))
 
 
 def grouping_of(lists: Lists) -> Grouping:
     """Return what the lists were made from, by row of vectors.f32."""
     labels = np.empty(len(lists.rows), np.int32)
     labels[lists.rows] = np.repeat(np.arange(len(lists.starts) - 1, dtype=np.int32), np.diff(lists.starts))
-    return Grouping(lists.centroids, labels, lists.rims.astype(np.float32), lists.trained)
+    origin = None if lists.lengths is None else lists.lengths.origin
+    return Grouping(lists.centroids, labels, lists.rims.astype(np.float32), lists.trained, origin)
 
 
 def write(folder: Path, seal: int, vectors: Vectors, starts: Ids, grouping: Grouping) -> None:
@@ -108,30 +135,57 @@ def write(folder: Path, seal: int, vectors: Vectors, starts: Ids, grouping: Grou
     starts: the first row of each of the generation's episodes, and n.
     """
     folder.mkdir()
-    axes, frame_of = frames(vectors, grouping)
+    rows = seen(vectors, grouping.origin)
+    axes, frame_of = frames(rows, grouping)
     which = frame_of[grouping.labels]
-    with publish(folder / _OUTLINES) as file:
-        for some in outlined(vectors, axes, which):
-            file.write(np.ascontiguousarray(some, "<f4").data)
+    steps = _rows(folder, rows, axes, which)
     outlines = np.asarray(np.memmap(folder / _OUTLINES, "<f4", "r")).reshape(len(vectors), -1)
-    order = np.argsort(grouping.labels, kind="stable").astype(np.int32)
+    codes = np.asarray(np.memmap(folder / _CODES, "i1", "r")).reshape(vectors.shape)
+    keys = (rows.lengths, grouping.labels) if isinstance(rows, Directions) else (grouping.labels,)
+    order = np.lexsort(keys).astype(np.int32)
     sizes = np.bincount(grouping.labels, minlength=len(grouping.centroids)).astype(np.int64)
     small = {
         "frames.u1": which,
+        "steps.f32": steps,
         "axes.f64": axes,
         "rows.i32": order,
         "centroids.f32": grouping.centroids,
         "rims.f32": grouping.rims,
         "sizes.i64": np.stack([sizes, frame_of, _listed(folder / _LISTED, outlines, order, sizes)]),
-        "sums.i64": np.array([checksum(outlines[a:b].data) for a, b in pairwise(starts.tolist())]),
+        "sums.i64": np.array(
+            [[checksum(part[a:b].data) for a, b in pairwise(starts.tolist())] for part in (outlines, codes)]
+        ),
     }
-    stored = {name: np.ascontiguousarray(small[name], kind) for name, kind in _SMALL.items()}
+    if isinstance(rows, Directions):
+        small |= _polar(rows, order, sizes)
+    kinds = _SMALL | _POLAR
+    stored = {name: np.ascontiguousarray(array, kinds[name]) for name, array in small.items()}
     for name, array in stored.items():
         with publish(folder / name) as file:
             file.write(array.data)
-    about = {"trained": grouping.trained, "checksum": _checksum(seal, grouping.trained, stored)}
+    total = _checksum(seal, grouping.trained, stored)
+    about = {"trained": grouping.trained, "polar": grouping.origin is not None, "checksum": total}
     with publish(folder / _ABOUT) as file:
         file.write(json.dumps(about).encode())
+
+
+def _polar(rows: Directions, order: NDArray[np.int32], sizes: Ids) -> dict[str, NDArray[np.float64]]:
+    by_place = rows.lengths[order]
+    ends, spans, some = np.cumsum(sizes), np.zeros((2, len(sizes))), sizes > 0
+    spans[:, some] = by_place[(ends - sizes)[some]], by_place[ends[some] - 1]
+    return {"origin.f64": rows.origin, "lengths.f64": np.stack([rows.lengths, by_place]), "spans.f64": spans}
+
+
+def _rows(folder: Path, vectors: Vectors | Directions, axes: Axes, which: Numbers) -> Vectors:
+    """Write outlines and codes in the order of the vectors, and return the codes' steps."""
+    steps = []
+    with publish(folder / _OUTLINES) as outlines, publish(folder / _CODES) as codes:
+        for some, left in outlined(vectors, axes, which):
+            outlines.write(np.ascontiguousarray(some, "<f4").data)
+            found, step = code(left)
+            codes.write(found.data)
+            steps.append(step)
+    return np.concatenate(steps)
 
 
 def _listed(path: Path, outlines: Vectors, order: NDArray[np.int32], sizes: Ids) -> Ids:
@@ -149,6 +203,6 @@ def _listed(path: Path, outlines: Vectors, order: NDArray[np.int32], sizes: Ids)
 
 def _checksum(seal: int, trained: int, small: dict[str, NDArray[np.generic]]) -> int:
     total = checksum(trained.to_bytes(8, "little"), seal)
-    for name in _SMALL:
-        total = checksum(small[name].data, total)
+    for array in small.values():
+        total = checksum(array.data, total)
     return total

@@ -3,10 +3,13 @@
 Knows: cosine, dot (the inner product) and l2 (the Euclidean distance, negative), and how far a float32 product can be
 off. Does not know: where vectors lie.
 
-    metric    score              ranked by, in float32     off by at most, for terms E and lengths |v| <= V
-    cosine    v.q / |v| |q|      v.q / |q|, as |v| is 1    E 2**-24 + what 1e-5 in |v| makes
-    dot       v.q                v.q                       E 2**-24 V |q|
-    l2        -|v - q|           v.q - |v|**2 / 2          E 2**-24 (V |q| + V**2)
+    metric    score              ranked by, in float32         off by at most, for terms E and lengths |v| <= V
+    cosine    v.q / |v| |q|      v.q / |q|, as |v| is 1        E 2**-24 + what 1e-5 in |v| makes
+    dot       v.q                v.q / |q|                     E 2**-24 V
+    l2        -|v - q|           (v.q - |v|**2 / 2) / s        (E 2**-24 (V |q| + V**2) + E 2**-54 (V + |q|)**2) / s
+
+with s = max(V, |q|), so that no number leaves the range of float32; the last term is what float64 distances are off by,
+which is more than float32 products only if the query is far away.
 """
 
 from __future__ import annotations
@@ -27,9 +30,11 @@ if TYPE_CHECKING:
 Scores = NDArray[np.float64]
 
 COSINE: Final = "cosine"
+DOT: Final = "dot"
+L2: Final = "l2"
 _UNIT: Final = 2e-5  # what |v| ** 2 / 2 may differ by
 _SHORT: Final = 1e-3
-METRICS: Final = (COSINE, "dot", "l2")
+METRICS: Final = (COSINE, DOT, L2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +62,16 @@ def probe(segment: Segment, query: Vectors, metric: str) -> Probe:
         return Probe((query / (length or 1.0)).astype(np.float32), None, rounding(len(query)))
     halves, longest = segment.lengths
     terms = (len(query) + 8) * 2.0**-24
-    if metric == "dot":
-        return Probe(query, None, terms * longest * length)
-    return Probe(query, halves, terms * (longest * length + longest * longest))
+    if metric == DOT:
+        return Probe((query / (length or 1.0)).astype(np.float32), None, terms * longest)
+    scale = max(longest, length) or 1.0
+    slack = terms * (longest * length + longest * longest) / scale + _far(query, longest + length) / scale
+    return Probe((query / scale).astype(np.float32), halves * np.float32(longest / scale), slack)
+
+
+def _far(query: Vectors, distance: float) -> float:
+    """Return what half a squared distance, of up to so much, may be off in float64."""
+    return (len(query) + 8) * 2.0**-54 * distance * distance
 
 
 def unit_probe(query: Vectors, metric: str) -> Probe | None:
@@ -71,17 +83,17 @@ def unit_probe(query: Vectors, metric: str) -> Probe | None:
     length = float(np.sqrt(query.astype(np.float64) @ query))
     if length < _SHORT:
         return None
-    slack = rounding(len(query)) + (_UNIT / length if metric == "l2" else 0.0)
-    return Probe((query / length).astype(np.float32), None, slack)
+    further = _UNIT + _far(query, 1 + length) if metric == L2 else 0.0
+    return Probe((query / length).astype(np.float32), None, rounding(len(query)) + further / length)
 
 
 def scores(metric: str, vectors: Scores, query: Scores) -> Scores:
     """Return the scores of float64 vectors [n, E] against float64 query [E]."""
-    if metric == "l2":
+    if metric == L2:
         distances: Scores = 0.0 - np.sqrt(np.square(vectors - query).sum(axis=1))  # so that nothing is -0.0
         return distances
     products: Scores = (vectors * query).sum(axis=1)
-    if metric == "dot":
+    if metric == DOT:
         return products
     norms = np.sqrt((vectors * vectors).sum(axis=1) * (query * query).sum())
     cosines: Scores = np.clip(products / norms, -1.0, 1.0)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bridge.index.base import Vectors
+    from bridge.index.polar import Bounds, Directions
     from bridge.index.seals import Seals
 
 Axes = NDArray[np.float64]
@@ -31,7 +32,7 @@ Rows = NDArray[np.int64]
 WIDTH: Final = 16  # numbers of an outline: one cache line
 _SAMPLED: Final = 1024  # vectors per frame
 _ROUNDS: Final = 6
-_AT_ONCE: Final = 2048  # rows that are widened to float64 at a time
+_AT_ONCE: Final = 512  # rows that are widened to float64 at a time: a megabyte
 _UPWARDS: Final = 1 + 2.0**-22  # a length must not be rounded down
 _OFF: Final = 2.0**-50  # per term: what the difference of two sums of squares, about 1, may be too small by
 
@@ -57,16 +58,15 @@ def sampled(members: Rows) -> Rows:
     return np.sort(np.random.default_rng(0).choice(members, _SAMPLED, replace=False))
 
 
-def outline(axes: Axes, vectors: NDArray[np.floating]) -> Vectors:
-    """Return the outlines float32 [n, P + 1] of vectors [n, E] in the frame of these axes."""
+def outline(axes: Axes, vectors: NDArray[np.floating]) -> tuple[Vectors, Axes]:
+    """Return the outlines float32 [n, P + 1] of vectors [n, E] in the frame of these axes, and what is left [n, E]."""
     found = np.empty((len(vectors), len(axes) + 1), np.float32)
-    for start in range(0, len(vectors), _AT_ONCE):
-        rows = vectors[start : start + _AT_ONCE].astype(np.float64)
-        within = rows @ axes.T
-        rows -= within @ axes
-        found[start : start + _AT_ONCE, :-1] = within
-        found[start : start + _AT_ONCE, -1] = np.sqrt(np.einsum("ij,ij->i", rows, rows)) * _UPWARDS
-    return found
+    rows = vectors.astype(np.float64)
+    within = rows @ axes.T
+    rows -= within @ axes
+    found[:, :-1] = within
+    found[:, -1] = np.sqrt(np.einsum("ij,ij->i", rows, rows)) * _UPWARDS
+    return found, rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class Outlines:
     outlines: Vectors
     seals: Seals
 
-    def sides(self, query: Vectors, rows: Rows | None = None) -> Vectors:
+    def sides(self, query: Bounds, rows: Rows | None = None) -> Vectors:
         """Return the query's own outline float32 [F, P + 1]; if rows are given, only that in their frames is set."""
         frames, count, dim = self.axes.shape
         found = np.empty((frames, count + 1), np.float32)
@@ -101,13 +101,18 @@ class Outlines:
         sums: Vectors = products @ np.ones(products.shape[1], np.float32)
         return sums
 
+    def rests(self, rows: Rows, sides: Vectors) -> Vectors:
+        """Return how much of these bounds is due to what the frames do not hold."""
+        found: Vectors = self.outlines[rows, -1] * sides[self.which[rows], -1]
+        return found
 
-def outlined(vectors: Vectors, axes: Axes, which: Numbers) -> Iterator[Vectors]:
-    """Yield the outlines of all vectors [N, E], some at a time; row i's are in the frame which[i]."""
+
+def outlined(vectors: Vectors | Directions, axes: Axes, which: Numbers) -> Iterator[tuple[Vectors, Axes]]:
+    """Yield the outlines of all vectors [N, E], some at a time, and what is left; row i's are in the frame which[i]."""
     for start in range(0, len(vectors), _AT_ONCE):
         rows, frames = vectors[start : start + _AT_ONCE], which[start : start + _AT_ONCE]
-        found = np.empty((len(rows), axes.shape[1] + 1), np.float32)
+        found, left = np.empty((len(rows), axes.shape[1] + 1), np.float32), np.empty(rows.shape)
         for frame in np.flatnonzero(np.bincount(frames)).tolist():
             here = frames == frame
-            found[here] = outline(axes[frame], rows[here])
-        yield found
+            found[here], left[here] = outline(axes[frame], rows[here])
+        yield found, left

@@ -19,13 +19,15 @@ import numpy as np
 
 from bridge.index.lists import Limits, search
 from bridge.index.metric import COSINE, probe, unit_probe
+from bridge.index.polar import Sight
 from bridge.index.shortlist import Aim, Shortlist
+from bridge.index.sift import narrowing, rows_of, sift
 
 if TYPE_CHECKING:
     from bridge.index.base import Request, Vectors
+    from bridge.index.lists import Lists
     from bridge.index.metric import Probe
-    from bridge.index.outlines import Outlines
-    from bridge.index.segment import Ids, Segment
+    from bridge.index.segment import Chosen, Ids, Segment
 
 _SCAN_FROM_SHARE: Final = 0.5  # of the rows: from here on one sequential pass beats many small ones
 _LOWEST: Final = float(np.finfo(np.float32).min)
@@ -33,8 +35,6 @@ _GATHER_BELOW: Final = 16  # rows per range: shorter ranges cost more as calls t
 _WANTED_SHARE: Final = 16  # where more than one row in so many is wanted, bounds rule out too little
 _COMPARED_SHARE: Final = 2  # one row in so many may be read here and there: it takes twice as long per row, and
 _COMPARED: Final = 1000  # so many in any case
-_OUTLINES_FIRST: Final = 2048  # after so many there is a score to reach
-_OUTLINES_AT_ONCE: Final = 16_384
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ class Candidates:
     """Rows of the segment that can be among the best. exact: all of the best are among them.
 
     passing: rows of the episodes that pass; scored: rows compared with the query, each route's; lists: how many were
-    visited.
+    visited; kernel: what compared them last.
     """
 
     rows: Ids
@@ -51,6 +51,7 @@ class Candidates:
     scored: int
     lists: int = 0
     exact: bool = True
+    kernel: str = "numpy"
 
 
 def candidates(
@@ -62,28 +63,37 @@ def candidates(
     """
     if not len(segment.vectors):
         return Candidates(np.zeros(0, np.int64), "none", 0, 0)
-    positions = segment.selected(wanted)
-    passing = int((segment.starts[positions + 1] - segment.starts[positions]).sum())
+    choice = segment.chosen(wanted)
+    positions, passing = choice.positions, choice.rows
     if passing == 0 or request.top_k < 1:
         return Candidates(np.zeros(0, np.int64), "none", passing, 0)
-    unit = unit_probe(query, metric)
-    if segment.lists is None or unit is None or request.top_k * _WANTED_SHARE > passing:
-        return _exhaustive(segment, probe(segment, query, metric), positions, request, passing)
-    limit = max(_COMPARED, passing // _COMPARED_SHARE)
-    aim = Aim(unit.query, unit.slack, request.top_k, request.distinct, limit)
-    best, tried, scored, visited = Shortlist(segment, aim), "", 0, 0
+    aim = _aim(segment.lists, query, metric, request, max(_COMPARED, passing // _COMPARED_SHARE))
+    if segment.lists is None or aim is None or request.top_k * _WANTED_SHARE > passing:
+        return _exhaustive(segment, probe(segment, query, metric), choice, request)
+    tried, scored, visited, hopeless = "", 0, 0, False
     if passing > direct_rows:
-        found = search(segment.lists, aim.query, best, _limits(segment, positions, passing, request.budget))
+        sides = segment.lists.by_row.sides(aim.query)
+        best = Shortlist(segment, aim, narrowing(segment, segment.lists, aim, sides))
+        found = search(segment.lists, sides, best, _limits(segment, positions, passing, request.budget))
         if found.proven or found.ended:
             return Candidates(best.rows, "lists", passing, found.scored, found.lists, exact=found.proven)
-        tried, scored, visited = "lists, then ", found.scored, found.lists
-    if not best.hopeless:
-        best = Shortlist(segment, aim)
-        scored += _outlined(segment, segment.lists.by_row, best, positions)
-    if not best.hopeless:
-        return Candidates(best.rows, f"{tried}direct", passing, scored, visited)
-    rest = _exhaustive(segment, probe(segment, query, metric), positions, request, passing)
+        tried, scored, visited, hopeless = "lists, then ", found.scored, found.lists, best.hopeless
+    if not hopeless:
+        some = sift(segment, segment.lists, aim, choice)
+        scored += some.outlines
+        if some.rows is not None:
+            return Candidates(some.rows, f"{tried}direct", passing, scored, visited, kernel=some.kernel)
+    rest = _exhaustive(segment, probe(segment, query, metric), choice, request)
     return replace(rest, route=tried + rest.route, scored=scored + rest.scored, lists=visited)
+
+
+def _aim(lists: Lists | None, query: Vectors, metric: str, request: Request, limit: int) -> Aim | None:
+    """Return what lists and outlines are to look for; None if they are of no use to this query."""
+    if lists is not None and lists.lengths is not None:
+        sight = Sight.of(query, lists.lengths, metric)
+        return Aim(sight.query, 0.0, request.top_k, request.distinct, limit, sight) if sight.tells else None
+    unit = unit_probe(query, metric)
+    return None if unit is None else Aim(unit.query, unit.slack, request.top_k, request.distinct, limit)
 
 
 def _limits(segment: Segment, positions: Ids, passing: int, budget: int | None) -> Limits:
@@ -95,44 +105,21 @@ def _limits(segment: Segment, positions: Ids, passing: int, budget: int | None) 
     return Limits(allowed, len(segment.vectors) if most else passing, budget)
 
 
-def _outlined(segment: Segment, outlines: Outlines, best: Shortlist, positions: Ids) -> int:
-    """Offer the rows of these episodes, and return of how many the outlines were read."""
-    outlines.seals.check(positions)
-    rows = _rows(segment.starts[positions], segment.starts[positions + 1])
-    sides, done = outlines.sides(best.aim.query, rows), 0
-    while done < len(rows) and not best.hopeless:
-        some = rows[done : done + (_OUTLINES_AT_ONCE if done else _OUTLINES_FIRST)]
-        bounds = outlines.bounds(some, sides)
-        good = (bounds >= best.threshold).nonzero()[0]
-        best.offer(some[good], bounds[good])
-        best.foresee((len(rows) - done - len(some)) / (done + len(some)))
-        done += len(some)
-    return done
-
-
-def _rows(starts: Ids, stops: Ids) -> Ids:
-    """Return the numbers in these ranges, one after another."""
-    sizes = stops - starts
-    ends = np.cumsum(sizes)
-    rows: Ids = np.repeat(stops - ends, sizes) + np.arange(ends[-1])
-    return rows
-
-
-def _exhaustive(segment: Segment, asked: Probe, positions: Ids, request: Request, passing: int) -> Candidates:
+def _exhaustive(segment: Segment, asked: Probe, choice: Chosen, request: Request) -> Candidates:
     """Score every row that passes."""
-    if passing >= _SCAN_FROM_SHARE * len(segment.vectors):
+    if choice.rows >= _SCAN_FROM_SHARE * len(segment.vectors):
         segment.seals.check()
-        rows = _scanned(segment, asked, positions, request)
-        return Candidates(rows, "scan", passing, len(segment.vectors))
-    segment.seals.check(positions)
-    starts, stops = segment.starts[positions], segment.starts[positions + 1]
+        rows = _scanned(segment, asked, choice.positions, request)
+        return Candidates(rows, "scan", choice.rows, len(segment.vectors))
+    segment.seals.check(choice.positions)
+    starts, stops = choice.starts, choice.stops
     scores = _scored(segment.vectors, asked.query, starts, stops)
     if asked.halves is not None:
         scores -= np.concatenate([asked.halves[start:stop] for start, stop in zip(starts, stops, strict=True)])
     firsts = np.cumsum(stops - starts) - (stops - starts)
     picked = _picked(scores, firsts, request, asked.slack)
     owner = np.searchsorted(firsts, picked, side="right") - 1
-    return Candidates(starts[owner] + picked - firsts[owner], "direct", passing, passing)
+    return Candidates(starts[owner] + picked - firsts[owner], "direct", choice.rows, choice.rows)
 
 
 def _scored(vectors: Vectors, query: Vectors, starts: Ids, stops: Ids) -> Vectors:
@@ -140,7 +127,7 @@ def _scored(vectors: Vectors, query: Vectors, starts: Ids, stops: Ids) -> Vector
     total = int((stops - starts).sum())
     breaks = np.flatnonzero(starts[1:] != stops[:-1])
     if total < _GATHER_BELOW * (len(breaks) + 1):
-        gathered: Vectors = vectors.take(_rows(starts, stops), axis=0) @ query
+        gathered: Vectors = vectors.take(rows_of(starts, stops), axis=0) @ query
         return gathered
     scores = np.empty(total, np.float32)
     done = 0

@@ -25,6 +25,17 @@ if TYPE_CHECKING:
 Ids = NDArray[np.int64]
 
 _AT_ONCE: Final = 4096  # rows that are widened to float64 at a time
+_REMEMBERED: Final = 200_000  # episodes in all choices: some megabytes
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The living ones among some episodes, in row order: each at a position, with rows starts:stops; rows: of all."""
+
+    positions: Ids
+    starts: Ids
+    stops: Ids
+    rows: int
 
 
 @dataclass(eq=False)
@@ -44,7 +55,8 @@ class Segment:
     alive: NDArray[np.bool_] = field(init=False)
     seals: Seals = field(init=False)
     _order: Ids = field(init=False)
-    _last: tuple[Ids | None, Ids] | None = field(init=False, default=None)
+    _choices: dict[int, tuple[Ids | None, Chosen]] = field(init=False, default_factory=dict)
+    _remembered: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         """Index the episodes, which come in the order of their rows."""
@@ -54,16 +66,17 @@ class Segment:
 
     @cached_property
     def lengths(self) -> tuple[NDArray[np.float32], float]:
-        """Half the squared length of each row, and the greatest length; reads every row once. Raises ChecksumError."""
+        """Half the squared length of each row over the greatest length, and that; reads every row once.
+
+        Raises ChecksumError.
+        """
         self.seals.check()
-        halves = np.empty(len(self.vectors), np.float32)
-        longest = 0.0
+        squares = np.empty(len(self.vectors))
         for start in range(0, len(self.vectors), _AT_ONCE):
             rows = self.vectors[start : start + _AT_ONCE].astype(np.float64)
-            squares = np.einsum("ij,ij->i", rows, rows)
-            halves[start : start + _AT_ONCE] = squares / 2
-            longest = max(longest, float(np.sqrt(squares.max())))
-        return halves, longest
+            squares[start : start + _AT_ONCE] = np.einsum("ij,ij->i", rows, rows)
+        longest = float(np.sqrt(squares.max()))
+        return (squares / (2 * longest or 1.0)).astype(np.float32), longest
 
     @staticmethod
     def of(points: Sequence[Point], dim: int) -> Segment:
@@ -88,7 +101,8 @@ class Segment:
     def kill(self, episodes: Ids) -> None:
         """Mark episodes as replaced or deleted."""
         self.alive[self.find(episodes)] = False
-        self._last = None
+        self._choices.clear()
+        self._remembered = 0
 
     def count(self) -> int:
         """Return the number of vectors of living episodes."""
@@ -105,8 +119,19 @@ class Segment:
         """Return the position of the episode that owns each row."""
         return np.searchsorted(self.starts, rows, side="right") - 1
 
-    def selected(self, episodes: Ids | None) -> Ids:
-        """Return the positions of the living episodes among those given, all for None; the last are remembered."""
-        if self._last is None or self._last[0] is not episodes:
-            self._last = episodes, np.flatnonzero(self.alive) if episodes is None else self.find(episodes)
-        return self._last[1]
+    def chosen(self, episodes: Ids | None) -> Chosen:
+        """Return the living ones among these episodes, all for None; the answers for the last arrays are remembered."""
+        known = self._choices.get(id(episodes))
+        if known is None:
+            positions = np.flatnonzero(self.alive) if episodes is None else self.find(episodes)
+            starts, stops = self.starts[positions], self.starts[positions + 1]
+            if self._remembered + len(positions) > _REMEMBERED:
+                self._choices.clear()
+                self._remembered = 0
+            self._remembered += len(positions)
+            # The array is kept, so that no other can have its id.
+            known = self._choices[id(episodes)] = (
+                episodes,
+                Chosen(positions, starts, stops, int((stops - starts).sum())),
+            )
+        return known[1]

@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-    from bridge.index.base import Vectors
+    from bridge.index.polar import Bounds, Sight
     from bridge.index.segment import Ids, Segment
 
-_FIRST: Final = 64  # vectors compared before the first look at what that leaves
-_TELLING: Final = 1000  # vectors compared: from then on their share tells how many it will be
-_AT_ONCE: Final = 4096  # vectors copied at a time: some megabytes
+    Narrow = Callable[[Ids, Ids, Bounds], tuple[Bounds, Bounds]]
+
+_FIRST: Final = 64  # codes compared before the first look at what that leaves
+_TELLING: Final = 1000  # codes compared: from then on their share tells how many it will be
+_AT_ONCE: Final = 4096  # codes copied at a time: a megabyte
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,47 +31,52 @@ class Aim:
     """What is looked for: the top_k rows, or owners by their best row, of a unit query float32 [E].
 
     slack: what a float32 product, or a bound, may be off from one that ranks as the metric does. limit: of so many rows
-    the vectors may be compared; where more are needed, another way is quicker.
+    the codes may be compared; where more are needed, another way is quicker. sight: how to score vectors that are not
+    of unit length; bounds are of their scores then.
     """
 
-    query: Vectors
+    query: Bounds
     slack: float
     top_k: int
     distinct: bool
     limit: int
+    sight: Sight | None = None
 
 
 class Shortlist:
     """Rows of the segment that can be among the best of all that were offered.
 
-    threshold: a row or list whose bound is below cannot hold one of the best. compared: of how many rows the vector was
-    read. hopeless: these are, or will be, more than the aim's limit; rows have been left out.
+    narrow: tells from rows, their owners and their bounds, [n] each, the least and the most that their products can be.
+    threshold: a row or list whose bound is below cannot hold one of the best. compared: how many rows were narrowed.
+    hopeless: these are, or will be, more than the aim's limit; rows have been left out.
     """
 
-    def __init__(self, segment: Segment, aim: Aim) -> None:
+    def __init__(self, segment: Segment, aim: Aim, narrow: Narrow) -> None:
         self._segment = segment
+        self._narrow = narrow
         self.aim = aim
         self._owners = np.zeros(0, np.int64)
-        self._scores = np.zeros(0, np.float32)
+        self._least = np.zeros(0, np.float32)
+        self._most = np.zeros(0, np.float32)
         self.rows = np.zeros(0, np.int64)
         self.threshold = -np.inf
         self.compared = 0
         self.hopeless = False
 
-    def offer(self, rows: Ids, bounds: Vectors) -> None:
+    def offer(self, rows: Ids, bounds: Bounds) -> None:
         """Take in these rows [n] with their bounds [n], those of the greatest bounds first. Raises ChecksumError."""
         some = min(max(_FIRST, 2 * self.aim.top_k), _AT_ONCE)
         while len(rows) and not self.hopeless:
             if len(rows) > some:
                 order = np.argpartition(bounds, len(rows) - some)
-                self._compare(rows[order[-some:]])
+                self._compare(rows[order[-some:]], bounds[order[-some:]])
                 rows, bounds = rows[order[:-some]], bounds[order[:-some]]
                 good = bounds >= self.threshold
                 rows, bounds = rows[good], bounds[good]
                 self.hopeless = self.compared + len(rows) > self.aim.limit
                 some = min(4 * some, _AT_ONCE)
             else:
-                self._compare(rows)
+                self._compare(rows, bounds)
                 return
 
     def foresee(self, times: float) -> None:
@@ -75,31 +84,36 @@ class Shortlist:
         if self.compared >= _TELLING:
             self.hopeless = self.hopeless or self.compared * (1 + times) > self.aim.limit
 
-    def _compare(self, rows: Ids) -> None:
-        rows = np.sort(rows)  # neighbours are read faster than strangers
+    def _compare(self, rows: Ids, bounds: Bounds) -> None:
+        order = rows.argsort()  # neighbours are read faster than strangers
+        rows, bounds = rows[order], bounds[order]
         owners = self._segment.owners(rows)
-        self._segment.seals.check(owners)
-        scores = self._segment.vectors.take(rows, axis=0) @ self.aim.query
+        least, most = self._narrow(rows, owners, bounds)
         self.compared += len(rows)
-        self.rows = np.concatenate([self.rows, rows])
-        self._owners = np.concatenate([self._owners, owners])
-        self._scores = np.concatenate([self._scores, scores])
-        tops = self._tops() if self.aim.distinct else self._scores
+        near = most >= self.threshold
+        self.rows = np.concatenate([self.rows, rows[near]])
+        self._owners = np.concatenate([self._owners, owners[near]])
+        self._least = np.concatenate([self._least, least[near]])
+        self._most = np.concatenate([self._most, most[near]])
+        tops = self._tops() if self.aim.distinct else self._least
         if len(tops) >= self.aim.top_k:
             kth = float(np.partition(tops, len(tops) - self.aim.top_k)[len(tops) - self.aim.top_k])
             self.threshold = max(self.threshold, kth - 2 * self.aim.slack)
-            self._keep(self._scores >= self.threshold)
+            self._keep(self._most >= self.threshold)
 
     def _tops(self) -> NDArray[np.float32]:
-        """Keep of each owner only rows that can be its best, and return the best scores."""
+        """Keep of each owner only rows that can be its best, and return the least that each owner's best can be."""
         order = self._owners.argsort(kind="stable")
-        owners, scores = self._owners[order], self._scores[order]
+        owners, least = self._owners[order], self._least[order]
+        if not len(owners):
+            return least
         begins = np.ones(len(owners), np.bool_)
         np.not_equal(owners[1:], owners[:-1], out=begins[1:])
-        tops = np.maximum.reduceat(scores, begins.nonzero()[0])
-        good = scores >= tops[begins.cumsum() - 1] - np.float32(2 * self.aim.slack)
+        tops = np.maximum.reduceat(least, begins.nonzero()[0])
+        good = self._most[order] >= tops[begins.cumsum() - 1] - np.float32(2 * self.aim.slack)
         self._keep(order[good])
         return tops
 
     def _keep(self, which: NDArray[np.bool_] | Ids) -> None:
-        self.rows, self._owners, self._scores = self.rows[which], self._owners[which], self._scores[which]
+        self.rows, self._owners = self.rows[which], self._owners[which]
+        self._least, self._most = self._least[which], self._most[which]

@@ -1,0 +1,56 @@
+"""Codes: what outlines leave of a vector, a byte per number, so that its product with a query is known to a hair.
+
+Knows: a vector's code, which is what is left of it beside its part within its frame, in steps of its own size, rounded.
+Does not know: lists, files, searching.
+
+With x = a + r, a within the frame, and r = step * code + e, x.q = a.b + step * code.q + e.q, where b is the query's
+part within the frame. No number of e is more than half a step, so that |e.q| <= step / 2 * sqrt(E) for a query of unit
+length. A code is a quarter of its vector to read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from bridge.index.base import Vectors
+    from bridge.index.outlines import Axes, Rows
+    from bridge.index.seals import Seals
+
+Bytes = NDArray[np.int8]
+
+_LARGEST: Final = 127 * (1 - 2.0**-20)  # so that nothing rounds to 128
+_LEAST: Final = 2.0**-100  # of a step: float32 has all its digits from there on
+_HALF: Final = 0.5 + 2.0**-12  # a step; a quotient in float32 may be rounded to the wrong side
+
+
+def code(left: Axes) -> tuple[Bytes, Vectors]:
+    """Return codes int8 [n, E] and their steps float32 [n] of what is left float64 [n, E] of vectors."""
+    found = left.astype(np.float32)
+    steps = np.maximum(np.maximum(found.max(axis=1), -found.min(axis=1)) / np.float32(_LARGEST), np.float32(_LEAST))
+    found /= steps[:, None]
+    return np.rint(found, out=found).astype(np.int8), steps
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """The code int8 [E] and the step of each of N rows. seals: the checksums of each episode's codes."""
+
+    codes: Bytes
+    steps: Vectors
+    seals: Seals
+
+    @property
+    def off(self) -> float:
+        """How many steps a product with a query of unit length may be off."""
+        return _HALF * sqrt(self.codes.shape[1])
+
+    def products(self, rows: Rows, query: Vectors) -> tuple[Vectors, Vectors]:
+        """Return what the codes of these rows add to their product with a unit query, and what that may be off."""
+        steps = self.steps.take(rows)
+        return (self.codes.take(rows, axis=0).astype(np.float32) @ query) * steps, steps * np.float32(self.off)

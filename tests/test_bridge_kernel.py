@@ -1,0 +1,273 @@
+"""Codes bound every product, and numpy's and numba's walk over the rows of a filter lose no best row."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bridge.index import compiled, lists_file
+from bridge.index.base import Point, Request
+from bridge.index.codes import Codes, code
+from bridge.index.grouping import group
+from bridge.index.kernel import Kernel
+from bridge.index.lists import rounding
+from bridge.index.outlines import axes_of, outline
+from bridge.index.ranking import best
+from bridge.index.seals import Seals
+from bridge.index.segment import Segment
+from bridge.index.shortlist import Aim
+from bridge.index.sift import sift
+from catalog.filters import EVERYTHING
+
+
+def unit(rows):
+    return (rows / np.linalg.norm(rows, axis=-1, keepdims=True)).astype(np.float32)
+
+
+# ---- codes -----------------------------------------------------------------------------------------------------------
+
+
+def coded(left):
+    codes, steps = code(left)
+    return Codes(codes, steps, Seals(codes, np.array([0, len(codes)]), None, "test"))
+
+
+def adversaries(rng, dim):
+    """Return float64 rows [n, E]: nothing, one number, all alike, halves of steps, tiny and huge ones, and mixtures."""
+    halves = (rng.integers(-127, 127, size=(4, dim)) + 0.5) / 127
+    rows = np.concatenate([np.zeros((1, dim)), np.eye(dim)[:3], -np.eye(dim)[:3], np.ones((1, dim)), halves])
+    spread = rng.normal(size=(4, dim)) * 10.0 ** rng.uniform(-30, 0, size=(4, dim))
+    some = np.concatenate([rows, spread, rng.normal(size=(4, dim))])
+    return np.concatenate([some, some * 1e-3, some * 1e-37, some * 1e-45, some * 1e30])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 3, 17, 64, 300]))
+def test_no_product_is_farther_off_than_the_codes_say(seed, dim):
+    rng = np.random.default_rng(seed)
+    left = adversaries(rng, dim)
+    some = coded(left)
+    rows = rng.permutation(len(left))
+    lost = left - some.codes * some.steps.astype(np.float64)[:, None]
+    worst = unit(np.where(lost[0] < 0, -1.0, 1.0))
+    for query in (worst, unit(np.sign(lost[rows[0]]) + 1e-9), unit(rng.normal(size=dim)), unit(left[1] + 1e-9)):
+        exact = left[rows] @ query.astype(np.float64)
+        found, off = some.products(rows, query)
+        room = rounding(dim) * (1e-30 + np.linalg.norm(left[rows], axis=1))
+        assert (np.abs(found - exact) <= off + room).all()
+
+
+def test_the_worst_rounding_is_what_the_codes_allow():
+    """All numbers half a step off, and a query along that: nothing less than the bound would do."""
+    left = (np.arange(64) % 2 * 2.0 - 1) * 0.5 / 127
+    left[0] = 1.0
+    some = coded(left[None])
+    lost = left - some.codes[0] * some.steps[0].astype(np.float64)
+    query = unit(lost)
+    found, off = some.products(np.array([0]), query)
+    apart = abs(float(found[0]) - float(left @ query))
+    assert 0.95 * off[0] < apart <= off[0]
+
+
+# ---- both kernels ----------------------------------------------------------------------------------------------------
+
+
+def straight(rng, count, dim):
+    return unit(rng.normal(size=dim) + np.linspace(0, 2, count)[:, None] * rng.normal(size=dim))
+
+
+DATA = {
+    "independent": lambda rng, count, dim: unit(rng.normal(size=(count, dim))),
+    "paths": lambda rng, count, dim: unit(np.cumsum(rng.normal(size=(count, dim)), axis=0) + 3 * rng.normal(size=dim)),
+    "straight": straight,
+    "all equal": lambda rng, count, dim: np.repeat(unit(rng.normal(size=(1, dim))), count, axis=0),
+    "two by two equal": lambda rng, count, dim: np.repeat(unit(rng.normal(size=(count, dim))), 2, axis=0)[:count],
+    "one number": lambda rng, count, dim: np.eye(dim, dtype=np.float32)[rng.integers(dim, size=count)],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("lists")
+
+
+def listed(folder, points):
+    """Return a segment with lists, outlines and codes that were written and read again."""
+    segment = Segment.of(points, points[0].vectors.shape[1])
+    place = folder / f"lists-{len(list(folder.iterdir()))}"
+    lists_file.write(place, 7, segment.vectors, segment.starts, group(segment.vectors))
+    segment.lists = lists_file.read(place, 7, segment.vectors.shape, segment.starts)
+    return segment
+
+
+def cut(random, vectors):
+    """Return the vectors as points of 1 to 30 windows."""
+    points, start = [], 0
+    while start < len(vectors):
+        stop = min(len(vectors), start + random.randint(1, 30))
+        points.append(Point(10 * len(points), len(points), vectors[start:stop]))
+        start = stop
+    return points
+
+
+def walked_by(monkeypatch, module):
+    kernel = Kernel(0)
+    kernel.module = module
+    monkeypatch.setattr("bridge.index.sift.kernel", lambda: kernel)
+
+
+def told(answer):
+    return [(match.episode, match.window, match.score) for match in answer.matches]
+
+
+@pytest.mark.parametrize("data", DATA)
+def test_both_kernels_give_what_brute_force_gives(data, folder, monkeypatch):
+    """6 x 40 cases: filters, counts, distinct, deleted episodes, tails, equal vectors, queries near and far."""
+    for seed in range(4):
+        rng, random = np.random.default_rng([seed, len(data)]), Random(seed)
+        dim = random.choice([1, 3, 16, 40, 70])
+        segment = listed(folder, cut(random, DATA[data](rng, random.randint(20, 700), dim)))
+        tail = Segment.of([Point(5, 999, DATA[data](rng, 9, dim))], dim)
+        segment.kill(segment.episodes[rng.random(len(segment.episodes)) < 0.1])
+        for _ in range(10):
+            some = segment.episodes[rng.random(len(segment.episodes)) < random.choice([0.1, 0.5, 1.0])]
+            wanted = None if random.random() < 0.2 else np.append(some, 5)
+            near = segment.vectors[:1] + rng.normal(size=(1, dim)) * random.choice([0, 0.1, 9])
+            query = unit(near + 1e-6)[0]
+            top_k = random.choice([1, 3, 10])
+            request = Request(top_k, EVERYTHING, distinct=random.random() < 0.5)
+            answers = []
+            for module in (None, compiled):
+                walked_by(monkeypatch, module)
+                found = best((segment, tail), query, wanted, request, direct_rows=10**9)
+                assert all(one.exact for one in found.found)
+                answers.append(told(found))
+            with monkeypatch.context() as patch:
+                patch.setattr(segment, "lists", None)
+                right = told(best((segment, tail), query, wanted, request, direct_rows=10**9))
+            assert answers == [right, right]
+
+
+@pytest.fixture(scope="module")
+def segments(folder):
+    """Return a segment of each kind of data."""
+    made = {}
+    for dim, (data, make) in zip([2, 20, 40, 20, 40, 20], DATA.items(), strict=True):
+        made[data] = listed(folder, cut(Random(dim), make(np.random.default_rng(dim), 300, dim)))
+    return made
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from(sorted(DATA)), st.booleans(), st.sampled_from([1, 2, 10, 40]))
+def test_no_best_row_is_lost_by_either_kernel(segments, seed, data, distinct, top_k):
+    rng, segment = np.random.default_rng(seed), segments[data]
+    query = unit(segment.vectors[0] + 0.3 * rng.normal(size=segment.vectors.shape[1]))
+    chosen = segment.chosen(segment.episodes[rng.random(len(segment.episodes)) < 0.6])
+    exact = segment.vectors.astype(np.float64) @ query.astype(np.float64)
+    rows = np.concatenate([np.arange(a, b) for a, b in zip(chosen.starts, chosen.stops, strict=True)] or [[]])
+    if not len(rows):
+        return
+    tops = [exact[a:b].max() for a, b in zip(chosen.starts, chosen.stops, strict=True)] if distinct else exact[rows]
+    kth = np.sort(tops)[-min(top_k, len(tops))]
+    owners = segment.owners(rows.astype(np.int64))
+    whole = {owner: exact[rows[owners == owner].astype(int)].max() for owner in set(owners.tolist())}
+    needed = {
+        int(row)
+        for row, owner in zip(rows, owners.tolist(), strict=True)
+        if exact[int(row)] >= kth and (not distinct or exact[int(row)] == whole[owner])
+    }
+    aim = Aim(query, rounding(len(query)), top_k, distinct, 10**6)
+    for module in (None, compiled):
+        with pytest.MonkeyPatch.context() as patch:
+            walked_by(patch, module)
+            found = sift(segment, segment.lists, aim, chosen)
+        assert found.kernel == ("numpy" if module is None else "numba")
+        assert needed <= set(found.rows.tolist())
+        assert len(set(found.rows.tolist())) == len(found.rows)
+        assert not np.setdiff1d(found.rows, rows).size
+
+
+def test_codes_leave_hardly_more_than_the_best(folder, monkeypatch):
+    rng = np.random.default_rng(2)
+    vectors = unit(rng.normal(size=(4000, 128)))
+    segment = listed(folder, [Point(n, n, vectors[20 * n : 20 * n + 20]) for n in range(200)])
+    aim = Aim(vectors[77], rounding(128), 10, distinct=False, limit=10**6)
+    for module in (None, compiled):
+        walked_by(monkeypatch, module)
+        found = sift(segment, segment.lists, aim, segment.chosen(None))
+        assert found.rows is not None
+        assert 10 <= len(found.rows) < 80
+
+
+def test_what_a_filter_chose_is_forgotten_when_an_episode_dies():
+    segment = Segment.of([Point(n, n, np.eye(3, dtype=np.float32)) for n in range(4)], 3)
+    wanted = np.array([1, 3, 9])
+    assert segment.chosen(wanted) is segment.chosen(wanted)
+    assert segment.chosen(wanted).positions.tolist() == [1, 3]
+    assert (segment.chosen(None).rows, segment.chosen(wanted).rows) == (12, 6)
+    segment.kill(np.array([3]))
+    assert segment.chosen(wanted).positions.tolist() == [1]
+    assert segment.chosen(wanted).stops.tolist() == [6]
+    assert segment.chosen(None).rows == 9
+
+
+def test_outlines_leave_what_codes_say():
+    rng = np.random.default_rng(5)
+    vectors = unit(rng.normal(size=(50, 30)))
+    axes = axes_of(vectors)
+    outlines, left = outline(axes, vectors)
+    assert outlines[:, :-1] @ axes + left == pytest.approx(vectors, abs=1e-6)
+    lengths = np.linalg.norm(left, axis=1)
+    assert (lengths <= outlines[:, -1]).all()
+    assert lengths == pytest.approx(outlines[:, -1], rel=1e-6)
+
+
+# ---- when the compiled one is loaded ---------------------------------------------------------------------------------
+
+
+def test_the_compiled_kernel_is_loaded_after_so_many_walks():
+    kernel = Kernel(3)
+    assert [kernel.walked(), kernel.walked()] == [None, None]
+    assert kernel._thread is None
+    assert kernel.walked() in (None, compiled)  # loading has begun
+    kernel.settle()
+    assert kernel.walked() is compiled
+
+
+def test_without_numba_numpy_goes_on(monkeypatch):
+    monkeypatch.delitem(sys.modules, "bridge.index.compiled")
+    monkeypatch.setitem(sys.modules, "numba", None)
+    kernel = Kernel(1)
+    kernel.walked()
+    kernel.settle()
+    assert kernel.walked() is None
+
+
+ENDING = """
+import os, sys
+import bridge.index.embedded, bridge.retrieve
+from bridge.index.kernel import Kernel
+assert "numba" not in sys.modules
+kernel = Kernel(1)
+kernel.walked()
+assert "bridge.index.compiled" not in sys.modules or kernel.module is not None
+child = os.fork()  # waits
+assert kernel.module is not None
+if child == 0:
+    os._exit(kernel.walked() is None)
+status = os.waitpid(child, 0)[1]
+Kernel(1).walked()  # and goes on loading while the process ends
+sys.exit(status)
+"""
+
+
+def test_a_process_may_fork_and_end_while_the_kernel_is_loaded():
+    command = [sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{ENDING}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
