@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from bridge.index.base import Vectors
-    from bridge.index.outlines import Axes, Rows
+    from bridge.index.outlines import Rows
     from bridge.index.seals import Seals
 
 Bytes = NDArray[np.int8]
@@ -30,11 +30,10 @@ _LEAST: Final = 2.0**-100  # of a step: float32 has all its digits from there on
 _HALF: Final = 0.5 + 2.0**-12  # a step; a quotient in float32 may be rounded to the wrong side
 
 
-def code(left: Axes) -> tuple[Bytes, Vectors]:
-    """Return codes int8 [n, E] and their steps float32 [n] of what is left float64 [n, E] of vectors."""
-    found = left.astype(np.float32)
-    steps = np.maximum(np.maximum(found.max(axis=1), -found.min(axis=1)) / np.float32(_LARGEST), np.float32(_LEAST))
-    found /= steps[:, None]
+def code(left: Vectors) -> tuple[Bytes, Vectors]:
+    """Return codes int8 [n, E] and their steps float32 [n] of what is left float32 [n, E] of vectors."""
+    steps = np.maximum(np.maximum(left.max(axis=1), -left.min(axis=1)) / np.float32(_LARGEST), np.float32(_LEAST))
+    found = left / steps[:, None]
     return np.rint(found, out=found).astype(np.int8), steps
 
 
