@@ -34,7 +34,7 @@ def unit(rows):
 
 
 def coded(left):
-    codes, steps = code(left)
+    codes, steps = code(left.astype(np.float32))
     return Codes(codes, steps, Seals(codes, np.array([0, len(codes)]), None, "test"))
 
 

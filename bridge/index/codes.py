@@ -19,21 +19,21 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from bridge.index.base import Vectors
-    from bridge.index.outlines import Axes, Rows
+    from bridge.index.outlines import Rows
     from bridge.index.seals import Seals
 
 Bytes = NDArray[np.int8]
 
+_AT_ONCE: Final = 512  # codes that are widened to float32 at a time: half a megabyte
 _LARGEST: Final = 127 * (1 - 2.0**-20)  # so that nothing rounds to 128
 _LEAST: Final = 2.0**-100  # of a step: float32 has all its digits from there on
 _HALF: Final = 0.5 + 2.0**-12  # a step; a quotient in float32 may be rounded to the wrong side
 
 
-def code(left: Axes) -> tuple[Bytes, Vectors]:
-    """Return codes int8 [n, E] and their steps float32 [n] of what is left float64 [n, E] of vectors."""
-    found = left.astype(np.float32)
-    steps = np.maximum(np.maximum(found.max(axis=1), -found.min(axis=1)) / np.float32(_LARGEST), np.float32(_LEAST))
-    found /= steps[:, None]
+def code(left: Vectors) -> tuple[Bytes, Vectors]:
+    """Return codes int8 [n, E] and their steps float32 [n] of what is left float32 [n, E] of vectors."""
+    steps = np.maximum(np.maximum(left.max(axis=1), -left.min(axis=1)) / np.float32(_LARGEST), np.float32(_LEAST))
+    found = left / steps[:, None]
     return np.rint(found, out=found).astype(np.int8), steps
 
 
@@ -52,5 +52,8 @@ class Codes:
 
     def products(self, rows: Rows, query: Vectors) -> tuple[Vectors, Vectors]:
         """Return what the codes of these rows add to their product with a unit query, and what that may be off."""
-        steps = self.steps.take(rows)
-        return (self.codes.take(rows, axis=0).astype(np.float32) @ query) * steps, steps * np.float32(self.off)
+        steps, found = self.steps.take(rows), np.empty(len(rows), np.float32)
+        for start in range(0, len(rows), _AT_ONCE):
+            codes = self.codes.take(rows[start : start + _AT_ONCE], axis=0)
+            np.dot(codes.astype(np.float32), query, out=found[start : start + _AT_ONCE])
+        return found * steps, steps * np.float32(self.off)

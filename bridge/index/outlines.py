@@ -58,7 +58,7 @@ def sampled(members: Rows) -> Rows:
     return np.sort(np.random.default_rng(0).choice(members, _SAMPLED, replace=False))
 
 
-def outline(axes: Axes, vectors: NDArray[np.floating]) -> tuple[Vectors, Axes]:
+def outline(axes: Axes, vectors: NDArray[np.floating]) -> tuple[Vectors, Vectors]:
     """Return the outlines float32 [n, P + 1] of vectors [n, E] in the frame of these axes, and what is left [n, E]."""
     found = np.empty((len(vectors), len(axes) + 1), np.float32)
     rows = vectors.astype(np.float64)
@@ -66,7 +66,7 @@ def outline(axes: Axes, vectors: NDArray[np.floating]) -> tuple[Vectors, Axes]:
     rows -= within @ axes
     found[:, :-1] = within
     found[:, -1] = np.sqrt(np.einsum("ij,ij->i", rows, rows)) * _UPWARDS
-    return found, rows
+    return found, rows.astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,11 +107,11 @@ class Outlines:
         return found
 
 
-def outlined(vectors: Vectors | Directions, axes: Axes, which: Numbers) -> Iterator[tuple[Vectors, Axes]]:
+def outlined(vectors: Vectors | Directions, axes: Axes, which: Numbers) -> Iterator[tuple[Vectors, Vectors]]:
     """Yield the outlines of all vectors [N, E], some at a time, and what is left; row i's are in the frame which[i]."""
     for start in range(0, len(vectors), _AT_ONCE):
         rows, frames = vectors[start : start + _AT_ONCE], which[start : start + _AT_ONCE]
-        found, left = np.empty((len(rows), axes.shape[1] + 1), np.float32), np.empty(rows.shape)
+        found, left = np.empty((len(rows), axes.shape[1] + 1), np.float32), np.empty_like(rows)
         for frame in np.flatnonzero(np.bincount(frames)).tolist():
             here = frames == frame
             found[here], left[here] = outline(axes[frame], rows[here])
