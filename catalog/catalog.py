@@ -109,7 +109,7 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         can read, but not write, until it is done. Into an empty catalog that nobody else is using, readers wait too:
         batches must not ask the catalog then.
         """
-        empty = self._database.peek("SELECT NOT EXISTS (SELECT 1 FROM episode)")
+        (empty,) = self._database.peek("SELECT NOT EXISTS (SELECT 1 FROM episode)")
         with self._database.transaction("alone" if empty else "write") as connection:
             return register.load(connection, batches, base=self._base)
 

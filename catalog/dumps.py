@@ -71,7 +71,7 @@ def restore_dump(source: Path, location: str, *, force: bool = False) -> None:
             f"expected a backup of version {STEPS[-1].version} or older at {source}, found {found}: update the software"
         )
     with closing(open_server(location)) as database:
-        if not force and database.peek("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"):
+        if not force and database.peek("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")[0]:
             raise CatalogExistsError(f"expected no tables at {database.name}, found some: --force replaces them")
         _run(database.url, "pg_restore", "--clean", "--if-exists", "--no-owner", "--single-transaction", str(source))
     renew(open_server(location))

@@ -202,9 +202,8 @@ def test_the_command_line_takes_the_url_as_archive(url, paths, tmp_path, monkeyp
     assert "0 of 12 episodes flagged" in run("check")
     assert "1.000" in run("evaluate", "--label", "env")
     assert "12 episodes checked: nothing is wrong" in run("fsck", "--data")
-    for words, told in ((("backup", "x"), "pg_dump"), (("restore", "x"), "pg_restore")):
-        refused = CliRunner().invoke(app, words)
-        assert (refused.exit_code, told in refused.stderr) == (1, True)
+    refused = CliRunner().invoke(app, ["restore", "x"])
+    assert (refused.exit_code, "expected a backup at" in refused.stderr) == (1, True)
 
 
 def test_who_may_only_read_searches_and_is_told_what_they_may_not(server, url, paths, tmp_path, monkeypatch):
