@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import weakref
 from random import Random
 
 import numpy as np
@@ -217,6 +218,17 @@ def test_what_a_filter_chose_is_forgotten_when_an_episode_dies():
     assert segment.chosen(None).rows == 9
 
 
+@pytest.mark.parametrize("size", [0, 100_000])
+def test_choices_of_episodes_that_are_elsewhere_do_not_pile_up(size):
+    segment = Segment.of([Point(1, 1, np.eye(3, dtype=np.float32))], 3)
+    asked = [np.arange(5, 5 + size) for _ in range(10_000 if size == 0 else 20)]
+    kept = [weakref.ref(one) for one in asked]
+    while asked:
+        assert segment.chosen(asked.pop()).rows == 0
+    left = sum(one() is not None for one in kept)
+    assert left <= (6250 if size == 0 else 2)
+
+
 def test_outlines_leave_what_codes_say():
     rng = np.random.default_rng(5)
     vectors = unit(rng.normal(size=(50, 30)))
@@ -267,7 +279,22 @@ sys.exit(status)
 """
 
 
-def test_a_process_may_fork_and_end_while_the_kernel_is_loaded():
-    command = [sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{ENDING}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+FORKING = """
+import os, sys
+from bridge.index.kernel import Kernel
+assert "logging" not in sys.modules  # whose hook comes before those of whoever is registered earlier
+Kernel(1).walked()
+while not hasattr(sys.modules.get("logging"), "Formatter"):
+    pass
+child = os.fork()
+if child == 0:
+    os._exit(0)
+sys.exit(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.parametrize("script", [ENDING, FORKING])
+def test_a_process_may_fork_and_end_while_the_kernel_is_loaded(script):
+    command = [sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{script}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -370,3 +370,4 @@ def test_damaged_lists_are_ignored_and_made_anew(shelf, tmp_path, name):
             index.upsert(space, [])
             check_everything(again, space)
         assert opened().segment.lists.lengths is not None
+        assert not (opened().home / "lists" / "codes.i1").exists()  # nothing would read them

@@ -319,7 +319,7 @@ def test_new_vectors_join_the_lists_and_centroids_are_chosen_anew_when_the_archi
     check_everything(shelf)
 
 
-FILES = [*lists_file._SMALL, "listed.f32", "outlines.f32", "codes.i1", "lists.json"]
+FILES = [*lists_file._SMALL, *lists_file._CODED, "listed.f32", "outlines.f32", "codes.i1", "lists.json"]
 
 
 @pytest.mark.parametrize("name", FILES)

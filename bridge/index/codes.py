@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from bridge.index.seals import Seals
+
 if TYPE_CHECKING:
     from bridge.index.base import Vectors
     from bridge.index.outlines import Rows
-    from bridge.index.seals import Seals
 
 Bytes = NDArray[np.int8]
 
@@ -44,6 +45,12 @@ class Codes:
     codes: Bytes
     steps: Vectors
     seals: Seals
+
+    @staticmethod
+    def none(dim: int) -> Codes:
+        """Return the codes of no rows."""
+        codes = np.zeros((0, dim), np.int8)
+        return Codes(codes, np.zeros(0, np.float32), Seals(codes, np.zeros(1, np.int64), None, "no codes"))
 
     @property
     def off(self) -> float:

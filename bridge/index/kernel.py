@@ -33,6 +33,7 @@ class Kernel:
             self._left -= 1
             if self._left == 0:
                 self._thread = threading.Thread(target=self._load, name="index-kernel")
+                import_module("logging")  # numba needs its lock, which a fork is to take after settle: last come, first
                 os.register_at_fork(before=self.settle)
                 self._thread.start()
         return self.module

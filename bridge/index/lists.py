@@ -49,7 +49,7 @@ class Lists:
 
     At place p: row rows[p] of the Segment, of its episode number owners[p], with the outline listed[p], which is in the
     frame frames[l], as is middles[l], the outline of the centroid. by_row and codes are in the order of the Segment's
-    rows. lengths: of vectors that are not of unit length; all the rest is of their directions then.
+    rows. lengths: of vectors that are not of unit length; the rest is of their directions then, and without codes.
     """
 
     centroids: Vectors

@@ -5,7 +5,7 @@ Knows: the files of a folder `lists/`, all little-endian:
     listed.f32      float32 [n, P + 1]: the outlines, list after list, in each in the order of lengths.f64, if there is
                     such a file, and of vectors.f32
     outlines.f32    float32 [n, P + 1]: the outlines in the order of vectors.f32
-    codes.i1        int8 [n, E]: the codes in the same order
+    codes.i1        int8 [n, E]: the codes in the same order; not, as the next, of vectors that are not of unit length
     steps.f32       float32 [n]: the steps of the codes
     frames.u1       uint8 [n]: in which frame each of these is
     axes.f64        float64 [F, P, E]: the axes of the frames
@@ -13,7 +13,7 @@ Knows: the files of a folder `lists/`, all little-endian:
     centroids.f32   float32 [L, E]
     rims.f32        float32 [L]: the least cosine of a list's vectors to the centroid
     sizes.i64       int64 [3, L]: number of vectors, frame, CRC32C of the outlines in listed.f32
-    sums.i64        int64 [2, episodes]: CRC32C of each episode's outlines in outlines.f32, of its codes in codes.i1
+    sums.i64        int64 [1 or 2, episodes]: CRC32C of each episode's outlines in outlines.f32, of its codes, if any
     origin.f64      float64 [E]: all of this is of directions as seen from there. With the next two, in lists of vectors
                     that are not of unit length
     lengths.f64     float64 [2, n]: the distance to there of each row of vectors.f32, and of each row of listed.f32
@@ -28,6 +28,7 @@ codes, is compared when it is first used.
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -57,7 +58,6 @@ _CODES: Final = "codes.i1"
 _ABOUT: Final = "lists.json"
 _SMALL: Final = {
     "frames.u1": "u1",
-    "steps.f32": "<f4",
     "axes.f64": "<f8",
     "rows.i32": "<i4",
     "centroids.f32": "<f4",
@@ -65,6 +65,7 @@ _SMALL: Final = {
     "sizes.i64": "<i8",
     "sums.i64": "<i8",
 }
+_CODED: Final = {"steps.f32": "<f4"}
 _POLAR: Final = {"origin.f64": "<f8", "lengths.f64": "<f8", "spans.f64": "<f8"}
 
 
@@ -76,18 +77,18 @@ def read(folder: Path, seal: int, shape: tuple[int, ...], starts: Ids) -> Lists 
     count, dim = shape
     try:
         stored = json.loads((folder / _ABOUT).read_text("ascii"))
-        kinds = _SMALL | (_POLAR if stored["polar"] else {})
+        kinds = _SMALL | (_POLAR if stored["polar"] else _CODED)
         small = {name: np.asarray(np.memmap(folder / name, kind, "r")) for name, kind in kinds.items()}
         if stored["checksum"] != _checksum(seal, int(stored["trained"]), small):
             return None
         sizes, frame_of, sums = small["sizes.i64"].reshape(3, -1)
-        whole, rest = small["sums.i64"].reshape(2, -1).copy()
         rows, axes = small["rows.i32"].reshape(count), small["axes.f64"].reshape(-1, terms(dim), dim)
         listed, outlines = (
             np.asarray(np.memmap(folder / name, "<f4", "r")).reshape(count, axes.shape[1] + 1)
             for name in (_LISTED, _OUTLINES)
         )
-        codes = np.asarray(np.memmap(folder / _CODES, "i1", "r")).reshape(count, dim)
+        whole, *rest = small["sums.i64"].reshape(-1, len(starts) - 1).copy()
+        codes = _codes(folder, small["steps.f32"], dim, starts, rest[0]) if rest else Codes.none(dim)
         lengths = _lengths(small, count) if stored["polar"] else None
     except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
@@ -109,10 +110,15 @@ def read(folder: Path, seal: int, shape: tuple[int, ...], starts: Ids) -> Lists 
             outlines,
             Seals(outlines, starts, whole, "outlines of the search copy"),
         ),
-        codes=Codes(codes, small["steps.f32"].reshape(count), Seals(codes, starts, rest, "codes of the search copy")),
+        codes=codes,
         trained=int(stored["trained"]),
         lengths=lengths,
     )
+
+
+def _codes(folder: Path, steps: Vectors, dim: int, starts: Ids, sums: Ids) -> Codes:
+    codes = np.asarray(np.memmap(folder / _CODES, "i1", "r")).reshape(len(steps), dim)
+    return Codes(codes, steps, Seals(codes, starts, sums, "codes of the search copy"))
 
 
 def _lengths(small: dict[str, NDArray[np.generic]], count: int) -> Lengths:
@@ -140,25 +146,23 @@ def write(folder: Path, seal: int, vectors: Vectors, starts: Ids, grouping: Grou
     which = frame_of[grouping.labels]
     steps = _rows(folder, rows, axes, which)
     outlines = np.asarray(np.memmap(folder / _OUTLINES, "<f4", "r")).reshape(len(vectors), -1)
-    codes = np.asarray(np.memmap(folder / _CODES, "i1", "r")).reshape(vectors.shape)
+    parts: list[NDArray[np.generic]] = [outlines]
+    if not isinstance(rows, Directions):
+        parts.append(np.asarray(np.memmap(folder / _CODES, "i1", "r")).reshape(vectors.shape))
     keys = (rows.lengths, grouping.labels) if isinstance(rows, Directions) else (grouping.labels,)
     order = np.lexsort(keys).astype(np.int32)
     sizes = np.bincount(grouping.labels, minlength=len(grouping.centroids)).astype(np.int64)
     small = {
         "frames.u1": which,
-        "steps.f32": steps,
         "axes.f64": axes,
         "rows.i32": order,
         "centroids.f32": grouping.centroids,
         "rims.f32": grouping.rims,
         "sizes.i64": np.stack([sizes, frame_of, _listed(folder / _LISTED, outlines, order, sizes)]),
-        "sums.i64": np.array(
-            [[checksum(part[a:b].data) for a, b in pairwise(starts.tolist())] for part in (outlines, codes)]
-        ),
+        "sums.i64": np.array([[checksum(part[a:b].data) for a, b in pairwise(starts.tolist())] for part in parts]),
     }
-    if isinstance(rows, Directions):
-        small |= _polar(rows, order, sizes)
-    kinds = _SMALL | _POLAR
+    small |= _polar(rows, order, sizes) if isinstance(rows, Directions) else {"steps.f32": steps}
+    kinds = _SMALL | _CODED | _POLAR
     stored = {name: np.ascontiguousarray(array, kinds[name]) for name, array in small.items()}
     for name, array in stored.items():
         with publish(folder / name) as file:
@@ -177,14 +181,16 @@ def _polar(rows: Directions, order: NDArray[np.int32], sizes: Ids) -> dict[str, 
 
 
 def _rows(folder: Path, vectors: Vectors | Directions, axes: Axes, which: Numbers) -> Vectors:
-    """Write outlines and codes in the order of the vectors, and return the codes' steps."""
-    steps = []
-    with publish(folder / _OUTLINES) as outlines, publish(folder / _CODES) as codes:
+    """Write outlines in the order of the vectors, and codes, but not of directions; return the codes' steps."""
+    steps = [np.zeros(0, np.float32)]
+    coded = nullcontext() if isinstance(vectors, Directions) else publish(folder / _CODES)
+    with publish(folder / _OUTLINES) as outlines, coded as codes:
         for some, left in outlined(vectors, axes, which):
             outlines.write(np.ascontiguousarray(some, "<f4").data)
-            found, step = code(left)
-            codes.write(found.data)
-            steps.append(step)
+            if codes is not None:
+                found, step = code(left)
+                codes.write(found.data)
+                steps.append(step)
     return np.concatenate(steps)
 
 

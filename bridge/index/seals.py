@@ -17,8 +17,6 @@ from wshard.layout import checksum
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from bridge.index.base import Vectors
-
 
 class Seals:
     """Part i of `vectors` is rows starts[i]:starts[i+1] and has the CRC32C sums[i]; without sums nothing is checked.
@@ -26,7 +24,9 @@ class Seals:
     Threads may share one instance.
     """
 
-    def __init__(self, vectors: Vectors, starts: NDArray[np.int64], sums: NDArray[np.int64] | None, what: str) -> None:
+    def __init__(
+        self, vectors: NDArray[np.generic], starts: NDArray[np.int64], sums: NDArray[np.int64] | None, what: str
+    ) -> None:
         self._vectors = vectors
         self._starts = starts
         self._sums = sums

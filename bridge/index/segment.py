@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 Ids = NDArray[np.int64]
 
 _AT_ONCE: Final = 4096  # rows that are widened to float64 at a time
-_REMEMBERED: Final = 200_000  # episodes in all choices: some megabytes
+_REMEMBERED: Final = 200_000  # episodes asked for in all choices: some megabytes
+_EACH: Final = 32  # episodes: as much memory as a choice of none takes
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,11 +126,12 @@ class Segment:
         if known is None:
             positions = np.flatnonzero(self.alive) if episodes is None else self.find(episodes)
             starts, stops = self.starts[positions], self.starts[positions + 1]
-            if self._remembered + len(positions) > _REMEMBERED:
+            # The array is kept, so that no other can have its id: it counts, however few of its episodes are here.
+            size = _EACH + len(positions if episodes is None else episodes)
+            if self._remembered + size > _REMEMBERED:
                 self._choices.clear()
                 self._remembered = 0
-            self._remembered += len(positions)
-            # The array is kept, so that no other can have its id.
+            self._remembered += size
             known = self._choices[id(episodes)] = (
                 episodes,
                 Chosen(positions, starts, stops, int((stops - starts).sum())),
