@@ -49,14 +49,7 @@ def back_up(database: Path, target: Path) -> int:
         raise CatalogExistsError(f"expected {target} to be free, or an earlier backup of {database}: name another file")
     with draft_beside(target) as draft:
         _copy(database, draft)
-        try:
-            sync(draft)
-            size = draft.stat().st_size
-            draft.replace(target)
-            sync(target.parent)
-        except OSError as error:
-            raise CatalogWriteError(f"cannot write the backup {target}: {error}") from error
-    return size
+        return finish(draft, target)
 
 
 def restore(source: Path, database: Path, *, force: bool = False) -> Path | None:
@@ -113,6 +106,18 @@ def draft_beside(target: Path) -> Iterator[Path]:
         for suffix in _BESIDE:
             with contextlib.suppress(OSError):
                 draft.with_name(draft.name + suffix).unlink()
+
+
+def finish(draft: Path, target: Path) -> int:
+    """Give a finished backup its name, durably, and return its size in bytes; CatalogWriteError where that fails."""
+    try:
+        _sync(draft)
+        size = draft.stat().st_size
+        draft.replace(target)
+        _sync(target.parent)
+    except OSError as error:
+        raise CatalogWriteError(f"cannot write the backup {target}: {error}") from error
+    return size
 
 
 def _copy(source: Path, draft: Path) -> None:
@@ -173,12 +178,12 @@ def _put_in_place(database: Path, draft: Path) -> Path | None:
     kept = database.with_name(f"{database.name}.damaged-{stamp}-{secrets.token_hex(2)}")
     there = database.exists()
     try:
-        sync(draft)
+        _sync(draft)
         for suffix in _BESIDE:
             with contextlib.suppress(FileNotFoundError):
                 database.with_name(database.name + suffix).rename(kept.with_name(kept.name + suffix))
         publish(draft, database)
-        sync(database.parent)
+        _sync(database.parent)
     except OSError as error:
         raise CatalogWriteError(f"cannot make a catalog at {database}: {error}") from error
     return kept if there else None
@@ -198,7 +203,7 @@ def _archive_id(path: Path) -> str | None:
         return None
 
 
-def sync(path: Path) -> None:
+def _sync(path: Path) -> None:
     """Make a file, or what was renamed in a folder, durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -12,16 +12,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from catalog import engine
-from catalog.backup import draft_beside, is_dump, renew, sync
+from catalog.backup import draft_beside, finish, is_dump, renew
 from catalog.engine import absolute_path
 from catalog.migrations import STEPS
 from catalog.postgresql import open_server
-from wshard.errors import (
-    CatalogError,
-    CatalogExistsError,
-    CatalogVersionError,
-    CatalogWriteError,
-)
+from wshard.errors import CatalogError, CatalogExistsError, CatalogVersionError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,14 +40,7 @@ def dump(database: Database, target: Path) -> int:
         raise CatalogExistsError(f"expected {target} to be free, or an earlier backup of {database.name}: name another")
     with draft_beside(target) as draft:
         _run(database.url, "pg_dump", "--format=custom", f"--file={draft}")
-        try:
-            sync(draft)
-            size = draft.stat().st_size
-            draft.replace(target)
-            sync(target.parent)
-        except OSError as error:
-            raise CatalogWriteError(f"cannot write the backup {target}: {error}") from error
-    return size
+        return finish(draft, target)
 
 
 def restore_dump(source: Path, location: str, *, force: bool = False) -> None:
