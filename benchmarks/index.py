@@ -32,7 +32,7 @@ from bridge.index.base import Answer, Request
 from bridge.index.embedded import EmbeddedIndex
 from bridge.index.kernel import WORTH_IT, kernel
 from bridge.index.metric import COSINE, METRICS
-from bridge.index.ranking import blas_threads
+from bridge.index.ranking import one_blas_thread
 from catalog.catalog import Catalog
 from catalog.filters import EVERYTHING, Where
 
@@ -245,5 +245,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with blas_threads().limit(limits=1, user_api="blas"):  # the plain scan's too
+    with one_blas_thread():  # the plain scan's too
         main()

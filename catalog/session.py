@@ -56,10 +56,10 @@ class Session:
     def instant(self) -> Instant:
         """Return the state that the catalog is in, for little time."""
         clock, archive_id, number = self._database.peek(self._now)
-        instant = Instant(f"{archive_id}/{number}", int(clock))
+        life = f"{archive_id}/{number}"
         self.archive_id = str(archive_id)
-        self.edition = instant.life if self._base is None else self.archive_id
-        return instant
+        self.edition = life if self._base is None else self.archive_id
+        return Instant(life, int(clock))
 
     def close(self) -> None:
         """Close the database; the catalog cannot be used any more."""

@@ -10,9 +10,13 @@ from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir
+from numba.extending import intrinsic
 
 _TYPES: Any = numba.types
 _FREE = {"reassoc", "contract", "nsz"}  # the order of a sum is free: bounds have room for any
+_LINE = 64  # bytes that the processor reads at once
+_AHEAD = 4  # rows whose codes are asked for before they are needed: waiting for memory takes longer than multiplying
 
 
 def _read(dtype: Any, axes: int) -> Any:
@@ -35,6 +39,32 @@ def _whole(function: Any) -> Any:
         return numba.njit(signature, cache=True, nogil=True, fastmath=_FREE)(function)
     except RuntimeError:  # nowhere may this user write a cache: compiled once per process then
         return numba.njit(signature, nogil=True, fastmath=_FREE)(function)
+
+
+def _prefetching(_typing, array, row, place):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Ask for the line that holds array[row, place] of a C array of bytes, and do not wait for it."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        found = context.make_array(signature.args[0])(context, builder, arguments[0])
+        start = builder.mul(arguments[1], builder.extract_value(found.strides, 0))
+        line = builder.gep(found.data, [builder.add(start, arguments[2])])
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [line.type, number, number, number])
+        ask = builder.module.declare_intrinsic("llvm.prefetch", [line.type], kind)
+        to_read, into_all_caches, data = number(0), number(3), number(1)
+        builder.call(ask, [line, to_read, into_all_caches, data])
+        return context.get_dummy_value()
+
+    return _TYPES.void(array, row, place), generate
+
+
+_prefetch: Any = intrinsic(_prefetching)
+
+
+@_part
+def _ask(codes, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    for place in range(0, codes.shape[1], _LINE):
+        _prefetch(codes, row, place)
 
 
 @_part
@@ -119,8 +149,13 @@ def _visit(range_, known, coded, aim, held):  # type: ignore[no-untyped-def]  # 
     begun, own, goal, good, last = kept, np.float32(-np.inf), threshold, 0, outlines.shape[1] - 1
     for row in range(start, stop):
         some[good] = row
-        good += bounds[place + row - start] >= threshold  # no branch: codes are fetched while others are multiplied
-    for row in some[:good]:
+        good += bounds[place + row - start] >= threshold  # no branch: it would be mispredicted half of the time
+    for ahead in range(min(_AHEAD, good)):
+        _ask(codes, some[ahead])
+    for number in range(good):
+        if number + _AHEAD < good:
+            _ask(codes, some[number + _AHEAD])
+        row = some[number]
         rest = outlines[row, last] * sides[which[row], last]
         product = bounds[place + row - start] - rest + steps[row] * _product(codes[row], query)
         if product + steps[row] * off < goal:

@@ -29,6 +29,8 @@ from bridge.index.metric import DOT, scores
 from bridge.index.outlines import WIDTH
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bridge.index.base import Vectors
     from bridge.index.segment import Segment
 
@@ -69,24 +71,30 @@ class Directions:
         return len(self.vectors)
 
     def __getitem__(self, rows: Rows) -> Vectors:
-        shifted = self._shifted(rows)
-        lengths = _length(shifted)
-        nowhere = lengths == 0
-        shifted[nowhere, 0] = lengths[nowhere] = 1.0
-        with np.errstate(invalid="ignore"):  # of what is not finite, and has no direction
-            return (shifted / lengths[:, None]).astype(np.float32)
+        some = self.vectors[rows]
+        found = np.empty_like(some, np.float32)
+        for part, shifted in self._shifted(some):
+            lengths = _length(shifted)
+            nowhere = lengths == 0
+            shifted[nowhere, 0] = lengths[nowhere] = 1.0
+            with np.errstate(invalid="ignore"):  # of what is not finite, and has no direction
+                found[part] = shifted / lengths[:, None]
+        return found
 
-    def _shifted(self, rows: Rows) -> Floats:
-        with np.errstate(invalid="ignore"):
-            shifted: Floats = self.vectors[rows].astype(np.float64) - self.origin
-        return shifted
+    def _shifted(self, vectors: Vectors) -> Iterator[tuple[slice, Floats]]:
+        """Yield these vectors as seen from the origin, some at a time, and which they are."""
+        for start in range(0, len(vectors), _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            with np.errstate(invalid="ignore"):
+                shifted: Floats = vectors[part].astype(np.float64) - self.origin
+            yield part, shifted
 
     @cached_property
     def lengths(self) -> Floats:
         """The distance of each vector from the origin, [N]; reads every vector once."""
         found = np.empty(len(self.vectors))
-        for start in range(0, len(self.vectors), _AT_ONCE):
-            found[start : start + _AT_ONCE] = _length(self._shifted(slice(start, start + _AT_ONCE)))
+        for part, shifted in self._shifted(self.vectors):
+            found[part] = _length(shifted)
         return found
 
 

@@ -7,9 +7,10 @@ candidates are found.
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -19,7 +20,7 @@ from bridge.index.metric import COSINE, Scores, scores
 from bridge.index.routes import candidates
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from bridge.index.base import Request, Vectors
     from bridge.index.routes import Candidates
@@ -39,9 +40,25 @@ class Ranked:
 
 
 @cache
-def blas_threads() -> ThreadpoolController:
-    """Return the one that limits BLAS threads; finding the libraries takes milliseconds, once per process."""
-    return ThreadpoolController()
+def blas_libraries() -> tuple[Any, ...]:
+    """Return what sets the threads of each BLAS library; finding them takes milliseconds, once per process."""
+    return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Have BLAS use one thread: a second one gains little here and loses a lot under load.
+
+    A library that does so already is left alone. (threadpoolctl's own limit() finds out much that nobody needs here.)
+    """
+    several = [(library, count) for library in blas_libraries() if (count := library.num_threads or 1) > 1]
+    for library, _ in several:
+        library.set_num_threads(1)
+    try:
+        yield
+    finally:
+        for library, count in several:
+            library.set_num_threads(count)
 
 
 def best(
@@ -55,33 +72,33 @@ def best(
 ) -> Ranked:
     """Return the request.top_k best matches among the episodes wanted (None = all) over all segments.
 
-    Scores do not depend on where a vector lies. One BLAS thread: a second one gains little here and loses a lot under
-    load. Raises ChecksumError.
+    Scores do not depend on where a vector lies. Raises ChecksumError.
     """
     begun = time.perf_counter()
-    with blas_threads().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         found = tuple(candidates(segment, query, wanted, request, direct_rows, metric) for segment in segments)
     halfway = time.perf_counter()
     exact = [
         _exact(segment, one.rows, query, metric) for segment, one in zip(segments, found, strict=True) if len(one.rows)
     ] or [_NOTHING]
-    values, episodes, windows = (np.concatenate(column) for column in zip(*exact, strict=True))
+    values, episodes, windows = exact[0] if len(exact) == 1 else map(np.concatenate, zip(*exact, strict=True))
     order = np.lexsort((windows, episodes, -values))
     if request.distinct:
         _, first = np.unique(episodes[order], return_index=True)
         order = order[np.sort(first)]
     order = order[: request.top_k]
-    columns = (episodes[order].tolist(), windows[order].tolist(), values[order].tolist())
-    matches = tuple(Match(*values) for values in zip(*columns, strict=True))
+    told = zip(episodes[order].tolist(), windows[order].tolist(), values[order].tolist(), strict=True)
+    matches = tuple(Match(*match) for match in told)
     return Ranked(matches, found, (halfway - begun, time.perf_counter() - halfway))
 
 
 def _exact(segment: Segment, rows: Ids, query: Vectors, metric: str) -> tuple[Scores, Ids, Ids]:
     """Return scores in float64, episodes and windows of these rows."""
     wide = query.astype(np.float64)
-    parts = [rows[start : start + _WIDENED_AT_ONCE] for start in range(0, len(rows), _WIDENED_AT_ONCE)]
-    positions = np.searchsorted(segment.starts, rows, side="right") - 1
+    positions = segment.owners(rows)
     segment.seals.check(positions)
-    found = [scores(metric, segment.vectors[part].astype(np.float64), wide) for part in parts]
-    windows = rows - segment.starts[positions]
-    return np.concatenate([np.zeros(0), *found]), segment.episodes[positions], windows
+    found = np.empty(len(rows))
+    for start in range(0, len(rows), _WIDENED_AT_ONCE):
+        part = slice(start, start + _WIDENED_AT_ONCE)
+        found[part] = scores(metric, segment.vectors.take(rows[part], axis=0).astype(np.float64), wide)
+    return found, segment.episodes[positions], rows - segment.starts[positions]

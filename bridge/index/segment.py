@@ -118,7 +118,8 @@ class Segment:
 
     def owners(self, rows: Ids) -> Ids:
         """Return the position of the episode that owns each row."""
-        return np.searchsorted(self.starts, rows, side="right") - 1
+        found: Ids = self.starts.searchsorted(rows, side="right") - 1
+        return found
 
     def chosen(self, episodes: Ids | None) -> Chosen:
         """Return the living ones among these episodes, all for None; the answers for the last arrays are remembered."""

@@ -1,0 +1,46 @@
+"""Whether an SQLite file was written since one looked last, for a few microseconds.
+
+Knows: one connection that never writes, and its data_version, which moves whenever another connection has committed.
+Does not know: what is in the file, or who asks.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Glance:
+    """Looks at the file that `connect` opens; any thread may use it. It holds the file open from the first look on."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._connect = connect
+        self._connection: sqlite3.Connection | None = None
+        self._looks = 0
+        self._lock = threading.Lock()
+
+    def version(self) -> tuple[int, int] | None:
+        """Return what is equal to what it was if, and only if, nothing was committed since; None: it cannot be told."""
+        with self._lock:
+            try:
+                if self._connection is None:
+                    self._connection, self._looks = self._connect(), self._looks + 1
+                (number,) = self._connection.execute("PRAGMA data_version").fetchone()
+            except sqlite3.Error:
+                self._let_go()
+                return None
+            return self._looks, number
+
+    def close(self) -> None:
+        """Let go of the file, until the next look."""
+        with self._lock:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

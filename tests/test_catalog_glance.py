@@ -1,0 +1,109 @@
+"""A glance tells that a file was written by whomever, and lets go of it when it is told to."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import threading
+from contextlib import closing
+
+import pytest
+
+from catalog import Catalog
+from catalog.glance import Glance
+from catalog.testing import make_record
+from wshard.errors import CatalogError
+
+
+@pytest.fixture
+def archive(tmp_path):
+    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+        yield catalog
+
+
+@pytest.fixture
+def glance(tmp_path, archive):
+    found = Glance(lambda: sqlite3.connect(tmp_path / "catalog.db", check_same_thread=False))
+    yield found
+    found.close()
+
+
+def test_the_version_moves_with_each_commit_and_only_then(archive, glance):
+    seen = [glance.version(), glance.version()]
+    archive.register([make_record(1)])
+    seen += [glance.version(), glance.version()]
+    archive.tag([1], "good")
+    seen += [glance.version()]
+    assert seen[0] == seen[1] != seen[2] == seen[3] != seen[4] != seen[0]
+
+
+def test_a_commit_of_another_process_is_seen_at_once(tmp_path, archive):
+    archive.register([make_record(1)])
+    before = archive.clock()
+    assert archive.clock() == before
+    script = (
+        "import sys; from catalog import Catalog; from catalog.testing import make_record; "
+        "catalog = Catalog.open(sys.argv[1]); catalog.register([make_record(2)]); catalog.close()"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "catalog.db")], check=True, timeout=60)
+    assert archive.instant().clock > before
+
+
+def test_what_was_seen_before_it_let_go_equals_nothing_after(glance):
+    before = glance.version()
+    glance.close()
+    assert glance.version() not in (None, before)
+
+
+def test_it_cannot_tell_without_a_file(tmp_path):
+    nothing = Glance(lambda: sqlite3.connect(f"file:{tmp_path / 'no.db'}?mode=ro", uri=True))
+    assert nothing.version() is None
+
+
+def test_a_first_load_finds_the_file_held_by_nobody(tmp_path, archive):
+    """Else it would go through the log, which the load is to do without."""
+    archive.instant()
+    logs = []
+
+    def batches():
+        logs.append((tmp_path / "catalog.db-wal").exists())
+        yield [make_record(1)]
+
+    archive.load(batches())
+    assert logs == [False]
+    assert archive.instant().clock > 0
+
+
+def test_many_threads_ask_while_one_writes(tmp_path, archive):
+    """None is given an older state than it was given before."""
+    over, wrong = threading.Event(), []
+
+    def watch():
+        last = 0
+        while not over.is_set():
+            now = archive.instant().clock
+            if now < last:
+                wrong.append((last, now))
+            last = now
+
+    watchers = [threading.Thread(target=watch) for _ in range(4)]
+    for watcher in watchers:
+        watcher.start()
+    for number in range(1, 40):
+        archive.register([make_record(number)])
+        with closing(sqlite3.connect(tmp_path / "catalog.db")) as plain:
+            (written,) = plain.execute("SELECT clock FROM archive").fetchone()
+        if archive.instant().clock < written:
+            wrong.append((written, "not seen by who wrote it"))
+    over.set()
+    for watcher in watchers:
+        watcher.join()
+    assert not wrong
+
+
+def test_a_closed_catalog_does_not_open_the_file_again(archive):
+    archive.instant()
+    archive.close()
+    with pytest.raises(CatalogError, match="closed"):
+        archive.instant()
