@@ -7,7 +7,7 @@ Knows: three routes, and when each is the shortest. Does not know: ranking, seve
     scan     score everything in one sequential pass: most pass, and neither lists nor outlines help
 
 Each gives every row that can be among the best, so that an answer is exact whichever was taken. Lists that turn out to
-be a detour cost at most as much again as the route that is taken instead.
+be a detour cost at most as much again as the route that is taken instead; where they always do, they are left alone.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 
 from bridge.index.lists import Limits, search
 from bridge.index.metric import COSINE, probe, unit_probe
+from bridge.index.outlines import WIDTH
 from bridge.index.polar import Sight
 from bridge.index.shortlist import Aim, Shortlist
 from bridge.index.sift import narrowing, rows_of, sift
@@ -35,6 +36,10 @@ _GATHER_BELOW: Final = 16  # rows per range: shorter ranges cost more as calls t
 _WANTED_SHARE: Final = 16  # where more than one row in so many is wanted, bounds rule out too little
 _COMPARED_SHARE: Final = 2  # one row in so many may be read here and there: it takes twice as long per row, and
 _COMPARED: Final = 1000  # so many in any case
+_PER_OUTLINE: Final = 2 * WIDTH  # numbers that a scan reads in the time that an outline takes
+_PER_LIST: Final = 16_384  # and that one more list takes
+_LITTLE: Final = 1 << 20  # numbers: a millisecond is never too much
+_NONE: Final = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +47,7 @@ class Candidates:
     """Rows of the segment that can be among the best. exact: all of the best are among them.
 
     passing: rows of the episodes that pass; scored: rows compared with the query, each route's; lists: how many were
-    visited; kernel: what compared them last.
+    visited; kernel: what compared them last. vain: rows are missing, too many to look for them so.
     """
 
     rows: Ids
@@ -52,6 +57,7 @@ class Candidates:
     lists: int = 0
     exact: bool = True
     kernel: str = "numpy"
+    vain: bool = False
 
 
 def candidates(
@@ -62,29 +68,43 @@ def candidates(
     direct_rows: up to so many passing rows lists are not worth a look. Raises ChecksumError.
     """
     if not len(segment.vectors):
-        return Candidates(np.zeros(0, np.int64), "none", 0, 0)
+        return Candidates(_NONE, "none", 0, 0)
     choice = segment.chosen(wanted)
-    positions, passing = choice.positions, choice.rows
+    passing = choice.rows
     if passing == 0 or request.top_k < 1:
-        return Candidates(np.zeros(0, np.int64), "none", passing, 0)
+        return Candidates(_NONE, "none", passing, 0)
     aim = _aim(segment.lists, query, metric, request, max(_COMPARED, passing // _COMPARED_SHARE))
-    if segment.lists is None or aim is None or request.top_k * _WANTED_SHARE > passing:
+    most = passing >= _SCAN_FROM_SHARE * len(segment.vectors)
+    too_many = request.top_k * _WANTED_SHARE > passing
+    if segment.lists is None or aim is None or too_many or (most and not segment.patience.left()):
         return _exhaustive(segment, probe(segment, query, metric), choice, request)
+    found = _narrowed(segment, segment.lists, aim, choice, (request, direct_rows))
+    if most:
+        effort = found.scored * _PER_OUTLINE + found.lists * _PER_LIST
+        segment.patience.learn(failed=found.vain or effort > max(segment.vectors.size, _LITTLE))
+    if not found.vain:
+        return found
+    rest = _exhaustive(segment, probe(segment, query, metric), choice, request)
+    return replace(rest, route=found.route + rest.route, scored=found.scored + rest.scored, lists=found.lists)
+
+
+def _narrowed(segment: Segment, lists: Lists, aim: Aim, choice: Chosen, asked: tuple[Request, int]) -> Candidates:
+    """Return what lists or outlines leave; in vain, if that is too much to be of use."""
+    (request, direct_rows), passing = asked, choice.rows
     tried, scored, visited, hopeless = "", 0, 0, False
     if passing > direct_rows:
-        sides = segment.lists.by_row.sides(aim.query)
-        best = Shortlist(segment, aim, narrowing(segment, segment.lists, aim, sides))
-        found = search(segment.lists, sides, best, _limits(segment, positions, passing, request.budget))
+        sides = lists.by_row.sides(aim.query)
+        best = Shortlist(segment, aim, narrowing(segment, lists, aim, sides))
+        found = search(lists, sides, best, _limits(segment, choice.positions, passing, request.budget))
         if found.proven or found.ended:
             return Candidates(best.rows, "lists", passing, found.scored, found.lists, exact=found.proven)
         tried, scored, visited, hopeless = "lists, then ", found.scored, found.lists, best.hopeless
     if not hopeless:
-        some = sift(segment, segment.lists, aim, choice)
+        some = sift(segment, lists, aim, choice)
         scored += some.outlines
         if some.rows is not None:
             return Candidates(some.rows, f"{tried}direct", passing, scored, visited, kernel=some.kernel)
-    rest = _exhaustive(segment, probe(segment, query, metric), choice, request)
-    return replace(rest, route=tried + rest.route, scored=scored + rest.scored, lists=visited)
+    return Candidates(_NONE, tried, passing, scored, visited, vain=True)
 
 
 def _aim(lists: Lists | None, query: Vectors, metric: str, request: Request, limit: int) -> Aim | None:

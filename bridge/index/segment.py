@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge.index.base import Point
+from bridge.index.patience import Patience
 from bridge.index.seals import Seals
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Segment:
     """vectors float32 [N, E]; episode i owns rows starts[i]:starts[i+1], at least one, and has the ledger's seqs[i].
 
     sums: the CRC32C of each episode's vectors, to be compared before they are used. alive[i] is False once the episode
-    was replaced or deleted.
+    was replaced or deleted. patience: with the lists, for queries among most of the vectors.
     """
 
     episodes: Ids
@@ -55,6 +56,7 @@ class Segment:
     lists: Lists | None = None
     alive: NDArray[np.bool_] = field(init=False)
     seals: Seals = field(init=False)
+    patience: Patience = field(init=False, default_factory=Patience)
     _order: Ids = field(init=False)
     _choices: dict[int, tuple[Ids | None, Chosen]] = field(init=False, default_factory=dict)
     _remembered: int = field(init=False, default=0)

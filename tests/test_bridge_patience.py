@@ -1,0 +1,85 @@
+"""Lists that are always in vain are left alone, for a while, and no answer depends on that."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bridge.index import lists_file
+from bridge.index.base import Point, Request
+from bridge.index.grouping import group
+from bridge.index.metric import COSINE, DOT, L2
+from bridge.index.patience import Patience
+from bridge.index.ranking import best
+from bridge.index.segment import Segment
+from catalog.filters import EVERYTHING
+
+ASKED = Request(5, EVERYTHING, distinct=False)
+
+
+def test_it_runs_out_after_failures_in_a_row_only():
+    patience, tried = Patience(), []
+    for number in range(100):
+        if patience.left():
+            tried.append(number)
+            patience.learn(failed=number % 7 != 6)
+    assert len(tried) == 100
+    tried = []
+    for number in range(100):
+        if patience.left():
+            tried.append(number)
+            patience.learn(failed=True)
+    assert tried[0] == 0
+    assert len(tried) < 20
+
+
+def test_it_comes_back_with_the_first_success():
+    patience = Patience()
+    for _ in range(60):
+        if patience.left():
+            patience.learn(failed=True)
+    while not patience.left():
+        pass
+    patience.learn(failed=False)
+    assert all(patience.left() for _ in range(5))
+
+
+def segment_of(tmp_path, rows, metric):
+    segment = Segment.of([Point(n, n, rows[30 * n : 30 * n + 30]) for n in range(len(rows) // 30)], rows.shape[1])
+    lists_file.write(tmp_path / "lists", 7, segment.vectors, segment.starts, group(segment.vectors, metric=metric))
+    segment.lists = lists_file.read(tmp_path / "lists", 7, segment.vectors.shape, segment.starts)
+    return segment
+
+
+def found(segment, query, metric):
+    ranked = best((segment,), query, None, ASKED, direct_rows=0, metric=metric)
+    return ranked.found[0].route, [(match.episode, match.window, match.score) for match in ranked.matches]
+
+
+@pytest.mark.parametrize("metric", [COSINE, DOT, L2])
+def test_directions_without_structure_are_soon_scanned_and_answers_stay_the_same(tmp_path, metric):
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(6000, 48)).astype(np.float32)
+    if metric == COSINE:
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    segment = segment_of(tmp_path, rows, metric)
+    queries = rng.normal(size=(60, 48)).astype(np.float32)
+    answers = [found(segment, query / np.linalg.norm(query), metric) for query in queries]
+    routes = [route for route, _ in answers]
+    assert routes[0] != "scan"
+    assert routes.count("scan") > 40
+    segment.lists = None
+    for query, (_, matches) in zip(queries, answers, strict=True):
+        assert found(segment, query / np.linalg.norm(query), metric)[1] == matches
+
+
+def test_lists_that_help_are_used_again_after_queries_from_nowhere(tmp_path):
+    rng = np.random.default_rng(4)
+    rows = np.cumsum(rng.normal(size=(6000, 48)), axis=0) + 40 * rng.normal(size=48)
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    segment = segment_of(tmp_path, rows, COSINE)
+    for _ in range(60):
+        away = rng.normal(size=48).astype(np.float32)
+        found(segment, away / np.linalg.norm(away), COSINE)
+    routes = [found(segment, rows[number], COSINE)[0] for number in range(0, 6000, 100)]
+    assert set(routes[33:]) == {"lists"}
