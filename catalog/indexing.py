@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
+from catalog.engine import CACHE_KIBIBYTES
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -39,6 +41,9 @@ _MEMORY = """
     SELECT set_config('maintenance_work_mem', greatest(setting::bigint, 262144)::text, true)
     FROM pg_settings WHERE name = 'maintenance_work_mem'
 """
+# SQLite sorts what fills its cache, in a thread of its own while it reads on: with a small one it begins early.
+_BESIDE = ("threads=1", "cache_size=-4096")
+_ALONE = ("threads=0", f"cache_size=-{CACHE_KIBIBYTES}")
 _SHARE = 10
 """To make indexes of so many rows anew costs about as much as to keep them while one is written."""
 
@@ -83,11 +88,15 @@ class LateIndexes:
         if not self._away:
             return
         now = [part for part in self._away if part.is_key or not keys]
+        sqlite = self._connection.dialect.name == "sqlite"
+        for setting in _BESIDE if sqlite else ():
+            self._connection.exec_driver_sql(f"PRAGMA {setting}")
         for part in now:
             self._connection.exec_driver_sql(part.made)
+        for setting in _ALONE if sqlite else ():
+            self._connection.exec_driver_sql(f"PRAGMA {setting}")
         self._away = [part for part in self._away if part not in now]
         if not keys:
-            sqlite = self._connection.dialect.name == "sqlite"
             self._connection.exec_driver_sql(
                 f"INSERT INTO {self._words}_index ({self._words}_index) VALUES ('rebuild')"
                 if sqlite

@@ -27,6 +27,10 @@ LOADS: dict[str, list[list[EpisodeRecord]]] = {
     "a place twice in a batch": [FRESH[:5], [*FRESH[5:8], replace(FRESH[6], digest="newer"), *FRESH[8:]]],
     "a place again in another batch": [FRESH[:5], FRESH[3:8], FRESH[8:]],
     "a changed episode in another batch": [FRESH[:5], [replace(FRESH[0], digest="newer", length=3)], FRESH[5:]],
+    "more rows than one statement takes": [
+        [make_record(number, metadata={"task": f"stack cube {number}"}) for number in range(401)],
+        [make_record(number) for number in range(401, 601)],
+    ],
     "a move within the load": [
         FRESH[:2],
         [make_record(0, folder="/elsewhere", metadata=FRESH[0].metadata, moved_from=1)],
