@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Connection, literal, select
+from sqlalchemy import ColumnElement, Connection, literal, select
+from sqlalchemy.exc import DBAPIError
 
 from catalog.dialect import stand_in
 from catalog.schema import document, episode
@@ -28,6 +29,10 @@ _FEW: Final = 3
 """Fewer than these among the first do not tell how many there are."""
 _MOST: Final = 65_536
 """Words that are not met often enough among so many are rare: the index of words then gives few episodes."""
+_ALONE: Final = 4
+"""How many times as soon it is asked for words alone, for it is quick where it need not see where they stand."""
+_OPERATIONS: Final = 16
+"""Of SQLite's machine, for one episode; about half of them for one that lacks the words."""
 _MORE: Final = 2
 """How many times the likely number of episodes is looked at before the index of words is asked after all."""
 _DEAR: Final = 8
@@ -46,15 +51,48 @@ def walk(
     asked = bits(" ".join(word for found, begun in phrases for word in found[: len(found) - begun]))
     share = _DEAR if dear or not asked else 1
     steps, most = _FIRST // share, _MOST // share
-    while len(clauses) <= _PHRASES:
-        found = pairs(connection, _holding(statement, phrases, asked, steps=steps).limit(wanted))
-        if len(found) == wanted:
-            return found
-        likely = steps * wanted // max(1, len(found))
-        if len(found) < _FEW or likely > most or steps > _FIRST // share:
-            break
-        steps = min(most, _MORE * likely)
-    return None
+    if all(len(found) == 1 for found, _ in phrases):
+        most //= _ALONE
+    if len(clauses) > _PHRASES:
+        return None
+    found = pairs(connection, _holding(statement, phrases, asked, steps=steps).limit(wanted))
+    if len(found) == wanted:
+        return found
+    likely = steps * wanted // max(1, len(found))
+    if len(found) < _FEW or likely > most:
+        return None
+    steps = min(most, _MORE * likely)
+    if connection.dialect.name == "sqlite" and not dear:
+        return _met(connection, statement, phrases, asked, (wanted, steps))
+    found = pairs(connection, _holding(statement, phrases, asked, steps=steps).limit(wanted))
+    return found if len(found) == wanted else None
+
+
+def _met(
+    connection: Connection,
+    statement: Select[Any],
+    phrases: Sequence[tuple[Sequence[str], bool]],
+    asked: int,
+    ends: tuple[int, int],
+) -> list[tuple[int, Any]] | None:
+    """Return as many of its first rows that hold the words as are wanted; None where SQLite takes too many steps.
+
+    ends: both numbers. To hand each row to another query, which counts them, takes twice as long as to look at it.
+    """
+    wanted, steps = ends
+    raw: Any = connection.connection.driver_connection
+    raw.set_progress_handler(lambda: True, steps * _OPERATIONS)
+    try:
+        found = pairs(
+            connection, statement.where(*_conditions(episode.c.id, episode.c.word_bits, phrases, asked)).limit(wanted)
+        )
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlite_errorname", None) != "SQLITE_INTERRUPT":
+            raise
+        return None
+    finally:
+        raw.set_progress_handler(None, 0)
+    return found if len(found) == wanted else None
 
 
 def _holding(
@@ -62,13 +100,22 @@ def _holding(
 ) -> Select[Any]:
     """Return the statement for those of so many first rows that hold the words.
 
-    No order: rows come as they are met, and the rest is not looked at. Sorting would begin with all of them. The text
-    is asked for as a value, for a condition that it exists might be joined in an order of its own.
+    No order: rows come as they are met, and the rest is not looked at. Sorting would begin with all of them.
     """
     walked = statement.add_columns(episode.c.word_bits).limit(steps).subquery()
     number, value, held = walked.c
+    return select(number, value).where(*_conditions(number, held, phrases, asked))
+
+
+def _conditions(
+    number: ColumnElement[int], held: ColumnElement[int], phrases: Sequence[tuple[Sequence[str], bool]], asked: int
+) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    """Return that the episode of this number holds the words: its bits do, and its text does.
+
+    The text is asked for as a value, for a condition that it exists might be joined in an order of its own.
+    """
     spoken = select(stand_in(document.c.words, phrases)).where(document.c.episode_row == number).scalar_subquery()
-    return select(number, value).where(held.bitwise_and(literal(asked)) == literal(asked), spoken)
+    return held.bitwise_and(literal(asked)) == literal(asked), spoken
 
 
 def pairs(connection: Connection, statement: Select[Any]) -> list[tuple[int, Any]]:
