@@ -6,7 +6,9 @@ is quick.
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,17 +17,26 @@ from bridge.cli_options import EmbedderOption, LanesOption, WindowsOption, index
 from bridge.cli_search import hits_as_json, options_named, print_hits, read_query
 from bridge.index.cli import IndexOption
 from catalog.cli import ArchiveOption, EnvOption, MinLengthOption, RewardOption, WhereOption, parse_range
-from wshard.cli import JsonOption, print_json, reported
+from wshard.cli import JsonOption, parse_span, print_json, reported
 
 if TYPE_CHECKING:
     from bridge.hits import Hits
+    from bridge.query import Query
 
 
 @reported()
 def moments(
-    query: Annotated[str, typer.Argument(help="An episode file, a .npy array [T, D], or a catalogued episode's id.")],
+    query: Annotated[
+        str | None, typer.Argument(help="An episode file, a .npy array [T, D], or a catalogued episode's id.")
+    ] = None,
     start: Annotated[int | None, typer.Option("--from", help="First timestep that asks (default: 0).")] = None,
     stop: Annotated[int | None, typer.Option("--to", help="Timestep behind the last that asks (default: end).")] = None,
+    like: Annotated[
+        list[str] | None, typer.Option(help="A further example, QUERY or QUERY@START:STOP; may be repeated.")
+    ] = None,
+    unlike: Annotated[
+        list[str] | None, typer.Option(help="A counter-example, QUERY or QUERY@START:STOP; may be repeated.")
+    ] = None,
     archive: ArchiveOption = None,
     index: IndexOption = None,
     top: Annotated[int, typer.Option("--top", "-k", min=1, help="How many hits.")] = 10,
@@ -49,6 +60,8 @@ def moments(
     from bridge.retrieve import TrajectoryRetriever
     from catalog.location import archive_named
 
+    if query is None and not like:
+        raise typer.BadParameter("expected QUERY or --like, found neither")
     named = archive_named(archive)
     target, span = index_target(index, named), None if start is None and stop is None else (start, stop)
     asked: dict[str, Any] = {"refine": refine, "max_overlap": max_overlap, "per_episode": per_episode}
@@ -56,12 +69,22 @@ def moments(
     asked |= {"windows": None if windows is None else parse_windows(windows)}
     opened = TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=named)
     with options_named(), compiling(_tell_compiling) if refine else nullcontext(), opened as retriever:
-        wanted = read_query(query, named, span)
+        asked |= {"like": [_example(one, named) for one in like or ()]}
+        asked |= {"unlike": [_example(one, named) for one in unlike or ()]}
+        wanted = None if query is None else read_query(query, named, span)
         hits = retriever.search_moments(wanted, top, env or None, min_length, parse_range(reward), **asked)
     if as_json:
         print_json(_as_json(hits))
     else:
         print_hits(hits, with_span=True)
+
+
+def _example(text: str, archive: Path | str) -> Query:
+    """Return the example that is meant: QUERY, or timesteps of it."""
+    name, at, tail = text.rpartition("@")
+    if at and re.fullmatch(r"\d*:\d*", tail) and not Path(text).exists():
+        return read_query(name, archive, parse_span(tail))
+    return read_query(text, archive)
 
 
 def _tell_compiling() -> None:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Self
 
 from bridge.archive import Archive, open_archive
+from bridge.belonging import belonging
 from bridge.by_text import by_text
 from bridge.choosing import SpaceChoice, identity, maker_of
 from bridge.contributions import contributions
@@ -156,7 +157,7 @@ class TrajectoryRetriever:
 
     def search_moments(
         self,
-        query_obs: Query,
+        query_obs: Query | None = None,
         top_k: int = 10,
         env_id: str | Sequence[str] | None = None,
         min_length: int | None = None,
@@ -172,17 +173,28 @@ class TrajectoryRetriever:
         begun = time.perf_counter()
         wishes = MomentWishes(**asked)
         wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(wishes.where)
-        example = read_example(query_obs)
+        like = [read_example(one) for one in [*([] if query_obs is None else [query_obs]), *wishes.like]]
+        unlike = [read_example(one) for one in wishes.unlike]
+        if not like:
+            raise QueryError("moments: expected a query or examples (like=[...]), found neither")
         if wishes.exclude_self:
-            wanted &= without_their_episodes([example], self._archive.catalog)
+            wanted &= without_their_episodes([*like, *unlike], self._archive.catalog)
         if top_k < 1:
             raise QueryError(f"top_k: expected at least 1, found {top_k}")
-        found = self._found(example, Request(top_k, wanted, distinct=False, explain=wishes.explain), wishes)
+        request = Request(top_k, wanted, distinct=False, explain=wishes.explain)
+
+        def find(number: int, count: int) -> Found:
+            return self._found([*like, *unlike][number], replace(request, top_k=count), wishes)
+
+        refs, found = belonging(find, (len(like), len(unlike)), top_k, wishes)
         least = -math.inf if wishes.min_score is None else wishes.min_score
-        refs = [ref for ref in found.refs if ref.score >= least]
-        spent, answer = (time.perf_counter() - begun) * 1e3, found.answer
-        missing, explained = found.missing, answer.explained
-        return Hits(refs, exact=answer.exact, milliseconds=spent, missing=missing, explained=explained)
+        return Hits(
+            [ref for ref in refs if ref.score >= least],
+            exact=all(one.answer.exact for one in found),
+            milliseconds=(time.perf_counter() - begun) * 1e3,
+            missing=max(one.missing for one in found),
+            explained=found[0].answer.explained,
+        )
 
     def _found(self, example: Example, request: Request, wishes: MomentWishes) -> Found:
         while True:

@@ -90,6 +90,8 @@ class AskedMoments(TypedDict, total=False):
     """The options of a search for moments by name, as keyword arguments; see MomentWishes for what they mean."""
 
     where: Where | str | None
+    like: Sequence[Query]
+    unlike: Sequence[Query]
     windows: WindowPlan | None
     refine: bool
     max_overlap: float
@@ -103,14 +105,18 @@ class AskedMoments(TypedDict, total=False):
 class MomentWishes:
     """Options of a search for moments.
 
-    where: any further filter, as a value or as text. windows: the plan that they were cut by, where several were
-    ingested; None = those of several sizes. refine: align the query with the lanes in the files, for exact bounds.
-    max_overlap: of two moments of one episode, as the share of the timesteps that either of them covers. per_episode:
-    how many of one episode at most. min_score: no hits below it. exclude_self: leave out the episode that the query
-    names. explain: let the hits say how the index found their windows. Raises QueryError for values that cannot be.
+    where: any further filter, as a value or as text. like, unlike: further examples and counter-examples, in any form
+    of a query: a moment belongs to the one that it is most like, and is a hit if that is no counter-example. windows:
+    the plan that they were cut by, where several were ingested; None = those of several sizes. refine: align the query
+    with the lanes in the files, for exact bounds. max_overlap: of two moments of one episode, as the share of the
+    timesteps that either of them covers. per_episode: how many of one episode at most. min_score: no hits below it.
+    exclude_self: leave out the episodes that the query and examples name. explain: let the hits say how the index found
+    their windows. Raises QueryError for values that cannot be.
     """
 
     where: Where | str | None = None
+    like: Sequence[Any] = ()
+    unlike: Sequence[Any] = ()
     windows: WindowPlan | None = None
     refine: bool = True
     max_overlap: float = 0.3
