@@ -35,7 +35,7 @@ from bridge.spaces import Choice
 from bridge.watch import watch
 from bridge.workers import workers
 from embedders.base import takes_frames
-from embedders.registry import as_embedder, default_embedder
+from embedders.registry import DEFAULT_EMBEDDER, as_embedder, default_embedder
 from embedders.space import Space
 from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, IndexWarning, IngestError, NotEmbeddedWarning, SourceNotFoundError
@@ -65,8 +65,8 @@ class TrajectoryIngestor:
     deepdata_url (as the reference package calls it): an archive folder, made when missing ("demo-archive": catalog.db
     and index/; the episodes may lie anywhere), or the URL of a vector index; `archive` then names the catalog's folder
     (see open_archive).
-    embedder: a name ("arcdct", "combo", "dct", ...), an Embedder, or a callable [D] -> [E] that gets the mean over
-    time; None = arcdct, tuned to the windows. lanes: what to embed, e.g. "state" or ["state", "reward"], the lane with
+    embedder: a name ("combo", "dct", ...), an Embedder, or a callable [D] -> [E] that gets the mean over time; None or
+    "arcdct" = arcdct, tuned to the windows. lanes: what to embed, e.g. "state" or ["state", "reward"], the lane with
     positions first; None = every observation lane that is a number or a vector of at most 256 numbers per timestep. A
     mapping gives the lanes weights: {"state": 2, "action/ctrl": 1} lets the state decide two thirds of the similarity
     (see docs/search.md). An embedder of frames takes one lane of images. token: API token or JWT for the index's server
@@ -87,7 +87,8 @@ class TrajectoryIngestor:
         token: str | None = None,
         limits: Limits | None = DEFAULT_LIMITS,
     ) -> None:
-        self._embedder = None if embedder is None else as_embedder(embedder)
+        # By its name alone the default is what it is by default: tuned to how episodes are cut.
+        self._embedder = None if embedder in (None, DEFAULT_EMBEDDER) else as_embedder(embedder)
         self._limits = limits
         self._lanes = LaneChoice.of(lanes, frames=self._embedder is not None and takes_frames(self._embedder))
         if self._embedder is not None and self._lanes.weights is not None and not self._embedder.uses_statistics:

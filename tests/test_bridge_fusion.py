@@ -54,6 +54,12 @@ def retriever(archive):
         yield opened
 
 
+def test_the_default_asked_for_by_name_is_the_default(folder, archive, tmp_path):
+    with TrajectoryIngestor(tmp_path, "arcdct") as ingestor:
+        assert ingestor.ingest(folder, windows=BOTH).ok
+    assert {one.fingerprint for one in spaces_of(tmp_path)} == {one.fingerprint for one in spaces_of(archive)}
+
+
 def state(one):
     return one.observations["state"].data
 
