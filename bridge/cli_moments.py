@@ -62,6 +62,8 @@ def moments(
 
     if query is None and not like:
         raise typer.BadParameter("expected QUERY or --like, found neither")
+    if query is None and (start, stop) != (None, None):
+        raise typer.BadParameter("--from and --to: expected QUERY beside them; an example is QUERY@START:STOP")
     named = archive_named(archive)
     target, span = index_target(index, named), None if start is None and stop is None else (start, stop)
     asked: dict[str, Any] = {"refine": refine, "max_overlap": max_overlap, "per_episode": per_episode}
@@ -81,8 +83,8 @@ def moments(
 
 def _example(text: str, archive: Path | str) -> Query:
     """Return the example that is meant: QUERY, or timesteps of it."""
-    name, at, tail = text.rpartition("@")
-    if at and re.fullmatch(r"\d*:\d*", tail) and not Path(text).exists():
+    name, _, tail = text.rpartition("@")
+    if name and re.fullmatch(r"\d*:\d*", tail) and not Path(text).exists():
         return read_query(name, archive, parse_span(tail))
     return read_query(text, archive)
 

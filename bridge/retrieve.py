@@ -181,12 +181,17 @@ class TrajectoryRetriever:
             wanted &= without_their_episodes([*like, *unlike], self._archive.catalog)
         if top_k < 1:
             raise QueryError(f"top_k: expected at least 1, found {top_k}")
-        request = Request(top_k, wanted, distinct=False, explain=wishes.explain)
+        examples, request = [*like, *unlike], Request(top_k, wanted, distinct=False, explain=wishes.explain)
+        if len(examples) == 1:
+            found: Sequence[Found] = [self._found(examples, 0, request, wishes)]
+            refs = found[0].refs
+        else:
+            each = replace(wishes, per_episode=None)  # of one example: which episodes' hits count is told among all
 
-        def find(number: int, count: int) -> Found:
-            return self._found([*like, *unlike][number], replace(request, top_k=count), wishes)
+            def find(number: int, count: int) -> Found:
+                return self._found(examples, number, replace(request, top_k=count), each)
 
-        refs, found = belonging(find, (len(like), len(unlike)), top_k, wishes)
+            refs, found = belonging(find, like=len(like), unlike=len(unlike), top_k=top_k, wishes=wishes)
         least = -math.inf if wishes.min_score is None else wishes.min_score
         return Hits(
             [ref for ref in refs if ref.score >= least],
@@ -196,10 +201,13 @@ class TrajectoryRetriever:
             explained=found[0].answer.explained,
         )
 
-    def _found(self, example: Example, request: Request, wishes: MomentWishes) -> Found:
+    def _found(self, examples: Sequence[Example], number: int, request: Request, wishes: MomentWishes) -> Found:
+        """Return what is found for one of the examples, in the Space that the first of them fits."""
         while True:
             spaces = self._choice.spaces(request.where, lambda plan: not plan.whole)
-            asked = fit(example.query, of_several_sizes(spaces, wishes))
+            asked = fit(examples[0].query, of_several_sizes(spaces, wishes))
+            if number:
+                asked = fit(examples[number].query, [asked.space])
             vector = embed_by(self._maker(asked.space), [asked.window], asked.space.scaling)[0]
             try:
                 return self._moments.search(asked, vector, request, wishes)

@@ -106,7 +106,7 @@ class MomentWishes:
     """Options of a search for moments.
 
     where: any further filter, as a value or as text. like, unlike: further examples and counter-examples, in any form
-    of a query: a moment belongs to the one that it is most like, and is a hit if that is no counter-example. windows:
+    of a query: a moment belongs to the one that it is most like, and is no hit if that is a counter-example. windows:
     the plan that they were cut by, where several were ingested; None = those of several sizes. refine: align the query
     with the lanes in the files, for exact bounds. max_overlap: of two moments of one episode, as the share of the
     timesteps that either of them covers. per_episode: how many of one episode at most. min_score: no hits below it.

@@ -12,6 +12,7 @@ import os
 import sqlite3
 import uuid
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -113,7 +114,7 @@ class Database:
         self._check_open()
         options = {MODE: mode, **(self._reading if mode == "read" else {})}
         if mode == "alone" and self._glance is not None:
-            self._glance.close()
+            self._glance.let_go()
         with (
             self._translated(),
             self._alone(self._engine) if mode == "alone" else contextlib.nullcontext(),
@@ -123,9 +124,9 @@ class Database:
             yield connection
 
     def peek(self, statement: str) -> tuple[Any, ...]:
-        """Return the one row of a statement of whole tables; for what every search asks, so that it takes little time.
+        """Return the one row of a statement without parameters, which is remembered while nothing is written.
 
-        The last row is remembered while nothing is written.
+        For what every search asks, so that it takes little time.
         """
         self._check_open()
         seen, known = None if self._glance is None else self._glance.version(), self._peeked
@@ -259,9 +260,9 @@ def listed(connection: Connection, values: Collection[int]) -> dict[str, Any]:
 def connected(path: Path, *, query: str) -> Database:
     """Return the SQLite file as a database, opened as the query of its URI says."""
 
-    def connect() -> sqlite3.Connection:
+    def connect(patience: float = BUSY_SECONDS) -> sqlite3.Connection:
         connection = sqlite3.connect(
-            f"{path.as_uri()}?{query}", uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            f"{path.as_uri()}?{query}", uri=True, timeout=patience, isolation_level=None, check_same_thread=False
         )
         add_functions(connection)
         pragmas = [
@@ -279,7 +280,7 @@ def connected(path: Path, *, query: str) -> Database:
     # Threads wait for the write lock inside SQLite, never for a connection.
     engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool, max_overflow=-1)
     event.listen(engine, "begin", _begin)
-    return Database(engine, str(path), reasons=SQLITE_REASONS, alone=_without_log, glance=Glance(connect))
+    return Database(engine, str(path), reasons=SQLITE_REASONS, alone=_without_log, glance=Glance(partial(connect, 0.0)))
 
 
 @contextlib.contextmanager

@@ -21,26 +21,45 @@ class Glance:
         self._connect = connect
         self._connection: sqlite3.Connection | None = None
         self._looks = 0
+        self._closed = False
         self._lock = threading.Lock()
 
     def version(self) -> tuple[int, int] | None:
-        """Return what is equal to what it was if, and only if, nothing was committed since; None: it cannot be told."""
-        with self._lock:
-            try:
-                if self._connection is None:
-                    self._connection, self._looks = self._connect(), self._looks + 1
-                (number,) = self._connection.execute("PRAGMA data_version").fetchone()
-            except sqlite3.Error:
-                self._let_go()
+        """Return what is equal to what it was if, and only if, nothing was committed since; None: it cannot be told.
+
+        Nobody waits here: for a thread that looks just now, or for a lock on the file.
+        """
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            if self._closed:
                 return None
+            if self._connection is None:
+                self._connection, self._looks = self._connect(), self._looks + 1
+            (number,) = self._connection.execute("PRAGMA data_version").fetchone()
+        except sqlite3.Error:
+            self._drop()
+            return None
+        else:
             return self._looks, number
+        finally:
+            self._lock.release()
+
+    def let_go(self) -> None:
+        """Close the file, until the next look."""
+        with self._lock:
+            self._drop()
 
     def close(self) -> None:
-        """Let go of the file, until the next look."""
-        with self._lock:
-            self._let_go()
+        """Close the file for good. In a forked process the lock may be held by a thread that is not there."""
+        self._closed = True
+        if self._lock.acquire(timeout=1.0):
+            try:
+                self._drop()
+            finally:
+                self._lock.release()
 
-    def _let_go(self) -> None:
+    def _drop(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None

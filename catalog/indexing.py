@@ -91,10 +91,12 @@ class LateIndexes:
         sqlite = self._connection.dialect.name == "sqlite"
         for setting in _BESIDE if sqlite else ():
             self._connection.exec_driver_sql(f"PRAGMA {setting}")
-        for part in now:
-            self._connection.exec_driver_sql(part.made)
-        for setting in _ALONE if sqlite else ():
-            self._connection.exec_driver_sql(f"PRAGMA {setting}")
+        try:
+            for part in now:
+                self._connection.exec_driver_sql(part.made)
+        finally:
+            for setting in _ALONE if sqlite else ():
+                self._connection.exec_driver_sql(f"PRAGMA {setting}")
         self._away = [part for part in self._away if part not in now]
         if not keys:
             self._connection.exec_driver_sql(

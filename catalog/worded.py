@@ -7,6 +7,7 @@ episode that holds the words, to be sorted for one page. Does not know: how page
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import ColumnElement, Connection, literal, select
@@ -33,6 +34,8 @@ _ALONE: Final = 4
 """How many times as soon it is asked for words alone, for it is quick where it need not see where they stand."""
 _OPERATIONS: Final = 16
 """Of SQLite's machine, for one episode; about half of them for one that lacks the words."""
+_LOOKS: Final = 32
+"""How often a walk is looked at: SQLite goes on counting where the one before ended, so that one look tells nothing."""
 _MORE: Final = 2
 """How many times the likely number of episodes is looked at before the index of words is asked after all."""
 _DEAR: Final = 8
@@ -63,7 +66,7 @@ def walk(
         return None
     steps = min(most, _MORE * likely)
     if connection.dialect.name == "sqlite" and not dear:
-        return _met(connection, statement, phrases, asked, (wanted, steps))
+        return _met(connection, statement, phrases, asked, wanted=wanted, steps=steps)
     found = pairs(connection, _holding(statement, phrases, asked, steps=steps).limit(wanted))
     return found if len(found) == wanted else None
 
@@ -73,15 +76,17 @@ def _met(
     statement: Select[Any],
     phrases: Sequence[tuple[Sequence[str], bool]],
     asked: int,
-    ends: tuple[int, int],
+    *,
+    wanted: int,
+    steps: int,
 ) -> list[tuple[int, Any]] | None:
     """Return as many of its first rows that hold the words as are wanted; None where SQLite takes too many steps.
 
-    ends: both numbers. To hand each row to another query, which counts them, takes twice as long as to look at it.
+    To hand each row to another query, which counts them, takes twice as long as to look at it.
     """
-    wanted, steps = ends
     raw: Any = connection.connection.driver_connection
-    raw.set_progress_handler(lambda: True, steps * _OPERATIONS)
+    looks = count()
+    raw.set_progress_handler(lambda: next(looks) > _LOOKS, max(1, steps * _OPERATIONS // _LOOKS))
     try:
         found = pairs(
             connection, statement.where(*_conditions(episode.c.id, episode.c.word_bits, phrases, asked)).limit(wanted)

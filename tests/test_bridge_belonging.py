@@ -135,3 +135,31 @@ def test_examples_on_the_command_line(archive, retriever):
     assert len(json.loads(run(archive, ("moments", "--like", path, "-k", 2, "--json")))["hits"]) == 2
     run(archive, ("moments", "--like", "play-7@:x"), code=1)
     run(archive, ("moments",), code=2)
+
+
+@pytest.mark.parametrize("options", [{"per_episode": 1}, {"max_overlap": 0.9}, {"per_episode": 2, "max_overlap": 0.0}])
+def test_a_counter_example_takes_the_same_whatever_the_limits_are(swings, options):
+    path = swings / "episodes" / "swing-0.wshard"
+    with TrajectoryRetriever(swings) as retriever:
+        hits = retriever.search_moments((path, 0, 30), 8, unlike=[(path, 45, 75)], **options)
+        assert {hit.episode_id for hit in hits} == {f"swing-{number}" for number in range(8)}
+        assert all(hit.span[0] < 15 for hit in hits)
+        again = retriever.search_moments((path, 45, 75), 8, unlike=[(path, 0, 30)], **options)
+        assert {hit.episode_id for hit in again} == {f"swing-{number}" for number in range(8)}
+        assert all(hit.span[1] > 60 for hit in again)
+
+
+def test_a_counter_example_that_takes_everything_ends_the_search_soon(swings, monkeypatch):
+    asked = []
+    path = swings / "episodes" / "swing-0.wshard"
+    with TrajectoryRetriever(swings) as retriever:
+        find = retriever._moments.search
+        monkeypatch.setattr(retriever._moments, "search", lambda *a: (asked.append(a[2].top_k), find(*a))[1])
+        retriever.search_moments((path, 0, 30), 2, unlike=[(path, 0, 30)])
+        assert len(asked) <= 8
+        assert max(asked) <= 4 * 64 * 2
+
+
+def test_examples_are_compared_in_one_space(swings):
+    with TrajectoryRetriever(swings) as retriever, pytest.raises(QueryError, match="fits none"):
+        retriever.search_moments(np.zeros((20, 4)), like=[np.zeros((20, 3))])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from bridge.index.base import Point, Request
 from bridge.index.grouping import group
 from bridge.index.metric import COSINE, DOT, L2
 from bridge.index.patience import Patience
-from bridge.index.ranking import best
+from bridge.index.ranking import best, blas_threads, one_blas_thread
 from bridge.index.segment import Segment
 from catalog.filters import EVERYTHING
 
@@ -44,6 +46,10 @@ def test_it_comes_back_with_the_first_success():
     assert all(patience.left() for _ in range(5))
 
 
+def unit(row):
+    return (row / np.linalg.norm(row)).astype(np.float32)
+
+
 def segment_of(tmp_path, rows, metric):
     segment = Segment.of([Point(n, n, rows[30 * n : 30 * n + 30]) for n in range(len(rows) // 30)], rows.shape[1])
     lists_file.write(tmp_path / "lists", 7, segment.vectors, segment.starts, group(segment.vectors, metric=metric))
@@ -73,13 +79,31 @@ def test_directions_without_structure_are_soon_scanned_and_answers_stay_the_same
         assert found(segment, query / np.linalg.norm(query), metric)[1] == matches
 
 
-def test_lists_that_help_are_used_again_after_queries_from_nowhere(tmp_path):
+def test_lists_that_help_are_used_again_after_others_were_in_vain(tmp_path):
     rng = np.random.default_rng(4)
     rows = np.cumsum(rng.normal(size=(6000, 48)), axis=0) + 40 * rng.normal(size=48)
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
     segment = segment_of(tmp_path, rows, COSINE)
     for _ in range(60):
-        away = rng.normal(size=48).astype(np.float32)
-        found(segment, away / np.linalg.norm(away), COSINE)
+        segment.patience.learn(failed=True)
     routes = [found(segment, rows[number], COSINE)[0] for number in range(0, 6000, 100)]
-    assert set(routes[33:]) == {"lists"}
+    assert set(routes[:31]) == {"scan"}
+    assert set(routes[31:]) == {"lists"}
+
+
+def test_a_search_in_any_thread_has_one_thread_of_blas():
+    """Whichever thread was the first to search."""
+    seen = []
+
+    def look():
+        with one_blas_thread():
+            seen.append({library.num_threads for library in blas_threads().lib_controllers})
+
+    before = [library.num_threads for library in blas_threads().lib_controllers]
+    look()
+    for _ in range(3):
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+    assert seen == [{1}] * 4
+    assert [library.num_threads for library in blas_threads().lib_controllers] == before

@@ -52,7 +52,7 @@ def test_a_commit_of_another_process_is_seen_at_once(tmp_path, archive):
 
 def test_what_was_seen_before_it_let_go_equals_nothing_after(glance):
     before = glance.version()
-    glance.close()
+    glance.let_go()
     assert glance.version() not in (None, before)
 
 
@@ -77,29 +77,33 @@ def test_a_first_load_finds_the_file_held_by_nobody(tmp_path, archive):
 
 def test_many_threads_ask_while_one_writes(tmp_path, archive):
     """None is given an older state than it was given before."""
-    over, wrong = threading.Event(), []
+    over, wrong, rounds = threading.Event(), [], []
 
     def watch():
-        last = 0
+        last = count = 0
         while not over.is_set():
-            now = archive.instant().clock
+            now, count = archive.instant().clock, count + 1
             if now < last:
                 wrong.append((last, now))
             last = now
+        rounds.append(count)
 
     watchers = [threading.Thread(target=watch) for _ in range(4)]
     for watcher in watchers:
         watcher.start()
-    for number in range(1, 40):
-        archive.register([make_record(number)])
-        with closing(sqlite3.connect(tmp_path / "catalog.db")) as plain:
-            (written,) = plain.execute("SELECT clock FROM archive").fetchone()
-        if archive.instant().clock < written:
-            wrong.append((written, "not seen by who wrote it"))
-    over.set()
-    for watcher in watchers:
-        watcher.join()
+    try:
+        for number in range(1, 40):
+            archive.register([make_record(number)])
+            with closing(sqlite3.connect(tmp_path / "catalog.db")) as plain:
+                (written,) = plain.execute("SELECT clock FROM archive").fetchone()
+            if archive.instant().clock < written:
+                wrong.append((written, "not seen by who wrote it"))
+    finally:
+        over.set()
+        for watcher in watchers:
+            watcher.join()
     assert not wrong
+    assert sum(rounds) > 40
 
 
 def test_a_closed_catalog_does_not_open_the_file_again(archive):
@@ -107,3 +111,33 @@ def test_a_closed_catalog_does_not_open_the_file_again(archive):
     archive.close()
     with pytest.raises(CatalogError, match="closed"):
         archive.instant()
+
+
+def test_a_look_after_the_end_does_not_open_the_file_either(tmp_path, archive, glance):
+    assert glance.version()
+    glance.close()
+    assert glance.version() is None
+    archive.close()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("catalog.db-")] == []
+
+
+def test_nobody_waits_for_who_is_looking(tmp_path, archive):
+    """Threads that share a catalog would otherwise wait for a locked file one after another."""
+    looking, go_on = threading.Event(), threading.Event()
+
+    def slow():
+        looking.set()
+        assert go_on.wait(30)
+        return sqlite3.connect(tmp_path / "catalog.db", check_same_thread=False)
+
+    glance = Glance(slow)
+    first = threading.Thread(target=glance.version)
+    first.start()
+    assert looking.wait(30)
+    try:
+        assert glance.version() is None
+    finally:
+        go_on.set()
+        first.join()
+    assert glance.version()
+    glance.close()

@@ -136,3 +136,8 @@ def test_a_filter_of_hundreds_of_words_is_answered(catalog: Catalog) -> None:
     many = " ".join(["cube"] * 400)
     expected = catalog.select("cube", order="length", limit=40)
     assert catalog.select(many, order="length", limit=40).rows == expected.rows
+
+
+def test_a_walk_is_not_given_up_for_what_the_one_before_it_did(catalog: Catalog) -> None:
+    found = [pages(reads(catalog, '"push the red plate"', "-total_reward", limit=20)[1]) for _ in range(40)]
+    assert found == [["walk", "walk"]] * 40

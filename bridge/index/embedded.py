@@ -23,7 +23,7 @@ from bridge.index.grouping import group
 from bridge.index.held import Held
 from bridge.index.metric import check_metric
 from bridge.index.passing import Passing
-from bridge.index.ranking import best, blas_libraries
+from bridge.index.ranking import best, blas_threads
 from bridge.index.segment import Segment
 from wshard.errors import ChecksumError, SpaceMismatchError, UnknownIndexError, VectorIndexError
 
@@ -71,7 +71,7 @@ class EmbeddedIndex:
         self._life = ""
         self._builder = Builder()
         self._lock = threading.Lock()
-        blas_libraries()  # now, so that the first search need not
+        blas_threads()  # now, so that the first search need not
 
     def __enter__(self) -> Self:
         return self

@@ -10,7 +10,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -40,25 +40,22 @@ class Ranked:
 
 
 @cache
-def blas_libraries() -> tuple[Any, ...]:
-    """Return what sets the threads of each BLAS library; finding them takes milliseconds, once per process."""
-    return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)
+def blas_threads() -> ThreadpoolController:
+    """Return the one that limits BLAS threads; finding the libraries takes milliseconds, once per process."""
+    return ThreadpoolController().select(user_api="blas")
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Have BLAS use one thread: a second one gains little here and loses a lot under load.
 
-    A library that does so already is left alone. (threadpoolctl's own limit() finds out much that nobody needs here.)
+    Where it uses one already nothing is set, which would take longer than most of what a search does.
     """
-    several = [(library, count) for library in blas_libraries() if (count := library.num_threads or 1) > 1]
-    for library, _ in several:
-        library.set_num_threads(1)
-    try:
+    if all(library.num_threads == 1 for library in blas_threads().lib_controllers):
         yield
-    finally:
-        for library, count in several:
-            library.set_num_threads(count)
+        return
+    with blas_threads().limit(limits=1):
+        yield
 
 
 def best(

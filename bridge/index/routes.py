@@ -78,7 +78,7 @@ def candidates(
     too_many = request.top_k * _WANTED_SHARE > passing
     if segment.lists is None or aim is None or too_many or (most and not segment.patience.left()):
         return _exhaustive(segment, probe(segment, query, metric), choice, request)
-    found = _narrowed(segment, segment.lists, aim, choice, (request, direct_rows))
+    found = _narrowed(segment, segment.lists, aim, choice, request=request, direct_rows=direct_rows)
     if most:
         effort = found.scored * _PER_OUTLINE + found.lists * _PER_LIST
         segment.patience.learn(failed=found.vain or effort > max(segment.vectors.size, _LITTLE))
@@ -88,9 +88,11 @@ def candidates(
     return replace(rest, route=found.route + rest.route, scored=found.scored + rest.scored, lists=found.lists)
 
 
-def _narrowed(segment: Segment, lists: Lists, aim: Aim, choice: Chosen, asked: tuple[Request, int]) -> Candidates:
+def _narrowed(
+    segment: Segment, lists: Lists, aim: Aim, choice: Chosen, *, request: Request, direct_rows: int
+) -> Candidates:
     """Return what lists or outlines leave; in vain, if that is too much to be of use."""
-    (request, direct_rows), passing = asked, choice.rows
+    passing = choice.rows
     tried, scored, visited, hopeless = "", 0, 0, False
     if passing > direct_rows:
         sides = lists.by_row.sides(aim.query)
