@@ -56,10 +56,10 @@ class Session:
     def instant(self) -> Instant:
         """Return the state that the catalog is in, for little time."""
         clock, archive_id, number = self._database.peek(self._now)
-        life = f"{archive_id}/{number}"
+        instant = Instant(f"{archive_id}/{number}", int(clock))
         self.archive_id = str(archive_id)
-        self.edition = life if self._base is None else self.archive_id
-        return Instant(life, int(clock))
+        self.edition = instant.life if self._base is None else self.archive_id
+        return instant
 
     def close(self) -> None:
         """Close the database; the catalog cannot be used any more."""

@@ -50,14 +50,14 @@ def walk(
 
     statement: id of an episode and what it is ordered by, which an index gives in order; dear: without word bits.
     """
+    if len(clauses) > _PHRASES:
+        return None
     phrases = [phrase(clause.value) for clause in clauses]
     asked = bits(" ".join(word for found, begun in phrases for word in found[: len(found) - begun]))
     share = _DEAR if dear or not asked else 1
     steps, most = _FIRST // share, _MOST // share
     if all(len(found) == 1 for found, _ in phrases):
         most //= _ALONE
-    if len(clauses) > _PHRASES:
-        return None
     found = pairs(connection, _holding(statement, phrases, asked, steps=steps).limit(wanted))
     if len(found) == wanted:
         return found
