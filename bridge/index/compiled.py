@@ -1,6 +1,6 @@
-"""The walk over the rows of some episodes, compiled by numba (extra "align"): what `sift.py` does with numpy.
+"""The walks over rows and over lists, compiled by numba (extra "align"): what `sift.py` and `visit.py` do with numpy.
 
-Knows: outlines and codes, number by number. It may leave some rows more or less than numpy, but all of the best are
+Knows: outlines and codes, number by number. They may leave some rows more or less than numpy, but all of the best are
 among them. Compiled once per machine, which takes seconds, then read from numba's cache. Imported by `kernel.py` alone.
 """
 
@@ -16,38 +16,52 @@ from numba.extending import intrinsic
 _TYPES: Any = numba.types
 _FREE = {"reassoc", "contract", "nsz"}  # the order of a sum is free: bounds have room for any
 _LINE = 64  # bytes that the processor reads at once
-_AHEAD = 4  # rows whose codes are asked for before they are needed: waiting for memory takes longer than multiplying
+_AHEAD = 8  # rows whose codes are asked for before they are needed: waiting for memory takes longer than multiplying
+_KEPT = 256  # rows that there is room for at first
+
+PROVEN, ENDED, USELESS, HOPELESS = range(4)  # how a visit of lists ends
 
 
 def _read(dtype: Any, axes: int) -> Any:
     return _TYPES.Array(dtype, axes, "C", readonly=True)
 
 
-_RANGES = _TYPES.Tuple((_read(_TYPES.int64, 1), _read(_TYPES.int64, 1), _TYPES.int64))
-_FRAMES = _TYPES.Tuple((_read(_TYPES.uint8, 1), _read(_TYPES.float64, 3), _read(_TYPES.float32, 2)))
-_CODES = _TYPES.Tuple((_read(_TYPES.int8, 2), _read(_TYPES.float32, 1), _TYPES.float32))
-_AIM = _TYPES.Tuple((_read(_TYPES.float32, 1), _TYPES.int64, _TYPES.float32, _TYPES.boolean))
+_FLOATS, _NUMBERS, _FLAGS = _read(_TYPES.float32, 1), _read(_TYPES.int64, 1), _read(_TYPES.boolean, 1)
+_OUTLINES = _read(_TYPES.float32, 2)
+_OWNERS = _read(_TYPES.int32, 1)
+_RANGES = _TYPES.Tuple((_NUMBERS, _NUMBERS, _TYPES.int64))
+_FRAMES = _TYPES.Tuple((_read(_TYPES.uint8, 1), _read(_TYPES.float64, 3), _OUTLINES))
+_CODES = _TYPES.Tuple((_read(_TYPES.int8, 2), _FLOATS, _TYPES.float32))
+_AIM = _TYPES.Tuple((_FLOATS, _TYPES.int64, _TYPES.float32, _TYPES.boolean))
+_ORDER = _TYPES.Tuple((_NUMBERS, _read(_TYPES.float64, 1)))
+_LISTED = _TYPES.Tuple((_NUMBERS, _NUMBERS, _OWNERS, _OWNERS, _OUTLINES))
+_MARKS = _TYPES.boolean[::1]
+_LIMITS = _TYPES.Tuple((_FLAGS, _TYPES.UniTuple(_TYPES.int64, 4)))
+_VISITED = _TYPES.Tuple((_TYPES.int64[::1], _TYPES.int64, _TYPES.int64, _TYPES.int64))
 
 
 def _part(function: Any) -> Any:
     return numba.njit(nogil=True, fastmath=_FREE)(function)
 
 
-def _whole(function: Any) -> Any:
-    signature = _TYPES.int64[::1](_RANGES, _FRAMES, _CODES, _AIM)
-    try:
-        return numba.njit(signature, cache=True, nogil=True, fastmath=_FREE)(function)
-    except RuntimeError:  # nowhere may this user write a cache: compiled once per process then
-        return numba.njit(signature, nogil=True, fastmath=_FREE)(function)
+def _whole(signature: Any) -> Any:
+    def compiled(function: Any) -> Any:
+        try:
+            return numba.njit(signature, cache=True, nogil=True, fastmath=_FREE)(function)
+        except RuntimeError:  # nowhere may this user write a cache: compiled once per process then
+            return numba.njit(signature, nogil=True, fastmath=_FREE)(function)
+
+    return compiled
 
 
 def _prefetching(_typing, array, row, place):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Ask for the line that holds array[row, place] of a C array of bytes, and do not wait for it."""
+    """Ask for the line that holds byte `place` of array[row] of a C array, and do not wait for it."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
         found = context.make_array(signature.args[0])(context, builder, arguments[0])
         start = builder.mul(arguments[1], builder.extract_value(found.strides, 0))
-        line = builder.gep(found.data, [builder.add(start, arguments[2])])
+        data = builder.bitcast(found.data, ir.IntType(8).as_pointer())
+        line = builder.gep(data, [builder.add(start, arguments[2])])
         number = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [line.type, number, number, number])
         ask = builder.module.declare_intrinsic("llvm.prefetch", [line.type], kind)
@@ -62,7 +76,8 @@ _prefetch: Any = intrinsic(_prefetching)
 
 
 @_part
-def _ask(codes, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _ask(codes, steps, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    _prefetch(steps, row, 0)
     for place in range(0, codes.shape[1], _LINE):
         _prefetch(codes, row, place)
 
@@ -91,28 +106,130 @@ def _side(axes, query, side):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
 
 
 @_part
-def _push(heap, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Put a value in the place of the least of a heap."""
-    here, count = 0, len(heap)
+def _tops(top_k, owners):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the best of so many: a heap of their scores, whose these are, and where in it each owner is (-1: not)."""
+    return np.full(top_k, np.float32(-np.inf)), np.full(top_k, -1), np.full(owners, -1)
+
+
+@_part
+def _offer(tops, owner, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Take in a score; one owner has one, its best, but each of the owner -1's counts."""
+    best, whose, spots = tops
+    here = max(spots[owner], 0) if owner >= 0 else 0
+    if value <= best[here]:
+        return
+    if whose[here] >= 0:
+        spots[whose[here]] = -1
+    count = len(best)
     while 2 * here + 1 < count:
         below = 2 * here + 1
-        if below + 1 < count and heap[below + 1] < heap[below]:
+        if below + 1 < count and best[below + 1] < best[below]:
             below += 1
-        if heap[below] >= value:
+        if best[below] >= value:
             break
-        heap[here] = heap[below]
+        best[here], whose[here] = best[below], whose[below]
+        if whose[here] >= 0:
+            spots[whose[here]] = here
         here = below
-    heap[here] = value
+    best[here], whose[here] = value, owner
+    if owner >= 0:
+        spots[owner] = here
+
+
+@_part
+def _goal(tops, owner, threshold, slack):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return what a row of this owner must reach: it is of no use if it is not its owner's best."""
+    best, _, spots = tops
+    if owner < 0 or spots[owner] < 0:
+        return threshold
+    return max(threshold, best[spots[owner]] - 2 * slack)
+
+
+@_part
+def _keep(kept, count, tops, threshold, slack):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Move together the rows that can still be among the best; return how many these are."""
+    rows, owners, most, _ = kept
+    end = 0
+    for place in range(count):
+        if most[place] >= _goal(tops, owners[place], threshold, slack):
+            rows[end], owners[end], most[end] = rows[place], owners[place], most[place]
+            end += 1
+    return end
+
+
+@_part
+def _wider(kept, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return what is kept, with room for twice as much."""
+    more = _space(2 * len(kept[0]))
+    more[0][:count], more[1][:count], more[2][:count] = kept[0][:count], kept[1][:count], kept[2][:count]
+    return more
+
+
+@_part
+def _space(count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return room for so many rows: which, their owners, and two numbers of each."""
+    return np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.float32), np.empty(count, np.float32)
+
+
+@_part
+def _multiply(some, part, coded, query):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Add to what the products of a part of some rows are within their frames what their codes add."""
+    rows, _, products, _ = some
+    begin, end = part
+    codes, steps, _ = coded
+    for ahead in range(begin, min(begin + _AHEAD, end)):
+        _ask(codes, steps, rows[ahead])
+    for number in range(begin, end):
+        if number + _AHEAD < end:
+            _ask(codes, steps, rows[number + _AHEAD])
+        products[number] += steps[rows[number]] * _product(codes[rows[number]], query)
+
+
+@_part
+def _compare(some, part, coded, aim, tops, held):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, PLR0913, PLR0917
+    """Compare the codes of a part of some rows; return what is held then.
+
+    some: rows, their owners, what their products are within their frames. held: the rows that can be among the best,
+    their owners, the most that their products can be; how many; and the score that it takes.
+    """
+    rows, owners, products, _ = some
+    _, steps, off = coded
+    query, _, slack, distinct = aim
+    kept, count, threshold = held
+    _multiply(some, part, coded, query)
+    for number in range(part[0], part[1]):
+        row = rows[number]
+        room = steps[row] * off
+        if products[number] + room < threshold:
+            continue
+        owner = owners[number] if distinct else -1
+        if products[number] + room < _goal(tops, owner, threshold, slack):
+            continue
+        _offer(tops, owner, products[number] - room)
+        threshold = max(threshold, tops[0][0] - 2 * slack)
+        if count == len(kept[0]):
+            count = _keep(kept, count, tops, threshold, slack)
+            if 2 * count > len(kept[0]):
+                kept = _wider(kept, count)
+        kept[0][count], kept[1][count], kept[2][count] = row, owner, products[number] + room
+        count += 1
+    return kept, count, threshold
+
+
+@_part
+def _result(held, tops, slack):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    kept, count, threshold = held
+    return kept[0][: _keep(kept, count, tops, threshold, slack)]
 
 
 @_part
 def _bounds(ranges, frames, query):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the bounds of all rows, one range after another, the greatest of each range, and the query's outlines."""
+    """Return the bounds of all rows, one range after another, their parts within the frames, and each range's most."""
     starts, stops, count = ranges
     which, axes, outlines = frames
-    bounds, tops = np.empty(count, np.float32), np.empty(len(starts), np.float32)
+    bounds, within, tops = np.empty(count, np.float32), np.empty(count, np.float32), np.empty(len(starts), np.float32)
     sides, known = np.empty((len(axes), outlines.shape[1]), np.float32), np.zeros(len(axes), np.bool_)
-    place = 0
+    place, last = 0, outlines.shape[1] - 1
     for number in range(len(starts)):
         top = np.float32(-np.inf)
         for row in range(starts[number], stops[number]):
@@ -121,61 +238,14 @@ def _bounds(ranges, frames, query):  # type: ignore[no-untyped-def]  # noqa: ANN
                 _side(axes[frame], query, sides[frame])
                 known[frame] = True
             bounds[place] = _product(outlines[row], sides[frame])
+            within[place] = bounds[place] - outlines[row, last] * sides[frame, last]
             top = max(top, bounds[place])
             place += 1
         tops[number] = top
-    return bounds, tops, sides
+    return bounds, within, tops
 
 
-@_part
-def _keep(rows, most, begun, kept, goal):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Move together the rows from `begun` to `kept` that reach the goal; return where they end."""
-    end = begun
-    for place in range(begun, kept):
-        if most[place] >= goal:
-            rows[end], most[end] = rows[place], most[place]
-            end += 1
-    return end
-
-
-@_part
-def _visit(range_, known, coded, aim, held):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Take in the rows of one range; return how many rows are held then, and the score that it takes from then on."""
-    start, stop, place = range_
-    bounds, sides, which, outlines = known
-    codes, steps, off = coded
-    query, slack, distinct = aim
-    best, rows, most, some, kept, threshold = held
-    begun, own, goal, good, last = kept, np.float32(-np.inf), threshold, 0, outlines.shape[1] - 1
-    for row in range(start, stop):
-        some[good] = row
-        good += bounds[place + row - start] >= threshold  # no branch: it would be mispredicted half of the time
-    for ahead in range(min(_AHEAD, good)):
-        _ask(codes, some[ahead])
-    for number in range(good):
-        if number + _AHEAD < good:
-            _ask(codes, some[number + _AHEAD])
-        row = some[number]
-        rest = outlines[row, last] * sides[which[row], last]
-        product = bounds[place + row - start] - rest + steps[row] * _product(codes[row], query)
-        if product + steps[row] * off < goal:
-            continue
-        rows[kept], most[kept] = row, product + steps[row] * off
-        kept += 1
-        least = product - steps[row] * off
-        own = max(own, least)
-        if distinct:
-            goal = max(goal, own - 2 * slack)
-        elif least > best[0]:
-            _push(best, least)
-            goal = max(goal, best[0] - 2 * slack)
-    if distinct and own > best[0]:
-        _push(best, own)
-    threshold = max(threshold, best[0] - 2 * slack)
-    return _keep(rows, most, begun, kept, max(goal, threshold)), threshold
-
-
-@_whole
+@_whole(_TYPES.int64[::1](_RANGES, _FRAMES, _CODES, _AIM))
 def near(ranges, frames, coded, aim):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return the rows of the ranges that can be among the best; a range's rows are one episode's.
 
@@ -183,22 +253,105 @@ def near(ranges, frames, coded, aim):  # type: ignore[no-untyped-def]  # noqa: A
     steps, how many of these a product may be off. aim: query, top_k, slack, distinct. The ranges of the greatest bounds
     are visited first; of each range the rows whose outlines leave a chance are compared by their codes.
     """
-    starts, stops, count = ranges
+    starts, stops, _ = ranges
     query, top_k, slack, distinct = aim
-    bounds, tops, sides = _bounds(ranges, frames, query)
-    best = np.full(top_k, np.float32(-np.inf))
-    for top in tops:
-        if top > best[0]:
-            _push(best, top)
-    first, threshold, kept = best[0], np.float32(-np.inf), 0
-    best[:] = threshold
-    some, rows, most = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.float32)
+    bounds, within, greatest = _bounds(ranges, frames, query)
+    first, longest = _tops(top_k, 0), 0
+    for number in range(len(starts)):
+        _offer(first, -1, greatest[number])
+        longest = max(longest, stops[number] - starts[number])
+    some, tops = _space(longest), _tops(top_k, len(starts) if distinct else 0)
+    held = _space(_KEPT), 0, np.float32(-np.inf)
     for turn in range(2):
-        place = 0
+        before = 0
         for number in range(len(starts)):
-            if tops[number] >= threshold and (tops[number] >= first) == (turn == 0):
-                held = (best, rows, most, some, kept, threshold)
-                range_, known = (starts[number], stops[number], place), (bounds, sides, frames[0], frames[2])
-                kept, threshold = _visit(range_, known, coded, (query, slack, distinct), held)
-            place += stops[number] - starts[number]
-    return rows[: _keep(rows, most, 0, kept, threshold)]
+            start, count = starts[number], stops[number] - starts[number]
+            if greatest[number] >= held[2] and (greatest[number] >= first[0][0]) == (turn == 0):
+                good = 0
+                for place in range(before, before + count):
+                    some[0][good], some[1][good], some[2][good] = start + place - before, number, within[place]
+                    good += bounds[place] >= held[2]  # no branch: it would be mispredicted half of the time
+                held = _compare(some, (0, good), coded, aim, tops, held)
+            before += count
+    return _result(held, tops, slack)
+
+
+@_part
+def _members(number, listed, side, allowed, floor, some):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, PLR0913, PLR0917
+    """Write down the members of a list that count, if their bounds reach the floor; return how many these are."""
+    starts, _, rows, owners, outlines = listed
+    good, last, every = 0, outlines.shape[1] - 1, len(allowed) == 0
+    for place in range(starts[number], starts[number + 1]):
+        bound = _product(outlines[place], side)
+        some[0][good], some[1][good], some[3][good] = rows[place], owners[place], bound
+        some[2][good] = bound - outlines[place, last] * side[last]
+        good += bound >= floor and (every or allowed[owners[place]])
+    return good
+
+
+@_part
+def _forward(some, part, floor):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Move those of a part of some members whose bounds reach the floor before the others; return where they end."""
+    begin, end = part
+    for place in range(begin, end):
+        if some[3][place] >= floor:
+            for whole in (some[0], some[1]):
+                whole[begin], whole[place] = whole[place], whole[begin]
+            for real in (some[2], some[3]):
+                real[begin], real[place] = real[place], real[begin]
+            begin += 1
+    return begin
+
+
+@_part
+def _left(order, starts, done, threshold):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return how many members the lists have that reach the threshold and were not visited."""
+    numbers, reach = order
+    found = 0
+    while done < len(numbers) and reach[done] >= threshold:
+        found += starts[numbers[done] + 1] - starts[numbers[done]]
+        done += 1
+    return found
+
+
+@_whole(_VISITED(_ORDER, _LISTED, _OUTLINES, _CODES, _MARKS, _AIM, _LIMITS))
+def visit(order, listed, sides, coded, met, aim, limits):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, PLR0913, PLR0917
+    """Return the rows of lists that can be among the best, how many outlines of how many lists were read, and the end.
+
+    order: lists that are not empty, by falling reach, and that reach. listed: where each begins, its frame; of each
+    member the row, the owner, the outline. sides: the query's outlines. coded, aim: as of near. met, bool per owner, is set
+    where codes were compared. limits: which owners count (none: all do); how many outlines it is worth to read; how
+    many may be read (-1: all); how many codes it is worth to compare; and after how many their share tells how many it
+    will be.
+    """
+    numbers, reach = order
+    starts, frames = listed[0], listed[1]
+    _, top_k, slack, distinct = aim
+    allowed, (worth, budget, limit, telling) = limits
+    longest = 0
+    for number in numbers:
+        longest = max(longest, starts[number + 1] - starts[number])
+    some, tops = _space(longest), _tops(top_k, len(met) if distinct else 0)
+    held = _space(_KEPT), 0, np.float32(-np.inf)
+    done, scored, compared, end = 0, 0, 0, PROVEN
+    while end == PROVEN and done < len(numbers) and reach[done] >= held[2]:
+        number, begin = numbers[done], 0
+        good = _members(number, listed, sides[frames[number]], allowed, held[2], some)
+        for place in range(good):
+            met[some[1][place]] = True
+        if held[2] == -np.inf:  # the likeliest members first
+            first = _tops(top_k, 0)
+            for place in range(good):
+                _offer(first, -1, some[3][place])
+            begin = _forward(some, (0, good), first[0][0])
+            held = _compare(some, (0, begin), coded, aim, tops, held)
+            good = _forward(some, (begin, good), held[2])
+        held = _compare(some, (begin, good), coded, aim, tops, held)
+        done, scored, compared = done + 1, scored + starts[number + 1] - starts[number], compared + good
+        if budget >= 0 and scored >= budget and held[2] > -np.inf:
+            end = ENDED
+        elif scored > worth:
+            end = USELESS
+        elif compared >= telling and compared * (scored + _left(order, starts, done, held[2])) > limit * scored:
+            end = HOPELESS
+    return _result(held, tops, slack), scored, done, end

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.index.lists import Limits, search
+from bridge.index.lists import Limits
 from bridge.index.metric import COSINE, probe, unit_probe
 from bridge.index.outlines import WIDTH
 from bridge.index.polar import Sight
-from bridge.index.shortlist import Aim, Shortlist
-from bridge.index.sift import narrowing, rows_of, sift
+from bridge.index.shortlist import Aim
+from bridge.index.sift import rows_of, sift
+from bridge.index.visit import visit
 
 if TYPE_CHECKING:
     from bridge.index.base import Request, Vectors
@@ -95,12 +96,12 @@ def _narrowed(
     passing = choice.rows
     tried, scored, visited, hopeless = "", 0, 0, False
     if passing > direct_rows:
-        sides = lists.by_row.sides(aim.query)
-        best = Shortlist(segment, aim, narrowing(segment, lists, aim, sides))
-        found = search(lists, sides, best, _limits(segment, choice.positions, passing, request.budget))
+        seen = visit(segment, lists, aim, _limits(segment, choice.positions, passing, request.budget))
+        found = seen.found
         if found.proven or found.ended:
-            return Candidates(best.rows, "lists", passing, found.scored, found.lists, exact=found.proven)
-        tried, scored, visited, hopeless = "lists, then ", found.scored, found.lists, best.hopeless
+            rows, exact = seen.rows, found.proven
+            return Candidates(rows, "lists", passing, found.scored, found.lists, exact=exact, kernel=seen.kernel)
+        tried, scored, visited, hopeless = "lists, then ", found.scored, found.lists, seen.hopeless
     if not hopeless:
         some = sift(segment, lists, aim, choice)
         scored += some.outlines

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Narrow = Callable[[Ids, Ids, Bounds], tuple[Bounds, Bounds]]
 
 _FIRST: Final = 64  # codes compared before the first look at what that leaves
-_TELLING: Final = 1000  # codes compared: from then on their share tells how many it will be
+TELLING: Final = 1000  # codes compared: from then on their share tells how many it will be
 _AT_ONCE: Final = 4096  # codes copied at a time: a megabyte
 
 
@@ -81,7 +81,7 @@ class Shortlist:
 
     def foresee(self, times: float) -> None:
         """Take in that so many times as many rows are still to come."""
-        if self.compared >= _TELLING:
+        if self.compared >= TELLING:
             self.hopeless = self.hopeless or self.compared * (1 + times) > self.aim.limit
 
     def _compare(self, rows: Ids, bounds: Bounds) -> None:

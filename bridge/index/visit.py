@@ -1,0 +1,74 @@
+"""Which members of certified lists can be among the best: visited by the compiled kernel, or by numpy.
+
+Knows: what each of the two needs, and that what the compiled one has read is checked before anybody uses what it found.
+Does not know: when lists are worth a look, ranking.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bridge.index.kernel import kernel
+from bridge.index.lists import Found, search
+from bridge.index.shortlist import TELLING, Shortlist
+from bridge.index.sift import narrowing
+
+if TYPE_CHECKING:
+    from bridge.index.lists import Limits, Lists
+    from bridge.index.segment import Ids, Segment
+    from bridge.index.shortlist import Aim
+
+_EVERY = np.zeros(0, np.bool_)
+_WITHOUT_BUDGET = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Visited:
+    """Rows that can be among the best, as far as lists were read; what was read; and by what.
+
+    hopeless: too many rows to compare, here or wherever else outlines decide.
+    """
+
+    rows: Ids
+    found: Found
+    hopeless: bool
+    kernel: str
+
+
+def visit(segment: Segment, lists: Lists, aim: Aim, limits: Limits) -> Visited:
+    """Visit lists until none can hold anything better, or it is not worth it. Raises ChecksumError."""
+    module = kernel().walked() if aim.sight is None else None
+    if module is not None:
+        return _compiled(module, segment, lists, aim, limits)
+    sides = lists.by_row.sides(aim.query)
+    best = Shortlist(segment, aim, narrowing(segment, lists, aim, sides))
+    found = search(lists, sides, best, limits)
+    return Visited(best.rows, found, best.hopeless, "numpy")
+
+
+def _compiled(module: Any, segment: Segment, lists: Lists, aim: Aim, limits: Limits) -> Visited:
+    """Return what the compiled kernel finds. Raises ChecksumError."""
+    sides = lists.by_row.sides(aim.query)
+    reach = lists.reach(sides)
+    order = lists.falling(reach)
+    met = np.zeros(len(segment.episodes), np.bool_)
+    rows, scored, visited, end = module.visit(
+        (order, reach[order]),
+        (lists.starts, lists.frames, lists.rows, lists.owners, lists.listed),
+        sides,
+        (lists.codes.codes, lists.codes.steps, np.float32(lists.codes.off)),
+        met,
+        (aim.query, aim.top_k, np.float32(aim.slack), aim.distinct),
+        (
+            _EVERY if limits.allowed is None else limits.allowed,
+            (limits.worth, _WITHOUT_BUDGET if limits.budget is None else limits.budget, aim.limit, TELLING),
+        ),
+    )
+    lists.seals.check(order[:visited])
+    if lists.codes.seals.left:
+        lists.codes.seals.check(met.nonzero()[0])
+    found = Found(scored, visited, proven=end == module.PROVEN, ended=end == module.ENDED)
+    return Visited(rows, found, end == module.HOPELESS, "numba")
