@@ -1,7 +1,8 @@
-"""Codes bound every product, and numpy's and numba's walk over the rows of a filter lose no best row."""
+"""Codes bound every product; numpy's and numba's walks, over the rows of a filter and over lists, lose no best row."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import weakref
@@ -25,6 +26,7 @@ from bridge.index.segment import Segment
 from bridge.index.shortlist import Aim
 from bridge.index.sift import sift
 from catalog.filters import EVERYTHING
+from wshard.errors import ChecksumError
 
 
 def unit(rows):
@@ -120,16 +122,18 @@ def cut(random, vectors):
 def walked_by(monkeypatch, module):
     kernel = Kernel(0)
     kernel.module = module
-    monkeypatch.setattr("bridge.index.sift.kernel", lambda: kernel)
+    for walk in ("sift", "visit"):
+        monkeypatch.setattr(f"bridge.index.{walk}.kernel", lambda: kernel)
 
 
 def told(answer):
     return [(match.episode, match.window, match.score) for match in answer.matches]
 
 
+@pytest.mark.parametrize("direct_rows", [0, 10**9])
 @pytest.mark.parametrize("data", DATA)
-def test_both_kernels_give_what_brute_force_gives(data, folder, monkeypatch):
-    """6 x 40 cases: filters, counts, distinct, deleted episodes, tails, equal vectors, queries near and far."""
+def test_both_kernels_give_what_brute_force_gives(data, direct_rows, folder, monkeypatch):
+    """6 x 40 cases, by lists or not: filters, counts, distinct, deleted episodes, tails, equal vectors, any queries."""
     for seed in range(4):
         rng, random = np.random.default_rng([seed, len(data)]), Random(seed)
         dim = random.choice([1, 3, 16, 40, 70])
@@ -146,7 +150,7 @@ def test_both_kernels_give_what_brute_force_gives(data, folder, monkeypatch):
             answers = []
             for module in (None, compiled):
                 walked_by(monkeypatch, module)
-                found = best((segment, tail), query, wanted, request, direct_rows=10**9)
+                found = best((segment, tail), query, wanted, request, direct_rows=direct_rows)
                 assert all(one.exact for one in found.found)
                 answers.append(told(found))
             with monkeypatch.context() as patch:
@@ -204,6 +208,91 @@ def test_codes_leave_hardly_more_than_the_best(folder, monkeypatch):
         found = sift(segment, segment.lists, aim, segment.chosen(None))
         assert found.rows is not None
         assert 10 <= len(found.rows) < 80
+
+
+def visited(monkeypatch, segment, query, *, distinct=True, budget=None):
+    """Return what both kernels find by lists among all vectors: matches and candidates of each."""
+    found = []
+    for module in (None, compiled):
+        walked_by(monkeypatch, module)
+        one = best((segment,), query, None, Request(10, EVERYTHING, distinct=distinct, budget=budget), direct_rows=0)
+        if one.found[0].route == "lists":
+            assert one.found[0].kernel == ("numpy" if module is None else "numba")
+        found.append((told(one), one.found[0]))
+    return found
+
+
+@pytest.fixture(scope="module")
+def walks(folder):
+    """Return a segment of 20 tasks, 15 episodes of each, random walks of 40 windows."""
+    rng = np.random.default_rng(1)
+    starts = np.repeat(2 * rng.normal(size=(20, 1, 32)), 15, axis=0)
+    steps = starts + 0.05 * rng.normal(size=(300, 40, 32)).cumsum(axis=1)
+    return listed(folder, [Point(number, number, unit(walk)) for number, walk in enumerate(steps)])
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+def test_both_kernels_read_hardly_more_lists_than_it_takes(walks, distinct, monkeypatch):
+    rng = np.random.default_rng(4)
+    for row in range(0, len(walks.vectors), 997):
+        query = unit(walks.vectors[row] + 0.02 * rng.normal(size=32))
+        (numpys, by_numpy), (numbas, by_numba) = visited(monkeypatch, walks, query, distinct=distinct)
+        assert numpys == numbas
+        assert (by_numpy.route, by_numba.route) == ("lists", "lists")
+        assert 0 < by_numba.lists <= by_numpy.lists  # which looks at what it found after several lists
+        assert 0 < by_numba.scored <= by_numpy.scored < len(walks.vectors) / 2
+        assert len(by_numba.rows) < 200
+
+
+def test_a_budget_ends_either_kernel(walks, monkeypatch):
+    query = unit(walks.vectors.sum(axis=0))
+    full = visited(monkeypatch, walks, query)
+    assert all(one.exact for _, one in full)
+    for matches, one in visited(monkeypatch, walks, query, budget=30):
+        assert len(matches) == 10
+        assert not one.exact
+        assert 30 <= one.scored < min(one.scored for _, one in full)
+    for matches, one in visited(monkeypatch, walks, query, budget=10**6):
+        assert (matches, one.exact) == (full[0][0], True)
+
+
+def test_either_kernel_gives_up_where_nothing_is_ruled_out(folder, monkeypatch):
+    vectors = unit(np.random.default_rng(2).normal(size=(4000, 64)))
+    segment = listed(folder, [Point(n, n, vectors[20 * n : 20 * n + 20]) for n in range(200)])
+    (_, by_numpy), (_, by_numba) = visited(monkeypatch, segment, unit(np.ones(64)))
+    assert by_numpy.route.startswith("lists, then")
+    assert by_numba.route.startswith("lists, then")
+
+
+@pytest.mark.parametrize("part", ["lists", "codes"])
+def test_what_the_compiled_kernel_has_read_is_checked_before_it_is_used(part, folder, monkeypatch):
+    rng = np.random.default_rng(3)
+    segment = listed(folder, cut(Random(3), unit(rng.normal(size=(400, 20)))))
+    walked_by(monkeypatch, compiled)
+    sums = segment.lists.seals if part == "lists" else segment.lists.codes.seals
+    monkeypatch.setattr(sums, "_sums", sums._sums + 1)  # as if every byte had another value than when it was written
+    request = Request(10, EVERYTHING, distinct=False)
+    with pytest.raises(ChecksumError, match=f"{part} of the search copy: expected CRC32C"):
+        best((segment,), segment.vectors[7], None, request, direct_rows=0)
+
+
+@pytest.mark.parametrize("name", ["rows.i32", "frames.u1", "sizes.i64"])
+@pytest.mark.parametrize("wrong", [-1, 100_000])
+def test_lists_whose_numbers_lead_out_of_their_files_are_not_opened(name, wrong, folder):
+    """Even if the checksum says that they were meant so."""
+    vectors = unit(np.random.default_rng(6).normal(size=(300, 8)))
+    segment = Segment.of([Point(n, n, vectors[10 * n : 10 * n + 10]) for n in range(30)], 8)
+    place = folder / f"wrong-{name}-{wrong}"
+    lists_file.write(place, 7, segment.vectors, segment.starts, group(segment.vectors))
+    assert lists_file.read(place, 7, segment.vectors.shape, segment.starts) is not None
+    numbers = np.fromfile(place / name, lists_file._SMALL[name])
+    numbers[len(numbers) // 2] = np.array(wrong).astype(numbers.dtype)
+    numbers.tofile(place / name)
+    small = {one: np.fromfile(place / one, kind) for one, kind in (lists_file._SMALL | lists_file._CODED).items()}
+    about = json.loads((place / "lists.json").read_text())
+    about["checksum"] = lists_file._checksum(7, about["trained"], small)
+    (place / "lists.json").write_text(json.dumps(about))
+    assert lists_file.read(place, 7, segment.vectors.shape, segment.starts) is None
 
 
 def test_what_a_filter_chose_is_forgotten_when_an_episode_dies():

@@ -17,7 +17,10 @@ _TYPES: Any = numba.types
 _FREE = {"reassoc", "contract", "nsz"}  # the order of a sum is free: bounds have room for any
 _LINE = 64  # bytes that the processor reads at once
 _AHEAD = 8  # rows whose codes are asked for before they are needed: waiting for memory takes longer than multiplying
-_KEPT = 256  # rows that there is room for at first
+_FIRST = 16  # outlines of the next range that are asked for while one is read: the processor foresees the others
+_TOGETHER = 256  # rows whose codes are compared one after another, if there are that many
+_KEPT = np.int64(256)  # rows that there is room for at first
+_NONE = np.int64(0)  # a plain 0 has a type of its own, for which functions are compiled once more
 
 PROVEN, ENDED, USELESS, HOPELESS = range(4)  # how a visit of lists ends
 
@@ -40,8 +43,11 @@ _LIMITS = _TYPES.Tuple((_FLAGS, _TYPES.UniTuple(_TYPES.int64, 4)))
 _VISITED = _TYPES.Tuple((_TYPES.int64[::1], _TYPES.int64, _TYPES.int64, _TYPES.int64))
 
 
+_WITHIN: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # what Python never calls compiles sooner
+
+
 def _part(function: Any) -> Any:
-    return numba.njit(nogil=True, fastmath=_FREE)(function)
+    return numba.njit(nogil=True, fastmath=_FREE, **_WITHIN)(function)
 
 
 def _whole(signature: Any) -> Any:
@@ -149,7 +155,7 @@ def _goal(tops, owner, threshold, slack):  # type: ignore[no-untyped-def]  # noq
 def _keep(kept, count, tops, threshold, slack):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Move together the rows that can still be among the best; return how many these are."""
     rows, owners, most, _ = kept
-    end = 0
+    end = _NONE
     for place in range(count):
         if most[place] >= _goal(tops, owners[place], threshold, slack):
             rows[end], owners[end], most[end] = rows[place], owners[place], most[place]
@@ -161,14 +167,20 @@ def _keep(kept, count, tops, threshold, slack):  # type: ignore[no-untyped-def] 
 def _wider(kept, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return what is kept, with room for twice as much."""
     more = _space(2 * len(kept[0]))
-    more[0][:count], more[1][:count], more[2][:count] = kept[0][:count], kept[1][:count], kept[2][:count]
+    for place in range(count):  # whole slices take seconds to compile
+        more[0][place], more[1][place], more[2][place] = kept[0][place], kept[1][place], kept[2][place]
     return more
 
 
 @_part
 def _space(count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Return room for so many rows: which, their owners, and two numbers of each."""
-    return np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.float32), np.empty(count, np.float32)
+    return (
+        np.empty(count, np.int64),
+        np.empty(count, np.int64),
+        np.empty(count, np.float32),
+        np.empty(count, np.float32),
+    )
 
 
 @_part
@@ -186,7 +198,7 @@ def _multiply(some, part, coded, query):  # type: ignore[no-untyped-def]  # noqa
 
 
 @_part
-def _compare(some, part, coded, aim, tops, held):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, PLR0913, PLR0917
+def _compare(some, part, coded, aim, tops, held):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Compare the codes of a part of some rows; return what is held then.
 
     some: rows, their owners, what their products are within their frames. held: the rows that can be among the best,
@@ -232,6 +244,9 @@ def _bounds(ranges, frames, query):  # type: ignore[no-untyped-def]  # noqa: ANN
     place, last = 0, outlines.shape[1] - 1
     for number in range(len(starts)):
         top = np.float32(-np.inf)
+        if number + 1 < len(starts):
+            for row in range(starts[number + 1], min(starts[number + 1] + _FIRST, stops[number + 1])):
+                _prefetch(outlines, row, 0)
         for row in range(starts[number], stops[number]):
             frame = which[row]
             if not known[frame]:
@@ -256,31 +271,32 @@ def near(ranges, frames, coded, aim):  # type: ignore[no-untyped-def]  # noqa: A
     starts, stops, _ = ranges
     query, top_k, slack, distinct = aim
     bounds, within, greatest = _bounds(ranges, frames, query)
-    first, longest = _tops(top_k, 0), 0
+    first, longest = _tops(top_k, _NONE), 0
     for number in range(len(starts)):
         _offer(first, -1, greatest[number])
         longest = max(longest, stops[number] - starts[number])
-    some, tops = _space(longest), _tops(top_k, len(starts) if distinct else 0)
-    held = _space(_KEPT), 0, np.float32(-np.inf)
+    some, tops = _space(_TOGETHER + longest), _tops(top_k, len(starts) if distinct else _NONE)
+    held = _space(_KEPT), _NONE, np.float32(-np.inf)
     for turn in range(2):
-        before = 0
+        before = good = _NONE
         for number in range(len(starts)):
             start, count = starts[number], stops[number] - starts[number]
             if greatest[number] >= held[2] and (greatest[number] >= first[0][0]) == (turn == 0):
-                good = 0
                 for place in range(before, before + count):
                     some[0][good], some[1][good], some[2][good] = start + place - before, number, within[place]
                     good += bounds[place] >= held[2]  # no branch: it would be mispredicted half of the time
-                held = _compare(some, (0, good), coded, aim, tops, held)
             before += count
+            if good >= _TOGETHER:
+                held, good = _compare(some, (_NONE, good), coded, aim, tops, held), _NONE
+        held = _compare(some, (_NONE, good), coded, aim, tops, held)
     return _result(held, tops, slack)
 
 
 @_part
-def _members(number, listed, side, allowed, floor, some):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, PLR0913, PLR0917
+def _members(number, listed, side, allowed, floor, some):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write down the members of a list that count, if their bounds reach the floor; return how many these are."""
     starts, _, rows, owners, outlines = listed
-    good, last, every = 0, outlines.shape[1] - 1, len(allowed) == 0
+    good, last, every = _NONE, outlines.shape[1] - 1, len(allowed) == 0
     for place in range(starts[number], starts[number + 1]):
         bound = _product(outlines[place], side)
         some[0][good], some[1][good], some[3][good] = rows[place], owners[place], bound
@@ -319,8 +335,8 @@ def visit(order, listed, sides, coded, met, aim, limits):  # type: ignore[no-unt
     """Return the rows of lists that can be among the best, how many outlines of how many lists were read, and the end.
 
     order: lists that are not empty, by falling reach, and that reach. listed: where each begins, its frame; of each
-    member the row, the owner, the outline. sides: the query's outlines. coded, aim: as of near. met, bool per owner, is set
-    where codes were compared. limits: which owners count (none: all do); how many outlines it is worth to read; how
+    member the row, the owner, the outline. sides: the query's outlines. coded, aim: as of near. met, bool per owner, is
+    set where codes were compared. limits: which owners count (none: all do); how many outlines it is worth to read; how
     many may be read (-1: all); how many codes it is worth to compare; and after how many their share tells how many it
     will be.
     """
@@ -331,20 +347,20 @@ def visit(order, listed, sides, coded, met, aim, limits):  # type: ignore[no-unt
     longest = 0
     for number in numbers:
         longest = max(longest, starts[number + 1] - starts[number])
-    some, tops = _space(longest), _tops(top_k, len(met) if distinct else 0)
-    held = _space(_KEPT), 0, np.float32(-np.inf)
+    some, tops = _space(longest), _tops(top_k, len(met) if distinct else _NONE)
+    held = _space(_KEPT), _NONE, np.float32(-np.inf)
     done, scored, compared, end = 0, 0, 0, PROVEN
     while end == PROVEN and done < len(numbers) and reach[done] >= held[2]:
-        number, begin = numbers[done], 0
+        number, begin = numbers[done], _NONE
         good = _members(number, listed, sides[frames[number]], allowed, held[2], some)
         for place in range(good):
             met[some[1][place]] = True
         if held[2] == -np.inf:  # the likeliest members first
-            first = _tops(top_k, 0)
+            first = _tops(top_k, _NONE)
             for place in range(good):
                 _offer(first, -1, some[3][place])
-            begin = _forward(some, (0, good), first[0][0])
-            held = _compare(some, (0, begin), coded, aim, tops, held)
+            begin = _forward(some, (_NONE, good), first[0][0])
+            held = _compare(some, (_NONE, begin), coded, aim, tops, held)
             good = _forward(some, (begin, good), held[2])
         held = _compare(some, (begin, good), coded, aim, tops, held)
         done, scored, compared = done + 1, scored + starts[number + 1] - starts[number], compared + good

@@ -87,6 +87,7 @@ def read(folder: Path, seal: int, shape: tuple[int, ...], starts: Ids) -> Lists 
             np.asarray(np.memmap(folder / name, "<f4", "r")).reshape(count, axes.shape[1] + 1)
             for name in (_LISTED, _OUTLINES)
         )
+        _check_numbers(sizes, frame_of, small["frames.u1"], rows, len(axes))
         whole, *rest = small["sums.i64"].reshape(-1, len(starts) - 1).copy()
         codes = _codes(folder, small["steps.f32"], dim, starts, rest[0]) if rest else Codes.none(dim)
         lengths = _lengths(small, count) if stored["polar"] else None
@@ -114,6 +115,15 @@ def read(folder: Path, seal: int, shape: tuple[int, ...], starts: Ids) -> Lists 
         trained=int(stored["trained"]),
         lengths=lengths,
     )
+
+
+def _check_numbers(sizes: Ids, frame_of: Ids, which: Numbers, rows: NDArray[np.int32], axes: int) -> None:
+    """Raise ValueError for a number that leads out of its file: a compiled search would follow it."""
+    inside = len(sizes) == len(frame_of) and sizes.min(initial=0) >= 0 and sizes.sum() == len(rows) == len(which)
+    for numbers, count in ((frame_of, axes), (which, axes), (rows, len(rows))):
+        inside = inside and numbers.min(initial=0) >= 0 and numbers.max(initial=0) < count
+    if not inside:
+        raise ValueError("expected rows and frames that exist")
 
 
 def _codes(folder: Path, steps: Vectors, dim: int, starts: Ids, sums: Ids) -> Codes:
