@@ -136,7 +136,7 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
         rows.append(cells)
     print_table(columns, rows)
     how = "exact" if hits.exact else "approximate"
-    typer.echo(f"{len(hits)} hits, {how}, {hits.milliseconds:.1f} ms")
+    typer.echo(f"{len(hits)} hit{'' if len(hits) == 1 else 's'}, {how}, {hits.milliseconds:.1f} ms")
     if hits.missing:
         typer.echo(f"{hits.missing} left out: their files are gone; ingest the place where they are now", err=True)
     if (explained := hits.explained) is not None:
@@ -167,8 +167,8 @@ def read_query(text: str, archive: Path | str, span: tuple[int | None, int | Non
         except (ValueError, EOFError, OSError) as error:
             raise QueryError(f"{path}: expected an array of numbers [T, D] or [D]: {error}") from error
         rows = array[slice(*span)] if span is not None and array.ndim else array
-        if not rows.size:
-            raise QueryError(f"{path}: expected timesteps, found none in span {span} of shape {list(array.shape)}")
+        if not rows.size or (span is not None and array.ndim and (span[1] or 0) > len(array)):
+            raise QueryError(f"{path}: expected timesteps within its shape {list(array.shape)}, found span {span}")
         return rows
     if not path.exists():
         with open_catalog(archive) as opened:

@@ -74,11 +74,15 @@ def fit(query: Query, spaces: Sequence[Space]) -> Fit:
 
 
 def cut(episode: Episode, start: int | None, stop: int | None) -> Episode:
-    """Return timesteps [start, stop) of whatever may be embedded of an episode; raises QueryError if there are none."""
+    """Return timesteps [start, stop) of whatever may be embedded of an episode.
+
+    Raises QueryError if there are none, or not as many as that.
+    """
     span = slice(start, stop)
     length = len(range(*span.indices(episode.length)))
-    if not length:
-        raise QueryError(f"span {start}:{stop} holds no timestep of episode {episode.id!r}, which has {episode.length}")
+    if not length or (stop or 0) > episode.length:
+        found = "ends after the last" if length else "holds no"
+        raise QueryError(f"span {start}:{stop} {found} timestep of episode {episode.id!r}, which has {episode.length}")
     return Episode(
         episode.id,
         episode.env_id,

@@ -100,6 +100,8 @@ def test_a_part_of_an_episode_is_a_query(retriever):
     assert retriever.search_similar_episodes(part, 1)[0].episode_id == "task-2-4"
     with pytest.raises(QueryError, match="span 50:60 holds no timestep of episode 'task-2-4', which has 40"):
         cut(episode(2, 4, 40), 50, 60)
+    with pytest.raises(QueryError, match="span 30:41 ends after the last timestep of episode 'task-2-4', which has 40"):
+        cut(episode(2, 4, 40), 30, 41)
 
 
 @pytest.mark.parametrize(

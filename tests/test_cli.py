@@ -78,6 +78,9 @@ def test_search_with_an_array_file_and_a_span(home, tmp_path):
     assert (whole[0]["episode_id"], round(whole[0]["score"], 6)) == ("reach-0005", 1.0)
     part = json.loads(wshard("search", tmp_path / "query.npy", "--span", "0:9", "--json", folder=home).stdout)["hits"]
     assert part[0]["score"] < 0.9999
+    beyond = wshard("search", tmp_path / "query.npy", "--span", "30:36", folder=home)
+    assert beyond.returncode == 1
+    assert "expected timesteps within its shape [35, 8], found span (30, 36)" in beyond.stderr
 
 
 def test_moments_need_windows_and_then_have_spans(own):
