@@ -23,6 +23,7 @@ _KEPT = np.int64(256)  # rows that there is room for at first
 _NONE = np.int64(0)  # a plain 0 has a type of its own, for which functions are compiled once more
 
 PROVEN, ENDED, USELESS, HOPELESS = range(4)  # how a visit of lists ends
+_NO_LIST, _ANY = -2.0, -1.5  # less than any cosine
 
 
 def _read(dtype: Any, axes: int) -> Any:
@@ -33,14 +34,15 @@ _FLOATS, _NUMBERS, _FLAGS = _read(_TYPES.float32, 1), _read(_TYPES.int64, 1), _r
 _OUTLINES = _read(_TYPES.float32, 2)
 _OWNERS = _read(_TYPES.int32, 1)
 _RANGES = _TYPES.Tuple((_NUMBERS, _NUMBERS, _TYPES.int64))
-_FRAMES = _TYPES.Tuple((_read(_TYPES.uint8, 1), _read(_TYPES.float64, 3), _OUTLINES))
+_AXES = _read(_TYPES.float64, 3)
+_FRAMES = _TYPES.Tuple((_read(_TYPES.uint8, 1), _AXES, _OUTLINES))
 _CODES = _TYPES.Tuple((_read(_TYPES.int8, 2), _FLOATS, _TYPES.float32))
 _AIM = _TYPES.Tuple((_FLOATS, _TYPES.int64, _TYPES.float32, _TYPES.boolean))
-_ORDER = _TYPES.Tuple((_NUMBERS, _read(_TYPES.float64, 1)))
-_LISTED = _TYPES.Tuple((_NUMBERS, _NUMBERS, _OWNERS, _OWNERS, _OUTLINES))
-_MARKS = _TYPES.boolean[::1]
+_LISTS = _TYPES.Tuple((_OUTLINES, _read(_TYPES.float64, 1), _NUMBERS, _NUMBERS, _TYPES.float64))
+_LISTED = _TYPES.Tuple((_OWNERS, _OWNERS, _OUTLINES))
+_MARKS = _TYPES.UniTuple(_TYPES.boolean[::1], 2)
 _LIMITS = _TYPES.Tuple((_FLAGS, _TYPES.UniTuple(_TYPES.int64, 4)))
-_VISITED = _TYPES.Tuple((_TYPES.int64[::1], _TYPES.int64, _TYPES.int64, _TYPES.int64))
+_VISITED = _TYPES.Tuple((_TYPES.int64[::1], _TYPES.int64, _TYPES.int64))
 
 
 _WITHIN: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # what Python never calls compiles sooner
@@ -293,11 +295,25 @@ def near(ranges, frames, coded, aim):  # type: ignore[no-untyped-def]  # noqa: A
 
 
 @_part
-def _members(number, listed, side, allowed, floor, some):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _reach(lists, sides):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the greatest cosine that a member of each list can have, as Lists.reach does; of an empty one less."""
+    middles, rims, starts, frames, off = lists
+    found = np.full(len(rims), _NO_LIST)
+    for number in range(len(rims)):
+        if starts[number] < starts[number + 1]:
+            closest = max(-1.0, min(1.0, _product(middles[number], sides[frames[number]]) + off))
+            rim = max(-1.0, min(1.0, rims[number] - off))
+            beside = np.sqrt((1 - closest * closest) * (1 - rim * rim))
+            found[number] = 1.0 if closest >= rim else closest * rim + beside
+    return found
+
+
+@_part
+def _members(part, listed, side, allowed, floor, some):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write down the members of a list that count, if their bounds reach the floor; return how many these are."""
-    starts, _, rows, owners, outlines = listed
+    rows, owners, outlines = listed
     good, last, every = _NONE, outlines.shape[1] - 1, len(allowed) == 0
-    for place in range(starts[number], starts[number + 1]):
+    for place in range(part[0], part[1]):
         bound = _product(outlines[place], side)
         some[0][good], some[1][good], some[3][good] = rows[place], owners[place], bound
         some[2][good] = bound - outlines[place, last] * side[last]
@@ -320,41 +336,44 @@ def _forward(some, part, floor):  # type: ignore[no-untyped-def]  # noqa: ANN001
 
 
 @_part
-def _left(order, starts, done, threshold):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return how many members the lists have that reach the threshold and were not visited."""
-    numbers, reach = order
-    found = 0
-    while done < len(numbers) and reach[done] >= threshold:
-        found += starts[numbers[done] + 1] - starts[numbers[done]]
-        done += 1
+def _left(reach, starts, threshold):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return how many members the lists have that reach the threshold."""
+    found = _NONE
+    for number in range(len(reach)):
+        if reach[number] >= threshold:
+            found += starts[number + 1] - starts[number]
     return found
 
 
-@_whole(_VISITED(_ORDER, _LISTED, _OUTLINES, _CODES, _MARKS, _AIM, _LIMITS))
-def visit(order, listed, sides, coded, met, aim, limits):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, PLR0913, PLR0917
-    """Return the rows of lists that can be among the best, how many outlines of how many lists were read, and the end.
+@_whole(_VISITED(_LISTS, _LISTED, _AXES, _CODES, _MARKS, _AIM, _LIMITS))
+def visit(lists, listed, axes, coded, met, aim, limits):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, PLR0913, PLR0917
+    """Return the rows of lists that can be among the best, how many outlines were read, and how it ended.
 
-    order: lists that are not empty, by falling reach, and that reach. listed: where each begins, its frame; of each
-    member the row, the owner, the outline. sides: the query's outlines. coded, aim: as of near. met, bool per owner, is
-    set where codes were compared. limits: which owners count (none: all do); how many outlines it is worth to read; how
-    many may be read (-1: all); how many codes it is worth to compare; and after how many their share tells how many it
-    will be.
+    lists: the outline of each one's centroid, its rim, where it begins and the next, its frame; what a cosine may be
+    off. listed: of each member the row, the owner, the outline. axes: of the frames. coded, aim: as of near. met: bool
+    per list and per owner, set where outlines were read and codes compared. limits: which owners count (none: all do);
+    how many outlines it is worth to read; how many may be read (-1: all); how many codes it is worth to compare; and
+    after how many their share tells how many it will be.
     """
-    numbers, reach = order
-    starts, frames = listed[0], listed[1]
-    _, top_k, slack, distinct = aim
+    _, _, starts, frames, _ = lists
+    query, top_k, slack, distinct = aim
     allowed, (worth, budget, limit, telling) = limits
-    longest = 0
-    for number in numbers:
+    sides, longest = np.empty((len(axes), axes.shape[1] + 1), np.float32), _NONE
+    for frame in range(len(axes)):
+        _side(axes[frame], query, sides[frame])
+    reach = _reach(lists, sides)
+    for number in range(len(reach)):
         longest = max(longest, starts[number + 1] - starts[number])
-    some, tops = _space(longest), _tops(top_k, len(met) if distinct else _NONE)
+    some, tops = _space(longest), _tops(top_k, len(met[1]) if distinct else _NONE)
     held = _space(_KEPT), _NONE, np.float32(-np.inf)
-    done, scored, compared, end = 0, 0, 0, PROVEN
-    while end == PROVEN and done < len(numbers) and reach[done] >= held[2]:
-        number, begin = numbers[done], _NONE
-        good = _members(number, listed, sides[frames[number]], allowed, held[2], some)
+    scored, compared, end = 0, 0, PROVEN
+    number = reach.argmax()
+    while end == PROVEN and reach[number] >= max(held[2], _ANY):
+        begin, part = _NONE, (starts[number], starts[number + 1])
+        good = _members(part, listed, sides[frames[number]], allowed, held[2], some)
+        met[0][number] = True
         for place in range(good):
-            met[some[1][place]] = True
+            met[1][some[1][place]] = True
         if held[2] == -np.inf:  # the likeliest members first
             first = _tops(top_k, _NONE)
             for place in range(good):
@@ -363,11 +382,12 @@ def visit(order, listed, sides, coded, met, aim, limits):  # type: ignore[no-unt
             held = _compare(some, (_NONE, begin), coded, aim, tops, held)
             good = _forward(some, (begin, good), held[2])
         held = _compare(some, (begin, good), coded, aim, tops, held)
-        done, scored, compared = done + 1, scored + starts[number + 1] - starts[number], compared + good
+        scored, compared, reach[number] = scored + part[1] - part[0], compared + good, _NO_LIST
         if budget >= 0 and scored >= budget and held[2] > -np.inf:
             end = ENDED
         elif scored > worth:
             end = USELESS
-        elif compared >= telling and compared * (scored + _left(order, starts, done, held[2])) > limit * scored:
+        elif compared >= telling and compared * (scored + _left(reach, starts, max(held[2], _ANY))) > limit * scored:
             end = HOPELESS
-    return _result(held, tops, slack), scored, done, end
+        number = reach.argmax()
+    return _result(held, tops, slack), scored, end

@@ -81,11 +81,6 @@ class Lists:
         within = closest * rims + np.sqrt((1 - closest * closest) * (1 - rims * rims))
         return np.where(closest >= rims, 1.0, within)
 
-    def falling(self, reach: Scores) -> Ids:
-        """Return the lists that are not empty, those of the greatest reach first."""
-        order = np.argsort(-reach)
-        return order[self.sizes(order) > 0]
-
     def sizes(self, some: Ids) -> Ids:
         """Return the number of members of these lists."""
         return self.starts[some + 1] - self.starts[some]
@@ -134,7 +129,8 @@ def search(lists: Lists, sides: Vectors, best: Shortlist, limits: Limits) -> Fou
     """
     cosines = lists.reach(sides)
     reach = cosines if best.aim.sight is None else best.aim.sight.reach(cosines)
-    order = lists.falling(reach)
+    order = np.argsort(-reach)
+    order = order[lists.sizes(order) > 0]
     done = scored = seen = 0
     while done < len(order) and reach[order[done]] >= best.threshold:
         batch = order[done : done + min(max(_FIRST, 4 * done), _AT_ONCE)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bridge.index.kernel import kernel
-from bridge.index.lists import Found, search
+from bridge.index.lists import Found, rounding, search
 from bridge.index.shortlist import TELLING, Shortlist
 from bridge.index.sift import narrowing
 
@@ -51,14 +51,11 @@ def visit(segment: Segment, lists: Lists, aim: Aim, limits: Limits) -> Visited:
 
 def _compiled(module: Any, segment: Segment, lists: Lists, aim: Aim, limits: Limits) -> Visited:
     """Return what the compiled kernel finds. Raises ChecksumError."""
-    sides = lists.by_row.sides(aim.query)
-    reach = lists.reach(sides)
-    order = lists.falling(reach)
-    met = np.zeros(len(segment.episodes), np.bool_)
-    rows, scored, visited, end = module.visit(
-        (order, reach[order]),
-        (lists.starts, lists.frames, lists.rows, lists.owners, lists.listed),
-        sides,
+    met = np.zeros(len(lists.rims), np.bool_), np.zeros(len(segment.episodes), np.bool_)
+    rows, scored, end = module.visit(
+        (lists.middles, lists.rims, lists.starts, lists.frames, rounding(segment.vectors.shape[1])),
+        (lists.rows, lists.owners, lists.listed),
+        lists.by_row.axes,
         (lists.codes.codes, lists.codes.steps, np.float32(lists.codes.off)),
         met,
         (aim.query, aim.top_k, np.float32(aim.slack), aim.distinct),
@@ -67,8 +64,8 @@ def _compiled(module: Any, segment: Segment, lists: Lists, aim: Aim, limits: Lim
             (limits.worth, _WITHOUT_BUDGET if limits.budget is None else limits.budget, aim.limit, TELLING),
         ),
     )
-    lists.seals.check(order[:visited])
-    if lists.codes.seals.left:
-        lists.codes.seals.check(met.nonzero()[0])
-    found = Found(scored, visited, proven=end == module.PROVEN, ended=end == module.ENDED)
+    for seals, parts in zip((lists.seals, lists.codes.seals), met, strict=True):
+        if seals.left:
+            seals.check(parts.nonzero()[0])
+    found = Found(scored, int(np.count_nonzero(met[0])), proven=end == module.PROVEN, ended=end == module.ENDED)
     return Visited(rows, found, end == module.HOPELESS, "numba")
