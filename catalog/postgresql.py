@@ -77,8 +77,13 @@ def open_server(location: str) -> Database:
 
 
 def server_url(location: str) -> URL:
-    """Return the URL with the driver that is used unless it names another."""
+    """Return the URL with the driver that is used unless it names another, and the password where passwords are hidden.
+
+    In a query, as in postgresql://HOST/DATABASE?password=..., it would be shown wherever the URL is.
+    """
     url = make_url(location)
+    if (asked := url.query.get("password")) is not None:
+        url = url.difference_update_query(["password"]).set(password=asked if isinstance(asked, str) else asked[-1])
     return url.set(drivername=DRIVER) if url.drivername in ("postgresql", "postgres") else url
 
 

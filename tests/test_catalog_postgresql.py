@@ -13,7 +13,7 @@ from sqlalchemy.pool import NullPool
 from catalog import Catalog, engine
 from catalog.location import place_of
 from catalog.migrations import STEPS
-from catalog.postgresql import LOCK
+from catalog.postgresql import LOCK, server_url
 from catalog.testing import make_record
 from wshard.errors import (
     CatalogBusyError,
@@ -88,12 +88,15 @@ def test_a_database_of_something_else_is_left_alone(server: Server) -> None:
 
 
 def test_what_cannot_be_reached_is_told_with_advice_and_without_the_password(server: Server, tmp_path: Path) -> None:
-    for wrong in (server.url("absent"), f"postgresql://ann:secret@/x?host={tmp_path}"):
+    hidden = (f"postgresql://ann:secret@/x?host={tmp_path}", f"postgresql://ann@/x?host={tmp_path}&password=secret")
+    for wrong in (server.url("absent"), *hidden):
         with pytest.raises(CatalogUnreachableError, match=r"is it running, and are host.*database right") as caught:
             Catalog.open(wrong, create=True)
         assert isinstance(caught.value, ConnectionError)
         assert "secret" not in str(caught.value)
-    assert "secret" not in place_of("postgresql://ann:secret@host/x").name
+    for location in ("postgresql://ann:secret@host/x", "postgresql://ann@host/x?password=old&password=secret"):
+        assert "secret" not in place_of(location).name
+        assert server_url(location).password == "secret"  # noqa: S105
 
 
 CREATE = """
