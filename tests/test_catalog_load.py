@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catalog import Asset, Catalog, planning
+from catalog import Asset, Catalog, LaneRecord, Spread, planning
 from catalog.testing import make_record
 from wshard.errors import CatalogError
 
@@ -72,6 +73,28 @@ def test_a_load_into_an_empty_archive_is_registering(
                 assert [done.outcome for batch in batches[-1:] for done in loaded.register(batch)] == again
     with sqlite3.connect(tmp_path / "loaded.db") as raw:
         assert raw.execute("PRAGMA foreign_key_check").fetchall() == []
+
+
+def test_flags_and_bytes_are_stored_as_such_however_many_come_at_once(tmp_path: Path) -> None:
+    def stored(name: str) -> list[Any]:
+        with closing(sqlite3.connect(tmp_path / name)) as raw:
+            flags = raw.execute("SELECT success, typeof(success) FROM episode ORDER BY id").fetchall()
+            lanes = "SELECT moments, typeof(moments), spread, typeof(spread) FROM lane ORDER BY episode_row, name"
+            return flags + raw.execute(lanes).fetchall()
+
+    numbers = LaneRecord("a", "f32", (), 1, b"\0moments", (Spread(0.0, 1.0, 0.5, 0.5),))
+    pictures = LaneRecord("b", "u8", (), 1, None)
+    several = [
+        make_record(number, success=(True, False, None)[number % 3], lanes=(numbers, replace(pictures, moments=kept)))
+        for number, kept in enumerate((b"", None, b"x") * 67)
+    ]
+    with Catalog.open(tmp_path / "at once.db", create=True) as catalog:
+        catalog.load([several])
+    with Catalog.open(tmp_path / "one by one.db", create=True) as catalog:
+        for record in several:
+            catalog.register([record])
+    assert stored("at once.db") == stored("one by one.db")
+    assert {kind for _, kind in stored("at once.db")[:201]} == {"integer", "null"}
 
 
 def test_a_load_into_an_empty_archive_leaves_every_index_behind(tmp_path: Path) -> None:
