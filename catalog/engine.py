@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
 BUSY_SECONDS = 30.0
 CACHE_KIBIBYTES = 64 * 1024
-MAPPED_BYTES = 1 << 30
+# As much as SQLite maps: a row of a page that is not mapped takes three times as long.
+MAPPED_BYTES = (2 << 30) - (64 << 10)
 # Of new files: an episode with its lanes takes a kilobyte and a half, and its vectors tens of them.
 PAGE_BYTES = 16 * 1024
 # With the default of 4 MiB each batch of episodes would write the same index pages twice.
