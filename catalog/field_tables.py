@@ -74,6 +74,13 @@ def shared_by(
     return None
 
 
+def is_looked_up(field: Field) -> bool:
+    """Say whether the database is asked how such a field is read, so that it may be read otherwise tomorrow."""
+    return field.root in ("root", "path", "asset_path") or (
+        field.root == "lane" and field.parts[1] in ("dtype", "shape")
+    )
+
+
 def statistic(field: Field) -> ColumnElement[Any]:
     """Return a statistic of a lane as an expression beside the table lane."""
     name = field.parts[1]

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Select
 
+    from catalog.cursor import Cursor
     from catalog.fields import Field
-    from catalog.queries import Cursor
 
 _KINDS: Final = ("flag", "number", "text")
 

@@ -6,27 +6,26 @@ Knows: how to page by key instead of by offset. Does not know: filters (conditio
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, literal, null, select, tuple_
 
 from catalog.conditions import condition
+from catalog.cursor import LAST_ID, WANTED, Cursor, last_value, parameters, place_of
 from catalog.dialect import json_list, words_index
 from catalog.engine import among_listed, listed, one_of
 from catalog.field_tables import value_of
 from catalog.fields import FIELDS, Field, field_of
 from catalog.filters import Compare, Where, parts_of
+from catalog.kept import kept
 from catalog.orders import computed, sortable
 from catalog.places import absolute, join
 from catalog.records import EpisodeRow, LaneDefinition, Layout, Page
 from catalog.schema import document, episode, layout, root, score, tag
-from catalog.values import INTEGER_LIMIT, Scalar, storable
-from catalog.worded import pairs, walk
+from catalog.values import storable
+from catalog.worded import PHRASES, Walk, pairs, walk, walk_of
 from catalog.words import phrase
 from wshard.errors import FilterError
 
@@ -88,68 +87,59 @@ def _row(found: Any, *, base: str | None) -> EpisodeRow:
     return EpisodeRow(*values)
 
 
-@dataclass(frozen=True)
-class Cursor:
-    """The last row of a page: its order, its value there (None among the missing values) and its id."""
-
-    order: str
-    value: Scalar | None
-    id: int
-
-    def encode(self) -> str:
-        """Return opaque text for URLs."""
-        text = json.dumps([self.order, self.value, self.id], ensure_ascii=False, separators=(",", ":"))
-        return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
-
-    @staticmethod
-    def decode(text: str, *, order: str) -> Cursor:
-        """Read it back; FilterError when it is none, or one of another order."""
-        try:
-            padded = text.encode("ascii") + b"=" * (-len(text) % 4)
-            found, value, last = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-        except (ValueError, TypeError, RecursionError, binascii.Error) as error:
-            raise FilterError(f"expected the cursor of an earlier page, found {text!r}") from error
-        whole = isinstance(last, int) and not isinstance(last, bool) and 0 <= last <= INTEGER_LIMIT
-        if found != order or not whole:
-            raise FilterError(f"expected the cursor of a page ordered by {order}, found one of {found!r}")
-        if value is not None:
-            value = Compare(order.removeprefix("-"), "eq", value).value
-        return Cursor(order, value, last)
-
-
 def load_page(
     connection: Connection, where: Where, *, order: str, after: str | None, limit: int, base: str | None
 ) -> Page:
     """Return up to limit rows after the cursor; ties by id, missing values last in both directions."""
     if limit < 1:
         raise FilterError(f"expected a limit of at least 1, found {limit}")
-    found = _walked(connection, where, order=order, after=after, wanted=limit + 1)
+    cursor = Cursor.decode(after, order=order) if after is not None else None
+    found = _walked(connection, where, order=order, cursor=cursor, wanted=limit + 1)
     if found is None:
         found = []
-        for statement in page_statements(connection, where, order=order, after=after, base=base):
-            found += pairs(connection, statement.limit(limit + 1 - len(found)))
+        for statement in _limited(connection, where, order=order, cursor=cursor, base=base):
+            found += pairs(connection, statement, parameters(cursor, wanted=limit + 1 - len(found)))
             if len(found) > limit:
                 break
-    kept = found[:limit]
-    rows = {row.id: row for row in load_ids(connection, [number for number, _ in kept], base=base)}
-    last = Cursor(order, kept[-1][1], kept[-1][0]).encode() if len(found) > limit else None
-    return Page(tuple(rows[number] for number, _ in kept), last)
+    taken = found[:limit]
+    rows = {row.id: row for row in load_ids(connection, [number for number, _ in taken], base=base)}
+    last = Cursor(order, taken[-1][1], taken[-1][0]).encode() if len(found) > limit else None
+    return Page(tuple(rows[number] for number, _ in taken), last)
+
+
+def _limited(
+    connection: Connection, where: Where, *, order: str, cursor: Cursor | None, base: str | None
+) -> list[Select[Any]]:
+    """Return the statements of a page, each for as many rows as are wanted when it is asked."""
+
+    def make() -> list[Select[Any]]:
+        statements = page_statements(connection, where, order=order, cursor=cursor, base=base)
+        return [statement.limit(WANTED) for statement in statements]
+
+    field = _ordering(order)
+    if _is_computed(field):  # what sorts all that matches depends on more, and saves nothing
+        return make()
+    return kept(where, ("page", connection.dialect.name, order, place_of(cursor)), make)
 
 
 def _walked(
-    connection: Connection, where: Where, *, order: str, after: str | None, wanted: int
+    connection: Connection, where: Where, *, order: str, cursor: Cursor | None, wanted: int
 ) -> list[tuple[int, Any]] | None:
     """Return what makes the page if it is only words that are asked for, and they are met soon in its order."""
-    field = _ordering(order)
-    cursor = Cursor.decode(after, order=order) if after is not None else None
+    field, product = _ordering(order), connection.dialect.name
     spoken = _spoken(where)
     scored = field.root == "score" and (cursor is None or cursor.value is not None)
     # What SQLite knows of words is in the order of ids.
-    by_id = field.root == "id" and connection.dialect.name == "sqlite"
-    if not spoken or by_id or not (scored or field.root in _WITH_BITS):
+    by_id = field.root == "id" and product == "sqlite"
+    if not 0 < len(spoken) <= PHRASES or by_id or not (scored or field.root in _WITH_BITS):
         return None
-    statement = next(_phases(field, cursor, descending=order.startswith("-")))
-    return walk(connection, spoken, statement, wanted=wanted, dear=scored)
+
+    def make() -> Walk:
+        statement = next(_phases(field, cursor, descending=order.startswith("-")))
+        return walk_of(spoken, statement, dear=scored)
+
+    by = kept(where, ("walk", product, order, place_of(cursor)), make)
+    return walk(connection, by, parameters(cursor, wanted=wanted))
 
 
 def _spoken(where: Where) -> list[Compare]:
@@ -165,14 +155,14 @@ def _asks_words(part: Where) -> bool:
 
 
 def page_statements(
-    connection: Connection, where: Where, *, order: str, after: str | None = None, base: str | None
+    connection: Connection, where: Where, *, order: str, cursor: Cursor | None = None, base: str | None
 ) -> list[Select[Any]]:
     """Return the statements whose rows, one after another, are the episodes after the cursor in that order.
 
     A row is an id and what it is sorted by: whole rows, where many are sorted for one page, would take twice as long.
+    What the cursor says is a parameter, except in computed orders.
     """
     field = _ordering(order)
-    cursor = Cursor.decode(after, order=order) if after is not None else None
     descending = order.startswith("-")
     spoken = _spoken(where)
     if spoken and field.root == "id":
@@ -212,7 +202,7 @@ def _worded(
     columns: list[ColumnElement[Any]] = [key, null().label("sorted_by")]
     statement = select(*columns).select_from(source).where(found)
     if cursor is not None:
-        statement = statement.where(key < cursor.id if descending else key > cursor.id)
+        statement = statement.where(key < LAST_ID if descending else key > LAST_ID)
     return statement.order_by(key.desc() if descending else key.asc())
 
 
@@ -248,7 +238,7 @@ def _phases(
             statement = statement.where(place.is_not(None))
         key: ColumnElement[Any] = score.c.episode_row if walked else episode.c.id
         if cursor is not None:
-            here, last = tuple_(place, key), tuple_(literal(cursor.value, column.type), literal(cursor.id))
+            here, last = tuple_(place, key), tuple_(last_value(column.type), LAST_ID)
             statement = statement.where(here < last if descending else here > last)
         yield statement.order_by(*(part.desc() if descending else part.asc() for part in (place, key)))
     if column is None or column.nullable or scored:
@@ -259,7 +249,7 @@ def _phases(
         elif column is not None:
             statement = statement.where(column.is_(None))
         if cursor is not None and cursor.value is None:
-            statement = statement.where(episode.c.id < cursor.id if descending else episode.c.id > cursor.id)
+            statement = statement.where(episode.c.id < LAST_ID if descending else episode.c.id > LAST_ID)
         yield statement.order_by(episode.c.id.desc() if descending else episode.c.id.asc())
 
 

@@ -7,18 +7,20 @@ episode that holds the words, to be sorted for one page. Does not know: how page
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import ColumnElement, Connection, literal, select
+from sqlalchemy import ColumnElement, Connection, Integer, bindparam, literal, select
 from sqlalchemy.exc import DBAPIError
 
+from catalog.cursor import WANTED
 from catalog.dialect import stand_in
 from catalog.schema import document, episode
 from catalog.words import bits, phrase
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sqlalchemy import Select
 
@@ -40,46 +42,63 @@ _MORE: Final = 2
 """How many times the likely number of episodes is looked at before the index of words is asked after all."""
 _DEAR: Final = 8
 """How many times as long an episode takes whose row or text is looked at."""
-_PHRASES: Final = 16  # SQLite takes no expression of hundreds
+PHRASES: Final = 16
+"""More are not walked for: SQLite takes no expression of hundreds."""
 
 
-def walk(
-    connection: Connection, clauses: Sequence[Compare], statement: Select[Any], *, wanted: int, dear: bool
-) -> list[tuple[int, Any]] | None:
-    """Return as many of its first rows that hold the words as are wanted; None where the index of words is quicker.
+@dataclass(frozen=True)
+class Walk:
+    """A walk that can be made again and again.
+
+    beginning: asks for those of the first `steps` rows that hold the words; onward: for those of all. Both for `wanted`
+    rows. dear: how many times as long an episode takes as one whose word bits say enough; alone: whether it is asked
+    for words that may stand anywhere.
+    """
+
+    beginning: Select[Any]
+    onward: Select[Any]
+    dear: int
+    alone: bool
+
+
+def walk_of(clauses: Sequence[Compare], statement: Select[Any], *, dear: bool) -> Walk:
+    """Return the walk along the rows of a statement to those that hold the words.
 
     statement: id of an episode and what it is ordered by, which an index gives in order; dear: without word bits.
     """
-    if len(clauses) > _PHRASES:
-        return None
     phrases = [phrase(clause.value) for clause in clauses]
     asked = bits(" ".join(word for found, begun in phrases for word in found[: len(found) - begun]))
-    share = _DEAR if dear or not asked else 1
-    steps, most = _FIRST // share, _MOST // share
-    if all(len(found) == 1 for found, _ in phrases):
-        most //= _ALONE
-    found = pairs(connection, _holding(statement, phrases, asked, steps=steps).limit(wanted))
+    # No order: rows come as they are met, and the rest is not looked at. Sorting would begin with all of them.
+    walked = statement.add_columns(episode.c.word_bits).limit(bindparam("steps", type_=Integer)).subquery()
+    number, value, held = walked.c
+    return Walk(
+        select(number, value).where(*_conditions(number, held, phrases, asked)).limit(WANTED),
+        statement.where(*_conditions(episode.c.id, episode.c.word_bits, phrases, asked)).limit(WANTED),
+        dear=_DEAR if dear or not asked else 1,
+        alone=all(len(found) == 1 for found, _ in phrases),
+    )
+
+
+def walk(connection: Connection, by: Walk, asked: Mapping[str, Any]) -> list[tuple[int, Any]] | None:
+    """Return as many of its first rows that hold the words as are wanted; None where the index of words is quicker.
+
+    asked: the parameters of its statement, and how many rows are wanted.
+    """
+    wanted, steps, most = asked["wanted"], _FIRST // by.dear, _MOST // by.dear // (_ALONE if by.alone else 1)
+    found = pairs(connection, by.beginning, {**asked, "steps": steps})
     if len(found) == wanted:
         return found
     likely = steps * wanted // max(1, len(found))
     if len(found) < _FEW or likely > most:
         return None
     steps = min(most, _MORE * likely)
-    if connection.dialect.name == "sqlite" and not dear:
-        return _met(connection, statement, phrases, asked, wanted=wanted, steps=steps)
-    found = pairs(connection, _holding(statement, phrases, asked, steps=steps).limit(wanted))
+    if connection.dialect.name == "sqlite" and by.dear == 1:
+        return _met(connection, by, asked, steps=steps)
+    found = pairs(connection, by.beginning, {**asked, "steps": steps})
     return found if len(found) == wanted else None
 
 
-def _met(
-    connection: Connection,
-    statement: Select[Any],
-    phrases: Sequence[tuple[Sequence[str], bool]],
-    asked: int,
-    *,
-    wanted: int,
-    steps: int,
-) -> list[tuple[int, Any]] | None:
+def _met(connection: Connection, by: Walk, asked: Mapping[str, Any], *, steps: int) -> list[tuple[int, Any]] | None:
     """Return as many of its first rows that hold the words as are wanted; None where SQLite takes too many steps.
 
     To hand each row to another query, which counts them, takes twice as long as to look at it.
@@ -88,28 +107,14 @@ def _met(
     looks = count()
     raw.set_progress_handler(lambda: next(looks) > _LOOKS, max(1, steps * _OPERATIONS // _LOOKS))
     try:
-        found = pairs(
-            connection, statement.where(*_conditions(episode.c.id, episode.c.word_bits, phrases, asked)).limit(wanted)
-        )
+        found = pairs(connection, by.onward, asked)
     except DBAPIError as error:
         if getattr(error.orig, "sqlite_errorname", None) != "SQLITE_INTERRUPT":
             raise
         return None
     finally:
         raw.set_progress_handler(None, 0)
-    return found if len(found) == wanted else None
-
-
-def _holding(
-    statement: Select[Any], phrases: Sequence[tuple[Sequence[str], bool]], asked: int, *, steps: int
-) -> Select[Any]:
-    """Return the statement for those of so many first rows that hold the words.
-
-    No order: rows come as they are met, and the rest is not looked at. Sorting would begin with all of them.
-    """
-    walked = statement.add_columns(episode.c.word_bits).limit(steps).subquery()
-    number, value, held = walked.c
-    return select(number, value).where(*_conditions(number, held, phrases, asked))
+    return found if len(found) == asked["wanted"] else None
 
 
 def _conditions(
@@ -123,6 +128,6 @@ def _conditions(
     return held.bitwise_and(literal(asked)) == literal(asked), spoken
 
 
-def pairs(connection: Connection, statement: Select[Any]) -> list[tuple[int, Any]]:
+def pairs(connection: Connection, statement: Select[Any], asked: Mapping[str, Any]) -> list[tuple[int, Any]]:
     """Return the rows of a statement of two columns: id and what it is ordered by."""
-    return [(number, value) for number, value in connection.execute(statement).all()]
+    return [(number, value) for number, value in connection.execute(statement, asked).all()]
