@@ -218,7 +218,7 @@ def main() -> None:
     parser.add_argument(
         "--peers", type=int, default=200_000, help="vectors that other libraries get, 0 = leave them out"
     )
-    parser.add_argument("--kernel", choices=("numba", "numpy"), default="numba", help="what walks over rows")
+    parser.add_argument("--kernel", choices=("numba", "numpy"), default="numba", help="what walks over lists and rows")
     parser.add_argument("--folder", type=Path, help="where the archives are made (default: the temporary folder)")
     parser.add_argument("--metric", choices=METRICS, default=COSINE, help="others: of vectors that differ in length")
     asked = parser.parse_args()

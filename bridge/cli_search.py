@@ -167,8 +167,10 @@ def read_query(text: str, archive: Path | str, span: tuple[int | None, int | Non
         except (ValueError, EOFError, OSError) as error:
             raise QueryError(f"{path}: expected an array of numbers [T, D] or [D]: {error}") from error
         rows = array[slice(*span)] if span is not None and array.ndim else array
-        if not rows.size or (span is not None and array.ndim and (span[1] or 0) > len(array)):
-            raise QueryError(f"{path}: expected timesteps within its shape {list(array.shape)}, found span {span}")
+        if not rows.size:
+            raise QueryError(f"{path}: expected timesteps, found none in span {span} of shape {list(array.shape)}")
+        if span is not None and array.ndim and (span[1] or 0) > len(array):
+            raise QueryError(f"{path}: expected a span within shape {list(array.shape)}, found {span}")
         return rows
     if not path.exists():
         with open_catalog(archive) as opened:

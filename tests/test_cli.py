@@ -80,7 +80,7 @@ def test_search_with_an_array_file_and_a_span(home, tmp_path):
     assert part[0]["score"] < 0.9999
     beyond = wshard("search", tmp_path / "query.npy", "--span", "30:36", folder=home)
     assert beyond.returncode == 1
-    assert "expected timesteps within its shape [35, 8], found span (30, 36)" in beyond.stderr
+    assert "expected a span within shape [35, 8], found (30, 36)" in beyond.stderr
 
 
 def test_moments_need_windows_and_then_have_spans(own):

@@ -115,19 +115,20 @@ def _side(axes, query, side):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
 
 @_part
 def _tops(top_k, owners):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the best of so many: a heap of their scores, whose these are, and where in it each owner is (-1: not)."""
-    return np.full(top_k, np.float32(-np.inf)), np.full(top_k, -1), np.full(owners, -1)
+    """Return the best of so many: a heap of their scores, whose these are, and where in it each owner is.
+
+    An owner that is not in it is at 0: only the least is ever put out, and what is worse than that is of no use.
+    """
+    return np.full(top_k, np.float32(-np.inf)), np.full(top_k, -1), np.zeros(owners, np.int64)
 
 
 @_part
 def _offer(tops, owner, value):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Take in a score; one owner has one, its best, but each of the owner -1's counts."""
     best, whose, spots = tops
-    here = max(spots[owner], 0) if owner >= 0 else 0
+    here = spots[owner] if owner >= 0 else 0
     if value <= best[here]:
         return
-    if whose[here] >= 0:
-        spots[whose[here]] = -1
     count = len(best)
     while 2 * here + 1 < count:
         below = 2 * here + 1
@@ -145,21 +146,14 @@ def _offer(tops, owner, value):  # type: ignore[no-untyped-def]  # noqa: ANN001,
 
 
 @_part
-def _goal(tops, owner, threshold, slack):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return what a row of this owner must reach: it is of no use if it is not its owner's best."""
-    best, _, spots = tops
-    if owner < 0 or spots[owner] < 0:
-        return threshold
-    return max(threshold, best[spots[owner]] - 2 * slack)
-
-
-@_part
 def _keep(kept, count, tops, threshold, slack):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Move together the rows that can still be among the best; return how many these are."""
     rows, owners, most, _ = kept
+    best, _, spots = tops
     end = _NONE
     for place in range(count):
-        if most[place] >= _goal(tops, owners[place], threshold, slack):
+        own = best[spots[owners[place]]] - 2 * slack if owners[place] >= 0 else threshold
+        if most[place] >= max(threshold, own):
             rows[end], owners[end], most[end] = rows[place], owners[place], most[place]
             end += 1
     return end
@@ -209,23 +203,23 @@ def _compare(some, part, coded, aim, tops, held):  # type: ignore[no-untyped-def
     rows, owners, products, _ = some
     _, steps, off = coded
     query, _, slack, distinct = aim
+    best, _, spots = tops
     kept, count, threshold = held
     _multiply(some, part, coded, query)
     for number in range(part[0], part[1]):
-        row = rows[number]
+        row, owner = rows[number], owners[number] if distinct else -1
         room = steps[row] * off
-        if products[number] + room < threshold:
+        least, most = products[number] - room, products[number] + room
+        if most < threshold or (distinct and most < best[spots[owner]] - 2 * slack):  # not even its owner's best
             continue
-        owner = owners[number] if distinct else -1
-        if products[number] + room < _goal(tops, owner, threshold, slack):
-            continue
-        _offer(tops, owner, products[number] - room)
-        threshold = max(threshold, tops[0][0] - 2 * slack)
+        if least > best[spots[owner] if distinct else 0]:
+            _offer(tops, owner, least)
+            threshold = max(threshold, best[0] - 2 * slack)
         if count == len(kept[0]):
             count = _keep(kept, count, tops, threshold, slack)
             if 2 * count > len(kept[0]):
                 kept = _wider(kept, count)
-        kept[0][count], kept[1][count], kept[2][count] = row, owner, products[number] + room
+        kept[0][count], kept[1][count], kept[2][count] = row, owner, most
         count += 1
     return kept, count, threshold
 
@@ -262,6 +256,29 @@ def _bounds(ranges, frames, query):  # type: ignore[no-untyped-def]  # noqa: ANN
     return bounds, within, tops
 
 
+@_part
+def _gather(ranges, at, known, wanted, some):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Write down rows whose bounds reach the threshold, of one range after another until there are enough.
+
+    at: the range to begin with, and how many rows are before it; known: as _bounds says; wanted: the threshold, what
+    the greatest bound of a likely range reaches, and whether it is these. Return where to go on, and how many rows.
+    """
+    starts, stops, _ = ranges
+    bounds, within, greatest = known
+    threshold, least, likely = wanted
+    rows, owners, products, _ = some
+    number, before = at
+    good = _NONE
+    while number < len(starts) and good < _TOGETHER:
+        start, count = starts[number], stops[number] - starts[number]
+        if greatest[number] >= threshold and (greatest[number] >= least) == likely:
+            for place in range(before, before + count):
+                rows[good], owners[good], products[good] = start + place - before, number, within[place]
+                good += bounds[place] >= threshold  # no branch: it would be mispredicted half of the time
+        number, before = number + 1, before + count
+    return (number, before), good
+
+
 @_whole(_TYPES.int64[::1](_RANGES, _FRAMES, _CODES, _AIM))
 def near(ranges, frames, coded, aim):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Return the rows of the ranges that can be among the best; a range's rows are one episode's.
@@ -272,25 +289,21 @@ def near(ranges, frames, coded, aim):  # type: ignore[no-untyped-def]  # noqa: A
     """
     starts, stops, _ = ranges
     query, top_k, slack, distinct = aim
-    bounds, within, greatest = _bounds(ranges, frames, query)
-    first, longest = _tops(top_k, _NONE), 0
+    known = _bounds(ranges, frames, query)
+    greatest = known[2]
+    first, longest = _tops(top_k, _NONE), _NONE
+    likely = first[0]
     for number in range(len(starts)):
-        _offer(first, -1, greatest[number])
+        if greatest[number] > likely[0]:
+            _offer(first, -1, greatest[number])
         longest = max(longest, stops[number] - starts[number])
     some, tops = _space(_TOGETHER + longest), _tops(top_k, len(starts) if distinct else _NONE)
     held = _space(_KEPT), _NONE, np.float32(-np.inf)
     for turn in range(2):
-        before = good = _NONE
-        for number in range(len(starts)):
-            start, count = starts[number], stops[number] - starts[number]
-            if greatest[number] >= held[2] and (greatest[number] >= first[0][0]) == (turn == 0):
-                for place in range(before, before + count):
-                    some[0][good], some[1][good], some[2][good] = start + place - before, number, within[place]
-                    good += bounds[place] >= held[2]  # no branch: it would be mispredicted half of the time
-            before += count
-            if good >= _TOGETHER:
-                held, good = _compare(some, (_NONE, good), coded, aim, tops, held), _NONE
-        held = _compare(some, (_NONE, good), coded, aim, tops, held)
+        at = _NONE, _NONE
+        while at[0] < len(starts):
+            at, good = _gather(ranges, at, known, (held[2], likely[0], turn == 0), some)
+            held = _compare(some, (_NONE, good), coded, aim, tops, held)
     return _result(held, tops, slack)
 
 
@@ -371,9 +384,6 @@ def visit(lists, listed, axes, coded, met, aim, limits):  # type: ignore[no-unty
     while end == PROVEN and reach[number] >= max(held[2], _ANY):
         begin, part = _NONE, (starts[number], starts[number + 1])
         good = _members(part, listed, sides[frames[number]], allowed, held[2], some)
-        met[0][number] = True
-        for place in range(good):
-            met[1][some[1][place]] = True
         if held[2] == -np.inf:  # the likeliest members first
             first = _tops(top_k, _NONE)
             for place in range(good):
@@ -382,6 +392,9 @@ def visit(lists, listed, axes, coded, met, aim, limits):  # type: ignore[no-unty
             held = _compare(some, (_NONE, begin), coded, aim, tops, held)
             good = _forward(some, (begin, good), held[2])
         held = _compare(some, (begin, good), coded, aim, tops, held)
+        met[0][number] = True
+        for place in range(good):
+            met[1][some[1][place]] = True
         scored, compared, reach[number] = scored + part[1] - part[0], compared + good, _NO_LIST
         if budget >= 0 and scored >= budget and held[2] > -np.inf:
             end = ENDED

@@ -1,4 +1,4 @@
-"""Which kernel walks over rows: numpy's at first, and numba's from some searches on.
+"""Which kernel walks over lists and rows: numpy's at first, and numba's from some searches on.
 
 Knows: when it pays to load numba, which takes up to a second, and how that stays out of the way of searches, of the end
 of the process and of a fork. Does not know: what the kernel does.
@@ -12,11 +12,11 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
-WORTH_IT: Final = 100  # walks over rows
+WORTH_IT: Final = 100  # walks; most searches make one
 
 
 class Kernel:
-    """The compiled kernel of a process, once that has walked over rows a hundred times; `module` is None until then.
+    """The compiled kernel of a process, once that has made a hundred walks; `module` is None until then.
 
     It is loaded in a thread, while searches go on with numpy. Where numba is not installed, they always do. The process
     waits for the thread before it ends or forks.
@@ -28,7 +28,7 @@ class Kernel:
         self._thread: threading.Thread | None = None
 
     def walked(self) -> Any:
-        """Count one more walk over rows, and return the compiled module for it, or None."""
+        """Count one more walk, and return the compiled module for it, or None."""
         if self._left > 0:
             self._left -= 1
             if self._left == 0:

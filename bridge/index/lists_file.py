@@ -30,7 +30,7 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -87,7 +87,7 @@ def read(folder: Path, seal: int, shape: tuple[int, ...], starts: Ids) -> Lists 
             np.asarray(np.memmap(folder / name, "<f4", "r")).reshape(count, axes.shape[1] + 1)
             for name in (_LISTED, _OUTLINES)
         )
-        _check_numbers(sizes, frame_of, small["frames.u1"], rows, len(axes))
+        _check_numbers(small, shape, len(starts) - 1, len(axes))
         whole, *rest = small["sums.i64"].reshape(-1, len(starts) - 1).copy()
         codes = _codes(folder, small["steps.f32"], dim, starts, rest[0]) if rest else Codes.none(dim)
         lengths = _lengths(small, count) if stored["polar"] else None
@@ -117,13 +117,27 @@ def read(folder: Path, seal: int, shape: tuple[int, ...], starts: Ids) -> Lists 
     )
 
 
-def _check_numbers(sizes: Ids, frame_of: Ids, which: Numbers, rows: NDArray[np.int32], axes: int) -> None:
-    """Raise ValueError for a number that leads out of its file: a compiled search would follow it."""
-    inside = len(sizes) == len(frame_of) and sizes.min(initial=0) >= 0 and sizes.sum() == len(rows) == len(which)
-    for numbers, count in ((frame_of, axes), (which, axes), (rows, len(rows))):
-        inside = inside and numbers.min(initial=0) >= 0 and numbers.max(initial=0) < count
-    if not inside:
+def _check_numbers(small: dict[str, NDArray[Any]], shape: tuple[int, ...], episodes: int, axes: int) -> None:
+    """Raise ValueError for numbers that lead out of their files: a compiled search would follow them."""
+    count, dim = shape
+    sizes, frame_of, _ = small["sizes.i64"].reshape(3, -1)
+    lists = len(sizes)
+    counts = {
+        "frames.u1": count,
+        "centroids.f32": lists * dim,
+        "rims.f32": lists,
+        "sums.i64": (2 if "steps.f32" in small else 1) * episodes,
+        "steps.f32": count,
+        "origin.f64": dim,
+        "spans.f64": 2 * lists,
+    }
+    limits = ((sizes, count + 1), (frame_of, axes), (small["frames.u1"], axes), (small["rows.i32"], count))
+    if any(small[name].size != size for name, size in counts.items() if name in small):
+        raise ValueError("expected as many numbers as there are rows, lists and episodes")
+    if any(numbers.min(initial=0) < 0 or numbers.max(initial=0) >= limit for numbers, limit in limits):
         raise ValueError("expected rows and frames that exist")
+    if sizes.sum() != count:
+        raise ValueError("expected every row in a list")
 
 
 def _codes(folder: Path, steps: Vectors, dim: int, starts: Ids, sums: Ids) -> Codes:

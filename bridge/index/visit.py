@@ -51,6 +51,7 @@ def visit(segment: Segment, lists: Lists, aim: Aim, limits: Limits) -> Visited:
 
 def _compiled(module: Any, segment: Segment, lists: Lists, aim: Aim, limits: Limits) -> Visited:
     """Return what the compiled kernel finds. Raises ChecksumError."""
+    budget = _WITHOUT_BUDGET if limits.budget is None else int(min(max(limits.budget, 0), len(segment.vectors)))
     met = np.zeros(len(lists.rims), np.bool_), np.zeros(len(segment.episodes), np.bool_)
     rows, scored, end = module.visit(
         (lists.middles, lists.rims, lists.starts, lists.frames, rounding(segment.vectors.shape[1])),
@@ -61,7 +62,7 @@ def _compiled(module: Any, segment: Segment, lists: Lists, aim: Aim, limits: Lim
         (aim.query, aim.top_k, np.float32(aim.slack), aim.distinct),
         (
             _EVERY if limits.allowed is None else limits.allowed,
-            (limits.worth, _WITHOUT_BUDGET if limits.budget is None else limits.budget, aim.limit, TELLING),
+            (limits.worth, budget, aim.limit, TELLING),
         ),
     )
     for seals, parts in zip((lists.seals, lists.codes.seals), met, strict=True):
