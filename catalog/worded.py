@@ -33,7 +33,8 @@ _FEW: Final = 3
 _MOST: Final = 65_536
 """Words that are not met often enough among so many are rare: the index of words then gives few episodes."""
 _ALONE: Final = 4
-"""How many times as soon it is asked for words alone, for it is quick where it need not see where they stand."""
+"""How many times as soon the index of words is asked for words alone: it is quick where it need not see where they
+stand, and what is looked at in vain before costs more than its answer."""
 _OPERATIONS: Final = 16
 """Of SQLite's machine, for one episode; about half of them for one that lacks the words."""
 _LOOKS: Final = 32
@@ -84,7 +85,8 @@ def walk(connection: Connection, by: Walk, asked: Mapping[str, Any]) -> list[tup
 
     asked: the parameters of its statement, and how many rows are wanted.
     """
-    wanted, steps, most = asked["wanted"], _FIRST // by.dear, _MOST // by.dear // (_ALONE if by.alone else 1)
+    wanted, impatience = asked["wanted"], by.dear * (_ALONE if by.alone else 1)
+    steps, most = _FIRST // impatience, _MOST // impatience
     found = pairs(connection, by.beginning, {**asked, "steps": steps})
     if len(found) == wanted:
         return found
