@@ -29,10 +29,10 @@ from machine import facts
 
 from bridge.bruteforce import make_space
 from bridge.index.base import Answer, Request
+from bridge.index.blas import one_blas_thread
 from bridge.index.embedded import EmbeddedIndex
 from bridge.index.kernel import WORTH_IT, kernel
 from bridge.index.metric import COSINE, METRICS
-from bridge.index.ranking import one_blas_thread
 from catalog.catalog import Catalog
 from catalog.filters import EVERYTHING, Where
 

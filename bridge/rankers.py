@@ -58,7 +58,7 @@ def farthest(index: VectorIndex, aim: Aim) -> Ranker:
 
     def rank(request: Request) -> Answer:
         answer = index.search(aim.space, -aim.vector, request)
-        return replace(answer, matches=tuple(replace(match, score=-match.score) for match in answer.matches))
+        return replace(answer, matches=tuple(match._replace(score=-match.score) for match in answer.matches))
 
     return rank
 

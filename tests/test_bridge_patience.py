@@ -9,10 +9,11 @@ import pytest
 
 from bridge.index import lists_file
 from bridge.index.base import Point, Request
+from bridge.index.blas import blas_threads, one_blas_thread
 from bridge.index.grouping import group
 from bridge.index.metric import COSINE, DOT, L2
 from bridge.index.patience import Patience
-from bridge.index.ranking import best, blas_threads, one_blas_thread
+from bridge.index.ranking import best
 from bridge.index.segment import Segment
 from catalog.filters import EVERYTHING
 

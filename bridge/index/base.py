@@ -9,7 +9,7 @@ already committed, so it may be dropped and refilled from the ledger at any time
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +37,7 @@ class Point:
     vectors: Vectors
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(NamedTuple):
     """One hit: the episode's id, which of its windows, and the score, higher is better.
 
     That is the cosine (-1 to 1), the inner product (dot), or the negative Euclidean distance (l2), as the Space's

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from bridge.index import generation
 from bridge.index.base import Answer, check_points, check_query
+from bridge.index.blas import blas_threads
 from bridge.index.building import Builder
 from bridge.index.explaining import explained
 from bridge.index.grouping import group
 from bridge.index.held import Held
 from bridge.index.metric import check_metric
 from bridge.index.passing import Passing
-from bridge.index.ranking import best, blas_threads
+from bridge.index.ranking import best
 from bridge.index.segment import Segment
 from wshard.errors import ChecksumError, SpaceMismatchError, UnknownIndexError, VectorIndexError
 

@@ -7,20 +7,17 @@ candidates are found.
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from bridge.index.base import Match
 from bridge.index.metric import COSINE, Scores, scores
 from bridge.index.routes import candidates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from bridge.index.base import Request, Vectors
     from bridge.index.routes import Candidates
@@ -39,25 +36,6 @@ class Ranked:
     seconds: tuple[float, float]
 
 
-@cache
-def blas_threads() -> ThreadpoolController:
-    """Return the one that limits BLAS threads; finding the libraries takes milliseconds, once per process."""
-    return ThreadpoolController().select(user_api="blas")
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Have BLAS use one thread: a second one gains little here and loses a lot under load.
-
-    Where it uses one already nothing is set, which would take longer than most of what a search does.
-    """
-    if all(library.num_threads == 1 for library in blas_threads().lib_controllers):
-        yield
-        return
-    with blas_threads().limit(limits=1):
-        yield
-
-
 def best(
     segments: Sequence[Segment],
     query: Vectors,
@@ -72,8 +50,7 @@ def best(
     Scores do not depend on where a vector lies. Raises ChecksumError.
     """
     begun = time.perf_counter()
-    with one_blas_thread():
-        found = tuple(candidates(segment, query, wanted, request, direct_rows, metric) for segment in segments)
+    found = tuple(candidates(segment, query, wanted, request, direct_rows, metric) for segment in segments)
     halfway = time.perf_counter()
     exact = [
         _exact(segment, one.rows, query, metric) for segment, one in zip(segments, found, strict=True) if len(one.rows)
@@ -85,7 +62,7 @@ def best(
         order = order[np.sort(first)]
     order = order[: request.top_k]
     told = zip(episodes[order].tolist(), windows[order].tolist(), values[order].tolist(), strict=True)
-    matches = tuple(Match(*match) for match in told)
+    matches = tuple(map(Match._make, told))
     return Ranked(matches, found, (halfway - begun, time.perf_counter() - halfway))
 
 

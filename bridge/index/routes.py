@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.index.blas import one_blas_thread
 from bridge.index.lists import Limits
 from bridge.index.metric import COSINE, probe, unit_probe
 from bridge.index.outlines import WIDTH
@@ -128,6 +129,7 @@ def _limits(segment: Segment, positions: Ids, passing: int, budget: int | None) 
     return Limits(allowed, len(segment.vectors) if most else passing, budget)
 
 
+@one_blas_thread()
 def _exhaustive(segment: Segment, asked: Probe, choice: Chosen, request: Request) -> Candidates:
     """Score every row that passes."""
     if choice.rows >= _SCAN_FROM_SHARE * len(segment.vectors):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.index.blas import one_blas_thread
 from bridge.index.kernel import kernel
 from bridge.index.shortlist import Shortlist
 
@@ -50,6 +51,7 @@ def sift(segment: Segment, lists: Lists, aim: Aim, choice: Chosen) -> Sifted:
     return Sifted(rows, choice.rows, "numba")
 
 
+@one_blas_thread()
 def _with_numpy(segment: Segment, lists: Lists, aim: Aim, rows: Ids) -> Sifted:
     sides, done = lists.by_row.sides(aim.query, rows), 0
     best = Shortlist(segment, aim, narrowing(segment, lists, aim, sides))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bridge.index.blas import one_blas_thread
 from bridge.index.kernel import kernel
 from bridge.index.lists import Found, rounding, search
 from bridge.index.shortlist import TELLING, Shortlist
@@ -41,8 +42,14 @@ class Visited:
 def visit(segment: Segment, lists: Lists, aim: Aim, limits: Limits) -> Visited:
     """Visit lists until none can hold anything better, or it is not worth it. Raises ChecksumError."""
     module = kernel().walked() if aim.sight is None else None
-    if module is not None:
-        return _compiled(module, segment, lists, aim, limits)
+    return (
+        _with_numpy(segment, lists, aim, limits) if module is None else _compiled(module, segment, lists, aim, limits)
+    )
+
+
+@one_blas_thread()
+def _with_numpy(segment: Segment, lists: Lists, aim: Aim, limits: Limits) -> Visited:
+    """Return what numpy finds. Raises ChecksumError."""
     sides = lists.by_row.sides(aim.query)
     best = Shortlist(segment, aim, narrowing(segment, lists, aim, sides))
     found = search(lists, sides, best, limits)
