@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Seals:
     """Part i of `vectors` is rows starts[i]:starts[i+1] and has the CRC32C sums[i]; without sums nothing is checked.
 
-    left: whether there is any that was never compared. Threads may share one instance.
+    Threads may share one instance.
     """
 
     def __init__(
@@ -32,11 +32,11 @@ class Seals:
         self._sums = sums
         self._what = what
         self._unread = np.full(len(starts) - 1, sums is not None, np.bool_)
-        self.left = bool(self._unread.any())
+        self._left = bool(self._unread.any())
 
     def check(self, parts: NDArray[np.int64] | None = None) -> None:
         """Compare those of the parts (None = all) that were not compared before; raises ChecksumError."""
-        if not self.left or self._sums is None:
+        if not self._left or self._sums is None:
             return
         unread = np.flatnonzero(self._unread) if parts is None else parts[self._unread[parts]]
         for part in dict.fromkeys(unread.tolist()):
@@ -47,4 +47,4 @@ class Seals:
                 )
             self._unread[part] = False
         if len(unread):  # not counted down: two threads may have compared the same part
-            self.left = bool(self._unread.any())
+            self._left = bool(self._unread.any())

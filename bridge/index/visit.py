@@ -42,9 +42,9 @@ class Visited:
 def visit(segment: Segment, lists: Lists, aim: Aim, limits: Limits) -> Visited:
     """Visit lists until none can hold anything better, or it is not worth it. Raises ChecksumError."""
     module = kernel().walked() if aim.sight is None else None
-    return (
-        _with_numpy(segment, lists, aim, limits) if module is None else _compiled(module, segment, lists, aim, limits)
-    )
+    if module is not None:
+        return _compiled(module, segment, lists, aim, limits)
+    return _with_numpy(segment, lists, aim, limits)
 
 
 @one_blas_thread()
@@ -73,7 +73,6 @@ def _compiled(module: Any, segment: Segment, lists: Lists, aim: Aim, limits: Lim
         ),
     )
     for seals, parts in zip((lists.seals, lists.codes.seals), met, strict=True):
-        if seals.left:
-            seals.check(parts.nonzero()[0])
+        seals.check(parts.nonzero()[0])
     found = Found(scored, int(np.count_nonzero(met[0])), proven=end == module.PROVEN, ended=end == module.ENDED)
     return Visited(rows, found, end == module.HOPELESS, "numba")
