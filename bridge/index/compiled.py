@@ -232,12 +232,12 @@ def _result(held, tops, slack):  # type: ignore[no-untyped-def]  # noqa: ANN001,
 
 @_part
 def _bounds(ranges, frames, query):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the bounds of all rows, one range after another, their parts within the frames, and each range's most."""
+    """Return the bounds of all rows, one range after another, each range's most, and the query's own outlines."""
     starts, stops, count = ranges
     which, axes, outlines = frames
-    bounds, within, tops = np.empty(count, np.float32), np.empty(count, np.float32), np.empty(len(starts), np.float32)
+    bounds, tops = np.empty(count, np.float32), np.empty(len(starts), np.float32)
     sides, known = np.empty((len(axes), outlines.shape[1]), np.float32), np.zeros(len(axes), np.bool_)
-    place, last = 0, outlines.shape[1] - 1
+    place = 0
     for number in range(len(starts)):
         top = np.float32(-np.inf)
         if number + 1 < len(starts):
@@ -248,33 +248,39 @@ def _bounds(ranges, frames, query):  # type: ignore[no-untyped-def]  # noqa: ANN
             if not known[frame]:
                 _side(axes[frame], query, sides[frame])
                 known[frame] = True
-            bounds[place] = _product(outlines[row], sides[frame])
-            within[place] = bounds[place] - outlines[row, last] * sides[frame, last]
-            top = max(top, bounds[place])
+            bound = _product(outlines[row], sides[frame])
+            bounds[place] = bound
+            top = max(top, bound)
             place += 1
         tops[number] = top
-    return bounds, within, tops
+    return bounds, tops, sides
 
 
 @_part
-def _gather(ranges, at, known, wanted, some):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _gather(ranges, frames, at, known, wanted, some):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write down rows whose bounds reach the threshold, of one range after another until there are enough.
 
     at: the range to begin with, and how many rows are before it; known: as _bounds says; wanted: the threshold, what
     the greatest bound of a likely range reaches, and whether it is these. Return where to go on, and how many rows.
     """
     starts, stops, _ = ranges
-    bounds, within, greatest = known
+    which, _, outlines = frames
+    bounds, greatest, sides = known
     threshold, least, likely = wanted
     rows, owners, products, _ = some
     number, before = at
-    good = _NONE
+    good, last = _NONE, outlines.shape[1] - 1
     while number < len(starts) and good < _TOGETHER:
         start, count = starts[number], stops[number] - starts[number]
         if greatest[number] >= threshold and (greatest[number] >= least) == likely:
+            begin = good
             for place in range(before, before + count):
-                rows[good], owners[good], products[good] = start + place - before, number, within[place]
+                rows[good] = place
                 good += bounds[place] >= threshold  # no branch: it would be mispredicted half of the time
+            for place in range(begin, good):
+                row = rows[place] - before + start
+                products[place] = bounds[rows[place]] - outlines[row, last] * sides[which[row], last]
+                rows[place], owners[place] = row, number
         number, before = number + 1, before + count
     return (number, before), good
 
@@ -290,7 +296,7 @@ def near(ranges, frames, coded, aim):  # type: ignore[no-untyped-def]  # noqa: A
     starts, stops, _ = ranges
     query, top_k, slack, distinct = aim
     known = _bounds(ranges, frames, query)
-    greatest = known[2]
+    greatest = known[1]
     first, longest = _tops(top_k, _NONE), _NONE
     likely = first[0]
     for number in range(len(starts)):
@@ -302,7 +308,7 @@ def near(ranges, frames, coded, aim):  # type: ignore[no-untyped-def]  # noqa: A
     for turn in range(2):
         at = _NONE, _NONE
         while at[0] < len(starts):
-            at, good = _gather(ranges, at, known, (held[2], likely[0], turn == 0), some)
+            at, good = _gather(ranges, frames, at, known, (held[2], likely[0], turn == 0), some)
             held = _compare(some, (_NONE, good), coded, aim, tops, held)
     return _result(held, tops, slack)
 
@@ -325,12 +331,16 @@ def _reach(lists, sides):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN20
 def _members(part, listed, side, allowed, floor, some):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write down the members of a list that count, if their bounds reach the floor; return how many these are."""
     rows, owners, outlines = listed
-    good, last, every = _NONE, outlines.shape[1] - 1, len(allowed) == 0
+    near, good, last, every = _NONE, _NONE, outlines.shape[1] - 1, len(allowed) == 0
     for place in range(part[0], part[1]):
         bound = _product(outlines[place], side)
+        some[0][near], some[3][near] = place, bound
+        near += bound >= floor  # no branch: it would be mispredicted half of the time
+    for number in range(near):
+        place, bound = some[0][number], some[3][number]
         some[0][good], some[1][good], some[3][good] = rows[place], owners[place], bound
         some[2][good] = bound - outlines[place, last] * side[last]
-        good += bound >= floor and (every or allowed[owners[place]])
+        good += every or allowed[owners[place]]
     return good
 
 
