@@ -17,7 +17,7 @@ from bridge.testing_shelves import Promises, check, top
 from catalog.filters import build_where
 from catalog.records import Among
 from embedders.space import Statistics
-from wshard.errors import SpaceMismatchError
+from wshard.errors import EmbedderError, SpaceMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,14 +73,21 @@ class SpacePromises(Promises):
                 _assert_refused(partial(shelf.index.search, space, wrong, top(1)))
             check(shelf, space, query, top(3))
 
+    def test_a_query_that_is_not_finite_is_refused(self, tmp_path: Path) -> None:
+        with self.filled(tmp_path) as (shelf, space, _):
+            for number in (np.nan, np.inf, -np.inf):
+                query = unit_vectors(1)[0]
+                query[3] = number
+                _assert_refused(partial(shelf.index.search, space, query, top(1)), EmbedderError)
+
 
 def _activate(catalog: Catalog, space_id: int) -> None:
     assert catalog.activate(space_id, Among(tuple(layout.id for layout in catalog.layouts())))
 
 
-def _assert_refused(call: Callable[[], object]) -> None:
+def _assert_refused(call: Callable[[], object], error: type[Exception] = SpaceMismatchError) -> None:
     try:
         call()
-    except SpaceMismatchError:
+    except error:
         return
-    raise AssertionError("expected SpaceMismatchError, found an answer")
+    raise AssertionError(f"expected {error.__name__}, found an answer")

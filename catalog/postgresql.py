@@ -65,15 +65,15 @@ def open_server(location: str) -> Database:
         )
     except ImportError as error:
         raise MissingExtraError(
-            f"the catalog at {url!r} needs a driver that is not installed: {error}; pip install 'wshard[postgres]' "
-            f"brings that of {DRIVER}://"
+            f"the catalog at {_shown(url)} needs a driver that is not installed: {error}; "
+            f"pip install 'wshard[postgres]' brings that of {DRIVER}://"
         ) from error
     except NoSuchModuleError as error:
-        raise CatalogError(f"expected sqlite or postgresql, found the database {url!r}") from error
+        raise CatalogError(f"expected sqlite or postgresql, found the database {_shown(url)}") from error
     event.listen(engine, "begin", _begin)
     # All statements of a reading transaction see the same state, as they do in SQLite.
     reading = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-    return Database(engine, url.render_as_string(hide_password=True), reasons=_REASONS, reading=reading)
+    return Database(engine, _shown(url), reasons=_REASONS, reading=reading)
 
 
 def server_url(location: str) -> URL:
@@ -95,7 +95,7 @@ def is_server(text: str) -> bool:
 def shown_url(location: str) -> str:
     """Return the URL of a server without its password; CatalogError for one that cannot be read."""
     try:
-        return server_url(location).render_as_string(hide_password=True)
+        return _shown(server_url(location))
     except ArgumentError as error:
         raise CatalogError("expected the URL postgresql://USER:PASSWORD@HOST/DATABASE, found another form") from error
 
@@ -109,3 +109,10 @@ def _begin(connection: Connection) -> None:
         settings["synchronous_commit"] = "on"
     told = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
     connection.exec_driver_sql(f"SELECT {told}, pg_advisory_xact_lock({LOCK})")
+
+
+def _shown(url: URL) -> str:
+    """Return the URL without passwords: the server's, and that of the client's key."""
+    if "sslpassword" in url.query:
+        url = url.update_query_dict({"sslpassword": "***"})
+    return url.render_as_string(hide_password=True)

@@ -11,7 +11,7 @@ from bridge.index.base import Answer, Match, Point
 from bridge.index.embedded import EmbeddedIndex
 from bridge.testing import IndexContract
 from catalog.filters import EVERYTHING, all_of, comparisons, parts_of
-from wshard.errors import SpaceMismatchError
+from wshard.errors import EmbedderError, SpaceMismatchError
 
 
 class TestEmbeddedIndex(IndexContract):
@@ -65,6 +65,8 @@ class _Flat:
     def check(self, vectors, space, axes):
         if vectors.ndim != axes or vectors.shape[-1] != space.dim or vectors.dtype != np.float32:
             raise SpaceMismatchError("another size or type")
+        if not np.isfinite(vectors).all():
+            raise EmbedderError("not finite")
 
     def upsert(self, space, points):
         for point in points:
@@ -349,6 +351,7 @@ DOUBLES = [
     (_Hospitable, "test_a_space_that_the_archive_does_not_hold_is_refused"),
     (_ServingTheRetired, "test_a_space_that_was_replaced_is_refused"),
     (_Careless, "test_vectors_of_another_size_or_type_are_refused"),
+    (_Careless, "test_a_query_that_is_not_finite_is_refused"),
 ]
 
 

@@ -89,6 +89,7 @@ def test_a_database_of_something_else_is_left_alone(server: Server) -> None:
 
 def test_what_cannot_be_reached_is_told_with_advice_and_without_the_password(server: Server, tmp_path: Path) -> None:
     hidden = (f"postgresql://ann:secret@/x?host={tmp_path}", f"postgresql://ann@/x?host={tmp_path}&password=secret")
+    hidden += (f"postgresql://ann@/x?host={tmp_path}&sslpassword=secret",)
     for wrong in (server.url("absent"), *hidden):
         with pytest.raises(CatalogUnreachableError, match=r"is it running, and are host.*database right") as caught:
             Catalog.open(wrong, create=True)
@@ -97,6 +98,9 @@ def test_what_cannot_be_reached_is_told_with_advice_and_without_the_password(ser
     for location in ("postgresql://ann:secret@host/x", "postgresql://ann@host/x?password=old&password=secret"):
         assert "secret" not in place_of(location).name
         assert server_url(location).password == "secret"  # noqa: S105
+    key = "postgresql://ann@host/x?sslpassword=secret"
+    assert "secret" not in place_of(key).name
+    assert server_url(key).query["sslpassword"] == "secret"
 
 
 CREATE = """

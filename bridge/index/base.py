@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wshard.errors import SpaceMismatchError
+from wshard.errors import EmbedderError, SpaceMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -97,7 +97,8 @@ class VectorIndex(Protocol):
     """Five verbs. Every call names the Space; an index holds many, and never mixes two.
 
     Each raises SpaceMismatchError for vectors of another size or type and for a Space that the archive does not hold
-    (any more), VectorIndexError where the backend fails. bridge/testing.py has the tests that every backend passes.
+    (any more), EmbedderError for a query that is not finite, VectorIndexError where the backend fails.
+    bridge/testing.py has the tests that every backend passes.
     """
 
     def upsert(self, space: Space, points: Sequence[Point]) -> None:
@@ -126,8 +127,11 @@ def check_points(space: Space, points: Sequence[Point]) -> None:
 
 
 def check_query(space: Space, query: NDArray[np.generic]) -> None:
-    """Raise SpaceMismatchError unless the query is one float32 vector [E] of the Space's size."""
+    """Raise SpaceMismatchError unless the query is float32 [E] of the Space's size, EmbedderError for NaN."""
     _check(space, query, f"query: float32 [{space.dim}]", 1)
+    finite = np.isfinite(query)
+    if not finite.all():
+        raise EmbedderError(f"query: expected finite numbers, found {query[~finite][0]} at {finite.argmin()}")
 
 
 def _check(space: Space, vectors: NDArray[np.generic], expected: str, axes: int) -> None:
