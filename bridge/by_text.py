@@ -48,9 +48,9 @@ class _Words:
 
     def __call__(self, request: Request) -> Answer:
         begun = time.perf_counter()
-        found = self.archive.catalog.relevant(self.text, request.where)
+        found = self.archive.catalog.relevant(self.text, request.where, limit=request.top_k)
         best = found[0][1] if found else 1.0
-        matches = [Match(id_, 0, score / best) for id_, score in found[: request.top_k]]
+        matches = [Match(id_, 0, score / best) for id_, score in found]
         spent = {"words": (time.perf_counter() - begun) * 1e3}
         told = Explained("words", 0, 0, 0, 0, 0, spent) if request.explain else None  # it compares no vectors
         return Answer(tuple(matches), exact=True, scored=len(found), explained=told)

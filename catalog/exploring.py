@@ -52,10 +52,16 @@ class Exploring(Session):
         with self._read() as connection:
             return queries.load_matching_ids(connection, self._resolved(connection, where), base=self._base)
 
-    def relevant(self, text: str, where: Where | str = EVERYTHING) -> list[tuple[int, float]]:
-        """Return (id, BM25) of the matching episodes whose task or notes hold any word of the text, best first."""
+    def relevant(
+        self, text: str, where: Where | str = EVERYTHING, *, limit: int | None = None
+    ) -> list[tuple[int, float]]:
+        """Return (id, BM25) of the matching episodes whose task or notes hold any word of the text, best first.
+
+        limit: at most so many.
+        """
         with self._read() as connection:
-            return load_relevance(connection, text, self._resolved(connection, where), base=self._base)
+            wanted = self._resolved(connection, where)
+            return load_relevance(connection, text, wanted, base=self._base, limit=limit)
 
     def facets(
         self, fields: Sequence[str], where: Where | str = EVERYTHING, *, limit: int | None = None

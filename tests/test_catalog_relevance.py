@@ -52,6 +52,8 @@ def test_relevance_is_that_of_the_formula(catalog, text):
     found = catalog.relevant(text)
     assert dict(found) == pytest.approx(wanted)
     assert [id_ for id_, _ in found] == sorted(wanted, key=lambda id_: (-wanted[id_], id_))
+    for limit in range(len(TASKS) + 1):
+        assert catalog.relevant(text, limit=limit) == found[:limit]
 
 
 def test_only_what_passes_the_filter_is_ranked_and_counted(catalog):
