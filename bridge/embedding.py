@@ -97,7 +97,7 @@ def _embed_all(job: Embedding, ready: Sequence[_Ready], done: Embedded) -> None:
 def _embed(job: Embedding, ready: Sequence[_Ready]) -> list[EmbeddingRow]:
     spans = [job.space.windows.spans(len(values)) for _, values in ready]
     cuts = Cuts((values, cut) for (_, values), cut in zip(ready, spans, strict=True))
-    vectors = embed_by(job.embedder, cuts, job.space.scaling).astype("<f4", copy=False)
+    vectors = embed_by(job.embedder, job.space, cuts).astype("<f4", copy=False)
     stops = np.cumsum([len(cut) for cut in spans]).tolist()
     return [
         EmbeddingRow(row.id, row.digest, len(cut), vectors[stop - len(cut) : stop].tobytes())

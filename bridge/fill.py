@@ -12,10 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from bridge.embedding import Embedding, Lacking, embed_episodes
-from bridge.index.base import Point
+from bridge.index.base import Point, stored_vectors
 from bridge.reading import Failure, told
 from bridge.run import BATCH, batches
 from bridge.spaces import Family, current, due, families
@@ -165,7 +163,7 @@ def commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) 
     """
     entries = run.archive.catalog.write_embeddings(space_id, rows)
     points = [
-        Point(entry.episode_id, entry.seq, np.frombuffer(entry.vectors, "<f4").reshape(entry.count, space.dim))
+        Point(entry.episode_id, entry.seq, stored_vectors(entry.episode_id, entry.vectors, (entry.count, space.dim)))
         for entry in entries
         if entry.vectors is not None
     ]

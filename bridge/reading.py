@@ -16,6 +16,7 @@ from bridge.assets import assets_of, status_of
 from bridge.measuring import Measured, Numbers, Summary, check_length, numbers_of, summarise
 from bridge.selection import LaneChoice, choose_lanes, is_summarised, is_vector
 from catalog.records import EpisodeRecord, LaneDefinition, LaneRecord, Spread, Storage
+from embedders.finite import first_bad
 from wshard.errors import IngestError, NoLaneError, NotFiniteError, WShardError
 from wshard.manifest import MANIFEST_SUFFIX
 from wshard.opening import open_episode
@@ -196,18 +197,17 @@ def _about_lane(lane: Declaration, file: OpenEpisode) -> dict[str, Any]:
 def read_lanes(file: OpenEpisode, space: Space) -> NDArray[Any]:
     """Return [T, *window_shape]: the lanes side by side in the Space's order, or the one lane of images as it lies.
 
-    Raises NotFiniteError for NaN and infinities in lanes side by side.
+    Raises NotFiniteError for NaN, infinities and numbers above those of float32 in lanes side by side.
     """
     lanes = space.lanes
     if len(space.window_shape) > 1:
         return file.lane(lanes[0].name)
     columns = [file.lane(lane.name).reshape(file.length, lane.channels) for lane in lanes]
     for lane, values in zip(lanes, columns, strict=True):
-        finite = np.isfinite(values)
-        if not finite.all():
-            step, channel = np.argwhere(~finite)[0].tolist()
-            found = f"{values[step, channel]} at timestep {step}, channel {channel}"
-            raise NotFiniteError(f"{file.where}: lane {lane.name!r}: expected finite numbers, found {found}")
+        if bad := first_bad(values):
+            found = f"{values[bad]} at timestep {bad[0]}, channel {bad[1]}"
+            expected = "expected finite float32-sized numbers"
+            raise NotFiniteError(f"{file.where}: lane {lane.name!r}: {expected}, found {found}")
     return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1, dtype=np.float64)
 
 

@@ -208,7 +208,7 @@ class TrajectoryRetriever:
             asked = fit(examples[0].query, of_several_sizes(spaces, wishes))
             if number:
                 asked = fit(examples[number].query, [asked.space])
-            vector = embed_by(self._maker(asked.space), [asked.window], asked.space.scaling)[0]
+            vector = embed_by(self._maker(asked.space), asked.space, [asked.window])[0]
             try:
                 return self._moments.search(asked, vector, request, wishes)
             except SpaceMismatchError:
@@ -265,7 +265,7 @@ class TrajectoryRetriever:
 
     def _towards(self, space: Space, like: Sequence[Query], unlike: Sequence[Query]) -> Aim:
         windows = [fit(example, [space]).window for example in (*like, *unlike)]
-        vectors = embed_by(self._maker(space), windows, space.scaling)
+        vectors = embed_by(self._maker(space), space, windows)
         wanted, against = vectors[: len(like)], vectors[len(like) :]
         return Aim(space, combined(wanted, against), against, (tuple(like), tuple(unlike)))
 

@@ -22,11 +22,12 @@ from wshard.errors import EmbedderError, WShardError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from embedders.space import JSON, Statistics
+    from embedders.space import JSON, Space, Statistics
 
 Vectors: TypeAlias = NDArray[np.float32]
 """float32 [N, E], rows of length 1."""
 
+_UNIT: Final = 1e-5  # how far from 1 the squared length of a row of length 1 may be
 _AT_ONCE: Final = 32  # windows checked and z-scored in one go: few calls, and all of it stays in the processor's cache
 
 
@@ -52,7 +53,7 @@ class Embedder(Protocol):
 
     @property
     def metric(self) -> str:
-        """How its vectors are compared: "cosine"."""
+        """How its vectors are compared: "cosine", "dot" (inner product) or "l2" (Euclidean distance)."""
 
     def parameters(self) -> Mapping[str, JSON]:
         """Return the JSON values that rebuild the embedder."""
@@ -82,19 +83,36 @@ def shares_of(embedder: Embedder, channels: int) -> NDArray[np.float64] | None:
     return None if told is None else np.asarray(told(channels), np.float64)
 
 
-def embed_by(embedder: Embedder, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
-    """Return what the embedder makes of the windows, which may be anybody's code.
+def embed_by(embedder: Embedder, space: Space, windows: Sequence[NDArray[Any]]) -> Vectors:
+    """Return the vectors float32 [N, E] of a Space that the embedder, which may be anybody's code, makes of N windows.
 
-    Raises EmbedderError, naming the embedder, for whatever it raises and for anything but one row of real numbers per
-    window.
+    Where the Space compares by the cosine, rows are of length 1, whatever the embedder gave. Raises EmbedderError,
+    naming the embedder, for whatever it raises and for anything but finite real numbers [N, E].
     """
+    if len(windows) == 0:
+        return np.empty((0, space.dim), np.float32)
     with told_of(embedder.name):
-        vectors = embedder.embed(windows, statistics)
-    rows = isinstance(vectors, np.ndarray) and vectors.ndim == 2 and is_real(vectors.dtype)
-    if not rows or len(vectors) != len(windows):
+        vectors = embedder.embed(windows, space.scaling)
+    shape = (len(windows), space.dim)
+    if not isinstance(vectors, np.ndarray) or vectors.shape != shape or not is_real(vectors.dtype):
         found = f"{vectors.dtype} {vectors.shape}" if isinstance(vectors, np.ndarray) else type(vectors).__name__
-        raise EmbedderError(f"embedder {embedder.name!r}: expected {len(windows)} rows of real numbers, found {found}")
-    return vectors
+        raise EmbedderError(f"embedder {embedder.name!r}: expected real numbers {shape}, found {found}")
+    if bad := first_bad(vectors):
+        raise EmbedderError(
+            f"embedder {embedder.name!r}: expected finite numbers of at most {LARGEST:.3g}, found {vectors[bad]} at "
+            f"place {bad[1]} of the vector of window {bad[0]}"
+        )
+    return _of_length_1(vectors) if space.metric == "cosine" else vectors.astype(np.float32, copy=False)
+
+
+def _of_length_1(vectors: NDArray[Any]) -> Vectors:
+    """Return the rows as unit rows; those that are keep their bits."""
+    found: Vectors = vectors.astype(np.float32, copy=False)
+    other = np.abs(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64) - 1) > _UNIT
+    if other.any():
+        found = found.copy()
+        found[other] = unit_rows(vectors[other].astype(np.float64))
+    return found
 
 
 def dim_of(embedder: Embedder, channels: int) -> int:

@@ -29,7 +29,7 @@ def is_real(dtype: DTypeLike) -> bool:
     return np.can_cast(dtype, np.float64, "same_kind")
 
 
-def first_bad(rows: Rows) -> tuple[int, int] | None:
+def first_bad(rows: NDArray[Any]) -> tuple[int, int] | None:
     """Return (row, column) of the first value of `rows` [R, D] that is NaN, infinite or above LARGEST, else None."""
     if rows.size == 0 or (rows.max() <= LARGEST and rows.min() >= -LARGEST):
         return None  # a NaN anywhere makes both extremes NaN, and no comparison with NaN holds

@@ -21,8 +21,10 @@ from bridge.cli import app
 from bridge.damage import ADVICE
 from bridge.fsck import check, repair
 from bridge.ingest import TrajectoryIngestor
+from bridge.retrieve import TrajectoryRetriever
 from embedders.space import WindowPlan
 from wshard.container import ShardReader
+from wshard.errors import VectorIndexError
 from wshard.streaming import WShardStreamWriter
 
 HOURS_AGO = time.time() - 7200
@@ -174,6 +176,13 @@ def test_vectors_of_other_data_are_made_anew(archive, folder):
 def test_torn_vectors_are_made_anew(archive, folder):
     sql(archive, "UPDATE embedding SET vectors = substr(vectors, 5) WHERE seq = (SELECT min(seq) FROM embedding)")
     assert codes(archive) == ["torn"]
+    with (
+        TrajectoryRetriever(archive) as retriever,
+        pytest.raises(
+            VectorIndexError, match=r"episode \d+: expected float32.*found \d+ bytes; `wshard fsck --repair`"
+        ),
+    ):
+        retriever.search_similar_episodes(files(folder)[0])
     assert mended(archive) == []
     assert_complete(archive, files(folder))
 

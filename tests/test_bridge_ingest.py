@@ -230,7 +230,10 @@ def test_lanes_that_turn_out_to_hold_no_numbers_are_reported(archive, folder):
     assert ingest(archive, folder, lanes=["state"]).ok
     report = ingest(archive, folder)
     assert [Path(failure.path).stem for failure in report.unembedded] == ["task-4-1"]
-    assert "'signal/extra': expected finite numbers, found nan at timestep 0, channel 0" in report.unembedded[0].error
+    assert (
+        "'signal/extra': expected finite float32-sized numbers, found nan at timestep 0, channel 0"
+        in report.unembedded[0].error
+    )
     (folder / "task-4" / "task-4-2.wshard").unlink()
     ingest(archive, folder, prune=True)
     other = folder.parent / "other"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from bridge_episodes import episode, ingest, save
 from typer.testing import CliRunner
 
+from bridge.bruteforce import make_space
 from bridge.cli import app
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
@@ -71,10 +74,53 @@ def test_an_episode_on_which_an_embedder_fails_is_told_and_left_out(tmp_path, fo
         retriever.search_similar_episodes(np.full((5, 4), 99.0))
 
 
-@pytest.mark.parametrize("answer", [None, np.zeros(3), np.zeros((9, 3)), np.array([["a", "b"]])])
+@pytest.mark.parametrize(
+    "answer", [None, np.zeros(3), np.zeros((9, 3)), np.zeros((1, 2)), np.zeros((0, 3)), np.array([["a", "b", "c"]])]
+)
 def test_answers_that_are_no_rows_are_refused(answer):
-    with pytest.raises(EmbedderError, match="embedder 'crooked': expected 1 rows of real numbers, found"):
-        embed_by(Crooked(answer), [np.zeros((4, 2))], None)
+    with pytest.raises(EmbedderError, match=r"embedder 'crooked': expected real numbers \(1, 3\), found"):
+        embed_by(Crooked(answer), make_space("crooked", 3), [np.zeros((4, 2))])
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot", "l2"])
+@pytest.mark.parametrize("wrong", [np.nan, -np.inf, 1e39])
+def test_numbers_that_no_index_takes_are_refused(metric, wrong):
+    told = rf"embedder 'crooked': expected finite numbers.*{re.escape(str(wrong))} at place 2 of the vector of window 1"
+    with pytest.raises(EmbedderError, match=told):
+        embed_by(Crooked(np.array([[1.0, 0, 0], [0, 1.0, wrong]])), make_space("c", 3, metric), [np.zeros((4, 2))] * 2)
+
+
+def test_rows_compared_by_the_cosine_become_unit_rows_and_those_that_are_keep_their_bits():
+    unit = np.array([0.6, 0.0, 0.8], np.float32)
+    given = np.stack([unit, 5 * unit, 0 * unit, 1e30 * unit]).astype(np.float32)
+    windows = [np.zeros((4, 2))] * 4
+    found = embed_by(Crooked(given), make_space("crooked", 3), windows)
+    assert found.dtype == np.float32
+    assert found[0].tobytes() == unit.tobytes()
+    np.testing.assert_allclose(found, [unit, unit, [0, 0, 1], unit], atol=1e-6)
+    assert embed_by(Crooked(given), make_space("crooked", 3, "l2"), windows).tobytes() == given.tobytes()
+    assert given[1, 0] == np.float32(5) * unit[0]
+
+
+def means(windows, columns):
+    return np.stack([np.concatenate([window.mean(axis=0), columns]) for window in windows]).astype(np.float32)
+
+
+def test_an_embedder_that_breaks_its_word_writes_nothing_and_can_be_mended(tmp_path, folder):
+    class Wide(Crooked):
+        def embed(self, windows, statistics):  # noqa: ARG002
+            return means(windows, self._answer)
+
+    broken, archive = Wide([1.0]), tmp_path / "archive"
+    report = ingest(archive, folder, embedder=broken)
+    assert (report.embedded, len(report.failed)) == (0, 3)
+    assert {one.error for one in report.failed} == {
+        "embedder 'crooked': expected real numbers (1, 4), found float32 (1, 5)"
+    }
+    assert ingest(archive, folder, embedder=Wide([])).embedded == 3
+    with TrajectoryRetriever(archive, Wide([])) as retriever:
+        hits = retriever.search_similar_episodes(folder / "task-1" / "task-1-0.wshard", 1, plain=True)
+        assert [hit.episode_id for hit in hits] == ["task-1-0"]
 
 
 def test_an_embedder_that_cannot_tell_its_size(tmp_path, folder, monkeypatch):

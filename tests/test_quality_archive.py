@@ -327,7 +327,7 @@ def test_an_episode_with_nan_is_catalogued_and_flagged_but_not_embedded(archive,
     assert counts(report, "unembedded") == {"new": COUNT + 1, "embedded": COUNT, "flagged": 3}
     assert report.ok
     assert [(Path(f.path).stem, f.error) for f in report.unembedded] == [
-        ("arm-30", "lane 'signal/joints': expected finite numbers, found nan at timestep 17, channel 2")
+        ("arm-30", "lane 'signal/joints': expected finite float32-sized numbers, found nan at timestep 17, channel 2")
     ]
     assert flags(archive)["arm-30"]["finite"].startswith("signal/joints[2]: NaN or Inf in 1 timesteps")
     with TrajectoryRetriever(archive) as retriever:

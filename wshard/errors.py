@@ -40,7 +40,7 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     ├── IngestError (ValueError)                an episode that cannot be ingested
     │   ├── SourceNotFoundError (FileNotFoundError)
     │   ├── NoLaneError                         no lane of the episode fits the embedder
-    │   └── NotFiniteError                      a lane to embed holds NaN or infinities
+    │   └── NotFiniteError                      a lane to embed holds NaN, infinities or too large numbers
     ├── QualityError (ValueError)               limits of checks that are none
     ├── StaleEpisodeError (ValueError)          a file is not the one that was ingested
     ├── QueryError (ValueError)                 a query that fits no Space, or finds no vectors, or cannot be searched
@@ -234,7 +234,7 @@ class QualityError(WShardError, ValueError):
 
 
 class NotFiniteError(IngestError):
-    """A lane to embed holds NaN or infinities."""
+    """A lane to embed holds NaN, infinities, or numbers that float32 cannot hold."""
 
 
 class StaleEpisodeError(WShardError, ValueError):

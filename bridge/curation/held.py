@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.choosing import newest
+from bridge.index.base import stored_vectors
 from bridge.query import describe
 from bridge.reading import read_lanes
 from embedders.space import Space, Statistics
@@ -67,7 +68,7 @@ def hold(archive: Archive, space: Space, where: Where | str) -> Held:
     wanted = set(catalog.ids(where))
     space_id = next(row.id for row in catalog.spaces() if row.fingerprint == space.fingerprint)
     found = {
-        entry.episode_id: np.frombuffer(entry.vectors, "<f4").reshape(entry.count, space.dim)
+        entry.episode_id: stored_vectors(entry.episode_id, entry.vectors, (entry.count, space.dim))
         for entry in catalog.ledger(space_id)
         if entry.vectors is not None and entry.episode_id in wanted
     }

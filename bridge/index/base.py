@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wshard.errors import EmbedderError, SpaceMismatchError
+from wshard.errors import EmbedderError, SpaceMismatchError, VectorIndexError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -118,6 +118,16 @@ class VectorIndex(Protocol):
 
     def scan(self, space: Space) -> Iterator[Point]:
         """Yield every point held, in no particular order."""
+
+
+def stored_vectors(episode: int, data: bytes, shape: tuple[int, int]) -> Vectors:
+    """Return the vectors of an episode from what the ledger holds of them; VectorIndexError where that is not so."""
+    if len(data) != 4 * shape[0] * shape[1]:
+        raise VectorIndexError(
+            f"the vectors of episode {episode}: expected float32 {list(shape)} in the ledger, found {len(data)} bytes; "
+            f"`wshard fsck --repair` embeds it anew"
+        )
+    return np.frombuffer(data, "<f4").reshape(shape)
 
 
 def check_points(space: Space, points: Sequence[Point]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.index.base import Point
+from bridge.index.base import Point, stored_vectors
 from bridge.index.lists_file import grouping_of
 from bridge.index.segment import Segment
 
@@ -50,7 +50,7 @@ class Held:
             self.seq = max(self.seq, entry.seq)
             self.tail.pop(entry.episode_id, None)
             if entry.vectors:
-                vectors = np.frombuffer(entry.vectors, "<f4").reshape(entry.count, self.dim)
+                vectors = stored_vectors(entry.episode_id, entry.vectors, (entry.count, self.dim))
                 self.tail[entry.episode_id] = Point(entry.episode_id, entry.seq, vectors)
             self.joined = None
 
