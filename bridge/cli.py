@@ -28,7 +28,7 @@ import catalog.cli_explore
 import catalog.cli_list
 import wshard.cli
 import wshard.cli_convert
-from bridge.cli_check import LimitsOption
+from bridge.cli_check import CheckOption, LimitsOption, limits_of
 from bridge.cli_options import (
     EmbedderOption,
     LanesOption,
@@ -82,7 +82,7 @@ def ingest(
     prune: Annotated[
         bool, typer.Option("--prune", help="Forget episodes below the given folders whose files are gone.")
     ] = False,
-    check: Annotated[bool, typer.Option("--check/--no-check", help="Run quality checks (`wshard check`).")] = True,
+    check: CheckOption = True,
     limits: LimitsOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Prune although most episodes there are gone.")] = False,
     as_json: JsonOption = False,
@@ -93,7 +93,6 @@ def ingest(
     from bridge.progress import watched
     from bridge.sentences import loaded
     from catalog.location import DATABASE, archive_named, place_of
-    from wshard.quality.limits import DEFAULT_LIMITS, read_limits
 
     named = archive_named(archive)
     plans = parse_plans(windows)
@@ -101,7 +100,7 @@ def ingest(
     if not known:
         expect_episodes(paths)  # before an archive is made for nothing
     encoder = loaded(sentences)
-    wanted = (read_limits(limits) if limits else DEFAULT_LIMITS) if check else None
+    wanted = limits_of(limits) if check else None
     with TrajectoryIngestor(
         index_target(index, named), embedder, lanes=parse_lanes(lanes), archive=named, limits=wanted
     ) as ingestor:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bridge.cli_check import CheckOption, LimitsOption, limits_of
 from bridge.cli_options import (
     EmbedderOption,
     LanesOption,
@@ -50,6 +51,8 @@ def watch(
     windows: PlansOption = None,
     sentences: SentencesOption = None,
     workers: WorkersOption = 1,
+    check: CheckOption = True,
+    limits: LimitsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Ingest what comes into folders as soon as it is finished, until Ctrl-C; --json prints a line per batch."""
@@ -62,10 +65,12 @@ def watch(
     plans = parse_plans(windows)
     if missing := [path for path in folders if not path.is_dir()]:
         raise SourceNotFoundError(f"no such folder: {missing[0]}")  # before an archive is made for nothing
-    encoder = loaded(sentences)
+    encoder, wanted = loaded(sentences), limits_of(limits) if check else None
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # being told to end is how this work ends
     with (
-        TrajectoryIngestor(index_target(index, named), embedder, lanes=parse_lanes(lanes), archive=named) as ingestor,
+        TrajectoryIngestor(
+            index_target(index, named), embedder, lanes=parse_lanes(lanes), archive=named, limits=wanted
+        ) as ingestor,
         contextlib.suppress(KeyboardInterrupt),
     ):
         typer.echo(f"watching {', '.join(map(str, folders))}", err=True)

@@ -6,7 +6,7 @@ Knows: how findings are shown. Does not know: how they are found. Imports what i
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,9 +14,20 @@ from bridge.cli_outcome import LimitOption
 from catalog.cli import ArchiveOption, WhereOption, open_catalog, print_table, shorten
 from wshard.cli import EXIT_FAILED, JsonOption, print_json, reported
 
+if TYPE_CHECKING:
+    from wshard.quality.limits import Limits
+
 LimitsOption = Annotated[
     Path | None, typer.Option("--limits", help="TOML or JSON with limits of the checks, e.g. spike = 8.", exists=True)
 ]
+CheckOption = Annotated[bool, typer.Option("--check/--no-check", help="Run quality checks (`wshard check`).")]
+
+
+def limits_of(path: Path | None) -> Limits:
+    """Return the limits of the checks that a file gives, or those that are usual."""
+    from wshard.quality.limits import DEFAULT_LIMITS, read_limits
+
+    return DEFAULT_LIMITS if path is None else read_limits(path)
 
 
 @reported()
@@ -33,11 +44,10 @@ def check(
     """Check episodes: checksums, clock, NaN, frozen and clipped channels, spikes, stalls, lag; 1 if any is flagged."""
     from bridge.check import check_episodes
     from bridge.progress import watched
-    from wshard.quality.limits import DEFAULT_LIMITS, read_limits
 
     if paths and where is not None:
         raise typer.BadParameter("name files, or choose catalogued episodes by --where")
-    wanted = DEFAULT_LIMITS if limits is None else read_limits(limits)
+    wanted = limits_of(limits)
     with open_catalog(archive) as catalog, watched() as progress:
         done = check_episodes(
             catalog, paths or (), where=where or "", limits=wanted, workers_count=workers, progress=progress

@@ -138,7 +138,10 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
     how = "exact" if hits.exact else "approximate"
     typer.echo(f"{len(hits)} hit{'' if len(hits) == 1 else 's'}, {how}, {hits.milliseconds:.1f} ms")
     if hits.missing:
-        typer.echo(f"{hits.missing} left out: their files are gone; ingest the place where they are now", err=True)
+        typer.echo(
+            f"{hits.missing} left out: their files are gone or were changed; ingest the place where they are now",
+            err=True,
+        )
     if (explained := hits.explained) is not None:
         steps = ", ".join(f"{name} {spent:.2f} ms" for name, spent in explained.milliseconds.items())
         scored = f"{explained.scored} of {explained.passing} vectors that pass were scored by {explained.kernel}"

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class Hits(list[EpisodeRef]):
     """Hits, best first. exact: proven to be the best there are. milliseconds: embedding, search and catalog look-up.
 
-    missing: matches that were passed over because their files are gone. explained: how the index found them, where that
-    was asked for.
+    missing: matches that were passed over because their files are gone or were changed. explained: how the index found
+    them, where that was asked for.
     """
 
     def __init__(

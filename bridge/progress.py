@@ -5,6 +5,7 @@ Knows: how work tells how far it is. Does not know: what the work is.
 
 from __future__ import annotations
 
+import io
 import sys
 import time
 from contextlib import contextmanager
@@ -80,7 +81,7 @@ def _rate(speed: float) -> str:
 @contextmanager
 def watched(stream: IO[str] | None = None) -> Iterator[Progress]:
     """Yield what suits the stream (stderr by default): a bar on a terminal, lines elsewhere."""
-    target = stream or sys.stderr
+    target = stream or sys.stderr or io.StringIO()  # a closed stderr is None, and nobody to tell
     if not target.isatty():
         yield Lines(target)
         return

@@ -45,7 +45,9 @@ def back_up(database: Path, target: Path) -> int:
     is replaced. Raises CatalogExistsError where any other file is in the way, CatalogWriteError, CatalogError.
     """
     database, target = absolute_path(database), absolute_path(target)
-    if target.exists() and (target.samefile(database) or _archive_id(target) != _archive_id(database)):
+    if target.exists() and (
+        not target.is_file() or target.samefile(database) or _archive_id(target) != _archive_id(database)
+    ):
         raise CatalogExistsError(f"expected {target} to be free, or an earlier backup of {database}: name another file")
     with draft_beside(target) as draft:
         _copy(database, draft)
@@ -68,11 +70,7 @@ def restore(source: Path, database: Path, *, force: bool = False) -> Path | None
         )
     if database.exists() and not force:
         raise CatalogExistsError(f"expected no catalog at {database}, found one: --force replaces it")
-    try:
-        database.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CatalogWriteError(f"cannot make a catalog at {database}: {error}") from error
-    with draft_beside(database) as draft:
+    with _folder(database.parent), draft_beside(database) as draft:
         _copy(source, draft)
         renew(connected(draft, query="mode=rw"))
         if database.exists():
@@ -84,6 +82,23 @@ def restore(source: Path, database: Path, *, force: bool = False) -> Path | None
                 return _put_in_place(database, draft)
             return None
         return _put_in_place(database, draft)
+
+
+@contextlib.contextmanager
+def _folder(place: Path) -> Iterator[None]:
+    """Make the folder of a catalog; one that is left empty by an error goes again."""
+    there = place.exists()
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CatalogWriteError(f"cannot make a catalog in {place}: {error}") from error
+    try:
+        yield
+    except BaseException:
+        if not there:
+            with contextlib.suppress(OSError):
+                place.rmdir()
+        raise
 
 
 def is_dump(source: Path) -> bool:

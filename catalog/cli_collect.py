@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catalog.cli import ArchiveOption, WhereOption, open_catalog, print_table
-from wshard.cli import JsonOption, print_json, printable, reported
+from wshard.cli import EXIT_FAILED, JsonOption, print_json, printable, reported
 
 if TYPE_CHECKING:
     from catalog.collections import Named
@@ -158,15 +158,20 @@ def export_list(
     ] = None,
     archive: ArchiveOption = None,
 ) -> None:
-    """Write a collection as a list of files, spans and weights, for other programs."""
+    """Write a collection as a list of files, spans and weights, for other programs; 1 if files are gone or changed."""
     from catalog.export import encode_list
 
     with open_catalog(archive) as catalog:
-        data = encode_list(catalog.picked(ref), "json" if to is None else to.suffix.removeprefix("."))
+        picked = catalog.picked(ref)
+    data = encode_list(picked, "json" if to is None else to.suffix.removeprefix("."))
     if to is None:
         sys.stdout.buffer.write(data)
     else:
         to.write_bytes(data)
+    if gone := sum(row is None for _, row in picked):
+        told = "without a path: their episodes are gone from the catalog or hold other data by now"
+        typer.echo(f"{gone} of {len(picked)} picks {told}", err=True)
+        raise typer.Exit(EXIT_FAILED)
 
 
 def _combine(name: str, operation: Any, left: str, right: str, archive: str | None) -> None:

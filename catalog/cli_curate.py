@@ -66,6 +66,8 @@ def review(
     as_json: JsonOption = False,
 ) -> None:
     """Bring episodes into a review state, take that back, or show the audit."""
+    if undo and audit:
+        raise typer.BadParameter("expected --undo or --audit, not both")
     named = [*([state] if (undo or audit) and state is not None else []), *(episodes or [])]
     with open_catalog(archive) as catalog:
         ids = episode_ids(catalog, named, where)

@@ -14,6 +14,7 @@ import threading
 import time
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 from bridge_episodes import assert_complete, episode, files, ingest, save
 
@@ -90,6 +91,21 @@ def test_what_is_there_and_what_comes_is_taken_in(place, tmp_path):
     assert "10 new" in said["out"][-1]
     assert "1 moved" in said["out"][-1]
     assert_complete(archive, [path for path in files(folder) if ".hidden" not in path.parts])
+
+
+@pytest.mark.parametrize(
+    ("how", "scored", "flagged"), [(["--check"], 1, 1), (["--no-check"], 0, 0), (["--limits", "{}/lenient.toml"], 1, 0)]
+)
+def test_what_comes_is_checked_as_it_was_wished(tmp_path, how, scored, flagged):
+    folder, archive, broken = tmp_path / "data", tmp_path / "archive", episode(0, 0, 8)
+    broken.observations["state"].data[3, 0] = np.nan
+    save(folder, broken)
+    (tmp_path / "lenient.toml").write_text("finite = 1e9")
+    with watched(archive, folder, *(word.format(tmp_path) for word in how)) as said:
+        until_told(said, new=1)
+    with open_archive(archive) as opened:
+        assert opened.catalog.count("score.quality.finite:0..") == scored
+        assert opened.catalog.count("flag:finite") == flagged
 
 
 def test_a_file_that_grows_slowly_waits_and_a_damaged_one_is_told_once(tmp_path):

@@ -95,6 +95,9 @@ def test_nothing_is_replaced_unless_asked(tmp_path: Path) -> None:
             with pytest.raises(CatalogExistsError, match="to be free, or an earlier backup"):
                 catalog.back_up(wrong)
             assert wrong.read_bytes() == before
+        os.mkfifo(tmp_path / "pipe.db")
+        with pytest.raises(CatalogExistsError, match="to be free"):
+            catalog.back_up(tmp_path / "pipe.db")
         with pytest.raises(CatalogWriteError, match="nowhere"):
             catalog.back_up(tmp_path / "nowhere" / "backup.db")
     before = content(other)
@@ -199,8 +202,9 @@ def test_what_is_no_sound_backup_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CatalogNotFoundError, match="expected a backup"):
         restore(tmp_path / "none.db", tmp_path / "new.db")
     (tmp_path / "text.db").write_text("text" * 2000)
-    with pytest.raises(CatalogError, match="damaged or no database"):
-        restore(tmp_path / "text.db", tmp_path / "new.db")
+    for place in (tmp_path, tmp_path / "new"):
+        with pytest.raises(CatalogError, match="damaged or no database"):
+            restore(tmp_path / "text.db", place / "new.db")
     cut = bytearray(file.read_bytes())
     (tmp_path / "cut.db").write_bytes(cut[: len(cut) // 2])
     with pytest.raises(CatalogError):

@@ -77,6 +77,8 @@ def test_reviews_undo_and_audit(archive: Path) -> None:
         ("accepted", "cid"),
     ]
     assert "rejected  bob" in run("review", "--audit", "episode_000003").stdout
+    assert "not both" in run("review", "--undo", "--audit", "episode_000003", code=2).stderr
+    assert listed("review:accepted") == ["episode_000003", "episode_000004"]
 
 
 def test_columns_of_a_list(archive: Path) -> None:
@@ -179,5 +181,10 @@ def test_splits_and_lists_from_the_command_line(archive: Path, tmp_path: Path) -
     run("export-list", "all", "--to", str(tmp_path / "list.csv"))
     assert len((tmp_path / "list.csv").read_text().splitlines()) == 13
     assert "expected a format among" in run("export-list", "all", "--to", str(tmp_path / "list.xlsx"), code=1).stderr
+    with Catalog.open(archive / "catalog.db") as catalog:
+        catalog.remove(catalog.ids()[:2])
+    told = run("export-list", "all", "--to", str(tmp_path / "list.csv"), code=1).stderr
+    assert "2 of 12 picks without a path" in told
+    assert len((tmp_path / "list.csv").read_text().splitlines()) == 13
     run("collection", "split", "all", "--fractions", "nonsense", code=2)
     assert "add up to 1" in run("collection", "split", "all", "--fractions", "a=0.5", code=1).stderr

@@ -62,6 +62,15 @@ def test_search_finds_the_query_first_and_tells_how(home):
     assert lines[-1].startswith("3 hits, exact, ")
 
 
+def test_a_closed_stderr_changes_nothing(own):
+    for command in ("ingest episodes -a other", "fsck -a other", "check -a other"):
+        done = subprocess.run(
+            ["/bin/sh", "-c", f'"{WSHARD}" {command} 2>&-'], cwd=own, capture_output=True, text=True, check=False
+        )
+        assert "8 " in done.stdout, command
+    assert "8 of 8 episodes" in wshard("ls", "-a", "other", folder=own).stdout
+
+
 def test_search_filters_and_json(home):
     done = wshard("search", "reach-0003", "--env", "Reach-v1", "--min-length", 33, "--json", folder=home)
     found = json.loads(done.stdout)

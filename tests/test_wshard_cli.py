@@ -184,6 +184,25 @@ def test_verify_finds_what_no_checksum_tells(tmp_path):
     assert "FAIL  header: " in run("verify", tmp_path / "none.wshard").stdout
 
 
+def test_verify_follows_links_once_and_passes_nothing_by(episode, tmp_path):
+    folder, elsewhere = tmp_path / "folder", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    episode.rename(elsewhere / "damaged.wshard")
+    damage(elsewhere / "damaged.wshard", "reward")
+    (folder / "linked").symlink_to(elsewhere)
+    (folder / "again").symlink_to(elsewhere)
+    (elsewhere / "round").symlink_to(folder)
+    (folder / "gone.wshard").symlink_to("nowhere")
+    os.mkfifo(folder / "pipe.wshard")
+    result = run("verify", folder, "--json")
+    assert result.exit_code == 1
+    assert sorted(Path(one["path"]).name for one in json.loads(result.stdout)) == [
+        "damaged.wshard", "gone.wshard", "pipe.wshard"
+    ]  # fmt: skip
+    assert all(one["problems"] for one in json.loads(result.stdout))
+
+
 def test_verify_with_nothing_to_check_is_wrong_usage(tmp_path):
     (tmp_path / "notes.txt").write_text("x")
     assert run("verify", tmp_path).exit_code == 2
@@ -364,7 +383,7 @@ def test_cat_gives_json_that_loses_nothing(tmp_path):
         "values": [[0.1, "Infinity"], ["-Infinity", "NaN"]],
     }
     assert json.loads(run("cat", path, "b", "-f", "json", "--span", "0:1").stdout)["values"] == [2**63]
-    assert json.loads(run("cat", path, "c", "-f", "json", "--span", "9:").stdout)["values"] == []
+    assert json.loads(run("cat", path, "c", "-f", "json", "--span", "2:").stdout)["values"] == []
 
 
 def test_cat_writes_bfloat16_as_float32(tmp_path):
@@ -381,12 +400,25 @@ def test_cat_writes_bfloat16_as_float32(tmp_path):
         (["reward", "--span", "1-2"], 2, "expected START:STOP"),
         (["reward", "--span", "-1:2"], 2, "expected START:STOP"),
         (["reward", "--format", "xml"], 2, "xml"),
+        (["reward", "--span", "5:2"], 1, "expected timesteps within 0:20, found 5:2"),
+        (["reward", "--span", "21:"], 1, "expected timesteps within 0:20, found 21:"),
+        (["reward", "--span", "0:21"], 1, "expected timesteps within 0:20, found 0:21"),
     ],
 )
 def test_cat_tells_what_is_wrong(arguments, code, said, episode):
     result = run("cat", episode, *arguments)
     assert (result.exit_code, result.stdout) == (code, "")
     assert said in " ".join(result.stderr.split())
+
+
+def test_cat_does_not_write_over_what_it_reads(episode):
+    before, link = episode.read_bytes(), episode.with_name("link.wshard")
+    link.symlink_to(episode.name)
+    for read, written in ((episode, episode), (link, episode), (episode, link)):
+        result = run("cat", read, "reward", "--output", written)
+        assert result.exit_code == 2
+        assert "expected another file" in " ".join(result.stderr.split())
+    assert episode.read_bytes() == before
 
 
 # ---- progress, sections --------------------------------------------------------------------------------------------

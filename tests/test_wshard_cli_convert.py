@@ -96,6 +96,7 @@ def test_errors_are_one_line(episode, tmp_path):
     damaged.write_bytes(episode.read_bytes()[:-1])
     for arguments in (
         ("convert", tmp_path / "nothing.npz", tmp_path / "x.wshard"),
+        ("convert", tmp_path / "nothing", tmp_path / "x.wshard"),
         ("convert", damaged, tmp_path / "x.npz"),
         ("convert", episode, tmp_path / "unknown"),
         ("convert", episode, tmp_path / "no folder" / "x.npz"),
@@ -107,6 +108,9 @@ def test_errors_are_one_line(episode, tmp_path):
         assert (code, out) == (1, ""), arguments
         assert err.startswith("error: ")
         assert err.count("\n") == 1
+        if "nothing" in str(arguments[1]):
+            assert "nothing" in err
+            assert "No such file" in err
     assert not (tmp_path / "x.npz").exists()
 
 

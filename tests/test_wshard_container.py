@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import stat
 import struct
 
 import numpy as np
@@ -133,6 +134,20 @@ def test_publishing_through_a_link_keeps_the_link(tmp_path):
         file.write(b"new")
     assert (tmp_path / "link.shard").is_symlink()
     assert (tmp_path / "real" / "data.shard").read_bytes() == b"new"
+
+
+def test_pipes_and_devices_are_not_replaced_and_a_missing_folder_is_named(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(FileExistsError, match="found a pipe or a device") as caught, publish(tmp_path / name):
+            pass
+        assert caught.value.filename == str(tmp_path / "pipe")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    with pytest.raises(FileNotFoundError) as missing, publish(tmp_path / "nowhere" / "a.shard"):
+        pass
+    assert missing.value.filename == str(tmp_path / "nowhere" / "a.shard")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe"]
 
 
 def test_publishing_under_the_longest_file_name_works(tmp_path):

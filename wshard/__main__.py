@@ -9,12 +9,15 @@ import sys
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, NoReturn
 
+from wshard.interrupts import end_when_interrupted
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run the console command `wshard` with these arguments, by default those of the process; exits with its code."""
+    end_when_interrupted()
     if argv is not None:
         sys.argv[1:] = argv
     command = next(iter(entry_points(group="console_scripts", name="wshard")), None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import time
 from dataclasses import asdict
 from enum import StrEnum
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from wshard.errors import WShardError
+from wshard.errors import StepError, WShardError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -137,10 +138,21 @@ def verify(
 
 
 def _files(path: Path) -> Iterator[Path]:
-    if path.is_dir():
-        yield from (child for child in path.rglob("*") if child.suffix in SUFFIXES and child.is_file())
-    else:
+    """Yield the files to check below a path; folders that cannot be read too, and links and pipes that are no files."""
+    if not path.is_dir():
         yield path
+        return
+    seen, unread = set[str](), list[Path]()
+    for place, folders, names in os.walk(
+        path, onerror=lambda error: unread.append(Path(error.filename)), followlinks=True
+    ):
+        real = os.path.realpath(place)
+        if real in seen:  # links lead to a folder again, or round in circles
+            folders.clear()
+            continue
+        seen.add(real)
+        yield from (Path(place, name) for name in names if name.endswith(SUFFIXES))
+    yield from unread
 
 
 def _check(path: Path) -> dict[str, Any]:
@@ -239,7 +251,11 @@ def cat(
     from wshard.writer import publish
 
     start, stop = parse_span(span)
+    if output is not None and output.resolve() == path.resolve():
+        raise typer.BadParameter(f"--output: expected another file than {output}, which is read")
     with open_episode(path) as file:
+        if not start <= (file.length if stop is None else stop) <= file.length:
+            raise StepError(f"{path}: --span: expected timesteps within 0:{file.length}, found {span}")
         array = file.lane_view(lane, verify=True)[start:stop]
         if form is LaneFormat.NPY:
             data = as_npy(array)
