@@ -184,6 +184,18 @@ def test_verify_finds_what_no_checksum_tells(tmp_path):
     assert "FAIL  header: " in run("verify", tmp_path / "none.wshard").stdout
 
 
+def test_a_cut_file_leads_to_repair_where_any_block_is_left(episode):
+    whole = episode.read_bytes()
+    for kept, told in (
+        (len(whole) - 1, "`wshard repair` keeps the blocks that are whole"),
+        (100, "no block of it is left"),
+    ):
+        episode.write_bytes(whole[:kept])
+        result = run("verify", episode)
+        assert (result.exit_code, told in result.stdout) == (1, True)
+        assert run("repair", episode).exit_code == 1
+
+
 def test_verify_follows_links_once_and_passes_nothing_by(episode, tmp_path):
     folder, elsewhere = tmp_path / "folder", tmp_path / "elsewhere"
     folder.mkdir()

@@ -183,10 +183,8 @@ def unpack_header(data: Buffer, size: int, where: str, *, whole: bool = True) ->
     if count > MAX_ENTRY_COUNT:
         raise LimitError(f"{where}: entry count at offset 12: expected at most {MAX_ENTRY_COUNT}, found {count}")
     if whole and total != size:
-        raise HeaderError(
-            f"{where}: total file size at offset 40 says {total} bytes, the file has {size}: "
-            f"`wshard repair` keeps the blocks that are whole"
-        )
+        left = "`wshard repair` keeps the blocks that are whole" if section < size else "no block of it is left"
+        raise HeaderError(f"{where}: total file size at offset 40 says {total} bytes, the file has {size}: {left}")
     index_end = HEADER_SIZE + count * INDEX_ENTRY_SIZE
     if not index_end <= strings <= section <= size:
         raise HeaderError(
