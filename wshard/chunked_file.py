@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 import xxhash
 
-from wshard.errors import EntryNotFoundError, LaneError, ManifestError, StepError
+from wshard.errors import ClosedError, EntryNotFoundError, LaneError, ManifestError, StepError
 from wshard.lane_view import LazyLane
 from wshard.lanes import TICKS, TRUNCATIONS
 from wshard.manifest import validate_chunk_continuity
@@ -81,7 +81,8 @@ class ChunkedEpisodeFile:
     """
 
     def __init__(self, reader: ChunkedEpisodeReader) -> None:
-        self._reader = reader
+        self._source = reader
+        self._closed = False
         self._manifest = reader.load_manifest() if reader.manifest is None else reader.manifest
         self.where = str(reader.manifest_path)
         validate_chunk_continuity(self._manifest)
@@ -97,9 +98,16 @@ class ChunkedEpisodeFile:
         self.close()
 
     def close(self) -> None:
-        """Let go of the chunks that were read last."""
+        """Let go of the chunks that were read last; reading on raises ClosedError."""
+        self._closed = True
         while self._open:
             self._open.popitem()[1].close()
+
+    @property
+    def _reader(self) -> ChunkedEpisodeReader:
+        if self._closed:
+            raise ClosedError(f"{self.where}: expected an open episode, found it closed")
+        return self._source
 
     @property
     def id(self) -> str:
@@ -136,8 +144,8 @@ class ChunkedEpisodeFile:
 
     def parts(self) -> tuple[Part, ...]:
         """Return the files that the episode consists of: the manifest, then the chunks in order. Opens none."""
-        chunks = (Part(CHUNK, self._reader.base_dir / row.uri) for row in self._rows)
-        return Part(MANIFEST, self._reader.manifest_path), *chunks
+        chunks = (Part(CHUNK, self._source.base_dir / row.uri) for row in self._rows)
+        return Part(MANIFEST, self._source.manifest_path), *chunks
 
     def part_digests(self) -> tuple[str, ...]:
         """Return the content digest of each part."""

@@ -82,9 +82,8 @@ class EpisodeFile:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file: what was read of it when it was opened still answers, reading on raises ClosedError."""
         self._views = {}
-        self._numbers = {}
         self._shard.close()
 
     @property

@@ -17,6 +17,7 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   └── ManifestError                       files that a manifest names are not what it says
     ├── EntryNotFoundError (KeyError)           no block of that name
     ├── StepError (IndexError)                  a timestep that a lane or an episode does not have
+    ├── ClosedError (ValueError)                reading from a file after its close()
     ├── EpisodeError (ValueError)               an Episode value that cannot be saved
     ├── UnsupportedFormatError (NotImplementedError)  a known file format that this version cannot read or write
     ├── MissingExtraError (ImportError)         an optional dependency is not installed
@@ -131,6 +132,10 @@ class EntryNotFoundError(WShardError, KeyError):
 
 class StepError(WShardError, IndexError):
     """A timestep that a lane or an episode does not have."""
+
+
+class ClosedError(WShardError, ValueError):
+    """Reading from a file after its close(), as Python's own files refuse it."""
 
 
 class EpisodeError(WShardError, ValueError):

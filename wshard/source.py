@@ -11,7 +11,7 @@ import os
 import threading
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from wshard.errors import FormatError, IndexCorruptError
+from wshard.errors import ClosedError, FormatError, IndexCorruptError
 from wshard.regular_file import open_descriptor
 
 if TYPE_CHECKING:
@@ -122,7 +122,23 @@ class FileSource:
             yield self.read(position, min(position + _CHUNK, stop))
 
 
-Source = MemorySource | PathSource | FileSource
+class ClosedSource:
+    """What is left of a source after close(): it refuses to be read."""
+
+    def __init__(self, size: int, where: str) -> None:
+        self.size = size
+        self.where = where
+
+    def read(self, start: int, stop: int) -> memoryview:
+        """Raise ClosedError."""
+        raise ClosedError(f"{self.where}: expected an open file for bytes {start} to {stop}, found it closed")
+
+    def chunks(self, start: int, stop: int) -> Iterator[memoryview]:
+        """Raise ClosedError."""
+        yield self.read(start, stop)
+
+
+Source = MemorySource | PathSource | FileSource | ClosedSource
 
 
 def open_source(source: PathOrFile | Buffer | mmap.mmap) -> Source:
