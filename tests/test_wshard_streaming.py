@@ -195,6 +195,27 @@ def test_wrong_timesteps_of_the_documents_form_leave_no_trace(tmp_path):
     assert load_wshard(tmp_path / "a.wshard").length == 1
 
 
+@pytest.mark.parametrize(
+    ("channels", "values", "absent"),
+    [
+        ([{"id": "s"}, {"id": "action/c"}], {"s": 1}, "c"),
+        ([{"id": "s"}, {"id": "c"}], {"action/s": 1}, "c"),
+        ([{"id": "signal/s"}, {"id": "action/s"}], {"s": 1}, "s"),
+        ([{"id": "s"}, {"id": "c"}], {}, "s, c"),
+    ],
+)
+def test_a_declared_channel_that_does_not_come_by_name_is_refused_at_once(tmp_path, channels, values, absent):
+    """Hours later it would be missing in the file; whole timesteps go on as if nothing had happened."""
+    with WShardStreamWriter(tmp_path / "a.wshard", "e", channels) as recording:
+        recording.begin_episode()
+        with pytest.raises(EpisodeError, match=f"timestep 0: expected every channel, {absent} did not come"):
+            recording.write_timestep(values, reward=0)
+        recording.write_timestep(
+            dict.fromkeys((block for lane in recording._channels for block in lane.blocks), 1.0), reward=0
+        )
+    assert load_wshard(tmp_path / "a.wshard").length == 1
+
+
 @given(st.sampled_from(["none", "zstd:7", {"signal/*": "lz4"}]), st.integers(1, 20), st.integers(1, 30))
 def test_codecs_and_frames_of_single_channels_equal_a_batch_save(tmp_path_factory, compression, frame_steps, steps):
     """J-7, E-30."""

@@ -79,6 +79,11 @@ class ChannelDef:
             raise EpisodeError(f"channel {name!r}: {error}") from None
 
     @property
+    def blocks(self) -> tuple[str, ...]:
+        """The blocks that timesteps may bring it as: one, or observation and action where timesteps tell."""
+        return tuple(f"{prefix}/{self.name}" for prefix in ((self.prefix,) if self.prefix else _PREFIXES))
+
+    @property
     def element_size(self) -> int:
         """Bytes per timestep."""
         return DType.parse(self.dtype).size * math.prod(self.shape)
@@ -118,11 +123,11 @@ def plan_of(
     codecs = dict(compression) if isinstance(compression, Mapping) else {"*": compression}
     frames = dict(frame_steps) if isinstance(frame_steps, Mapping) else {"*": frame_steps} if frame_steps else {}
     for channel in channels:
-        for prefix in (channel.prefix,) if channel.prefix else _PREFIXES:
+        for block in channel.blocks:
             if channel.compression is not None:
-                codecs[f"{prefix}/{channel.name}"] = channel.compression
+                codecs[block] = channel.compression
             if channel.frame_steps is not None:
-                frames[f"{prefix}/{channel.name}"] = channel.frame_steps
+                frames[block] = channel.frame_steps
     return CodecPlan.of(codecs, level, frames)
 
 

@@ -85,7 +85,8 @@ class WShardStreamWriter:
         self._actions = declare(actions, "action")
         lanes = (*self._actions.values(), *self._observations.values())
         self._names = {lane.block: lane for lane in lanes} | {lane.id: lane for lane in lanes}
-        self._plan = plan_of([*channels, *actions], compression, compression_level, frame_steps)
+        self._channels = channels if action_defs is None else [*channels, *actions]
+        self._plan = plan_of(self._channels, compression, compression_level, frame_steps)
         self._max_timesteps = max_timesteps
         self._capacity = flush_interval
         self._flush_seconds = math.inf if flush_seconds is None else flush_seconds
@@ -158,11 +159,12 @@ class WShardStreamWriter:
     ) -> None:
         """Append one timestep; every timestep must bring the same channels as the first.
 
-        Either `write_timestep(t, observations, actions, reward, done)`, or `write_timestep({"state": ..., "ctrl": ...},
-        reward=..., done=...)` with all channels by name, or by block name ("action/ctrl"): a name that both an
-        observation and an action may have is the observation, and timesteps are counted from 0. Values are arrays of
-        the declared shape. Raises EpisodeError for an unknown or missing channel, a wrong shape or a value that the
-        dtype cannot hold; a refused timestep leaves no trace.
+        Either `write_timestep(t, observations, actions, reward, done)`, where channels that the first timestep leaves
+        out are not recorded, or `write_timestep({"state": ..., "ctrl": ...}, reward=..., done=...)` with all channels
+        by name, or by block name ("action/ctrl"): a name that both an observation and an action may have is the
+        observation, and timesteps are counted from 0. Values are arrays of the declared shape. Raises EpisodeError for
+        an unknown or missing channel, a wrong shape or a value that the dtype cannot hold; a refused timestep leaves no
+        trace.
         """
         if self._file is None:
             raise RecordingStateError("write_timestep: no recording is open: call begin_episode first")
@@ -170,13 +172,19 @@ class WShardStreamWriter:
             raise RecordingStateError(f"write_timestep: max_timesteps of {self._max_timesteps} is reached")
         if observations is None and actions is None and isinstance(t, Mapping):
             rows = self._checked(t, self._names, "")
-            if len({lane.block for lane, _ in rows}) != len(rows):
-                raise EpisodeError(f"timestep {self._steps}: expected each channel once, found {', '.join(t)}")
+            self._check_channels({lane.block for lane, _ in rows}, list(t))
             t = self._steps
         else:
             rows = self._checked(observations or {}, self._observations, "observation ")
             rows += self._checked(actions or {}, self._actions, "action ")
         self._append(rows, checked_step(t, reward, done, truncated))
+
+    def _check_channels(self, came: set[str], names: Sequence[str]) -> None:
+        if len(came) != len(names):
+            raise EpisodeError(f"timestep {self._steps}: expected each channel once, found {', '.join(names)}")
+        absent = [] if self._buffers else [one.name for one in self._channels if came.isdisjoint(one.blocks)]
+        if absent:
+            raise EpisodeError(f"timestep {self._steps}: expected every channel, {', '.join(absent)} did not come")
 
     def _append(self, rows: Sequence[tuple[Declaration, Array]], step: Sequence[tuple[str, float]]) -> None:
         if not self._buffers:
