@@ -240,6 +240,21 @@ def test_codecs_and_frames_of_single_channels_equal_a_batch_save(tmp_path_factor
     assert path.read_bytes() == expected.getvalue()
 
 
+@pytest.mark.parametrize(
+    "options", [{"compression": {"state": "zstd"}}, {"compression": "zstd", "frame_steps": {"a": 4}}]
+)
+def test_a_codec_for_a_channel_that_is_not_recorded_is_refused_at_once(tmp_path, options):
+    """Not at the end, when hours have been recorded; blocks that timesteps may bring can be named."""
+    with pytest.raises(CodecError, match="expected a pattern or one of signal/state, action/ctrl, reward, "):
+        writer(tmp_path / "a.wshard", **options)
+    named = {"signal/state": "zstd", "action/ctrl": "lz4", "reward": "zstd", "aux/truncations": "zstd"}
+    record(tmp_path / "a.wshard", 5, compression=named)
+    partial = interrupted(tmp_path / "b.wshard", 9)
+    with pytest.raises(CodecError, match="expected a pattern or one of signal/state, action/ctrl, reward, "):
+        recover(partial, **options)
+    assert load_wshard(recover(partial, compression=named)).length == 8
+
+
 def test_seconds_bring_a_flush_before_the_interval_does(tmp_path):
     for seconds, flushed in ((0.0, True), (3600.0, False), (None, False)):
         with writer(tmp_path / "a.wshard", flush_interval=1000, flush_seconds=seconds) as recording:

@@ -119,7 +119,10 @@ def declare(channels: Sequence[ChannelDef], prefix: str) -> dict[str, Declaratio
 def plan_of(
     channels: Sequence[ChannelDef], compression: Compression, level: int, frame_steps: FrameSteps | None
 ) -> CodecPlan:
-    """Return the codecs of a recording: each channel's own where it has one, else those of the recording."""
+    """Return the codecs of a recording: each channel's own where it has one, else those of the recording.
+
+    Raises CodecError as CodecPlan.of does, and for the name of a block that no timestep can bring.
+    """
     codecs = dict(compression) if isinstance(compression, Mapping) else {"*": compression}
     frames = dict(frame_steps) if isinstance(frame_steps, Mapping) else {"*": frame_steps} if frame_steps else {}
     for channel in channels:
@@ -128,7 +131,9 @@ def plan_of(
                 codecs[block] = channel.compression
             if channel.frame_steps is not None:
                 frames[block] = channel.frame_steps
-    return CodecPlan.of(codecs, level, frames)
+    plan = CodecPlan.of(codecs, level, frames)
+    plan.check([*(block for channel in channels for block in channel.blocks), REWARD, DONE, TICKS, TRUNCATIONS])
+    return plan
 
 
 def checked_step(t: object, reward: float | None, done: object, truncated: object) -> tuple[tuple[str, float], ...]:

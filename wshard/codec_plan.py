@@ -15,7 +15,7 @@ from wshard.codec import Codec, CompressionType
 from wshard.errors import CodecError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 Compression = str | CompressionType | Codec | Mapping[str, "str | CompressionType | Codec"]
 FrameSteps = int | Mapping[str, int]
@@ -46,6 +46,13 @@ class CodecPlan:
             if not _is_pattern(pattern) and plan.codec(pattern).type is not CompressionType.ZSTD:
                 raise CodecError(f"frame_steps: {pattern!r}: expected zstd for it, found {plan.codec(pattern).type}")
         return plan
+
+    def check(self, blocks: Collection[str]) -> None:
+        """Raise CodecError for a rule that names none of these blocks; a pattern may match none."""
+        for option, names in (("compression", dict(self.rules)), ("frame_steps", dict(self.frames))):
+            for name in names:
+                if name not in blocks and not _is_pattern(name):
+                    raise CodecError(f"{option}: {name!r}: expected a pattern or one of {', '.join(blocks)}")
 
     def codec(self, block: str) -> Codec:
         """Return the codec for a block name; blocks that no rule names stay uncompressed."""

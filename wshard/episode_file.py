@@ -248,11 +248,14 @@ def save_wshard(
     compression: "none", "zstd", "lz4", "zstd:19", or per block: {"signal/rgb": "zstd:19", "*": "none"}.
     frame_steps: timesteps per zstd frame, so that slices decode only the frames that they touch; for all channels that
     zstd compresses, or per block: {"signal/rgb": 16}. Some other readers cannot read such lanes (FORMAT.md, 1.5).
-    Raises EpisodeError (a ValueError) for an inconsistent episode, OSError for the disk; an earlier file stays intact.
+    Raises EpisodeError (a ValueError) for an inconsistent episode, CodecError (likewise) for an unknown codec or the
+    name of a block that is not there, OSError for the disk; an earlier file stays intact.
     """
     ep.validate()
     about, payloads = describe(ep)
-    store(path_or_file, about, payloads, CodecPlan.of(compression, compression_level, frame_steps))
+    plan = CodecPlan.of(compression, compression_level, frame_steps)
+    plan.check(payloads)
+    store(path_or_file, about, payloads, plan)
 
 
 def store(target: PathOrFile, about: Description, payloads: Mapping[str, Sequence[Buffer]], plan: CodecPlan) -> int:
