@@ -25,7 +25,7 @@ from wshard.manifest import (
     validate_chunk_continuity,
     write_manifest,
 )
-from wshard.regular_file import open_file
+from wshard.regular_file import named_in, open_file
 from wshard.splitting import cut, join
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ class ChunkedEpisodeReader:
             yield self._load(row)
 
     def load_chunk(self, chunk_index: int) -> Episode:
-        """Return one chunk; raises ManifestError for an index that is not there, ChecksumError, FileNotFoundError."""
+        """Return one chunk; raises ManifestError for an index that is not there, MissingFileError, ChecksumError."""
         row = next((row for row in self._manifest.rows() if row.index == chunk_index), None)
         if row is None:
             raise ManifestError(f"{self.manifest_path}: no chunk {chunk_index}, it lists {self.num_chunks}")
@@ -222,7 +222,8 @@ class ChunkedEpisodeReader:
     def load(self, channels: Sequence[str] | None = None) -> Episode:
         """Return the whole episode, equal to the one that was written in chunks; channels as in load_wshard.
 
-        Raises ManifestError where chunks are missing, LaneError where they do not fit together.
+        Raises ManifestError where chunks are missing (MissingFileError where their files are), LaneError where they do
+        not fit together.
         """
         manifest = self._manifest
         validate_chunk_continuity(manifest)
@@ -239,11 +240,15 @@ class ChunkedEpisodeReader:
         )
 
     def open_chunk(self, row: Chunk, *, hashed: bool = True) -> EpisodeFile:
-        """Open the file of a manifest row, checked against its length and, unless hashed is False, its SHA-256."""
-        if hashed and self._hashed:
-            self._compare_hash(row)
+        """Open the file of a manifest row, checked against its length and, unless hashed is False, its SHA-256.
+
+        Raises MissingFileError, ManifestError for another length, ChecksumError and other FormatErrors.
+        """
         path = self.base_dir / row.uri
-        file = EpisodeFile(path)
+        with named_in(self.manifest_path, path):
+            if hashed and self._hashed:
+                self._compare_hash(row)
+            file = EpisodeFile(path)
         if file.length != row.length:
             found_length = file.length
             file.close()
@@ -253,9 +258,10 @@ class ChunkedEpisodeReader:
     def verify_chunk(self, row: Chunk) -> None:
         """Compare a chunk with its SHA-256 or, where the manifest has none, its blocks with their checksums.
 
-        Raises ChecksumError and other FormatErrors, FileNotFoundError.
+        Raises ChecksumError and other FormatErrors, MissingFileError.
         """
-        self._compare_hash(row)
+        with named_in(self.manifest_path, self.base_dir / row.uri):
+            self._compare_hash(row)
         with self.open_chunk(row) as file:
             if not row.sha256:
                 file.verify()

@@ -197,13 +197,16 @@ class ChunkedEpisodeFile:
 
         Only the chunks that hold these timesteps are read; of a single chunk the array is a read-only view.
         Raises what EpisodeFile.lane raises, LaneError where chunks differ in dtype or shape, and what is wrong with a
-        chunk: ChecksumError, ManifestError, FileNotFoundError.
+        chunk: ChecksumError, ManifestError, MissingFileError.
         """
         first, end, _ = slice(start, stop).indices(self.length)
         return self._read(name, first, end, lambda file: file.lane(name))
 
     def lane_view(self, name: str, *, verify: bool = False) -> LazyLane:
-        """Return a lane that reads only the timesteps that are asked for, as EpisodeFile.lane_view does."""
+        """Return a lane that reads only the timesteps that are asked for, as EpisodeFile.lane_view does.
+
+        That all chunks have it alike is asked of each of them first (see lanes).
+        """
         lanes = self.lanes()
         block = name if name in lanes else f"signal/{name}"
         if block not in lanes:

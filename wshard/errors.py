@@ -15,6 +15,7 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   ├── MetadataError                       the JSON section of a container is wrong
     │   ├── RepairError                         a damaged file of which nothing can be restored, and why
     │   └── ManifestError                       files that a manifest names are not what it says
+    │       └── MissingFileError (FileNotFoundError)  a file that a manifest names is not there
     ├── EntryNotFoundError (KeyError)           no block of that name
     ├── StepError (IndexError)                  a timestep that a lane or an episode does not have
     ├── ClosedError (ValueError)                reading from a file after its close()
@@ -124,6 +125,10 @@ class RepairError(FormatError):
 
 class ManifestError(FormatError):
     """Files that a manifest names are not what it says: missing, doubled, out of order, changed or elsewhere."""
+
+
+class MissingFileError(ManifestError, FileNotFoundError):
+    """A file that a manifest names is not there; filename is its path."""
 
 
 class EntryNotFoundError(WShardError, KeyError):
