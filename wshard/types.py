@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wshard.equality import EqualByValue
 from wshard.errors import EpisodeError, LaneError
 from wshard.step_array import StepField
 
@@ -146,9 +147,9 @@ class TimebaseSpec:
     epoch_ns: int = 0
 
 
-@dataclass
-class Channel:
-    """One lane: data [T, *shape] of `dtype`; shape is per timestep, [] for a scalar."""
+@dataclass(eq=False)
+class Channel(EqualByValue):
+    """One lane: data [T, *shape] of `dtype`; shape is per timestep, [] for a scalar. Channels are equal by value."""
 
     name: str
     dtype: DType
@@ -183,8 +184,8 @@ class Channel:
         return replace(self, data=self.data.copy(), shape=list(self.shape))
 
 
-@dataclass
-class Residual:
+@dataclass(eq=False)
+class Residual(EqualByValue):
     """Packed residual bits of a channel, e.g. type "sign2nddiff"; data is uint8 [n] as stored, or given as bytes."""
 
     channel_id: str
@@ -199,13 +200,14 @@ class Residual:
         self.data = given if isinstance(given, np.ndarray) else np.frombuffer(given, np.uint8)
 
 
-@dataclass
-class Episode:
+@dataclass(eq=False)
+class Episode(EqualByValue):
     """One episode, or one chunk of one: T timesteps of observations, actions, rewards and more.
 
     omens: predictions, {channel: {model: Channel}}; uncerts: {"channel/model/type": Channel}; blocks: blocks of other
     programs, kept as they are. rewards, terminations and truncations are [T] or None if not recorded; they may be given
     as arrays, sequences or channels. timestep_range: of a chunk, its [first, last] timesteps in the whole episode.
+    Episodes are equal where all their values are (equality.py), wherever they came from.
     """
 
     id: str
@@ -220,7 +222,7 @@ class Episode:
     omens: dict[str, dict[str, Channel]] = field(default_factory=dict)
     residuals: dict[str, Residual] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
-    source_format: Format = Format.UNKNOWN
+    source_format: Format = field(default=Format.UNKNOWN, compare=False)
     chunk_index: int | None = None
     total_chunks: int | None = None
     timestep_range: list[int] | None = None
