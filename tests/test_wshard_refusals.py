@@ -27,8 +27,8 @@ def altered(**fields: object) -> Episode:
     return dataclasses.replace(make_episode(0, 4), **fields)
 
 
-def lane(data: object, dtype: DType = DType.FLOAT32, shape: tuple = ()) -> dict[str, Channel]:
-    return {"x": Channel("x", dtype, list(shape), data)}
+def lane(data: object, dtype: DType = DType.FLOAT32, shape: tuple = (), **described: object) -> dict[str, Channel]:
+    return {"x": Channel("x", dtype, list(shape), data, **described)}
 
 
 UNSAVABLE = {
@@ -55,6 +55,16 @@ UNSAVABLE = {
     "metadata not JSON": (altered(metadata={"a": object()}), "values that JSON can hold"),
     "metadata NaN": (altered(metadata={"a": float("nan")}), "values that JSON can hold"),
     "metadata too big": (altered(metadata={"a": "x" * (1 << 24)}), "expected at most 16777216 bytes"),
+    "rate as text": (altered(observations=lane(np.zeros(4, "f4"), sampling_rate_hz="x")), "signal/x: sampling_rate_hz"),
+    "rate of NaN": (altered(observations=lane(np.zeros(4, "f4"), sampling_rate_hz=np.nan)), "a finite number > 0"),
+    "semantics no text": (
+        altered(observations=lane(np.zeros(4, "f4"), semantics=5)),
+        "semantics: expected text, found 5",
+    ),
+    "modality as text": (
+        altered(observations=lane(np.zeros(4, "f4"), modality="rgb")),
+        "modality: expected a Modality",
+    ),
     "slash in omen model": (altered(omens={"a": lane(np.zeros(4, "f4")) | {"b/c": None}}), "omen model 'b/c'"),
     "residual of floats": (altered(residuals={"a": Residual("a", "t", np.zeros(1))}), "packed bits in uint8"),
     "block is meta": (altered(blocks={"meta/episode": b""}), "would be read as a lane"),

@@ -168,6 +168,11 @@ def test_dict_channels_carry_everything_that_a_channel_has(tmp_path):
         {"id": "s", "compression": "gzip"},
         {"id": "s", "compression": "lz4", "frame_steps": 4},
         {"id": "s", "frame_steps": 4},
+        {"id": "s", "sampling_rate_hz": "x"},
+        {"id": "s", "sampling_rate_hz": -1.0},
+        {"id": "s", "sampling_rate_hz": float("inf")},
+        {"id": "s", "semantics": 5},
+        {"id": "s", "content_type": 7},
         "s",
         None,
     ],
@@ -345,11 +350,29 @@ def test_infinite_and_undefined_values_are_kept(tmp_path):
 
 @pytest.mark.parametrize(
     ("channels", "options"),
-    [([STATE, STATE], {}), ([ChannelDef("x", DType.INT8, [-1])], {}), ([STATE], {"flush_interval": 0})],
+    [
+        ([STATE, STATE], {}),
+        ([ChannelDef("x", DType.INT8, [-1])], {}),
+        ([ChannelDef("x", DType.INT8, [], "rgb")], {}),
+        *(([STATE], {"flush_interval": value}) for value in (0, "a", 1.5, None, True)),
+        *(([STATE], {"max_timesteps": value}) for value in (0, -1, "a", 1.5)),
+        *(([STATE], {"flush_seconds": value}) for value in (-1, "a", float("nan"), True)),
+    ],
 )
-def test_impossible_channels_are_refused(tmp_path, channels, options):
+def test_impossible_channels_and_options_are_refused(tmp_path, channels, options):
+    """At once: a limit that is none would never be reached."""
     with pytest.raises(EpisodeError):
         WShardStreamWriter(tmp_path / "a.wshard", "e", channels, **options)
+
+
+def test_options_may_be_numbers_of_numpy(tmp_path):
+    options = {"flush_interval": np.int64(2), "max_timesteps": np.int32(3), "flush_seconds": np.float32(3600)}
+    with writer(tmp_path / "a.wshard", **options) as recording:
+        recording.begin_episode()
+        for t in range(3):
+            write(recording, t)
+        with pytest.raises(RecordingStateError, match="max_timesteps of 3"):
+            write(recording, 3)
 
 
 @pytest.mark.parametrize("metadata", [{"a": object()}, {"a": float("nan")}])

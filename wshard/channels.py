@@ -18,6 +18,7 @@ from wshard.codec_plan import CodecPlan
 from wshard.errors import EpisodeError
 from wshard.lanes import DONE, REWARD, TICKS, TRUNCATIONS
 from wshard.meta import Declaration
+from wshard.meta_writer import check_described
 from wshard.types import Array, DType, Modality
 
 if TYPE_CHECKING:
@@ -89,11 +90,11 @@ class ChannelDef:
         return DType.parse(self.dtype).size * math.prod(self.shape)
 
     def declare(self, prefix: str) -> Declaration:
-        """Return the lane's declaration under "signal" or "action"; raises EpisodeError for an impossible shape."""
+        """Return the lane's declaration under "signal" or "action"; raises EpisodeError for what none can have."""
         if not all(hasattr(size, "__index__") and size >= 0 for size in self.shape):
             raise EpisodeError(f"channel {self.name!r}: expected a shape of sizes >= 0, found {list(self.shape)}")
         shape = tuple(int(size) for size in self.shape)
-        return Declaration(
+        lane = Declaration(
             f"{prefix}/{self.name}",
             DType.parse(self.dtype),
             shape,
@@ -102,6 +103,8 @@ class ChannelDef:
             self.content_type,
             self.semantics,
         )
+        check_described(lane)
+        return lane
 
 
 def declare(channels: Sequence[ChannelDef], prefix: str) -> dict[str, Declaration]:

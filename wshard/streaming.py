@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from wshard import journal
+from wshard.arguments import integer
 from wshard.channels import ChannelDef, checked_step, checked_value, declare, plan_of
 from wshard.codec import CompressionLevel, CompressionType
 from wshard.encoding import as_bytes
@@ -37,6 +38,21 @@ __all__ = ["DEFAULT_FLUSH_INTERVAL", "FLAG_STREAMING", "ChannelDef", "WShardStre
 
 DEFAULT_FLUSH_INTERVAL: Final = 64
 _MAX_TIMESTEPS: Final = 100_000
+
+
+def _checked_steps(name: str, given: object) -> int:
+    steps = integer(given)
+    if steps is None or steps < 1:
+        raise EpisodeError(f"{name}: expected at least 1 timestep, found {given!r}")
+    return steps
+
+
+def _checked_seconds(given: object) -> float:
+    if given is None:
+        return math.inf
+    if isinstance(given, bool) or not isinstance(given, (int, float, np.number)) or not given >= 0:
+        raise EpisodeError(f"flush_seconds: expected a number >= 0 or None, found {given!r}")
+    return float(given)
 
 
 class WShardStreamWriter:
@@ -71,8 +87,9 @@ class WShardStreamWriter:
         fsync: bool = False,
         overwrite: bool = False,
     ) -> None:
-        if flush_interval < 1:
-            raise EpisodeError(f"flush_interval: expected at least 1 timestep, found {flush_interval}")
+        self._max_timesteps = None if max_timesteps is None else _checked_steps("max_timesteps", max_timesteps)
+        self._capacity = _checked_steps("flush_interval", flush_interval)
+        self._flush_seconds = _checked_seconds(flush_seconds)
         self.path = Path(path)
         self.partial = self.path.with_name(self.path.name + ".partial")
         self._episode_id = episode_id
@@ -87,9 +104,6 @@ class WShardStreamWriter:
         self._names = {lane.block: lane for lane in lanes} | {lane.id: lane for lane in lanes}
         self._channels = channels if action_defs is None else [*channels, *actions]
         self._plan = plan_of(self._channels, compression, compression_level, frame_steps)
-        self._max_timesteps = max_timesteps
-        self._capacity = flush_interval
-        self._flush_seconds = math.inf if flush_seconds is None else flush_seconds
         self._flushed_at = time.monotonic()
         self._fsync = fsync
         self._overwrite = overwrite
@@ -254,6 +268,7 @@ class WShardStreamWriter:
         """Publish the episode file and remove the .partial; returns the file's size in bytes.
 
         metadata: merged over that of begin_episode, for what is known at the end only (success, ...).
+        An episode without a timestep can be loaded, and that is all: save_wshard and archives refuse it.
         If it fails (full disk, metadata that JSON cannot hold), the .partial is kept for recover().
         """
         with self._journal() as file:
