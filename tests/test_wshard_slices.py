@@ -103,6 +103,8 @@ def test_golden_frames_are_found_by_their_table():
     [
         ("zstd", -1),
         ("zstd", {"*": 0}),
+        ("zstd", 1.5),
+        ("zstd", "4"),
         ("zstd", {"signal/a": 1.5}),
         ("zstd", {"signal/a": True}),
         ("lz4", {"signal/a": 4}),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.arguments import array_of
 from wshard.codec_plan import CodecPlan
 from wshard.errors import EpisodeError
 from wshard.lanes import DONE, REWARD, TICKS, TRUNCATIONS
@@ -155,10 +156,7 @@ def checked_step(t: object, reward: float | None, done: object, truncated: objec
 
 def checked_value(value: Any, lane: Declaration) -> Array:
     """Return a value as an array of the lane's shape and dtype; raises EpisodeError where it is none."""
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise EpisodeError(f"{lane.block}: expected an array of shape {list(lane.shape)}: {error}") from None
+    array = value if type(value) is np.ndarray else array_of(value, lane.block)
     if array.shape != lane.shape:
         raise EpisodeError(f"{lane.block}: Shape mismatch: expected {list(lane.shape)}, found {list(array.shape)}")
     target = lane.dtype.numpy_dtype

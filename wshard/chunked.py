@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wshard.arguments import integer
 from wshard.chunked_file import ChunkedEpisodeFile
 from wshard.codec import CompressionLevel, CompressionType
 from wshard.container import ShardReader
@@ -64,11 +65,12 @@ class ChunkedEpisodeWriter:
         *,
         resume: bool = False,
     ) -> None:
-        if chunk_size_t < 1:
-            raise EpisodeError(f"chunk_size_t: expected at least 1 timestep, found {chunk_size_t}")
+        size = integer(chunk_size_t)
+        if size is None or size < 1:
+            raise EpisodeError(f"chunk_size_t: expected at least 1 timestep, found {chunk_size_t!r}")
         self.base_path = Path(base_path)
         self.episode_id = episode_id
-        self.chunk_size_t = chunk_size_t
+        self.chunk_size_t = size
         self.compression = compression
         self.compression_level = compression_level
         self.manifest = ChunkManifest(episode_id, env_id)
@@ -93,15 +95,18 @@ class ChunkedEpisodeWriter:
         Its timesteps follow the chunk before it, unless ep.timestep_range says [first, last]. `ep` is not changed.
         Raises ManifestError for an index that is there already, EpisodeError for an inconsistent episode.
         """
-        index = max(self._rows, default=-1) + 1 if chunk_index is None else chunk_index
-        if index < 0 or index in self._rows:
-            raise ManifestError(f"chunk {index} of {self.episode_id!r}: expected an index that is not written yet")
-        first = self._first_step(ep, index)
+        index = max(self._rows, default=-1) + 1 if chunk_index is None else integer(chunk_index)
+        if index is None or index < 0 or index in self._rows:
+            raise ManifestError(
+                f"chunk {chunk_index} of {self.episode_id!r}: expected an index that is not written yet"
+            )
+        length = integer(ep.length) or 0  # refused below
+        first = self._first_step(ep, index, length)
         chunk = replace(
             ep,
             chunk_index=index,
             total_chunks=max(index + 1, ep.total_chunks or 0),
-            timestep_range=[first, first + ep.length - 1],
+            timestep_range=[first, first + length - 1],
         )
         chunk.validate()
         if not self._rows and self._path.exists():
@@ -111,19 +116,19 @@ class ChunkedEpisodeWriter:
         path = self.base_path / f"{self._stem}_chunk_{index:04d}.wshard"
         save_wshard(chunk, path, self.compression, self.compression_level)
         self.manifest.env_id = self.manifest.env_id or ep.env_id
-        self.manifest.add_chunk(index, path.name, _sha256(path), (first, first + ep.length - 1), ep.length)
+        self.manifest.add_chunk(index, path.name, _sha256(path), (first, first + length - 1), length)
         self._rows = {row.index: row for row in self.manifest.rows()}
         write_manifest(self._listing(complete=False), self._path)
         return path
 
-    def _first_step(self, ep: Episode, index: int) -> int:
+    def _first_step(self, ep: Episode, index: int, length: int) -> int:
         if ep.timestep_range is not None:
             first, last = ep.timestep_range
-            if last - first not in (ep.length - 1, ep.length):  # the second is the older form, with the end behind it
+            if last - first not in (length - 1, length):  # the second is the older form, with the end behind it
                 raise EpisodeError(
-                    f"timestep_range: expected [first, last] of {ep.length} timesteps, found {[first, last]}"
+                    f"timestep_range: expected [first, last] of {length} timesteps, found {[first, last]}"
                 )
-            return first
+            return int(first)
         before = self._rows.get(index - 1)
         return before.stop if before else index * self.chunk_size_t
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 import xxhash
 
-from wshard.errors import ClosedError, EntryNotFoundError, LaneError, ManifestError, StepError
+from wshard.arguments import span
+from wshard.errors import ClosedError, EntryNotFoundError, LaneError, ManifestError
 from wshard.lane_view import LazyLane
 from wshard.lanes import TICKS, TRUNCATIONS
 from wshard.manifest import validate_chunk_continuity
@@ -252,16 +253,16 @@ class ChunkedEpisodeFile:
 
     def slice(self, start: int, stop: int, channels: Sequence[str] | None = None) -> Episode:
         """Return the timesteps [start, stop) as an Episode, as EpisodeFile.slice does; reads only their chunks."""
-        if not 0 <= start < stop <= self.length:
-            raise StepError(f"{self.where}: expected 0 <= start < stop <= {self.length}, found {start}, {stop}")
-        pieces = [self._chunk(row).slice(low, high, channels) for row, low, high in self._spans(start, stop)]
+        steps = span(start, stop, self.length, self.where)
+        spans = self._spans(steps.start, steps.stop)
+        pieces = [self._chunk(row).slice(low, high, channels) for row, low, high in spans]
         base = self._rows[0].start
         return replace(
             join(pieces),
             id=self.id,
             env_id=self.env_id,
             metadata=dict(self.metadata),
-            timestep_range=[base + start, base + stop - 1],
+            timestep_range=[base + steps.start, base + steps.stop - 1],
         )
 
     @cached_property

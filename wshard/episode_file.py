@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from wshard.arguments import span
 from wshard.codec import Codec, CompressionLevel, CompressionType
 from wshard.codec_plan import CodecPlan, Compression
 from wshard.container import PathOrFile, ShardReader
 from wshard.decoding import decode_episode
 from wshard.encoding import describe
-from wshard.errors import EntryNotFoundError, HeaderError, IndexCorruptError, LaneError, StepError
+from wshard.errors import EntryNotFoundError, HeaderError, IndexCorruptError, LaneError
 from wshard.lane_view import LaneView
 from wshard.lanes import (
     EXACT_REWARD,
@@ -210,9 +211,7 @@ class EpisodeFile:
         and the chunk fields belong to the whole episode and are left out. Reads what lane_view would.
         Raises StepError (an IndexError) unless 0 <= start < stop <= T, and what load raises.
         """
-        if not 0 <= start < stop <= self.length:
-            raise StepError(f"{self.where}: expected 0 <= start < stop <= {self.length}, found {start}, {stop}")
-        return decode_episode(self, channels, range(start, stop))
+        return decode_episode(self, channels, span(start, stop, self.length, self.where))
 
 
 def open_wshard(source: PathOrFile | Buffer) -> EpisodeFile:
