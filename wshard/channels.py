@@ -10,7 +10,7 @@ import math
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, SupportsFloat
 
 import numpy as np
 
@@ -140,7 +140,9 @@ def plan_of(
     return plan
 
 
-def checked_step(t: object, reward: float | None, done: object, truncated: object) -> tuple[tuple[str, float], ...]:
+def checked_step(
+    t: object, reward: SupportsFloat | None, done: object, truncated: object
+) -> tuple[tuple[str, float], ...]:
     """Return the values of the four lanes that every timestep has; raises EpisodeError where they cannot hold them."""
     try:
         tick, value = operator.index(t), float(reward)  # type: ignore[arg-type]  # others are refused below

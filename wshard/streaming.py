@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Self
+from typing import IO, TYPE_CHECKING, Any, Final, Self, SupportsFloat, SupportsIndex
 
 import numpy as np
 
@@ -163,13 +163,13 @@ class WShardStreamWriter:
 
     def write_timestep(
         self,
-        t: int | Mapping[str, Any],
+        t: SupportsIndex | Mapping[str, Any],
         observations: Mapping[str, Any] | None = None,
         actions: Mapping[str, Any] | None = None,
-        reward: float | None = None,
-        done: bool = False,  # noqa: FBT001, FBT002  (as the signature)
+        reward: SupportsFloat | None = None,
+        done: bool | np.bool_ = False,  # noqa: FBT001, FBT002  (as the signature)
         *,
-        truncated: bool = False,
+        truncated: bool | np.bool_ = False,
     ) -> None:
         """Append one timestep; every timestep must bring the same channels as the first.
 
