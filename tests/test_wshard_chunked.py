@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import pickle
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +19,7 @@ from wshard import episode_file
 from wshard.chunked import ChunkedEpisodeReader, ChunkedEpisodeWriter, ChunkManifest, validate_chunk_continuity
 from wshard.cli import app
 from wshard.container import ShardReader
+from wshard.convert import load
 from wshard.episode_file import load_wshard, save_wshard
 from wshard.errors import (
     ChecksumError,
@@ -27,6 +29,7 @@ from wshard.errors import (
     HeaderError,
     LaneError,
     ManifestError,
+    MissingFileError,
     StepError,
 )
 from wshard.inspection import check_file
@@ -326,11 +329,33 @@ def test_changed_chunks_are_found_before_they_are_used(tmp_path):
         fresh.load_chunk(1)
     with pytest.raises(ChecksumError, match="SHA-256 mismatch"):
         fresh.load()
-    (tmp_path / f"{ep.id}_chunk_0001.wshard").unlink()
-    with pytest.raises(FileNotFoundError):
-        fresh.load_chunk(1)
     with pytest.raises(ManifestError, match="no chunk 7"):
         fresh.load_chunk(7)
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+def test_a_chunk_that_is_not_there_is_told_as_the_manifest_s(tmp_path, hashed):
+    """By every way; the other chunks can be read."""
+    manifest = written(make_episode(T=20), tmp_path, 8).manifest_path
+    gone = tmp_path / "reach-0000_chunk_0001.wshard"
+    gone.unlink()
+    reader = ChunkedEpisodeReader(manifest, hashed=hashed)
+    with open_episode(manifest, hashed=hashed) as file:
+        ways = (
+            reader.load, lambda: list(reader.iter_chunks()), lambda: reader.load_chunk(1), lambda: load(manifest),
+            file.load, file.verify, file.lanes, lambda: file.slice(0, 5), lambda: file["gripper"],
+            lambda: file.lane("gripper", start=5, stop=9), lambda: file.metadata,
+        )  # fmt: skip
+        for way in ways:
+            with pytest.raises(ManifestError, match=f"{manifest}: expected the file {gone}, found none") as caught:
+                way()
+            assert isinstance(caught.value, MissingFileError)
+            assert isinstance(caught.value, FileNotFoundError)
+            assert caught.value.filename == str(gone)
+            copied = pickle.loads(pickle.dumps(caught.value))  # noqa: S301  (bytes of this line), as workers hand it on
+            assert str(copied) == str(caught.value)
+        assert len(file.lane("gripper", start=2, stop=5)) == 3
+        assert reader.load_chunk(2).length == 4
 
 
 def test_a_chunk_is_hashed_once(tmp_path, monkeypatch):
@@ -636,7 +661,7 @@ def test_checking_a_manifest_checks_its_chunks(tmp_path):
     _, found = check_file(manifest)
     assert sorted(found) == [first.name, third.name]
     assert "SHA-256 mismatch" in found[first.name]
-    assert "No such file" in found[third.name]
+    assert f"expected the file {third}, found none" in found[third.name]
     contents = read_manifest(manifest)
     for row in contents.chunks:
         row["sha256"] = ""

@@ -223,6 +223,17 @@ def test_each_sink_test_finds_a_careless_sink(tmp_path):
 # ---- the table -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("place", ["nowhere", "nowhere/a.wshard"])
+def test_a_place_that_is_not_there_has_no_episodes(tmp_path, name, place):
+    with pytest.raises(FileNotFoundError, match=f"{tmp_path / place}'"):
+        open_source(tmp_path / place, name)
+    with pytest.raises(FileNotFoundError, match=f"{tmp_path / place}'"):
+        load(tmp_path / place, name)
+    with open_source(tmp_path, name) as source:
+        assert source.keys() == []
+
+
 def test_every_format_has_a_row_or_is_known_to_be_missing():
     assert {format_.value for format_ in Format if format_} == {*FORMATS, *UNSUPPORTED}
     for name in FORMATS:

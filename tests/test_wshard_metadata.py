@@ -22,6 +22,7 @@ from wshard.errors import (
     LimitError,
     ManifestError,
     MetadataError,
+    MissingFileError,
     RecordingStateError,
 )
 from wshard.file_manifest import inside, open_manifest, write_manifest
@@ -335,7 +336,8 @@ def test_a_changed_file_is_refused_before_it_is_used(data_set):
     (data_set.parent / "below" / "b.shard").unlink()
     first, second = (error for _, error in manifest.verify())
     assert isinstance(first, ChecksumError)
-    assert isinstance(second, FileNotFoundError)
+    assert isinstance(second, MissingFileError)
+    assert str(second) == f"{data_set}: expected the file {data_set.parent / 'below' / 'b.shard'}, found none"
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ def altered(**fields: object) -> Episode:
     return dataclasses.replace(make_episode(0, 4), **fields)
 
 
-def lane(data: object, dtype: DType = DType.FLOAT32, shape: tuple = ()) -> dict[str, Channel]:
-    return {"x": Channel("x", dtype, list(shape), data)}
+def lane(data: object, dtype: DType = DType.FLOAT32, shape: tuple = (), **described: object) -> dict[str, Channel]:
+    return {"x": Channel("x", dtype, list(shape), data, **described)}
 
 
 UNSAVABLE = {
@@ -36,6 +36,10 @@ UNSAVABLE = {
     "id is no text": (altered(id=7), "expected a string"),
     "id is no Unicode": (altered(id="\ud800"), "expected Unicode text"),
     "no timesteps": (altered(length=0), "length > 0"),
+    "length as text": (altered(length="4"), "length > 0, a whole number, found '4'"),
+    "length as float": (altered(length=4.0), "length > 0, a whole number, found 4.0"),
+    "length as truth": (altered(length=True), "length > 0, a whole number, found True"),
+    "chunk as text": (altered(chunk_index="0", total_chunks=1), "chunk_index '0' out of range"),
     "too few rows": (altered(observations=lane(np.zeros(3, "f4"))), "length mismatch: expected 4"),
     "a scalar": (altered(observations=lane(np.float32(1))), "length mismatch"),
     "other shape": (altered(observations=lane(np.zeros((4, 2), "f4"))), "Shape mismatch: declared"),
@@ -55,6 +59,16 @@ UNSAVABLE = {
     "metadata not JSON": (altered(metadata={"a": object()}), "values that JSON can hold"),
     "metadata NaN": (altered(metadata={"a": float("nan")}), "values that JSON can hold"),
     "metadata too big": (altered(metadata={"a": "x" * (1 << 24)}), "expected at most 16777216 bytes"),
+    "rate as text": (altered(observations=lane(np.zeros(4, "f4"), sampling_rate_hz="x")), "signal/x: sampling_rate_hz"),
+    "rate of NaN": (altered(observations=lane(np.zeros(4, "f4"), sampling_rate_hz=np.nan)), "a finite number > 0"),
+    "semantics no text": (
+        altered(observations=lane(np.zeros(4, "f4"), semantics=5)),
+        "semantics: expected text, found 5",
+    ),
+    "modality as text": (
+        altered(observations=lane(np.zeros(4, "f4"), modality="rgb")),
+        "modality: expected a Modality",
+    ),
     "slash in omen model": (altered(omens={"a": lane(np.zeros(4, "f4")) | {"b/c": None}}), "omen model 'b/c'"),
     "residual of floats": (altered(residuals={"a": Residual("a", "t", np.zeros(1))}), "packed bits in uint8"),
     "block is meta": (altered(blocks={"meta/episode": b""}), "would be read as a lane"),

@@ -103,6 +103,8 @@ def test_golden_frames_are_found_by_their_table():
     [
         ("zstd", -1),
         ("zstd", {"*": 0}),
+        ("zstd", 1.5),
+        ("zstd", "4"),
         ("zstd", {"signal/a": 1.5}),
         ("zstd", {"signal/a": True}),
         ("lz4", {"signal/a": 4}),
@@ -112,6 +114,25 @@ def test_golden_frames_are_found_by_their_table():
 def test_impossible_frames_are_refused(compression, frame_steps):
     with pytest.raises(CodecError, match="frame_steps"):
         CodecPlan.of(compression, None, frame_steps)
+
+
+@pytest.mark.parametrize(
+    ("compression", "frame_steps", "told"),
+    [
+        ({"joint_pos": "zstd"}, None, "compression: 'joint_pos'"),
+        ({"signal/joint_pos": "zstd", "meta/episode": "zstd"}, None, "compression: 'meta/episode'"),
+        ("zstd", {"joint_pos": 4}, "frame_steps: 'joint_pos'"),
+        ({"*": "zstd"}, {"signal/joint_pos": 4, "signal/rgb": 4}, "frame_steps: 'signal/rgb'"),
+    ],
+)
+def test_a_codec_or_frames_for_a_block_that_is_not_there_are_refused(tmp_path, compression, frame_steps, told):
+    """What was named would be stored raw without a word. A pattern may match nothing: lanes differ among episodes."""
+    with pytest.raises(CodecError, match=f"{told}: expected a pattern or one of signal/joint_pos, signal/gripper, "):
+        save_wshard(make_episode(), tmp_path / "a.wshard", compression, frame_steps=frame_steps)
+    assert list(tmp_path.iterdir()) == []
+    save_wshard(
+        make_episode(), tmp_path / "a.wshard", {"signal/joint_pos": "zstd", "signal/rgb*": "zstd", "reward": "lz4"}
+    )
 
 
 def test_frames_by_pattern_are_for_lanes_that_zstd_compresses():

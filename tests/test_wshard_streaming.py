@@ -168,6 +168,11 @@ def test_dict_channels_carry_everything_that_a_channel_has(tmp_path):
         {"id": "s", "compression": "gzip"},
         {"id": "s", "compression": "lz4", "frame_steps": 4},
         {"id": "s", "frame_steps": 4},
+        {"id": "s", "sampling_rate_hz": "x"},
+        {"id": "s", "sampling_rate_hz": -1.0},
+        {"id": "s", "sampling_rate_hz": float("inf")},
+        {"id": "s", "semantics": 5},
+        {"id": "s", "content_type": 7},
         "s",
         None,
     ],
@@ -195,6 +200,27 @@ def test_wrong_timesteps_of_the_documents_form_leave_no_trace(tmp_path):
     assert load_wshard(tmp_path / "a.wshard").length == 1
 
 
+@pytest.mark.parametrize(
+    ("channels", "values", "absent"),
+    [
+        ([{"id": "s"}, {"id": "action/c"}], {"s": 1}, "c"),
+        ([{"id": "s"}, {"id": "c"}], {"action/s": 1}, "c"),
+        ([{"id": "signal/s"}, {"id": "action/s"}], {"s": 1}, "s"),
+        ([{"id": "s"}, {"id": "c"}], {}, "s, c"),
+    ],
+)
+def test_a_declared_channel_that_does_not_come_by_name_is_refused_at_once(tmp_path, channels, values, absent):
+    """Hours later it would be missing in the file; whole timesteps go on as if nothing had happened."""
+    with WShardStreamWriter(tmp_path / "a.wshard", "e", channels) as recording:
+        recording.begin_episode()
+        with pytest.raises(EpisodeError, match=f"timestep 0: expected every channel, {absent} did not come"):
+            recording.write_timestep(values, reward=0)
+        recording.write_timestep(
+            dict.fromkeys((block for lane in recording._channels for block in lane.blocks), 1.0), reward=0
+        )
+    assert load_wshard(tmp_path / "a.wshard").length == 1
+
+
 @given(st.sampled_from(["none", "zstd:7", {"signal/*": "lz4"}]), st.integers(1, 20), st.integers(1, 30))
 def test_codecs_and_frames_of_single_channels_equal_a_batch_save(tmp_path_factory, compression, frame_steps, steps):
     """J-7, E-30."""
@@ -217,6 +243,21 @@ def test_codecs_and_frames_of_single_channels_equal_a_batch_save(tmp_path_factor
     codecs = base | {"signal/a": "zstd:2", "signal/b[0]": "lz4"}
     save_wshard(batch, expected, codecs, frame_steps={"signal/a": frame_steps})
     assert path.read_bytes() == expected.getvalue()
+
+
+@pytest.mark.parametrize(
+    "options", [{"compression": {"state": "zstd"}}, {"compression": "zstd", "frame_steps": {"a": 4}}]
+)
+def test_a_codec_for_a_channel_that_is_not_recorded_is_refused_at_once(tmp_path, options):
+    """Not at the end, when hours have been recorded; blocks that timesteps may bring can be named."""
+    with pytest.raises(CodecError, match="expected a pattern or one of signal/state, action/ctrl, reward, "):
+        writer(tmp_path / "a.wshard", **options)
+    named = {"signal/state": "zstd", "action/ctrl": "lz4", "reward": "zstd", "aux/truncations": "zstd"}
+    record(tmp_path / "a.wshard", 5, compression=named)
+    partial = interrupted(tmp_path / "b.wshard", 9)
+    with pytest.raises(CodecError, match="expected a pattern or one of signal/state, action/ctrl, reward, "):
+        recover(partial, **options)
+    assert load_wshard(recover(partial, compression=named)).length == 8
 
 
 def test_seconds_bring_a_flush_before_the_interval_does(tmp_path):
@@ -309,11 +350,29 @@ def test_infinite_and_undefined_values_are_kept(tmp_path):
 
 @pytest.mark.parametrize(
     ("channels", "options"),
-    [([STATE, STATE], {}), ([ChannelDef("x", DType.INT8, [-1])], {}), ([STATE], {"flush_interval": 0})],
+    [
+        ([STATE, STATE], {}),
+        ([ChannelDef("x", DType.INT8, [-1])], {}),
+        ([ChannelDef("x", DType.INT8, [], "rgb")], {}),
+        *(([STATE], {"flush_interval": value}) for value in (0, "a", 1.5, None, True)),
+        *(([STATE], {"max_timesteps": value}) for value in (0, -1, "a", 1.5)),
+        *(([STATE], {"flush_seconds": value}) for value in (-1, "a", float("nan"), True)),
+    ],
 )
-def test_impossible_channels_are_refused(tmp_path, channels, options):
+def test_impossible_channels_and_options_are_refused(tmp_path, channels, options):
+    """At once: a limit that is none would never be reached."""
     with pytest.raises(EpisodeError):
         WShardStreamWriter(tmp_path / "a.wshard", "e", channels, **options)
+
+
+def test_options_may_be_numbers_of_numpy(tmp_path):
+    options = {"flush_interval": np.int64(2), "max_timesteps": np.int32(3), "flush_seconds": np.float32(3600)}
+    with writer(tmp_path / "a.wshard", **options) as recording:
+        recording.begin_episode()
+        for t in range(3):
+            write(recording, t)
+        with pytest.raises(RecordingStateError, match="max_timesteps of 3"):
+            write(recording, 3)
 
 
 @pytest.mark.parametrize("metadata", [{"a": object()}, {"a": float("nan")}])

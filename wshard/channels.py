@@ -10,14 +10,16 @@ import math
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, SupportsFloat
 
 import numpy as np
 
+from wshard.arguments import array_of
 from wshard.codec_plan import CodecPlan
 from wshard.errors import EpisodeError
 from wshard.lanes import DONE, REWARD, TICKS, TRUNCATIONS
 from wshard.meta import Declaration
+from wshard.meta_writer import check_described
 from wshard.types import Array, DType, Modality
 
 if TYPE_CHECKING:
@@ -79,16 +81,21 @@ class ChannelDef:
             raise EpisodeError(f"channel {name!r}: {error}") from None
 
     @property
+    def blocks(self) -> tuple[str, ...]:
+        """The blocks that timesteps may bring it as: one, or observation and action where timesteps tell."""
+        return tuple(f"{prefix}/{self.name}" for prefix in ((self.prefix,) if self.prefix else _PREFIXES))
+
+    @property
     def element_size(self) -> int:
         """Bytes per timestep."""
         return DType.parse(self.dtype).size * math.prod(self.shape)
 
     def declare(self, prefix: str) -> Declaration:
-        """Return the lane's declaration under "signal" or "action"; raises EpisodeError for an impossible shape."""
+        """Return the lane's declaration under "signal" or "action"; raises EpisodeError for what none can have."""
         if not all(hasattr(size, "__index__") and size >= 0 for size in self.shape):
             raise EpisodeError(f"channel {self.name!r}: expected a shape of sizes >= 0, found {list(self.shape)}")
         shape = tuple(int(size) for size in self.shape)
-        return Declaration(
+        lane = Declaration(
             f"{prefix}/{self.name}",
             DType.parse(self.dtype),
             shape,
@@ -97,6 +104,8 @@ class ChannelDef:
             self.content_type,
             self.semantics,
         )
+        check_described(lane)
+        return lane
 
 
 def declare(channels: Sequence[ChannelDef], prefix: str) -> dict[str, Declaration]:
@@ -114,19 +123,26 @@ def declare(channels: Sequence[ChannelDef], prefix: str) -> dict[str, Declaratio
 def plan_of(
     channels: Sequence[ChannelDef], compression: Compression, level: int, frame_steps: FrameSteps | None
 ) -> CodecPlan:
-    """Return the codecs of a recording: each channel's own where it has one, else those of the recording."""
+    """Return the codecs of a recording: each channel's own where it has one, else those of the recording.
+
+    Raises CodecError as CodecPlan.of does, and for the name of a block that no timestep can bring.
+    """
     codecs = dict(compression) if isinstance(compression, Mapping) else {"*": compression}
     frames = dict(frame_steps) if isinstance(frame_steps, Mapping) else {"*": frame_steps} if frame_steps else {}
     for channel in channels:
-        for prefix in (channel.prefix,) if channel.prefix else _PREFIXES:
+        for block in channel.blocks:
             if channel.compression is not None:
-                codecs[f"{prefix}/{channel.name}"] = channel.compression
+                codecs[block] = channel.compression
             if channel.frame_steps is not None:
-                frames[f"{prefix}/{channel.name}"] = channel.frame_steps
-    return CodecPlan.of(codecs, level, frames)
+                frames[block] = channel.frame_steps
+    plan = CodecPlan.of(codecs, level, frames)
+    plan.check([*(block for channel in channels for block in channel.blocks), REWARD, DONE, TICKS, TRUNCATIONS])
+    return plan
 
 
-def checked_step(t: object, reward: float | None, done: object, truncated: object) -> tuple[tuple[str, float], ...]:
+def checked_step(
+    t: object, reward: SupportsFloat | None, done: object, truncated: object
+) -> tuple[tuple[str, float], ...]:
     """Return the values of the four lanes that every timestep has; raises EpisodeError where they cannot hold them."""
     try:
         tick, value = operator.index(t), float(reward)  # type: ignore[arg-type]  # others are refused below
@@ -142,10 +158,7 @@ def checked_step(t: object, reward: float | None, done: object, truncated: objec
 
 def checked_value(value: Any, lane: Declaration) -> Array:
     """Return a value as an array of the lane's shape and dtype; raises EpisodeError where it is none."""
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise EpisodeError(f"{lane.block}: expected an array of shape {list(lane.shape)}: {error}") from None
+    array = value if type(value) is np.ndarray else array_of(value, lane.block)
     if array.shape != lane.shape:
         raise EpisodeError(f"{lane.block}: Shape mismatch: expected {list(lane.shape)}, found {list(array.shape)}")
     target = lane.dtype.numpy_dtype

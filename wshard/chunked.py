@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wshard.arguments import integer
 from wshard.chunked_file import ChunkedEpisodeFile
 from wshard.codec import CompressionLevel, CompressionType
 from wshard.container import ShardReader
@@ -25,7 +26,7 @@ from wshard.manifest import (
     validate_chunk_continuity,
     write_manifest,
 )
-from wshard.regular_file import open_file
+from wshard.regular_file import named_in, open_file
 from wshard.splitting import cut, join
 
 if TYPE_CHECKING:
@@ -64,11 +65,12 @@ class ChunkedEpisodeWriter:
         *,
         resume: bool = False,
     ) -> None:
-        if chunk_size_t < 1:
-            raise EpisodeError(f"chunk_size_t: expected at least 1 timestep, found {chunk_size_t}")
+        size = integer(chunk_size_t)
+        if size is None or size < 1:
+            raise EpisodeError(f"chunk_size_t: expected at least 1 timestep, found {chunk_size_t!r}")
         self.base_path = Path(base_path)
         self.episode_id = episode_id
-        self.chunk_size_t = chunk_size_t
+        self.chunk_size_t = size
         self.compression = compression
         self.compression_level = compression_level
         self.manifest = ChunkManifest(episode_id, env_id)
@@ -93,15 +95,18 @@ class ChunkedEpisodeWriter:
         Its timesteps follow the chunk before it, unless ep.timestep_range says [first, last]. `ep` is not changed.
         Raises ManifestError for an index that is there already, EpisodeError for an inconsistent episode.
         """
-        index = max(self._rows, default=-1) + 1 if chunk_index is None else chunk_index
-        if index < 0 or index in self._rows:
-            raise ManifestError(f"chunk {index} of {self.episode_id!r}: expected an index that is not written yet")
-        first = self._first_step(ep, index)
+        index = max(self._rows, default=-1) + 1 if chunk_index is None else integer(chunk_index)
+        if index is None or index < 0 or index in self._rows:
+            raise ManifestError(
+                f"chunk {chunk_index} of {self.episode_id!r}: expected an index that is not written yet"
+            )
+        length = integer(ep.length) or 0  # refused below
+        first = self._first_step(ep, index, length)
         chunk = replace(
             ep,
             chunk_index=index,
             total_chunks=max(index + 1, ep.total_chunks or 0),
-            timestep_range=[first, first + ep.length - 1],
+            timestep_range=[first, first + length - 1],
         )
         chunk.validate()
         if not self._rows and self._path.exists():
@@ -111,19 +116,19 @@ class ChunkedEpisodeWriter:
         path = self.base_path / f"{self._stem}_chunk_{index:04d}.wshard"
         save_wshard(chunk, path, self.compression, self.compression_level)
         self.manifest.env_id = self.manifest.env_id or ep.env_id
-        self.manifest.add_chunk(index, path.name, _sha256(path), (first, first + ep.length - 1), ep.length)
+        self.manifest.add_chunk(index, path.name, _sha256(path), (first, first + length - 1), length)
         self._rows = {row.index: row for row in self.manifest.rows()}
         write_manifest(self._listing(complete=False), self._path)
         return path
 
-    def _first_step(self, ep: Episode, index: int) -> int:
+    def _first_step(self, ep: Episode, index: int, length: int) -> int:
         if ep.timestep_range is not None:
             first, last = ep.timestep_range
-            if last - first not in (ep.length - 1, ep.length):  # the second is the older form, with the end behind it
+            if last - first not in (length - 1, length):  # the second is the older form, with the end behind it
                 raise EpisodeError(
-                    f"timestep_range: expected [first, last] of {ep.length} timesteps, found {[first, last]}"
+                    f"timestep_range: expected [first, last] of {length} timesteps, found {[first, last]}"
                 )
-            return first
+            return int(first)
         before = self._rows.get(index - 1)
         return before.stop if before else index * self.chunk_size_t
 
@@ -209,7 +214,7 @@ class ChunkedEpisodeReader:
             yield self._load(row)
 
     def load_chunk(self, chunk_index: int) -> Episode:
-        """Return one chunk; raises ManifestError for an index that is not there, ChecksumError, FileNotFoundError."""
+        """Return one chunk; raises ManifestError for an index that is not there, MissingFileError, ChecksumError."""
         row = next((row for row in self._manifest.rows() if row.index == chunk_index), None)
         if row is None:
             raise ManifestError(f"{self.manifest_path}: no chunk {chunk_index}, it lists {self.num_chunks}")
@@ -222,7 +227,8 @@ class ChunkedEpisodeReader:
     def load(self, channels: Sequence[str] | None = None) -> Episode:
         """Return the whole episode, equal to the one that was written in chunks; channels as in load_wshard.
 
-        Raises ManifestError where chunks are missing, LaneError where they do not fit together.
+        Raises ManifestError where chunks are missing (MissingFileError where their files are), LaneError where they do
+        not fit together.
         """
         manifest = self._manifest
         validate_chunk_continuity(manifest)
@@ -239,11 +245,15 @@ class ChunkedEpisodeReader:
         )
 
     def open_chunk(self, row: Chunk, *, hashed: bool = True) -> EpisodeFile:
-        """Open the file of a manifest row, checked against its length and, unless hashed is False, its SHA-256."""
-        if hashed and self._hashed:
-            self._compare_hash(row)
+        """Open the file of a manifest row, checked against its length and, unless hashed is False, its SHA-256.
+
+        Raises MissingFileError, ManifestError for another length, ChecksumError and other FormatErrors.
+        """
         path = self.base_dir / row.uri
-        file = EpisodeFile(path)
+        with named_in(self.manifest_path, path):
+            if hashed and self._hashed:
+                self._compare_hash(row)
+            file = EpisodeFile(path)
         if file.length != row.length:
             found_length = file.length
             file.close()
@@ -253,9 +263,10 @@ class ChunkedEpisodeReader:
     def verify_chunk(self, row: Chunk) -> None:
         """Compare a chunk with its SHA-256 or, where the manifest has none, its blocks with their checksums.
 
-        Raises ChecksumError and other FormatErrors, FileNotFoundError.
+        Raises ChecksumError and other FormatErrors, MissingFileError.
         """
-        self._compare_hash(row)
+        with named_in(self.manifest_path, self.base_dir / row.uri):
+            self._compare_hash(row)
         with self.open_chunk(row) as file:
             if not row.sha256:
                 file.verify()

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 import xxhash
 
-from wshard.errors import EntryNotFoundError, LaneError, ManifestError, StepError
+from wshard.arguments import span
+from wshard.errors import ClosedError, EntryNotFoundError, LaneError, ManifestError
 from wshard.lane_view import LazyLane
 from wshard.lanes import TICKS, TRUNCATIONS
 from wshard.manifest import validate_chunk_continuity
@@ -81,7 +82,8 @@ class ChunkedEpisodeFile:
     """
 
     def __init__(self, reader: ChunkedEpisodeReader) -> None:
-        self._reader = reader
+        self._source = reader
+        self._closed = False
         self._manifest = reader.load_manifest() if reader.manifest is None else reader.manifest
         self.where = str(reader.manifest_path)
         validate_chunk_continuity(self._manifest)
@@ -97,9 +99,16 @@ class ChunkedEpisodeFile:
         self.close()
 
     def close(self) -> None:
-        """Let go of the chunks that were read last."""
+        """Let go of the chunks that were read last; reading on raises ClosedError."""
+        self._closed = True
         while self._open:
             self._open.popitem()[1].close()
+
+    @property
+    def _reader(self) -> ChunkedEpisodeReader:
+        if self._closed:
+            raise ClosedError(f"{self.where}: expected an open episode, found it closed")
+        return self._source
 
     @property
     def id(self) -> str:
@@ -136,8 +145,8 @@ class ChunkedEpisodeFile:
 
     def parts(self) -> tuple[Part, ...]:
         """Return the files that the episode consists of: the manifest, then the chunks in order. Opens none."""
-        chunks = (Part(CHUNK, self._reader.base_dir / row.uri) for row in self._rows)
-        return Part(MANIFEST, self._reader.manifest_path), *chunks
+        chunks = (Part(CHUNK, self._source.base_dir / row.uri) for row in self._rows)
+        return Part(MANIFEST, self._source.manifest_path), *chunks
 
     def part_digests(self) -> tuple[str, ...]:
         """Return the content digest of each part."""
@@ -189,13 +198,16 @@ class ChunkedEpisodeFile:
 
         Only the chunks that hold these timesteps are read; of a single chunk the array is a read-only view.
         Raises what EpisodeFile.lane raises, LaneError where chunks differ in dtype or shape, and what is wrong with a
-        chunk: ChecksumError, ManifestError, FileNotFoundError.
+        chunk: ChecksumError, ManifestError, MissingFileError.
         """
         first, end, _ = slice(start, stop).indices(self.length)
         return self._read(name, first, end, lambda file: file.lane(name))
 
     def lane_view(self, name: str, *, verify: bool = False) -> LazyLane:
-        """Return a lane that reads only the timesteps that are asked for, as EpisodeFile.lane_view does."""
+        """Return a lane that reads only the timesteps that are asked for, as EpisodeFile.lane_view does.
+
+        That all chunks have it alike is asked of each of them first (see lanes).
+        """
         lanes = self.lanes()
         block = name if name in lanes else f"signal/{name}"
         if block not in lanes:
@@ -241,16 +253,16 @@ class ChunkedEpisodeFile:
 
     def slice(self, start: int, stop: int, channels: Sequence[str] | None = None) -> Episode:
         """Return the timesteps [start, stop) as an Episode, as EpisodeFile.slice does; reads only their chunks."""
-        if not 0 <= start < stop <= self.length:
-            raise StepError(f"{self.where}: expected 0 <= start < stop <= {self.length}, found {start}, {stop}")
-        pieces = [self._chunk(row).slice(low, high, channels) for row, low, high in self._spans(start, stop)]
+        steps = span(start, stop, self.length, self.where)
+        spans = self._spans(steps.start, steps.stop)
+        pieces = [self._chunk(row).slice(low, high, channels) for row, low, high in spans]
         base = self._rows[0].start
         return replace(
             join(pieces),
             id=self.id,
             env_id=self.env_id,
             metadata=dict(self.metadata),
-            timestep_range=[base + start, base + stop - 1],
+            timestep_range=[base + steps.start, base + steps.stop - 1],
         )
 
     @cached_property

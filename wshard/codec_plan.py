@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from wshard.arguments import integer
 from wshard.codec import Codec, CompressionType
 from wshard.errors import CodecError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 Compression = str | CompressionType | Codec | Mapping[str, "str | CompressionType | Codec"]
 FrameSteps = int | Mapping[str, int]
@@ -38,14 +39,20 @@ class CodecPlan:
         codecs = compression if isinstance(compression, Mapping) else {"*": compression}
         frames = frame_steps if isinstance(frame_steps, Mapping) else {"*": frame_steps} if frame_steps else {}
         plan = CodecPlan(
-            tuple((pattern, Codec.parse(codec, level)) for pattern, codec in codecs.items()), tuple(frames.items())
+            tuple((pattern, Codec.parse(codec, level)) for pattern, codec in codecs.items()),
+            tuple((pattern, _checked_steps(pattern, steps)) for pattern, steps in frames.items()),
         )
-        for pattern, steps in plan.frames:
-            if type(steps) is not int or steps < 1:
-                raise CodecError(f"frame_steps: {pattern!r}: expected at least 1 timestep, found {steps!r}")
+        for pattern, _ in plan.frames:
             if not _is_pattern(pattern) and plan.codec(pattern).type is not CompressionType.ZSTD:
                 raise CodecError(f"frame_steps: {pattern!r}: expected zstd for it, found {plan.codec(pattern).type}")
         return plan
+
+    def check(self, blocks: Collection[str]) -> None:
+        """Raise CodecError for a rule that names none of these blocks; a pattern may match none."""
+        for option, names in (("compression", dict(self.rules)), ("frame_steps", dict(self.frames))):
+            for name in names:
+                if name not in blocks and not _is_pattern(name):
+                    raise CodecError(f"{option}: {name!r}: expected a pattern or one of {', '.join(blocks)}")
 
     def codec(self, block: str) -> Codec:
         """Return the codec for a block name; blocks that no rule names stay uncompressed."""
@@ -61,6 +68,13 @@ class CodecPlan:
     def default(self) -> Codec:
         """The codec to state in the file header: that of the rule for everything, else none."""
         return self.codec("")
+
+
+def _checked_steps(pattern: str, given: object) -> int:
+    steps = integer(given)
+    if steps is None or steps < 1:
+        raise CodecError(f"frame_steps: {pattern!r}: expected at least 1 timestep, found {given!r}")
+    return steps
 
 
 T = TypeVar("T")

@@ -25,7 +25,7 @@ from wshard.layout import (
     unpack_header,
 )
 from wshard.metadata import ShardMetadata, read_section
-from wshard.source import MemorySource, PathOrFile, Source, open_source
+from wshard.source import ClosedSource, PathOrFile, Source, open_source
 from wshard.stored_block import check, codec_flags, decode
 
 if TYPE_CHECKING:
@@ -85,11 +85,11 @@ class ShardReader:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file. Views already handed out stay valid; the mapping ends with the last of them."""
-        self._source = MemorySource(memoryview(b""), self.where)
-        self.entries = []
-        self.__dict__.pop("_by_hash", None)
-        self.__dict__.pop("_by_name", None)
+        """Let go of the file: the index still tells what there is, reading raises ClosedError.
+
+        Views already handed out stay valid; the mapping ends with the last of them.
+        """
+        self._source = ClosedSource(self._source.size, self.where)
 
     @property
     def size(self) -> int:

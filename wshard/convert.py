@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
+from wshard.arguments import file_object
 from wshard.errors import FormatError
 from wshard.formats.base import FORMATS, OWN_DATA, open_sink, open_source
 from wshard.layout import MAGIC
@@ -99,7 +100,7 @@ def convert(
 def _format_of(location: Location) -> Format:
     if isinstance(location, (str, os.PathLike)):
         return detect_format(location)
-    return detect_format_bytes(_peek(location))
+    return detect_format_bytes(_peek(file_object(location, "read")))
 
 
 def _peek(file: IO[bytes]) -> bytes:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from wshard.arguments import span
 from wshard.codec import Codec, CompressionLevel, CompressionType
 from wshard.codec_plan import CodecPlan, Compression
 from wshard.container import PathOrFile, ShardReader
 from wshard.decoding import decode_episode
 from wshard.encoding import describe
-from wshard.errors import EntryNotFoundError, HeaderError, IndexCorruptError, LaneError, StepError
+from wshard.errors import EntryNotFoundError, HeaderError, IndexCorruptError, LaneError
 from wshard.lane_view import LaneView
 from wshard.lanes import (
     EXACT_REWARD,
@@ -82,9 +83,8 @@ class EpisodeFile:
         self.close()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file: what was read of it when it was opened still answers, reading on raises ClosedError."""
         self._views = {}
-        self._numbers = {}
         self._shard.close()
 
     @property
@@ -211,9 +211,7 @@ class EpisodeFile:
         and the chunk fields belong to the whole episode and are left out. Reads what lane_view would.
         Raises StepError (an IndexError) unless 0 <= start < stop <= T, and what load raises.
         """
-        if not 0 <= start < stop <= self.length:
-            raise StepError(f"{self.where}: expected 0 <= start < stop <= {self.length}, found {start}, {stop}")
-        return decode_episode(self, channels, range(start, stop))
+        return decode_episode(self, channels, span(start, stop, self.length, self.where))
 
 
 def open_wshard(source: PathOrFile | Buffer) -> EpisodeFile:
@@ -249,11 +247,14 @@ def save_wshard(
     compression: "none", "zstd", "lz4", "zstd:19", or per block: {"signal/rgb": "zstd:19", "*": "none"}.
     frame_steps: timesteps per zstd frame, so that slices decode only the frames that they touch; for all channels that
     zstd compresses, or per block: {"signal/rgb": 16}. Some other readers cannot read such lanes (FORMAT.md, 1.5).
-    Raises EpisodeError (a ValueError) for an inconsistent episode, OSError for the disk; an earlier file stays intact.
+    Raises EpisodeError (a ValueError) for an inconsistent episode, CodecError (likewise) for an unknown codec or the
+    name of a block that is not there, OSError for the disk; an earlier file stays intact.
     """
     ep.validate()
     about, payloads = describe(ep)
-    store(path_or_file, about, payloads, CodecPlan.of(compression, compression_level, frame_steps))
+    plan = CodecPlan.of(compression, compression_level, frame_steps)
+    plan.check(payloads)
+    store(path_or_file, about, payloads, plan)
 
 
 def store(target: PathOrFile, about: Description, payloads: Mapping[str, Sequence[Buffer]], plan: CodecPlan) -> int:

@@ -15,8 +15,10 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   ├── MetadataError                       the JSON section of a container is wrong
     │   ├── RepairError                         a damaged file of which nothing can be restored, and why
     │   └── ManifestError                       files that a manifest names are not what it says
+    │       └── MissingFileError (FileNotFoundError)  a file that a manifest names is not there
     ├── EntryNotFoundError (KeyError)           no block of that name
     ├── StepError (IndexError)                  a timestep that a lane or an episode does not have
+    ├── ClosedError (ValueError)                reading from a file after its close()
     ├── EpisodeError (ValueError)               an Episode value that cannot be saved
     ├── UnsupportedFormatError (NotImplementedError)  a known file format that this version cannot read or write
     ├── MissingExtraError (ImportError)         an optional dependency is not installed
@@ -125,12 +127,20 @@ class ManifestError(FormatError):
     """Files that a manifest names are not what it says: missing, doubled, out of order, changed or elsewhere."""
 
 
+class MissingFileError(ManifestError, FileNotFoundError):
+    """A file that a manifest names is not there; filename is its path."""
+
+
 class EntryNotFoundError(WShardError, KeyError):
     """No block of that name."""
 
 
 class StepError(WShardError, IndexError):
     """A timestep that a lane or an episode does not have."""
+
+
+class ClosedError(WShardError, ValueError):
+    """Reading from a file after its close(), as Python's own files refuse it."""
 
 
 class EpisodeError(WShardError, ValueError):

@@ -17,7 +17,7 @@ from wshard.container import ShardReader
 from wshard.errors import ChecksumError, FormatError, HeaderError, ManifestError
 from wshard.layout import ROLE_MANIFEST, ROLE_SAMPLE, ROLE_WSHARD
 from wshard.metadata import PROFILE_MANIFEST, ManifestFileRef, ManifestProfile, ShardMetadata
-from wshard.regular_file import open_file
+from wshard.regular_file import named_in, open_file
 from wshard.writer import ShardWriter
 
 if TYPE_CHECKING:
@@ -43,11 +43,12 @@ class FileManifest:
     def open(self, reference: ManifestFileRef) -> ShardReader:
         """Open a file after its SHA-256, role and number of blocks proved right.
 
-        Raises ChecksumError, ManifestError, FormatError, FileNotFoundError.
+        Raises ChecksumError, ManifestError, FormatError, MissingFileError.
         """
         path, where = self.locate(reference), f"{self.path}: {reference.uri!r}"
         _check_keys(reference, where)
-        data = _mapped(path)
+        with named_in(self.path, path):
+            data = _mapped(path)
         self._check_hash(reference, data, where)
         reader = ShardReader(data)  # the very bytes that were hashed, whatever becomes of the path
         reader.where = str(path)

@@ -7,6 +7,7 @@ Does not know: how they are read (meta.py); the bytes of lanes, files.
 from __future__ import annotations
 
 import json
+import reprlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +15,10 @@ import numpy as np
 from wshard.errors import EpisodeError, LaneError
 from wshard.layout import MAX_META_SIZE
 from wshard.meta import META_CHANNELS, META_EPISODE, META_WSHARD, unicode_text, usable_rate
+from wshard.types import Modality
 
 if TYPE_CHECKING:
-    from wshard.meta import Description
+    from wshard.meta import Declaration, Description
 
 
 def write_description(about: Description) -> dict[str, bytes]:
@@ -67,11 +69,25 @@ def _checkunicode_text(text: object) -> None:
         raise EpisodeError(str(error)) from None
 
 
+def check_described(lane: Declaration) -> None:
+    """Raise EpisodeError where a lane is described by values that would not come back as they are."""
+    rate, kind = lane.sampling_rate_hz, lane.modality
+    if rate and usable_rate(rate.item() if isinstance(rate, np.generic) else rate) is None:
+        raise EpisodeError(f"{lane.block}: sampling_rate_hz: expected a finite number > 0, found {reprlib.repr(rate)}")
+    if kind is not None and not isinstance(kind, Modality):
+        raise EpisodeError(f"{lane.block}: modality: expected a Modality, found {reprlib.repr(kind)}")
+    for name in ("semantics", "content_type"):
+        value = getattr(lane, name)
+        if value is not None and not isinstance(value, str):
+            raise EpisodeError(f"{lane.block}: {name}: expected text, found {reprlib.repr(value)}")
+
+
 def _channels_json(about: Description) -> dict[str, Any]:
     channels: list[dict[str, Any]] = []
     lanes: list[dict[str, Any]] = []
     groups: dict[str, list[dict[str, str]]] = {}
     for declaration in about.declared.values():
+        check_described(declaration)
         row: dict[str, Any] = {"dtype": declaration.dtype.value, "shape": list(declaration.shape)}
         if declaration.modality is not None:
             row |= {"modality": declaration.modality.value, "content_type_code": declaration.modality.content_type}

@@ -55,7 +55,8 @@ def recover(
     """Turn the .partial of a killed recording into an episode of all flushed timesteps; returns the episode's path.
 
     The episode's metadata say {"recovered": true}; the .partial is removed once the episode is in place.
-    Raises FileNotFoundError, RecordingExistsError while its writer lives, FormatError if nothing can be recovered.
+    Raises FileNotFoundError, RecordingExistsError while its writer lives, FormatError if nothing can be recovered or
+    compression and frame_steps are none (CodecError, as in save_wshard).
     """
     source = Path(partial)
     target = source.with_name(source.name.removesuffix(".partial"))
@@ -66,8 +67,10 @@ def recover(
         if target.exists():
             raise RecordingExistsError(f"{target} exists already: move it away to recover {source.name}")
         about = journal.read(file, str(source)).about
+        plan = CodecPlan.of(compression, None, frame_steps)
+        plan.check([lane.block for lane in (*about.declared.values(), *STEP_LANES)])
         marked = replace(about, metadata={**about.metadata, "recovered": True})
-        finalise(file, target, marked, CodecPlan.of(compression, None, frame_steps))
+        finalise(file, target, marked, plan)
         source.unlink()
     return target
 

@@ -5,15 +5,17 @@ Knows: which kinds of things a path may lead to. Does not know: what the bytes m
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
 from typing import TYPE_CHECKING, Final
 
-from wshard.errors import FormatError
+from wshard.errors import FormatError, MissingFileError
 
 if TYPE_CHECKING:
     import io
+    from collections.abc import Iterator
 
 _FLAGS: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _KINDS: Final = {
@@ -37,6 +39,17 @@ def open_descriptor(path: str | os.PathLike[str]) -> tuple[int, int]:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     kind = _KINDS.get(stat.S_IFMT(about.st_mode), "something else")
     raise FormatError(f"{os.fspath(path)}: expected a regular file, found {kind}")
+
+
+@contextlib.contextmanager
+def named_in(manifest: str | os.PathLike[str], path: str | os.PathLike[str]) -> Iterator[None]:
+    """Read a file that a manifest names; raises MissingFileError where it is not there."""
+    try:
+        yield
+    except FileNotFoundError:
+        error = MissingFileError(f"{os.fspath(manifest)}: expected the file {os.fspath(path)}, found none")
+        error.filename = os.fspath(path)
+        raise error from None
 
 
 def open_file(path: str | os.PathLike[str]) -> io.BufferedReader:

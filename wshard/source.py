@@ -11,7 +11,8 @@ import os
 import threading
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from wshard.errors import FormatError, IndexCorruptError
+from wshard.arguments import file_object
+from wshard.errors import ClosedError, FormatError, IndexCorruptError
 from wshard.regular_file import open_descriptor
 
 if TYPE_CHECKING:
@@ -122,27 +123,44 @@ class FileSource:
             yield self.read(position, min(position + _CHUNK, stop))
 
 
-Source = MemorySource | PathSource | FileSource
+class ClosedSource:
+    """What is left of a source after close(): it refuses to be read."""
+
+    def __init__(self, size: int, where: str) -> None:
+        self.size = size
+        self.where = where
+
+    def read(self, start: int, stop: int) -> memoryview:
+        """Raise ClosedError."""
+        raise ClosedError(f"{self.where}: expected an open file for bytes {start} to {stop}, found it closed")
+
+    def chunks(self, start: int, stop: int) -> Iterator[memoryview]:
+        """Raise ClosedError."""
+        yield self.read(start, stop)
+
+
+Source = MemorySource | PathSource | FileSource | ClosedSource
 
 
 def open_source(source: PathOrFile | Buffer | mmap.mmap) -> Source:
     """Return the source's bytes: a path and a file object are read on demand, a large file is mapped into memory.
 
-    A file object that cannot seek (a pipe) is read whole. Raises OSError, FormatError for a file opened as text and for
-    a path that leads to a pipe or device.
+    A file object that cannot seek (a pipe) is read whole. Raises OSError, FormatError for a file opened as text, for
+    a path that leads to a pipe or device, and for what is no source at all.
     """
     if isinstance(source, (str, os.PathLike)):
         return _open_path(os.fspath(source))
     if isinstance(source, (bytes, bytearray, memoryview, mmap.mmap)):
         return MemorySource(memoryview(source).toreadonly().cast("B"), "<bytes>")
-    where = str(getattr(source, "name", "<file object>"))
-    seekable: Any = getattr(source, "seekable", None)
-    binary = isinstance(source.read(0), bytes)
+    file = file_object(source, "read")
+    where = str(getattr(file, "name", "<file object>"))
+    seekable: Any = getattr(file, "seekable", None)
+    binary = isinstance(file.read(0), bytes)
     if not binary:
         raise FormatError(f"{where}: expected a file opened in binary mode, found one that gives text")
     if seekable is not None and seekable():
-        return FileSource(source, where)
-    return MemorySource(memoryview(source.read()), where)
+        return FileSource(file, where)
+    return MemorySource(memoryview(file.read()), where)
 
 
 def _open_path(path: str) -> MemorySource | PathSource:

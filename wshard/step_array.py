@@ -11,6 +11,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from wshard.arguments import array_of
+
 Array = NDArray[Any]
 
 
@@ -22,9 +24,12 @@ class StepArray(np.ndarray[Any, np.dtype[Any]]):
 
     @staticmethod
     def of(values: Any) -> StepArray:
-        """Return the values of an array, a sequence, or anything that holds them in `.data`; arrays are not copied."""
+        """Return the values of an array, a sequence, or anything that holds them in `.data`; arrays are not copied.
+
+        Raises EpisodeError for masked elements.
+        """
         held = values if isinstance(values, np.ndarray) else getattr(values, "data", values)
-        return np.asarray(held).view(StepArray)
+        return array_of(held, "one value per timestep").view(StepArray)
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:  # noqa: FBT001, FBT002  (numpy's protocol)
         """Give the results of arithmetic as plain arrays and numbers."""

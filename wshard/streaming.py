@@ -13,11 +13,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Self
+from typing import IO, TYPE_CHECKING, Any, Final, Self, SupportsFloat, SupportsIndex
 
 import numpy as np
 
 from wshard import journal
+from wshard.arguments import integer
 from wshard.channels import ChannelDef, checked_step, checked_value, declare, plan_of
 from wshard.codec import CompressionLevel, CompressionType
 from wshard.encoding import as_bytes
@@ -37,6 +38,21 @@ __all__ = ["DEFAULT_FLUSH_INTERVAL", "FLAG_STREAMING", "ChannelDef", "WShardStre
 
 DEFAULT_FLUSH_INTERVAL: Final = 64
 _MAX_TIMESTEPS: Final = 100_000
+
+
+def _checked_steps(name: str, given: object) -> int:
+    steps = integer(given)
+    if steps is None or steps < 1:
+        raise EpisodeError(f"{name}: expected at least 1 timestep, found {given!r}")
+    return steps
+
+
+def _checked_seconds(given: object) -> float:
+    if given is None:
+        return math.inf
+    if isinstance(given, bool) or not isinstance(given, (int, float, np.number)) or not given >= 0:
+        raise EpisodeError(f"flush_seconds: expected a number >= 0 or None, found {given!r}")
+    return float(given)
 
 
 class WShardStreamWriter:
@@ -71,8 +87,9 @@ class WShardStreamWriter:
         fsync: bool = False,
         overwrite: bool = False,
     ) -> None:
-        if flush_interval < 1:
-            raise EpisodeError(f"flush_interval: expected at least 1 timestep, found {flush_interval}")
+        self._max_timesteps = None if max_timesteps is None else _checked_steps("max_timesteps", max_timesteps)
+        self._capacity = _checked_steps("flush_interval", flush_interval)
+        self._flush_seconds = _checked_seconds(flush_seconds)
         self.path = Path(path)
         self.partial = self.path.with_name(self.path.name + ".partial")
         self._episode_id = episode_id
@@ -85,10 +102,8 @@ class WShardStreamWriter:
         self._actions = declare(actions, "action")
         lanes = (*self._actions.values(), *self._observations.values())
         self._names = {lane.block: lane for lane in lanes} | {lane.id: lane for lane in lanes}
-        self._plan = plan_of([*channels, *actions], compression, compression_level, frame_steps)
-        self._max_timesteps = max_timesteps
-        self._capacity = flush_interval
-        self._flush_seconds = math.inf if flush_seconds is None else flush_seconds
+        self._channels = channels if action_defs is None else [*channels, *actions]
+        self._plan = plan_of(self._channels, compression, compression_level, frame_steps)
         self._flushed_at = time.monotonic()
         self._fsync = fsync
         self._overwrite = overwrite
@@ -148,21 +163,22 @@ class WShardStreamWriter:
 
     def write_timestep(
         self,
-        t: int | Mapping[str, Any],
+        t: SupportsIndex | Mapping[str, Any],
         observations: Mapping[str, Any] | None = None,
         actions: Mapping[str, Any] | None = None,
-        reward: float | None = None,
-        done: bool = False,  # noqa: FBT001, FBT002  (as the signature)
+        reward: SupportsFloat | None = None,
+        done: bool | np.bool_ = False,  # noqa: FBT001, FBT002  (as the signature)
         *,
-        truncated: bool = False,
+        truncated: bool | np.bool_ = False,
     ) -> None:
         """Append one timestep; every timestep must bring the same channels as the first.
 
-        Either `write_timestep(t, observations, actions, reward, done)`, or `write_timestep({"state": ..., "ctrl": ...},
-        reward=..., done=...)` with all channels by name, or by block name ("action/ctrl"): a name that both an
-        observation and an action may have is the observation, and timesteps are counted from 0. Values are arrays of
-        the declared shape. Raises EpisodeError for an unknown or missing channel, a wrong shape or a value that the
-        dtype cannot hold; a refused timestep leaves no trace.
+        Either `write_timestep(t, observations, actions, reward, done)`, where channels that the first timestep leaves
+        out are not recorded, or `write_timestep({"state": ..., "ctrl": ...}, reward=..., done=...)` with all channels
+        by name, or by block name ("action/ctrl"): a name that both an observation and an action may have is the
+        observation, and timesteps are counted from 0. Values are arrays of the declared shape. Raises EpisodeError for
+        an unknown or missing channel, a wrong shape or a value that the dtype cannot hold; a refused timestep leaves no
+        trace.
         """
         if self._file is None:
             raise RecordingStateError("write_timestep: no recording is open: call begin_episode first")
@@ -170,13 +186,19 @@ class WShardStreamWriter:
             raise RecordingStateError(f"write_timestep: max_timesteps of {self._max_timesteps} is reached")
         if observations is None and actions is None and isinstance(t, Mapping):
             rows = self._checked(t, self._names, "")
-            if len({lane.block for lane, _ in rows}) != len(rows):
-                raise EpisodeError(f"timestep {self._steps}: expected each channel once, found {', '.join(t)}")
+            self._check_channels({lane.block for lane, _ in rows}, list(t))
             t = self._steps
         else:
             rows = self._checked(observations or {}, self._observations, "observation ")
             rows += self._checked(actions or {}, self._actions, "action ")
         self._append(rows, checked_step(t, reward, done, truncated))
+
+    def _check_channels(self, came: set[str], names: Sequence[str]) -> None:
+        if len(came) != len(names):
+            raise EpisodeError(f"timestep {self._steps}: expected each channel once, found {', '.join(names)}")
+        absent = [] if self._buffers else [one.name for one in self._channels if came.isdisjoint(one.blocks)]
+        if absent:
+            raise EpisodeError(f"timestep {self._steps}: expected every channel, {', '.join(absent)} did not come")
 
     def _append(self, rows: Sequence[tuple[Declaration, Array]], step: Sequence[tuple[str, float]]) -> None:
         if not self._buffers:
@@ -246,6 +268,7 @@ class WShardStreamWriter:
         """Publish the episode file and remove the .partial; returns the file's size in bytes.
 
         metadata: merged over that of begin_episode, for what is known at the end only (success, ...).
+        An episode without a timestep can be loaded, and that is all: save_wshard and archives refuse it.
         If it fails (full disk, metadata that JSON cannot hold), the .partial is kept for recover().
         """
         with self._journal() as file:

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from wshard.arguments import array_of, integer
+from wshard.equality import EqualByValue
 from wshard.errors import EpisodeError, LaneError
 from wshard.step_array import StepField
 
@@ -146,9 +148,9 @@ class TimebaseSpec:
     epoch_ns: int = 0
 
 
-@dataclass
-class Channel:
-    """One lane: data [T, *shape] of `dtype`; shape is per timestep, [] for a scalar."""
+@dataclass(eq=False)
+class Channel(EqualByValue):
+    """One lane: data [T, *shape] of `dtype`; shape is per timestep, [] for a scalar. Channels are equal by value."""
 
     name: str
     dtype: DType
@@ -161,14 +163,18 @@ class Channel:
 
     def __post_init__(self) -> None:
         """Accept anything array-like and any sequence of ints."""
-        self.data = np.asarray(self.data)
+        if type(self.data) is not np.ndarray:
+            self.data = array_of(self.data, f"channel {self.name!r}")
         self.shape = [int(size) for size in self.shape]
         self.dtype = DType.parse(self.dtype)
 
     @staticmethod
     def of(name: str, data: Any, **described: Any) -> Channel:
-        """Make a channel from an array [T, ...]; dtype and shape are taken from it."""
-        array = np.asarray(data)
+        """Make a channel from an array [T, ...]; dtype and shape are taken from it.
+
+        Raises EpisodeError for what is no such array, and for masked elements.
+        """
+        array = array_of(data, f"channel {name!r}")
         if array.ndim == 0:
             raise EpisodeError(f"channel {name!r}: expected an array [T, ...], found a scalar")
         return Channel(name, DType.from_numpy(array.dtype), list(array.shape[1:]), array, **described)
@@ -183,8 +189,8 @@ class Channel:
         return replace(self, data=self.data.copy(), shape=list(self.shape))
 
 
-@dataclass
-class Residual:
+@dataclass(eq=False)
+class Residual(EqualByValue):
     """Packed residual bits of a channel, e.g. type "sign2nddiff"; data is uint8 [n] as stored, or given as bytes."""
 
     channel_id: str
@@ -199,13 +205,14 @@ class Residual:
         self.data = given if isinstance(given, np.ndarray) else np.frombuffer(given, np.uint8)
 
 
-@dataclass
-class Episode:
+@dataclass(eq=False)
+class Episode(EqualByValue):
     """One episode, or one chunk of one: T timesteps of observations, actions, rewards and more.
 
     omens: predictions, {channel: {model: Channel}}; uncerts: {"channel/model/type": Channel}; blocks: blocks of other
     programs, kept as they are. rewards, terminations and truncations are [T] or None if not recorded; they may be given
     as arrays, sequences or channels. timestep_range: of a chunk, its [first, last] timesteps in the whole episode.
+    Episodes are equal where all their values are (equality.py), wherever they came from.
     """
 
     id: str
@@ -220,7 +227,7 @@ class Episode:
     omens: dict[str, dict[str, Channel]] = field(default_factory=dict)
     residuals: dict[str, Residual] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
-    source_format: Format = Format.UNKNOWN
+    source_format: Format = field(default=Format.UNKNOWN, compare=False)
     chunk_index: int | None = None
     total_chunks: int | None = None
     timestep_range: list[int] | None = None
@@ -254,8 +261,8 @@ class Episode:
         """Raise EpisodeError where lanes, lengths or chunk fields contradict each other."""
         if not self.id:
             raise EpisodeError("episode: expected a non-empty id")
-        if self.length <= 0:
-            raise EpisodeError(f"episode {self.id!r}: expected length > 0, found {self.length}")
+        if (integer(self.length) or 0) <= 0:
+            raise EpisodeError(f"episode {self.id!r}: expected length > 0, a whole number, found {self.length!r}")
         for block, channel in (self.lanes() | self.predictions()).items():
             _check_channel(block, channel, self.length)
         for model in {model for models in self.omens.values() for model in models if "/" in model}:
@@ -279,8 +286,8 @@ def _check_chunk(index: int | None, total: int | None, bounds: list[int] | None)
     if index is not None:
         if total is None:
             raise EpisodeError("total_chunks required when chunk_index is set")
-        if not 0 <= index < total:
-            raise EpisodeError(f"chunk_index {index} out of range for {total} chunks")
+        if integer(index) is None or integer(total) is None or not 0 <= index < total:
+            raise EpisodeError(f"chunk_index {index!r} out of range for {total!r} chunks")
     if bounds is not None:
         whole = all(isinstance(bound, (int, np.integer)) for bound in bounds)
         if len(bounds) != 2 or not whole or bounds[0] > bounds[1]:

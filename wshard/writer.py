@@ -14,6 +14,7 @@ import stat
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Self
 
+from wshard.arguments import file_object
 from wshard.entry_index import front_size, pack_index
 from wshard.entry_writer import EntryWriter
 from wshard.errors import RecordingStateError
@@ -104,7 +105,7 @@ class ShardWriter(EntryWriter):
     ) -> None:
         where = os.fspath(target) if isinstance(target, (str, os.PathLike)) else "<file object>"
         super().__init__(where, role, alignment, compression)
-        self._target = target
+        self._target = target if isinstance(target, (str, os.PathLike)) else file_object(target, "write")
         self._pending: dict[str, Block] = {}
         self._tags: dict[str, Sequence[str]] = {}
         self._closed = False

@@ -92,7 +92,8 @@ SINK_GROUP: Final = "wshard.sinks"
 def open_source(location: Location, name: str) -> Source:
     """Open a location in a format: a name of the table, of an entry point, or "package.module:attribute".
 
-    Raises FormatError for an unknown name, UnsupportedFormatError, MissingExtraError, and what the format raises.
+    Raises FormatError for an unknown name, UnsupportedFormatError, MissingExtraError, and what the format raises;
+    FileNotFoundError for a path where nothing is.
     """
     entry = FORMATS.get(name)
     source: Source = _load(name, entry.source if entry else None, SOURCE_GROUP)(location)

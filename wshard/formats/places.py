@@ -42,9 +42,14 @@ class _Closed:
 
 
 class FilesSource(_Closed, Generic[_Found]):
-    """A Source that knows from the start what each key stands for; a subclass has load()."""
+    """A Source that knows from the start what each key stands for; a subclass has load().
+
+    Raises FileNotFoundError for a path where nothing is: keys() would tell of an episode.
+    """
 
     def __init__(self, location: Location, episodes: Mapping[str, _Found]) -> None:
+        if isinstance(location, (str, os.PathLike)):
+            os.stat(location)  # noqa: PTH116  (its error names the path as it was given)
         self._location = location
         self._episodes = episodes
 
