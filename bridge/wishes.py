@@ -45,7 +45,8 @@ class Wishes:
     counter-examples, in any form of a query. expand: how many of the best hits lead the search to their like; None = 8
     where whole episodes and windows are searched together, else none.
     plain: rank by the one cosine of whole episodes, also where there are windows. least: the least similar first.
-    min_score: no hits below it. diversity: 0 to 1, how much a hit that is like a better one is put back.
+    min_score: no hits below it. diversity: 0 to 1; after the best hit always the one with the highest
+    (1 - diversity) * score - diversity * (highest cosine with those chosen).
     contributions: let every hit say what each lane adds to its similarity. exclude_self: leave out the episodes that
     query and examples name (by a hit or a file). explain: let the hits say how they were found. Raises QueryError for
     values that cannot be, or not together.
