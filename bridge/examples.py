@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bridge.assets import locate
 from bridge.query import cut
 from bridge.refs import EpisodeRef
+from catalog.arguments import whole_number
 from catalog.filters import Compare, all_of
 from wshard.errors import QueryError
 from wshard.opening import open_episode
@@ -84,6 +85,4 @@ def _load(path: str | os.PathLike[str]) -> Episode:
 
 
 def _step(value: Any) -> int | None:
-    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
-        return value
-    raise QueryError(f"(file, start, stop): expected timesteps as whole numbers or None, found {value!r}")
+    return None if value is None else whole_number(value, "(file, start, stop)", QueryError)

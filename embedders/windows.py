@@ -47,6 +47,8 @@ class WindowPlan:
             return
         size = check_count(self.size, "window size (given with a stride)")
         stride = check_count(self.stride, "window stride (given with a size)")
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "stride", stride)
         if stride > size:
             raise EmbedderError(f"window stride: expected at most the window size {size}, found {stride}")
 

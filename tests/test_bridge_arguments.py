@@ -1,0 +1,52 @@
+"""Arguments of ingest, search and curation: what is meant is taken, what is none is refused by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bridge_episodes import episode, files, ingest, save
+
+from bridge.ingest import TrajectoryIngestor
+from bridge.retrieve import TrajectoryRetriever
+from embedders.windows import BOTH, WindowPlan
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Return a folder with six episodes in "data", and an archive that holds them in all three ways."""
+    place = tmp_path_factory.mktemp("arguments")
+    save(place / "data", *(episode(task, number, 60) for task in range(3) for number in range(2)))
+    ingest(place / "archive", place / "data", windows=[*BOTH, WindowPlan(32, 16)])
+    return place
+
+
+@pytest.fixture(scope="module")
+def retriever(place):
+    with TrajectoryRetriever(place / "archive") as opened:
+        yield opened
+
+
+def told(hits):
+    return [(hit.uid, hit.span, hit.score) for hit in hits]
+
+
+# ---- numbers of other libraries -------------------------------------------------------------------------------------
+
+
+def test_spans_and_windows_take_numbers_of_numpy(place, retriever):
+    path = files(place / "data")[0]
+    found = retriever.search_similar_episodes((path, np.int64(5), np.int64(30)), np.int64(3))
+    assert told(found) == told(retriever.search_similar_episodes((path, 5, 30), 3))
+    plan = WindowPlan(np.int64(32), np.int64(16))
+    assert plan.to_json() == WindowPlan(32, 16).to_json()
+    assert WindowPlan(scales=(np.int64(30),)).to_json() == WindowPlan(scales=(30,)).to_json()
+    with TrajectoryIngestor(place / "numbers") as ingestor:
+        ids = ingestor.ingest_timesteps(path, np.int64(32), np.int64(16))
+    assert [id_.partition(":")[2] for id_ in ids] == ["0-32", "16-48", "28-60"]
+
+
+def test_weights_of_lanes_may_be_numbers_of_numpy(place):
+    for weight in (np.float32(2), 2.0):
+        ingest(place / "weighed", place / "data", lanes={"state": weight, "action/ctrl": 1})
+    with TrajectoryRetriever(place / "weighed", lanes={"state": np.float32(2), "action/ctrl": 1}) as opened:
+        assert len(opened.search_similar_episodes(episode(), 100)) == 6
