@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bridge_episodes import episode, files, ingest, save
+from bridge_episodes import episode, episodes_by_path, files, ingest, save, spaces_of
 
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
-from embedders.windows import BOTH, WindowPlan
+from embedders.windows import BOTH, SCALES, WindowPlan
+from wshard.errors import EmbedderError
 
 
 @pytest.fixture(scope="module")
@@ -50,3 +51,30 @@ def test_weights_of_lanes_may_be_numbers_of_numpy(place):
         ingest(place / "weighed", place / "data", lanes={"state": weight, "action/ctrl": 1})
     with TrajectoryRetriever(place / "weighed", lanes={"state": np.float32(2), "action/ctrl": 1}) as opened:
         assert len(opened.search_similar_episodes(episode(), 100)) == 6
+
+
+# ---- windows by their words -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "plans"),
+    [
+        ("whole", [WindowPlan()]),
+        ("32:16", [WindowPlan(32, 16)]),
+        ("multi", [WindowPlan(scales=SCALES)]),
+        ("both", BOTH),
+        (["whole", WindowPlan(32, 16), "both"], [*BOTH, WindowPlan(32, 16)]),
+    ],
+)
+def test_ingest_takes_the_words_of_the_command_line_for_windows(tmp_path, place, words, plans):
+    assert ingest(tmp_path, place / "data", windows=words).embedded
+    assert {space.windows for space in spaces_of(tmp_path)} == set(plans)
+
+
+@pytest.mark.parametrize("windows", ["32", "many", 32, [], (), [WindowPlan(), 3], [None], {"whole": 1}])
+def test_what_is_no_plan_is_refused_before_anything_is_written(tmp_path, place, windows):
+    with TrajectoryIngestor(tmp_path) as ingestor:
+        for ask in (ingestor.ingest, lambda folder, **asked: next(ingestor.watch(folder, **asked))):
+            with pytest.raises(EmbedderError, match="expected .*'SIZE:STRIDE', 'multi'"):
+                ask(place / "data", windows=windows)
+    assert episodes_by_path(tmp_path) == {}
