@@ -6,14 +6,15 @@ Knows: names, meanings and limits of the options. Does not know: how any of them
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from catalog.arguments import told
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from bridge.query import Query
     from catalog.filters import Where
     from embedders.windows import WindowPlan
@@ -41,9 +42,9 @@ class Wishes:
     """Options of a search.
 
     where: any further filter, as a value or as text. text: words of the task or of notes; episodes that hold them
-    come first, and with a text encoder those whose task means the same. like, unlike: further examples, and
-    counter-examples, in any form of a query. expand: how many of the best hits lead the search to their like; None = 8
-    where whole episodes and windows are searched together, else none.
+    come first, and with a text encoder those whose task means the same. like, unlike: lists of further
+    examples, and counter-examples, in any form of a query. expand: how many of the best hits lead the search to their
+    like; None = 8 where whole episodes and windows are searched together, else none.
     plain: rank by the one cosine of whole episodes, also where there are windows. least: the least similar first.
     min_score: no hits below it. diversity: 0 to 1; after the best hit always the one with the highest
     (1 - diversity) * score - diversity * (highest cosine with those chosen).
@@ -66,6 +67,8 @@ class Wishes:
     explain: bool = False
 
     def __post_init__(self) -> None:
+        _check_queries("like", self.like)
+        _check_queries("unlike", self.unlike)
         if self.expand is not None and self.expand < 0:
             raise QueryError(f"expand: expected a number of hits, 0 or more, found {self.expand}")
         if not 0 <= self.diversity <= 1:
@@ -106,11 +109,11 @@ class AskedMoments(TypedDict, total=False):
 class MomentWishes:
     """Options of a search for moments.
 
-    where: any further filter, as a value or as text. like, unlike: further examples and counter-examples, in any form
-    of a query: a moment belongs to the one that it is most like, and is no hit if that is a counter-example. windows:
-    the plan that they were cut by, where several were ingested; None = those of several sizes. refine: align the query
-    with the lanes in the files, for exact bounds. max_overlap: of two moments of one episode, as the share of the
-    timesteps that either of them covers. per_episode: how many of one episode at most. min_score: no hits below it.
+    where: any further filter, as a value or as text. like, unlike: lists of further examples and counter-examples, in
+    any form of a query: a moment belongs to the one that it is most like, and is no hit if that is a counter-example.
+    windows: the plan that they were cut by, where several were ingested; None = those of several sizes. refine: align
+    the query with the lanes in the files, for exact bounds. max_overlap: of two moments of one episode, as the share of
+    the timesteps that either of them covers. per_episode: how many of one episode at most. min_score: no hits below it.
     exclude_self: leave out the episodes that the query and examples name. explain: let the hits say how the index found
     their windows. Raises QueryError for values that cannot be.
     """
@@ -127,11 +130,20 @@ class MomentWishes:
     explain: bool = False
 
     def __post_init__(self) -> None:
+        _check_queries("like", self.like)
+        _check_queries("unlike", self.unlike)
         if not 0 <= self.max_overlap < 1:
             raise QueryError(f"max_overlap: expected a number >= 0 and < 1, found {self.max_overlap}")
         if self.per_episode is not None and self.per_episode < 1:
             raise QueryError(f"per_episode: expected at least 1, found {self.per_episode}")
         _check_score(self.min_score)
+
+
+def _check_queries(name: str, queries: Any) -> None:
+    """Raise QueryError for what is one query (a file, a span, an array, a list of numbers), or none at all."""
+    one_query = not isinstance(queries, Sequence) or isinstance(queries, str | bytes)
+    if one_query or any(one is None or isinstance(one, Real) for one in queries):
+        raise QueryError(f"{name}: expected a list of queries, found {told(queries)}")
 
 
 def _check_score(score: float | None) -> None:

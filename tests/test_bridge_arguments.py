@@ -9,7 +9,7 @@ from bridge_episodes import episode, episodes_by_path, files, ingest, save, spac
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
 from embedders.windows import BOTH, SCALES, WindowPlan
-from wshard.errors import EmbedderError
+from wshard.errors import EmbedderError, QueryError
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +75,29 @@ def test_ingest_takes_the_words_of_the_command_line_for_windows(tmp_path, place,
 def test_what_is_no_plan_is_refused_before_anything_is_written(tmp_path, place, windows):
     with TrajectoryIngestor(tmp_path) as ingestor:
         for ask in (ingestor.ingest, lambda folder, **asked: next(ingestor.watch(folder, **asked))):
-            with pytest.raises(EmbedderError, match="expected .*'SIZE:STRIDE', 'multi'"):
+            with pytest.raises(EmbedderError, match=r"expected .*'SIZE:STRIDE', 'multi'"):
                 ask(place / "data", windows=windows)
     assert episodes_by_path(tmp_path) == {}
+
+
+# ---- lists of queries -----------------------------------------------------------------------------------------------
+
+
+def test_one_query_is_no_list_of_queries(place, retriever):
+    path = files(place / "data")[0]
+    array, hit = episode(0, 0, 60).observations["state"].data, retriever.search_similar_episodes(path)[0]
+    windows = {"windows": WindowPlan(32, 16)}
+    searches = (
+        retriever.search_similar_episodes,
+        lambda query=None, **asked: retriever.search_similar_timesteps(query, **asked, **windows),
+        retriever.search_moments,
+    )
+    for one in (array, array.tolist()[0], {"state": array}, str(path), path, (path, 0, 30), hit, hit.load(), None, 5):
+        for name in ("like", "unlike"):
+            for search in searches:
+                with pytest.raises(QueryError, match=f"^{name}: expected a list of queries, found [^\n]+$"):
+                    search(path, **{name: one})
+    several = [array, {"state": array}, str(path), path, (path, 0, 30), hit, hit.load()]
+    for search in searches:
+        assert told(search(like=several)) == told(search(like=tuple(several))) != []
+    assert len(retriever.search_similar_episodes(path, like=retriever.search_similar_episodes(path, 2))) == 6
