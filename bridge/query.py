@@ -58,11 +58,6 @@ def fit(query: Query, spaces: Sequence[Space]) -> Fit:
     listed = "\n".join(f"  {describe(found.space)}" for found in fits) or "\n".join(
         f"  {describe(space)}" for space in spaces
     )
-    if not spaces:
-        raise QueryError(
-            "nothing is embedded that this search could look at: ingest with such --embedder, --lanes, --windows first "
-            "(`wshard index spaces` lists what there is)"
-        )
     if not fits:
         raise QueryError(f"the query {_told(asked)} fits none of the Spaces that can be searched:\n{listed}")
     ambiguous = AmbiguousQueryError(

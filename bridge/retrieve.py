@@ -30,12 +30,13 @@ from bridge.query import Query, fit
 from bridge.rankers import Aim, at_least, differing, farthest, fused_by_rank, nearest, vectors_of
 from bridge.refs import EpisodeRef, make_ref
 from bridge.wishes import MomentWishes, Wishes
+from catalog.arguments import whole_number
 from catalog.filters import Where, build_where
 from catalog.form_text import as_where
 from embedders.base import embed_by
 from embedders.registry import EMBEDDERS, as_embedder, embedder_of
 from embedders.text import as_text_encoder
-from embedders.windows import WindowPlan
+from embedders.windows import WindowPlan, as_plan
 from wshard.errors import EmbedderError, QueryError, SpaceMismatchError
 
 if TYPE_CHECKING:
@@ -136,19 +137,22 @@ class TrajectoryRetriever:
         reward_range: RewardRange | None = None,
         *,
         window_size: int | None = None,
-        windows: WindowPlan | None = None,
+        windows: WindowPlan | str | None = None,
         distinct: bool = False,
         **asked: Unpack[Asked],
     ) -> Hits:
         """Return the top_k windows most like the query; each hit's span tells its timesteps.
 
-        Searches what was ingested as windows; window_size, or the plan that they were cut by, chooses among several.
+        Searches what was ingested as windows; window_size, or the plan that they were cut by (or its
+        notation, "32:16"), chooses among several.
         distinct: at most one hit per episode. Otherwise as search_similar_episodes, without text=.
         """
 
         def cut(plan: WindowPlan) -> bool:
-            return not plan.whole and window_size in (None, plan.size) and windows in (None, plan)
+            return not plan.whole and size in (None, plan.size) and wanted_plan in (None, plan)
 
+        size = None if window_size is None else whole_number(window_size, "window_size", QueryError, least=1)
+        wanted_plan = None if windows is None else as_plan(windows)
         wishes = Wishes(**asked)
         if wishes.text is not None:
             raise QueryError("text: expected a search for episodes, found one for timesteps, which have no words")
@@ -204,8 +208,8 @@ class TrajectoryRetriever:
     def _found(self, examples: Sequence[Example], number: int, request: Request, wishes: MomentWishes) -> Found:
         """Return what is found for one of the examples, in the Space that the first of them fits."""
         while True:
-            spaces = self._choice.spaces(request.where, lambda plan: not plan.whole)
-            asked = fit(examples[0].query, of_several_sizes(spaces, wishes))
+            spaces = self._choice.spaces(request.where, lambda plan: not plan.whole and wishes.windows in (None, plan))
+            asked = fit(examples[0].query, of_several_sizes(spaces))
             if number:
                 asked = fit(examples[number].query, [asked.space])
             vector = embed_by(self._maker(asked.space), [asked.window], asked.space.scaling)[0]

@@ -12,6 +12,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from catalog.arguments import told
+from embedders.windows import as_plan
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class AskedMoments(TypedDict, total=False):
     where: Where | str | None
     like: Sequence[Query]
     unlike: Sequence[Query]
-    windows: WindowPlan | None
+    windows: WindowPlan | str | None
     refine: bool
     max_overlap: float
     per_episode: int | None
@@ -111,17 +112,18 @@ class MomentWishes:
 
     where: any further filter, as a value or as text. like, unlike: lists of further examples and counter-examples, in
     any form of a query: a moment belongs to the one that it is most like, and is no hit if that is a counter-example.
-    windows: the plan that they were cut by, where several were ingested; None = those of several sizes. refine: align
-    the query with the lanes in the files, for exact bounds. max_overlap: of two moments of one episode, as the share of
-    the timesteps that either of them covers. per_episode: how many of one episode at most. min_score: no hits below it.
-    exclude_self: leave out the episodes that the query and examples name. explain: let the hits say how the index found
-    their windows. Raises QueryError for values that cannot be.
+    windows: the plan that they were cut by, or its notation ("32:16"), where several were ingested; None = those of
+    several sizes. refine: align the query with the lanes in the files, for exact bounds. max_overlap: of two moments of
+    one episode, as the share of the timesteps that either of them covers. per_episode: how many of one episode at most.
+    min_score: no hits below it. exclude_self: leave out the episodes that the query and examples name. explain: let the
+    hits say how the index found their windows. Raises QueryError for values that cannot be, EmbedderError for windows
+    that are no plan.
     """
 
     where: Where | str | None = None
     like: Sequence[Any] = ()
     unlike: Sequence[Any] = ()
-    windows: WindowPlan | None = None
+    windows: WindowPlan | str | None = None
     refine: bool = True
     max_overlap: float = 0.3
     per_episode: int | None = None
@@ -132,6 +134,8 @@ class MomentWishes:
     def __post_init__(self) -> None:
         _check_queries("like", self.like)
         _check_queries("unlike", self.unlike)
+        if self.windows is not None:
+            object.__setattr__(self, "windows", as_plan(self.windows))
         if not 0 <= self.max_overlap < 1:
             raise QueryError(f"max_overlap: expected a number >= 0 and < 1, found {self.max_overlap}")
         if self.per_episode is not None and self.per_episode < 1:

@@ -101,3 +101,40 @@ def test_one_query_is_no_list_of_queries(place, retriever):
     for search in searches:
         assert told(search(like=several)) == told(search(like=tuple(several))) != []
     assert len(retriever.search_similar_episodes(path, like=retriever.search_similar_episodes(path, 2))) == 6
+
+
+# ---- what there is, where a search asks for something else ----------------------------------------------------------
+
+
+def test_a_search_for_what_is_not_embedded_says_what_is(place, retriever):
+    path = files(place / "data")[0]
+    here = r"nothing is embedded that this search(?s:.*)signal/state\[4\].*whole episodes(?s:.*)windows of 32"
+    for asked in ({"window_size": 33}, {"windows": WindowPlan(5, 5)}, {"windows": "5:5"}, {"windows": "whole"}):
+        with pytest.raises(QueryError, match=here):
+            retriever.search_similar_timesteps(path, **asked)
+    with pytest.raises(QueryError, match=here):
+        retriever.search_moments(path, windows="5:5")
+    for lanes in ("nope", {"state": 1, "action/ctrl": 1}):
+        with TrajectoryRetriever(place / "archive", lanes=lanes) as opened, pytest.raises(QueryError, match=here):
+            opened.search_similar_episodes(path)
+    with TrajectoryIngestor(place / "whole") as ingestor:
+        ingestor.ingest(path)
+    with TrajectoryRetriever(place / "whole") as opened:
+        for search in (opened.search_moments, opened.search_similar_timesteps):
+            with pytest.raises(QueryError, match=r"moments need `--windows multi`(?s:.*)whole episodes"):
+                search(path)
+
+
+def test_searches_take_the_notation_of_windows_and_refuse_what_is_none(place, retriever):
+    path = files(place / "data")[0]
+    by_words = retriever.search_similar_timesteps(path, windows="32:16")
+    assert told(by_words) == told(retriever.search_similar_timesteps(path, windows=WindowPlan(32, 16)))
+    assert told(by_words) == told(retriever.search_similar_timesteps(path, window_size=np.int64(32)))
+    assert told(retriever.search_moments(path, windows="multi")) == told(retriever.search_moments(path))
+    for search in (retriever.search_similar_timesteps, retriever.search_moments):
+        for windows in (BOTH, "both", 32, ["multi"]):
+            with pytest.raises(EmbedderError, match=r"expected .*'SIZE:STRIDE', 'multi'"):
+                search(path, windows=windows)
+    for size in ("32", 2.5, True, 0):
+        with pytest.raises(QueryError, match="window_size: expected"):
+            retriever.search_similar_timesteps(path, window_size=size)
