@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 from bridge.archive import Archive, open_archive
 from bridge.assets import locate
 from bridge.choosing import identity, maker_of
-from bridge.discover import discover
+from bridge.discover import discover, listed_paths
 from bridge.fill import fill
 from bridge.follow import Follower
 from bridge.progress import Progress, Silent
@@ -131,12 +131,14 @@ class TrajectoryIngestor:
         return [f"{row.uid}:{start}-{stop}" for start, stop in plan.spans(row.length).tolist()]
 
     def _ingest_one(self, path: PathLike, windows: WindowPlan | None) -> EpisodeRow:
-        if Path(path).is_dir():
-            raise IngestError(f"{path}: expected one episode file, found a folder: ingest() takes folders")
-        report = self.ingest([path], windows=windows)
+        listed = listed_paths(path)
+        if len(listed) != 1 or Path(listed[0]).is_dir():
+            found = "a folder" if len(listed) == 1 else f"{len(listed)} paths"
+            raise IngestError(f"{path}: expected one episode file, found {found}: ingest() takes folders")
+        report = self.ingest(listed, windows=windows)
         if report.delayed is not None:
             warnings.warn(f"the vectors are safe in the catalog, the index lags: {report.delayed}", IndexWarning, 4)
-        where = locate(path)
+        where = locate(listed[0])
         for failure in report.unembedded:
             if failure.path == where:
                 warnings.warn(f"{where}: catalogued, not embedded: {failure.error}", NotEmbeddedWarning, 4)
@@ -172,8 +174,7 @@ class TrajectoryIngestor:
         begun = time.perf_counter()
         encoder = loaded(sentences)  # what is wrong with it is told before anything is written
         wanted = None if windows is None else as_plans(windows)  # likewise
-        listed = [paths] if isinstance(paths, (str, Path)) or hasattr(paths, "__fspath__") else list(paths)
-        sources = discover(listed, may_be_gone=bool(prune))
+        sources = discover(listed_paths(paths), may_be_gone=bool(prune))
         report = IngestReport()
         report.leave_out(sources.unreadable)
         with workers(workers_count) as crew:
@@ -232,7 +233,7 @@ class TrajectoryIngestor:
         SourceNotFoundError for what is no folder, EmbedderError for windows that are no plan or a text encoder that
         cannot be loaded, MissingExtraError without the package watchfiles.
         """
-        listed = [folders] if isinstance(folders, str) or hasattr(folders, "__fspath__") else list(folders)
+        listed = listed_paths(folders)
         encoder = loaded(sentences)  # once, and what is wrong with it is told at once
         plans = None if windows is None else as_plans(windows)
         ingest = partial(self.ingest, windows=plans, sentences=encoder, workers_count=workers_count)

@@ -5,13 +5,12 @@ Knows: names, meanings and limits of the options. Does not know: how any of them
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from catalog.arguments import told
+from catalog.arguments import finite_number, plain_text, told, whole_number
 from embedders.windows import as_plan
 from wshard.errors import QueryError
 
@@ -70,9 +69,11 @@ class Wishes:
     def __post_init__(self) -> None:
         _check_queries("like", self.like)
         _check_queries("unlike", self.unlike)
-        if self.expand is not None and self.expand < 0:
-            raise QueryError(f"expand: expected a number of hits, 0 or more, found {self.expand}")
-        if not 0 <= self.diversity <= 1:
+        if self.text is not None:
+            plain_text(self.text, "text", QueryError)
+        if self.expand is not None:
+            whole_number(self.expand, "expand", QueryError, least=0)
+        if not 0 <= finite_number(self.diversity, "diversity", QueryError) <= 1:
             raise QueryError(f"diversity: expected a number from 0 to 1, found {self.diversity}")
         _check_score(self.min_score)
         others = {
@@ -136,10 +137,10 @@ class MomentWishes:
         _check_queries("unlike", self.unlike)
         if self.windows is not None:
             object.__setattr__(self, "windows", as_plan(self.windows))
-        if not 0 <= self.max_overlap < 1:
+        if not 0 <= finite_number(self.max_overlap, "max_overlap", QueryError) < 1:
             raise QueryError(f"max_overlap: expected a number >= 0 and < 1, found {self.max_overlap}")
-        if self.per_episode is not None and self.per_episode < 1:
-            raise QueryError(f"per_episode: expected at least 1, found {self.per_episode}")
+        if self.per_episode is not None:
+            whole_number(self.per_episode, "per_episode", QueryError, least=1)
         _check_score(self.min_score)
 
 
@@ -151,5 +152,5 @@ def _check_queries(name: str, queries: Any) -> None:
 
 
 def _check_score(score: float | None) -> None:
-    if score is not None and not math.isfinite(score):
-        raise QueryError(f"min_score: expected a finite number, found {score}")
+    if score is not None:
+        finite_number(score, "min_score", QueryError)

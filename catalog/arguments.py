@@ -61,3 +61,19 @@ def finite_number(value: Any, what: str, error: type[WShardError]) -> float:
     if not math.isfinite(number):
         raise error(f"{what}: expected a finite number, found {told(value)}")
     return number
+
+
+def plain_text(value: Any, what: str, error: type[WShardError]) -> str:
+    """Return a text; raises `error` for anything else."""
+    if not isinstance(value, str):
+        raise error(f"{what}: expected text, found {told(value)}")
+    return value
+
+
+def several_names(values: Any, what: str) -> list[str]:
+    """Return several texts; FilterError for anything else, and for one text, which would be taken to pieces."""
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes):
+        listed = list(values)
+        if all(isinstance(value, str) for value in listed):
+            return listed
+    raise FilterError(f"{what}: expected several names, found {told(values)}")

@@ -13,7 +13,7 @@ from catalog import curation, ledger
 from catalog.arguments import episode_ids, whole_number
 from catalog.engine import one_of
 from catalog.facts import load_reviews
-from catalog.filters import build_where
+from catalog.filters import Compare
 from catalog.schema import tag
 from catalog.session import Session
 from wshard.errors import FilterError
@@ -28,8 +28,8 @@ class Curating(Session):
     """Tags, notes, reviews, scores and lineage; ids that are not catalogued are passed over."""
 
     def tag(self, ids: Iterable[int], name: str) -> int:
-        """Tag the episodes and return how many did not have the tag; FilterError for a name that no filter can hold."""
-        build_where(tag=name)
+        """Tag the episodes and return how many did not have the tag; FilterError for an empty name."""
+        curation.check_text(name, "a tag")
         with self._write() as connection:
             living = set(curation.living(connection, episode_ids(ids)))
             tagged = set(connection.execute(select(tag.c.episode_row).where(tag.c.name == name)).scalars())
@@ -41,7 +41,7 @@ class Curating(Session):
 
     def untag(self, ids: Iterable[int], name: str) -> int:
         """Take the tag off the episodes and return how many had it."""
-        build_where(tag=name)
+        Compare("tag", "eq", name)  # an empty one may be there still
         with self._write() as connection:
             wanted = one_of(connection, tag.c.episode_row, episode_ids(ids))
             count = connection.execute(delete(tag).where(tag.c.name == name, wanted)).rowcount

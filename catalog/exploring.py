@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog import plans, queries, statement, summaries, tables
+from catalog.arguments import plain_text, several_names, whole_number
 from catalog.filters import EVERYTHING
 from catalog.relevance import load_relevance
 from catalog.session import Session
-from wshard.errors import MissingExtraError
+from wshard.errors import FilterError, MissingExtraError, StatementError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,8 @@ class Exploring(Session):
         ORDERS and score.NAME come from columns, for others all that matches is sorted. FilterError for an unknown
         order, a foreign cursor or a limit below 1.
         """
+        plain_text(order, "order", FilterError)
+        after = None if after is None else plain_text(after, "after", FilterError)
         with self._read() as connection:
             wanted = self._resolved(connection, where)
             return queries.load_page(connection, wanted, order=order, after=after, limit=limit, base=self._base)
@@ -59,6 +62,8 @@ class Exploring(Session):
 
         limit: at most so many.
         """
+        plain_text(text, "text", FilterError)
+        limit = None if limit is None else whole_number(limit, "limit", FilterError, least=0)
         with self._read() as connection:
             wanted = self._resolved(connection, where)
             return load_relevance(connection, text, wanted, base=self._base, limit=limit)
@@ -74,7 +79,7 @@ class Exploring(Session):
             wanted = self._resolved(connection, where)
             return {
                 field: summaries.load_facet(connection, field, where=wanted, limit=limit, base=self._base)
-                for field in fields
+                for field in several_names(fields, "fields")
             }
 
     def histogram(self, field: str, where: Where | str = EVERYTHING, *, bins: int = 20) -> Histogram:
@@ -89,7 +94,8 @@ class Exploring(Session):
         """Return count, mean, std, min and max of numeric fields per combination of values of the fields `by`."""
         with self._read() as connection:
             wanted = self._resolved(connection, where)
-            return summaries.load_groups(connection, fields, by=by, where=wanted, base=self._base)
+            names, keys = several_names(fields, "fields"), several_names(by, "by")
+            return summaries.load_groups(connection, names, by=keys, where=wanted, base=self._base)
 
     def sql(self, text: str, *, seconds: float = 5.0, limit: int = 1000) -> Answer:
         """Return the first rows of a SQL statement that reads; the tables are those of SCHEMA.md.
@@ -97,7 +103,9 @@ class Exploring(Session):
         StatementError for one that is wrong, would write, or takes longer than `seconds`.
         """
         with self._read() as connection:
-            return statement.ask(connection, text, seconds=seconds, limit=limit)
+            return statement.ask(
+                connection, plain_text(text, "statement", StatementError), seconds=seconds, limit=limit
+            )
 
     def columns(self) -> list[str]:
         """Return the columns of a table where nobody chooses: what an episode's row tells, and every score in use."""
@@ -124,6 +132,7 @@ class Exploring(Session):
 
     def explain(self, where: Where | str = EVERYTHING, *, order: str = "episode_id") -> list[plans.Explained]:
         """Return the statements with which `select` would look for a page, and how the database would go about it."""
+        plain_text(order, "order", FilterError)
         with self._read() as connection:
             wanted = self._resolved(connection, where)
             statements = queries.page_statements(connection, wanted, order=order, base=self._base)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from catalog.values import INTEGER_LIMIT
 from wshard.errors import CollectionError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Hashable, Sequence
 
 Key = tuple[str, str, int, int]
 
@@ -68,6 +68,15 @@ class Difference:
     added: tuple[Pick, ...]
     removed: tuple[Pick, ...]
     reweighted: tuple[Pick, ...]
+
+
+def as_picks(picks: Iterable[Pick]) -> list[Pick]:
+    """Return several picks; CollectionError for anything else."""
+    listed = list(picks) if isinstance(picks, Iterable) else [picks]
+    for one in listed:
+        if not isinstance(picks, Iterable) or not isinstance(one, Pick):
+            raise CollectionError(f"expected a filter, its text, or several picks, found {told(one)}")
+    return listed
 
 
 def ordered(picks: Iterable[Pick]) -> tuple[Pick, ...]:

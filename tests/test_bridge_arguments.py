@@ -8,8 +8,9 @@ from bridge_episodes import episode, episodes_by_path, files, ingest, save, spac
 
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
+from bridge.wishes import MomentWishes, Wishes
 from embedders.windows import BOTH, SCALES, WindowPlan
-from wshard.errors import EmbedderError, QueryError
+from wshard.errors import CatalogNotFoundError, EmbedderError, FilterError, IngestError, QueryError
 
 
 @pytest.fixture(scope="module")
@@ -138,3 +139,83 @@ def test_searches_take_the_notation_of_windows_and_refuse_what_is_none(place, re
     for size in ("32", 2.5, True, 0):
         with pytest.raises(QueryError, match="window_size: expected"):
             retriever.search_similar_timesteps(path, window_size=size)
+
+
+# ---- other types ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "told"),
+    [
+        ({"top_k": 1.5}, QueryError, "top_k: expected a whole number, found 1.5"),
+        ({"top_k": float("nan")}, QueryError, "top_k: expected a whole number"),
+        ({"top_k": True}, QueryError, "top_k: expected a whole number"),
+        ({"where": 5}, FilterError, "expected a filter or its text, found 5"),
+        ({"reward_range": (0,)}, FilterError, r"reward_range: expected \(low, high\)"),
+        ({"reward_range": (0, 1, 2)}, FilterError, r"reward_range: expected \(low, high\)"),
+        ({"reward_range": 5}, FilterError, r"reward_range: expected \(low, high\)"),
+        ({"min_score": "a"}, QueryError, "min_score: expected a finite number"),
+    ],
+)
+def test_what_no_search_can_take_is_refused(place, retriever, asked, error, told):
+    path = files(place / "data")[0]
+    for search in (
+        retriever.search_similar_episodes,
+        lambda query, **asked: retriever.search_similar_timesteps(query, window_size=32, **asked),
+        retriever.search_moments,
+    ):
+        with pytest.raises(error, match=told):
+            search(path, **asked)
+    found = retriever.search_similar_episodes(path, 100, reward_range=np.array([30.0, np.inf]))
+    assert [hit.uid for hit in found] == [
+        hit.uid for hit in retriever.search_similar_episodes(path, 100, reward_range=(30, None))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wishes", "asked", "told"),
+    [
+        (Wishes, {"expand": 1.5}, "expand: expected a whole number"),
+        (Wishes, {"diversity": None}, "diversity: expected a finite number"),
+        (Wishes, {"diversity": "x"}, "diversity: expected a finite number"),
+        (Wishes, {"text": 5}, "text: expected text, found 5"),
+        (MomentWishes, {"per_episode": 1.5}, "per_episode: expected a whole number"),
+        (MomentWishes, {"max_overlap": "a"}, "max_overlap: expected a finite number"),
+    ],
+)
+def test_wishes_of_other_types_are_refused(wishes, asked, told):
+    with pytest.raises(QueryError, match=told):
+        wishes(**asked)
+
+
+def test_what_names_no_file_is_refused_as_a_query(place, retriever):
+    path = files(place / "data")[0]
+    for query, told in (
+        (place / "data", "expected the path of an episode file, found a folder at"),
+        ("", "expected the path of an episode file, found none at ''"),
+        ((path, 30), r"\(file, start, stop\): expected these three, found"),
+        ((path, 0, 30, 5), r"\(file, start, stop\): expected these three, found"),
+        ((path, 0.5, 30), r"\(file, start, stop\): expected a whole number, found 0.5"),
+    ):
+        with pytest.raises(QueryError, match=told):
+            retriever.search_similar_episodes(query)
+
+
+def test_what_is_no_archive_no_lane_and_no_path_is_refused(tmp_path):
+    for opener in (TrajectoryIngestor, TrajectoryRetriever):
+        for name in (5, b"x"):
+            with pytest.raises(CatalogNotFoundError, match=f"expected an archive's folder .* found {name!r}"):
+                opener(name)
+        for lanes in (5, [5], b"x", {5: 1.0}):
+            with pytest.raises(EmbedderError, match="lanes: expected the name of a lane, several"):
+                opener(tmp_path, lanes=lanes)
+    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
+        for ask in (
+            *(ingestor.ingest, ingestor.ingest_episode, ingestor.ingest_timesteps),
+            lambda paths: next(ingestor.watch(paths)),
+        ):
+            for paths in (5, b"x", [5], None):
+                with pytest.raises(IngestError, match="expected files and folders by their paths, found"):
+                    ask(paths)
+        with pytest.raises(IngestError, match="expected one episode file, found 2 paths"):
+            ingestor.ingest_episode(["one", "two"])

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from sqlalchemy import insert
 
-from catalog import Catalog, Pick
+from catalog import Catalog, Pick, schema
 from catalog.testing import make_record
-from wshard.errors import CollectionError, FilterError, StatementError
+from wshard.errors import CatalogError, CollectionError, FilterError, StatementError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -113,3 +114,48 @@ def test_limits_and_numbers_that_are_none_are_refused(catalog: Catalog) -> None:
     ):
         with pytest.raises(error, match=told):
             ask()
+
+
+@pytest.mark.parametrize("tag", ["", " ", 5, None, ["a", "b"]])
+def test_what_is_no_tag_is_refused(catalog: Catalog, tag) -> None:
+    with pytest.raises(FilterError, match="expected a tag"):
+        catalog.tag(catalog.ids(), tag)
+    if not isinstance(tag, str):
+        with pytest.raises(FilterError, match="for tag"):
+            catalog.untag(catalog.ids(), tag)
+    assert catalog.facets(["tag"])["tag"] == []
+
+
+def test_an_empty_tag_of_before_can_be_taken_off(catalog: Catalog) -> None:
+    with catalog._write() as connection:
+        connection.execute(insert(schema.tag), {"name": "", "episode_row": 1})
+    assert catalog.untag([1], "") == 1
+
+
+def test_arguments_of_other_types_are_refused(catalog: Catalog) -> None:
+    ids = catalog.ids()
+    for ask, error, told in (
+        *((lambda ask=ask: ask(5), FilterError, "expected a filter or its text, found 5") for ask in askers(catalog)),
+        (lambda: catalog.select(order=5), FilterError, "order: expected text, found 5"),
+        (lambda: catalog.explain(order=5), FilterError, "order: expected text, found 5"),
+        (lambda: catalog.select(after=5), FilterError, "after: expected text, found 5"),
+        (lambda: catalog.relevant(5), FilterError, "text: expected text"),
+        (lambda: catalog.relevant("a", limit=1.5), FilterError, "limit: expected a whole number"),
+        (lambda: catalog.facets("env"), FilterError, "fields: expected several names, found 'env'"),
+        (lambda: catalog.statistics(5), FilterError, "fields: expected several names, found 5"),
+        (lambda: catalog.to_arrow(columns=5), FilterError, "columns: expected several names, found 5"),
+        (lambda: catalog.split("all", {"a": 1.0}, by="env"), FilterError, "by: expected several names"),
+        (lambda: catalog.sql(5), StatementError, "statement: expected text"),
+        (lambda: catalog.save_snapshot("x", ids), CollectionError, "expected a filter, its text, or several picks"),
+        (lambda: catalog.save_snapshot("x", None), CollectionError, "expected a filter, its text, or several picks"),
+        (lambda: Catalog.open(5), CatalogError, "expected a path or a database URL, found 5"),
+    ):
+        with pytest.raises(error, match=told):
+            ask()
+    picks = [Pick(row.uid, row.digest, 0, 1) for row in catalog.rows(ids).values()]
+    catalog.save_snapshot("some", (pick for pick in picks))
+    assert set(catalog.picks("some")) == set(picks)
+
+
+def askers(catalog: Catalog) -> tuple[Callable[[object], object], ...]:
+    return (catalog.select, catalog.count, catalog.ids, catalog.layouts, lambda where: catalog.save_query("q", where))
