@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from bridge_episodes import episode, episodes_by_path, files, ingest, save, spaces_of
@@ -219,3 +221,23 @@ def test_what_is_no_archive_no_lane_and_no_path_is_refused(tmp_path):
                     ask(paths)
         with pytest.raises(IngestError, match="expected one episode file, found 2 paths"):
             ingestor.ingest_episode(["one", "two"])
+
+
+# ---- hits -----------------------------------------------------------------------------------------------------------
+
+
+def test_hits_can_be_kept_in_sets(place, retriever):
+    path = files(place / "data")[0]
+    first, again = (retriever.search_moments(path, 4) for _ in range(2))
+    assert first == again
+    assert len({*first, *again}) == len(first) == 4
+    assert len({first[0], replace(first[0], lane_scores={}), replace(first[0], span=(1, 2))}) == 3
+
+
+def test_what_comes_after_a_hit_is_told_in_whole_timesteps(place, retriever):
+    hit = retriever.search_similar_timesteps(files(place / "data")[0], window_size=32)[0]
+    hit = replace(hit, span=(0, 32))
+    assert hit.after(np.int64(5)).span == hit.after(5).span == (32, 37)
+    for steps in (2.5, "5", None, True):
+        with pytest.raises(QueryError, match="steps after a hit: expected a whole number"):
+            hit.after(steps)
