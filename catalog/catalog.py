@@ -169,7 +169,7 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         with self._read() as connection:
             return load_facts(connection, curation.living(connection, episode_ids(ids)))
 
-    def layouts(self, where: Where | str = EVERYTHING) -> list[Layout]:
+    def layouts(self, where: Where | str | None = EVERYTHING) -> list[Layout]:
         """Return the layouts that at least one of the matching episodes has, by id, with the number of these."""
         with self._read() as connection:
             return queries.load_layouts(connection, self._resolved(connection, where), base=self._base)

@@ -28,10 +28,15 @@ if TYPE_CHECKING:
 
 
 class Exploring(Session):
-    """Pages, counts, facets, histograms, statistics. FilterError for a filter that cannot be."""
+    """Pages, counts, facets, histograms, statistics. FilterError for a filter that cannot be; None is everything."""
 
     def select(
-        self, where: Where | str = EVERYTHING, *, order: str = "episode_id", after: str | None = None, limit: int = 50
+        self,
+        where: Where | str | None = EVERYTHING,
+        *,
+        order: str = "episode_id",
+        after: str | None = None,
+        limit: int = 50,
     ) -> Page:
         """Return the first rows, or those after the cursor of an earlier page in the same order.
 
@@ -45,18 +50,18 @@ class Exploring(Session):
             wanted = self._resolved(connection, where)
             return queries.load_page(connection, wanted, order=order, after=after, limit=limit, base=self._base)
 
-    def count(self, where: Where | str = EVERYTHING) -> int:
+    def count(self, where: Where | str | None = EVERYTHING) -> int:
         """Return how many episodes match."""
         with self._read() as connection:
             return queries.count_rows(connection, self._resolved(connection, where), base=self._base)
 
-    def ids(self, where: Where | str = EVERYTHING) -> list[int]:
+    def ids(self, where: Where | str | None = EVERYTHING) -> list[int]:
         """Return the ids of all matching episodes, ascending."""
         with self._read() as connection:
             return queries.load_matching_ids(connection, self._resolved(connection, where), base=self._base)
 
     def relevant(
-        self, text: str, where: Where | str = EVERYTHING, *, limit: int | None = None
+        self, text: str, where: Where | str | None = EVERYTHING, *, limit: int | None = None
     ) -> list[tuple[int, float]]:
         """Return (id, BM25) of the matching episodes whose task or notes hold any word of the text, best first.
 
@@ -69,7 +74,7 @@ class Exploring(Session):
             return load_relevance(connection, text, wanted, base=self._base, limit=limit)
 
     def facets(
-        self, fields: Sequence[str], where: Where | str = EVERYTHING, *, limit: int | None = None
+        self, fields: Sequence[str], where: Where | str | None = EVERYTHING, *, limit: int | None = None
     ) -> dict[str, Facet]:
         """Return (value, episodes) per field among the matching episodes, the most frequent first; None = missing.
 
@@ -82,14 +87,14 @@ class Exploring(Session):
                 for field in several_names(fields, "fields")
             }
 
-    def histogram(self, field: str, where: Where | str = EVERYTHING, *, bins: int = 20) -> Histogram:
+    def histogram(self, field: str, where: Where | str | None = EVERYTHING, *, bins: int = 20) -> Histogram:
         """Return how a numeric field is distributed among the matching episodes, in ranges of equal width."""
         with self._read() as connection:
             wanted = self._resolved(connection, where)
             return summaries.load_histogram(connection, field, where=wanted, bins=bins, base=self._base)
 
     def statistics(
-        self, fields: Sequence[str], where: Where | str = EVERYTHING, *, by: Sequence[str] = ()
+        self, fields: Sequence[str], where: Where | str | None = EVERYTHING, *, by: Sequence[str] = ()
     ) -> list[Group]:
         """Return count, mean, std, min and max of numeric fields per combination of values of the fields `by`."""
         with self._read() as connection:
@@ -112,17 +117,19 @@ class Exploring(Session):
         with self._read() as connection:
             return tables.plain_columns(connection)
 
-    def to_arrow(self, where: Where | str = EVERYTHING, *, columns: Sequence[str] | None = None) -> pa.Table:
+    def to_arrow(self, where: Where | str | None = EVERYTHING, *, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the matching episodes, by id, as an Arrow table of typed columns.
 
         columns: fields as in filters ("env_id", "score.quality", "meta.task", "lane.signal/state.max", "note"), "tags"
         (a list) and "metadata" (JSON text); None = columns(). Raises MissingExtraError without
-        pyarrow, FilterError for an unknown column.
+        pyarrow, FilterError for an unknown column and for none at all.
         """
         with self._read() as connection:
             return tables.load_table(connection, self._resolved(connection, where), columns, base=self._base)
 
-    def to_pandas(self, where: Where | str = EVERYTHING, *, columns: Sequence[str] | None = None) -> pd.DataFrame:
+    def to_pandas(
+        self, where: Where | str | None = EVERYTHING, *, columns: Sequence[str] | None = None
+    ) -> pd.DataFrame:
         """Return the same as a pandas DataFrame; MissingExtraError without pandas."""
         try:
             import pandas as _  # noqa: F401, ICN001, PLC0415  (only to say what is missing)
@@ -130,7 +137,7 @@ class Exploring(Session):
             raise MissingExtraError("data frames need pandas: pip install 'wshard[pandas]'") from error
         return self.to_arrow(where, columns=columns).to_pandas()
 
-    def explain(self, where: Where | str = EVERYTHING, *, order: str = "episode_id") -> list[plans.Explained]:
+    def explain(self, where: Where | str | None = EVERYTHING, *, order: str = "episode_id") -> list[plans.Explained]:
         """Return the statements with which `select` would look for a page, and how the database would go about it."""
         plain_text(order, "order", FilterError)
         with self._read() as connection:

@@ -144,6 +144,8 @@ def test_arguments_of_other_types_are_refused(catalog: Catalog) -> None:
         (lambda: catalog.facets("env"), FilterError, "fields: expected several names, found 'env'"),
         (lambda: catalog.statistics(5), FilterError, "fields: expected several names, found 5"),
         (lambda: catalog.to_arrow(columns=5), FilterError, "columns: expected several names, found 5"),
+        (lambda: catalog.to_arrow(columns=[]), FilterError, "columns: expected one name or more, found none"),
+        (lambda: catalog.to_pandas(columns=[]), FilterError, "columns: expected one name or more, found none"),
         (lambda: catalog.split("all", {"a": 1.0}, by="env"), FilterError, "by: expected several names"),
         (lambda: catalog.sql(5), StatementError, "statement: expected text"),
         (lambda: catalog.save_snapshot("x", ids), CollectionError, "expected a filter, its text, or several picks"),
