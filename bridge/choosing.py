@@ -13,7 +13,7 @@ from bridge.selection import block_name
 from bridge.spaces import weights_in
 from catalog.filters import EVERYTHING, Where, all_of, comparisons, parts_of
 from embedders.space import LaneSpec, Space
-from wshard.errors import SpaceMismatchError
+from wshard.errors import QueryError, SpaceMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,11 +45,21 @@ class SpaceChoice:
         self._active: tuple[Instant | None, list[Space]] = (None, [])
 
     def spaces(self, where: Where, cut: Callable[[WindowPlan], bool]) -> list[Space]:
-        """Return the Spaces of a wanted window plan that can answer."""
+        """Return the Spaces of a wanted window plan that can answer, one at least.
+
+        Raises QueryError, listing all that there are, where none can; SpaceMismatchError for another embedder than the
+        one that was passed.
+        """
         spaces = [space for space in self.active() if cut(space.windows)]
         if self._lanes is not None:
             spaces = _of_lanes(self._lanes, spaces)
         spaces = newest(spaces) if self._embedder is None else self._of_embedder(self._embedder, spaces)
+        if not spaces:
+            listed = "\n".join(f"  {describe(space)}" for space in self.active()) or "  nothing"
+            raise QueryError(
+                "nothing is embedded that this search could look at: ingest with such --embedder, --lanes, --windows "
+                f"(moments need `--windows multi`, say) first, or choose among what there is:\n{listed}"
+            )
         return (self._holding(spaces, where) or spaces) if len(spaces) > 1 else spaces
 
     def active(self) -> list[Space]:

@@ -60,11 +60,13 @@ def parse_lanes(text: str | None) -> list[str] | dict[str, float] | None:
 
 def parse_plans(texts: list[str] | None) -> list[WindowPlan] | None:
     """Read what to embed: how episodes are cut, "both" for whole ones and windows of several sizes; None as it is."""
-    from embedders.windows import BOTH
+    from embedders.windows import as_plans
+    from wshard.errors import EmbedderError
 
-    if not texts:
-        return None
-    return [plan for text in texts for plan in (BOTH if text == "both" else (parse_windows(text),))]
+    try:
+        return list(as_plans(texts)) if texts else None
+    except EmbedderError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def parse_windows(text: str) -> WindowPlan:

@@ -75,7 +75,10 @@ def search(
     plain: Annotated[bool, typer.Option("--plain", help="Rank by the cosine of whole episodes alone.")] = False,
     least: Annotated[bool, typer.Option("--least", help="The least similar first.")] = False,
     min_score: Annotated[float | None, typer.Option(help="No hits below this score.")] = None,
-    diversity: Annotated[float, typer.Option(min=0, max=1, help="Put back hits that are like better ones.")] = 0.0,
+    diversity: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="After the best hit rank by (1 - N) * score - N * cosine with a hit before."),
+    ] = 0.0,
     contributions: Annotated[bool, typer.Option("--contributions", help="Say what each lane adds.")] = False,
     exclude_self: Annotated[bool, typer.Option("--exclude-self", help="Leave out the episodes that ask.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Say how the index found the hits.")] = False,

@@ -6,13 +6,15 @@ Knows: file names, and that manifests stand for their chunks. Does not know: wha
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bridge.assets import locate, without_chunks
 from bridge.reading import Failure
-from wshard.errors import SourceNotFoundError
+from catalog.arguments import told
+from wshard.errors import IngestError, SourceNotFoundError
 from wshard.formats.base import OWN_DATA
 
 if TYPE_CHECKING:
@@ -28,6 +30,17 @@ class Sources:
     files: tuple[str, ...]
     folders: tuple[str, ...]
     unreadable: tuple[Failure, ...] = ()
+
+
+def listed_paths(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:
+    """Return the paths that are meant by one or by several. Raises IngestError for what is none."""
+    several: Any = paths
+    one = isinstance(several, str | bytes | os.PathLike) or not isinstance(several, Iterable)
+    listed = [several] if one else list(several)
+    for path in listed:
+        if not isinstance(path, str | os.PathLike):
+            raise IngestError(f"expected files and folders by their paths, found {told(path)}")
+    return listed
 
 
 def discover(paths: Sequence[str | os.PathLike[str]], *, may_be_gone: bool = False) -> Sources:

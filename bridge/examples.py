@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bridge.assets import locate
 from bridge.query import cut
 from bridge.refs import EpisodeRef
+from catalog.arguments import told, whole_number
 from catalog.filters import Compare, all_of
 from wshard.errors import QueryError
 from wshard.opening import open_episode
@@ -46,7 +46,9 @@ def read_example(query: Query) -> Example:
         return Example(episode if query.span == (0, 0) else cut(episode, *query.span), uid=query.uid)
     if isinstance(query, (str, os.PathLike)):
         return Example(_load(query), path=locate(query))
-    if isinstance(query, tuple) and len(query) == 3 and isinstance(query[0], (str, os.PathLike)):
+    if isinstance(query, tuple) and query and isinstance(query[0], (str, os.PathLike)):
+        if len(query) != 3:
+            raise QueryError(f"(file, start, stop): expected these three, found {told(query)}")
         path, start, stop = query
         return Example(cut(_load(path), _step(start), _step(stop)), path=locate(path))
     return Example(query)
@@ -74,16 +76,16 @@ def _load(path: str | os.PathLike[str]) -> Episode:
     try:
         with open_episode(path) as file:
             return file.load()
-    except FileNotFoundError:
-        if Path(path).exists():  # a chunk is not
+    except (FileNotFoundError, IsADirectoryError):
+        folder = os.path.isdir(path)  # noqa: PTH112  (Path takes an empty text for the current folder)
+        if os.path.exists(path) and not folder:  # noqa: PTH110  (likewise); a chunk is not
             raise
+        found = "a folder" if folder else "none"
         raise QueryError(
-            f"query: expected the path of an episode file, found none at {os.fspath(path)!r}; if an archive's file was "
-            "moved, ingest the place where it is now"
+            f"query: expected the path of an episode file, found {found} at {os.fspath(path)!r}; if an archive's file "
+            "was moved, ingest the place where it is now"
         ) from None
 
 
 def _step(value: Any) -> int | None:
-    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
-        return value
-    raise QueryError(f"(file, start, stop): expected timesteps as whole numbers or None, found {value!r}")
+    return None if value is None else whole_number(value, "(file, start, stop)", QueryError)

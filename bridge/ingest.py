@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 from bridge.archive import Archive, open_archive
 from bridge.assets import locate
 from bridge.choosing import identity, maker_of
-from bridge.discover import discover
+from bridge.discover import discover, listed_paths
 from bridge.fill import fill
 from bridge.follow import Follower
 from bridge.progress import Progress, Silent
@@ -37,13 +37,13 @@ from bridge.workers import workers
 from embedders.base import takes_frames
 from embedders.registry import DEFAULT_EMBEDDER, as_embedder, default_embedder
 from embedders.space import Space
-from embedders.windows import WindowPlan
+from embedders.windows import WindowPlan, as_plans
 from wshard.errors import EmbedderError, IndexWarning, IngestError, NotEmbeddedWarning, SourceNotFoundError
 from wshard.quality.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from threading import Event
 
     from catalog.records import EpisodeRow
@@ -131,12 +131,14 @@ class TrajectoryIngestor:
         return [f"{row.uid}:{start}-{stop}" for start, stop in plan.spans(row.length).tolist()]
 
     def _ingest_one(self, path: PathLike, windows: WindowPlan | None) -> EpisodeRow:
-        if Path(path).is_dir():
-            raise IngestError(f"{path}: expected one episode file, found a folder: ingest() takes folders")
-        report = self.ingest([path], windows=windows)
+        listed = listed_paths(path)
+        if len(listed) != 1 or Path(listed[0]).is_dir():
+            found = "a folder" if len(listed) == 1 else f"{len(listed)} paths"
+            raise IngestError(f"{path}: expected one episode file, found {found}: ingest() takes folders")
+        report = self.ingest(listed, windows=windows)
         if report.delayed is not None:
             warnings.warn(f"the vectors are safe in the catalog, the index lags: {report.delayed}", IndexWarning, 4)
-        where = locate(path)
+        where = locate(listed[0])
         for failure in report.unembedded:
             if failure.path == where:
                 warnings.warn(f"{where}: catalogued, not embedded: {failure.error}", NotEmbeddedWarning, 4)
@@ -149,7 +151,7 @@ class TrajectoryIngestor:
         self,
         paths: PathLike | Sequence[PathLike],
         *,
-        windows: WindowPlan | Sequence[WindowPlan] | None = None,
+        windows: WindowPlan | str | Sequence[WindowPlan | str] | None = None,
         sentences: AnyTextEncoder | None = None,
         workers_count: int = 1,
         prune: bool | Literal["cautiously"] = False,
@@ -157,7 +159,8 @@ class TrajectoryIngestor:
     ) -> IngestReport:
         """Ingest files and folders (searched recursively); unchanged episodes are skipped.
 
-        windows: WindowPlan() for one vector per episode, or how to cut windows; several plans are filled in one pass.
+        windows: WindowPlan() for one vector per episode, or how to cut windows, or the words of the command line for it
+        ("whole", "32:16", "multi", "both"); several plans are filled in one pass.
         None: one vector per episode, and windows of several sizes where the archive has such by this embedder: what
         was ingested once by embedders.windows.BOTH stays so.
         sentences: a text encoder, or the folder of one: what is said of tasks is embedded too (docs/search.md).
@@ -165,12 +168,13 @@ class TrajectoryIngestor:
         given folders (which may be gone as a whole) whose files are gone; "cautiously": unless they are more than half,
         which is reported.
         Episodes that cannot be ingested are reported, the others are not held up. Raises SourceNotFoundError before
-        anything is written, CatalogError, OSError, EmbedderError for a text encoder that fails (the rest stays).
+        anything is written, and so EmbedderError for windows that are no plan; CatalogError, OSError, EmbedderError for
+        a text encoder that fails (the rest stays).
         """
         begun = time.perf_counter()
         encoder = loaded(sentences)  # what is wrong with it is told before anything is written
-        listed = [paths] if isinstance(paths, (str, Path)) or hasattr(paths, "__fspath__") else list(paths)
-        sources = discover(listed, may_be_gone=bool(prune))
+        wanted = None if windows is None else as_plans(windows)  # likewise
+        sources = discover(listed_paths(paths), may_be_gone=bool(prune))
         report = IngestReport()
         report.leave_out(sources.unreadable)
         with workers(workers_count) as crew:
@@ -179,7 +183,7 @@ class TrajectoryIngestor:
             files = register(run, sources.files, self._lanes, self._limits)
             if prune:
                 prune_below(run, sources.folders, cautiously=prune == "cautiously")
-            fill(run, [self._chosen(plan) for plan in self._plans(windows)], files)
+            fill(run, [self._chosen(plan) for plan in wanted or self._kept_plans()], files)
             if encoder is not None:
                 embed_tasks(run, encoder)
             run.follower.finish()
@@ -187,12 +191,11 @@ class TrajectoryIngestor:
         report.seconds = time.perf_counter() - begun
         return report
 
-    def _plans(self, windows: WindowPlan | Sequence[WindowPlan] | None) -> Iterable[WindowPlan]:
-        if windows is None:
-            held = [Space.from_json(row.definition) for row in self._archive.catalog.spaces("active")]
-            kept = {space.windows for space in held if space.windows.scales and self._makes(space)}
-            return [_WHOLE, *sorted(kept, key=str)]
-        return [windows] if isinstance(windows, WindowPlan) else dict.fromkeys(windows)
+    def _kept_plans(self) -> Sequence[WindowPlan]:
+        """Return what is embedded where nobody says: whole episodes, and the windows that are there already."""
+        held = [Space.from_json(row.definition) for row in self._archive.catalog.spaces("active")]
+        kept = {space.windows for space in held if space.windows.scales and self._makes(space)}
+        return [_WHOLE, *sorted(kept, key=str)]
 
     def _makes(self, space: Space) -> bool:
         """Say whether it makes such a Space, or made it in an older version."""
@@ -218,7 +221,7 @@ class TrajectoryIngestor:
         self,
         folders: PathLike | Sequence[PathLike],
         *,
-        windows: WindowPlan | Sequence[WindowPlan] | None = None,
+        windows: WindowPlan | str | Sequence[WindowPlan | str] | None = None,
         sentences: AnyTextEncoder | None = None,
         workers_count: int = 1,
         stop: Event | None = None,
@@ -227,10 +230,11 @@ class TrajectoryIngestor:
 
         Goes on until `stop` is set. What cannot be ingested is reported once, and tried again when it changes; while
         catalog or disk refuse, everything waits. windows, sentences, workers_count: as in ingest. Raises
-        SourceNotFoundError for what is no folder, EmbedderError for a text encoder that cannot be loaded,
-        MissingExtraError without the package watchfiles.
+        SourceNotFoundError for what is no folder, EmbedderError for windows that are no plan or a text encoder that
+        cannot be loaded, MissingExtraError without the package watchfiles.
         """
-        listed = [folders] if isinstance(folders, str) or hasattr(folders, "__fspath__") else list(folders)
+        listed = listed_paths(folders)
         encoder = loaded(sentences)  # once, and what is wrong with it is told at once
-        ingest = partial(self.ingest, windows=windows, sentences=encoder, workers_count=workers_count)
+        plans = None if windows is None else as_plans(windows)
+        ingest = partial(self.ingest, windows=plans, sentences=encoder, workers_count=workers_count)
         return watch(self._archive, ingest, listed, stop)

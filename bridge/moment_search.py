@@ -20,7 +20,7 @@ from bridge.overlap import suppress
 from bridge.refs import make_ref
 from bridge.spaces import lane_statistics
 from embedders.space import LaneSpec, Statistics
-from wshard.errors import FormatError, QueryError, StaleEpisodeError
+from wshard.errors import FormatError, StaleEpisodeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -162,12 +162,9 @@ class MomentSearch:
         return lane_statistics(catalog, layouts, space.lanes)
 
 
-def of_several_sizes(spaces: Sequence[Space], wishes: MomentWishes) -> list[Space]:
-    """Return the Spaces to search for moments: of the plan asked for, else of windows of several sizes if there are."""
-    cut = [space for space in spaces if wishes.windows in (None, space.windows) and not space.windows.whole]
-    if not cut:
-        raise QueryError("moments: nothing is embedded as windows: ingest with `--windows multi` (docs/search.md)")
-    return [space for space in cut if space.windows.scales is not None] or cut
+def of_several_sizes(spaces: Sequence[Space]) -> Sequence[Space]:
+    """Return the Spaces to search for moments: those of windows of several sizes if there are."""
+    return [space for space in spaces if space.windows.scales is not None] or spaces
 
 
 def _as_they_are(windows: _Windows) -> list[EpisodeRef]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,16 @@ from wshard.types import Channel, Episode
 if TYPE_CHECKING:
     from embedders.space import LaneSpec, Space
 
-Query = NDArray[Any] | Sequence[Any] | Mapping[str, Any] | Episode | EpisodeRef | str | os.PathLike[str]
+
+class SupportsArray(Protocol):
+    """What numpy makes an array of: tensors of other libraries."""
+
+    def __array__(self) -> NDArray[Any]:
+        """Return the array."""
+        ...
+
+
+Query = SupportsArray | Sequence[Any] | Mapping[str, Any] | Episode | EpisodeRef | str | os.PathLike[str]
 """An observation [D], a window [T, D], images [T, H, W, C], a mapping {lane: array}, or an Episode.
 
 Or what names an episode: a hit (its span), the path of a file, or (path, start, stop); see bridge/examples.py.
@@ -58,11 +67,6 @@ def fit(query: Query, spaces: Sequence[Space]) -> Fit:
     listed = "\n".join(f"  {describe(found.space)}" for found in fits) or "\n".join(
         f"  {describe(space)}" for space in spaces
     )
-    if not spaces:
-        raise QueryError(
-            "nothing is embedded that this search could look at: ingest with such --embedder, --lanes, --windows first "
-            "(`wshard index spaces` lists what there is)"
-        )
     if not fits:
         raise QueryError(f"the query {_told(asked)} fits none of the Spaces that can be searched:\n{listed}")
     ambiguous = AmbiguousQueryError(

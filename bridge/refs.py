@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from wshard.errors import StaleEpisodeError
+from catalog.arguments import whole_number
+from wshard.errors import QueryError, StaleEpisodeError
 from wshard.opening import open_episode
 
 if TYPE_CHECKING:
@@ -24,19 +25,20 @@ class EpisodeRef:
 
     metadata: the episode's own, and env_id, length_T, total_reward, success, tags. contributions: what each lane adds
     to the cosine of query and hit, their sum; empty where it was not asked for. alignment: of a moment, pairs (query
-    step, episode step) that meet; lane_scores: how well each lane alone agrees along them, 0 to 1.
+    step, episode step) that meet; lane_scores: how well each lane alone agrees along them, 0 to 1. Hits may be kept in
+    sets: equal ones have equal hashes.
     """
 
     episode_id: str
     file_path: str
     score: float
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
     span: tuple[int, int] = (0, 0)
     uid: str = ""
     digest: str = field(default="", repr=False)
-    contributions: Mapping[str, float] = field(default_factory=dict, repr=False)
+    contributions: Mapping[str, float] = field(default_factory=dict, repr=False, hash=False)
     alignment: tuple[tuple[int, int], ...] = field(default=(), repr=False)
-    lane_scores: Mapping[str, float] = field(default_factory=dict, repr=False)
+    lane_scores: Mapping[str, float] = field(default_factory=dict, repr=False, hash=False)
 
     @property
     def remaining(self) -> int:
@@ -44,7 +46,11 @@ class EpisodeRef:
         return max(0, int(self.metadata.get("length_T", 0)) - self.span[1])
 
     def after(self, steps: int) -> EpisodeRef:
-        """Return what comes next: the same episode with the span of up to `steps` timesteps behind this one."""
+        """Return what comes next: the same episode with the span of up to `steps` timesteps behind this one.
+
+        Raises QueryError for what is no whole number.
+        """
+        steps = whole_number(steps, "steps after a hit", QueryError)
         start, stop = self.span[1], self.span[1] + min(max(steps, 0), self.remaining)
         return replace(self, span=(start, stop), alignment=(), lane_scores={}, contributions={})
 

@@ -6,11 +6,11 @@ Does not know: how an index searches.
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
 from bridge.archive import Archive, open_archive
@@ -29,13 +29,15 @@ from bridge.moment_search import MomentSearch, of_several_sizes
 from bridge.query import Query, fit
 from bridge.rankers import Aim, at_least, differing, farthest, fused_by_rank, nearest, vectors_of
 from bridge.refs import EpisodeRef, make_ref
+from bridge.selection import named_lanes
 from bridge.wishes import MomentWishes, Wishes
+from catalog.arguments import whole_number
 from catalog.filters import Where, build_where
 from catalog.form_text import as_where
 from embedders.base import embed_by
 from embedders.registry import EMBEDDERS, as_embedder, embedder_of
 from embedders.text import as_text_encoder
-from embedders.windows import WindowPlan
+from embedders.windows import WindowPlan, as_plan
 from wshard.errors import EmbedderError, QueryError, SpaceMismatchError
 
 if TYPE_CHECKING:
@@ -57,6 +59,8 @@ if TYPE_CHECKING:
 
 
 WHOLE: Final = WindowPlan()
+
+_count = partial(whole_number, what="top_k", error=QueryError, least=1)
 
 
 class TrajectoryRetriever:
@@ -82,11 +86,11 @@ class TrajectoryRetriever:
         token: str | None = None,
         sentences: AnyTextEncoder | None = None,
     ) -> None:
+        listed = named_lanes(lanes)
         self._embedder = None if embedder is None else as_embedder(embedder)
         self._sentences = None if sentences is None else as_text_encoder(sentences)
         self._archive: Archive = open_archive(deepdata_url, archive=archive, token=token)
         self._holdings = Holdings(self._archive.catalog)
-        listed = (lanes,) if isinstance(lanes, str) else lanes
         self._choice = SpaceChoice(
             self._archive.catalog, self._embedder, listed, named=isinstance(embedder, str) and embedder in EMBEDDERS
         )
@@ -125,7 +129,9 @@ class TrajectoryRetriever:
         """
         wishes = Wishes(**asked)
         wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(wishes.where)
-        return self._search(query_obs, Request(top_k, wanted, explain=wishes.explain), wishes, lambda plan: plan.whole)
+        return self._search(
+            query_obs, Request(_count(top_k), wanted, explain=wishes.explain), wishes, lambda plan: plan.whole
+        )
 
     def search_similar_timesteps(  # noqa: PLR0913  (as the format's documents name it)
         self,
@@ -136,24 +142,29 @@ class TrajectoryRetriever:
         reward_range: RewardRange | None = None,
         *,
         window_size: int | None = None,
-        windows: WindowPlan | None = None,
+        windows: WindowPlan | str | None = None,
         distinct: bool = False,
         **asked: Unpack[Asked],
     ) -> Hits:
         """Return the top_k windows most like the query; each hit's span tells its timesteps.
 
-        Searches what was ingested as windows; window_size, or the plan that they were cut by, chooses among several.
-        distinct: at most one hit per episode. Otherwise as search_similar_episodes, without text=.
+        Searches what was ingested as windows; window_size, or the plan that they were cut by (or its notation,
+        "32:16"), chooses among several. distinct: at most one hit per episode. Otherwise as search_similar_episodes,
+        without text=.
         """
-
-        def cut(plan: WindowPlan) -> bool:
-            return not plan.whole and window_size in (None, plan.size) and windows in (None, plan)
-
+        size = None if window_size is None else whole_number(window_size, "window_size", QueryError, least=1)
+        only = None if windows is None else as_plan(windows)
         wishes = Wishes(**asked)
         if wishes.text is not None:
             raise QueryError("text: expected a search for episodes, found one for timesteps, which have no words")
         wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(wishes.where)
-        return self._search(query_obs, Request(top_k, wanted, distinct=distinct, explain=wishes.explain), wishes, cut)
+        request = Request(_count(top_k), wanted, distinct=distinct, explain=wishes.explain)
+        return self._search(
+            query_obs,
+            request,
+            wishes,
+            lambda plan: not plan.whole and size in (None, plan.size) and only in (None, plan),
+        )
 
     def search_moments(
         self,
@@ -179,9 +190,7 @@ class TrajectoryRetriever:
             raise QueryError("moments: expected a query or examples (like=[...]), found neither")
         if wishes.exclude_self:
             wanted &= without_their_episodes([*like, *unlike], self._archive.catalog)
-        if top_k < 1:
-            raise QueryError(f"top_k: expected at least 1, found {top_k}")
-        examples, request = [*like, *unlike], Request(top_k, wanted, distinct=False, explain=wishes.explain)
+        examples, request = [*like, *unlike], Request(_count(top_k), wanted, distinct=False, explain=wishes.explain)
         if len(examples) == 1:
             found: Sequence[Found] = [self._found(examples, 0, request, wishes)]
             refs = found[0].refs
@@ -191,10 +200,9 @@ class TrajectoryRetriever:
             def find(number: int, count: int) -> Found:
                 return self._found(examples, number, replace(request, top_k=count), each)
 
-            refs, found = belonging(find, like=len(like), unlike=len(unlike), top_k=top_k, wishes=wishes)
-        least = -math.inf if wishes.min_score is None else wishes.min_score
+            refs, found = belonging(find, like=len(like), unlike=len(unlike), top_k=request.top_k, wishes=wishes)
         return Hits(
-            [ref for ref in refs if ref.score >= least],
+            [ref for ref in refs if wishes.min_score is None or ref.score >= wishes.min_score],
             exact=all(one.answer.exact for one in found),
             milliseconds=(time.perf_counter() - begun) * 1e3,
             missing=max(one.missing for one in found),
@@ -204,8 +212,8 @@ class TrajectoryRetriever:
     def _found(self, examples: Sequence[Example], number: int, request: Request, wishes: MomentWishes) -> Found:
         """Return what is found for one of the examples, in the Space that the first of them fits."""
         while True:
-            spaces = self._choice.spaces(request.where, lambda plan: not plan.whole)
-            asked = fit(examples[0].query, of_several_sizes(spaces, wishes))
+            spaces = self._choice.spaces(request.where, lambda plan: not plan.whole and wishes.windows in (None, plan))
+            asked = fit(examples[0].query, of_several_sizes(spaces))
             if number:
                 asked = fit(examples[number].query, [asked.space])
             vector = embed_by(self._maker(asked.space), asked.space, [asked.window])[0]
@@ -218,8 +226,6 @@ class TrajectoryRetriever:
 
     def _search(self, query: Query | None, request: Request, wishes: Wishes, cut: Callable[[WindowPlan], bool]) -> Hits:
         begun = time.perf_counter()
-        if request.top_k < 1:
-            raise QueryError(f"top_k: expected at least 1, found {request.top_k}")
         like = [read_example(one) for one in [*([] if query is None else [query]), *wishes.like]]
         unlike = [read_example(one) for one in wishes.unlike]
         if wishes.exclude_self:

@@ -14,16 +14,17 @@ pixels: the named one, or the only observation lane that holds such.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from catalog.arguments import told
 from embedders.frames import is_image
 from embedders.space import LaneSpec
-from wshard.errors import NoLaneError
+from wshard.errors import EmbedderError, NoLaneError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
+    from collections.abc import Container, Sequence
 
     from catalog.records import LaneDefinition
 
@@ -61,8 +62,21 @@ class LaneChoice:
     @staticmethod
     def of(lanes: str | Sequence[str] | Mapping[str, float] | None, *, frames: bool = False) -> LaneChoice:
         """Return the choice that people write: one name, several, or names with weights."""
-        names = (lanes,) if isinstance(lanes, str) else None if lanes is None else tuple(lanes)
-        return LaneChoice(names, dict(lanes) if isinstance(lanes, Mapping) else None, frames)
+        named = named_lanes(lanes)
+        return LaneChoice(None if named is None else tuple(named), named if isinstance(named, dict) else None, frames)
+
+
+def named_lanes(lanes: str | Iterable[str] | Mapping[str, float] | None) -> list[str] | dict[str, float] | None:
+    """Return the names of lanes that people write, one or several, or names with weights; None for no choice.
+
+    Raises EmbedderError for anything else.
+    """
+    if lanes is None:
+        return None
+    listed = [lanes] if isinstance(lanes, str) or not isinstance(lanes, Iterable) else list(lanes)
+    if not all(isinstance(name, str) for name in listed):
+        raise EmbedderError(f"lanes: expected the name of a lane, several, or names with weights, found {told(lanes)}")
+    return dict(lanes) if isinstance(lanes, Mapping) else listed
 
 
 def choose_lanes(lanes: Iterable[LaneDefinition], choice: LaneChoice, where: str = "episode") -> tuple[LaneSpec, ...]:

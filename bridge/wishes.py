@@ -5,15 +5,16 @@ Knows: names, meanings and limits of the options. Does not know: how any of them
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from catalog.arguments import finite_number, plain_text, told, whole_number
+from embedders.windows import as_plan
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from bridge.query import Query
     from catalog.filters import Where
     from embedders.windows import WindowPlan
@@ -41,11 +42,12 @@ class Wishes:
     """Options of a search.
 
     where: any further filter, as a value or as text. text: words of the task or of notes; episodes that hold them
-    come first, and with a text encoder those whose task means the same. like, unlike: further examples, and
-    counter-examples, in any form of a query. expand: how many of the best hits lead the search to their like; None = 8
-    where whole episodes and windows are searched together, else none.
+    come first, and with a text encoder those whose task means the same. like, unlike: lists of further
+    examples, and counter-examples, in any form of a query. expand: how many of the best hits lead the search to their
+    like; None = 8 where whole episodes and windows are searched together, else none.
     plain: rank by the one cosine of whole episodes, also where there are windows. least: the least similar first.
-    min_score: no hits below it. diversity: 0 to 1, how much a hit that is like a better one is put back.
+    min_score: no hits below it. diversity: 0 to 1; after the best hit always the one with the highest
+    (1 - diversity) * score - diversity * (highest cosine with those chosen).
     contributions: let every hit say what each lane adds to its similarity. exclude_self: leave out the episodes that
     query and examples name (by a hit or a file). explain: let the hits say how they were found. Raises QueryError for
     values that cannot be, or not together.
@@ -65,9 +67,13 @@ class Wishes:
     explain: bool = False
 
     def __post_init__(self) -> None:
-        if self.expand is not None and self.expand < 0:
-            raise QueryError(f"expand: expected a number of hits, 0 or more, found {self.expand}")
-        if not 0 <= self.diversity <= 1:
+        _check_queries("like", self.like)
+        _check_queries("unlike", self.unlike)
+        if self.text is not None:
+            plain_text(self.text, "text", QueryError)
+        if self.expand is not None:
+            whole_number(self.expand, "expand", QueryError, least=0)
+        if not 0 <= finite_number(self.diversity, "diversity", QueryError) <= 1:
             raise QueryError(f"diversity: expected a number from 0 to 1, found {self.diversity}")
         _check_score(self.min_score)
         others = {
@@ -92,7 +98,7 @@ class AskedMoments(TypedDict, total=False):
     where: Where | str | None
     like: Sequence[Query]
     unlike: Sequence[Query]
-    windows: WindowPlan | None
+    windows: WindowPlan | str | None
     refine: bool
     max_overlap: float
     per_episode: int | None
@@ -105,19 +111,20 @@ class AskedMoments(TypedDict, total=False):
 class MomentWishes:
     """Options of a search for moments.
 
-    where: any further filter, as a value or as text. like, unlike: further examples and counter-examples, in any form
-    of a query: a moment belongs to the one that it is most like, and is no hit if that is a counter-example. windows:
-    the plan that they were cut by, where several were ingested; None = those of several sizes. refine: align the query
-    with the lanes in the files, for exact bounds. max_overlap: of two moments of one episode, as the share of the
-    timesteps that either of them covers. per_episode: how many of one episode at most. min_score: no hits below it.
-    exclude_self: leave out the episodes that the query and examples name. explain: let the hits say how the index found
-    their windows. Raises QueryError for values that cannot be.
+    where: any further filter, as a value or as text. like, unlike: lists of further examples and counter-examples, in
+    any form of a query: a moment belongs to the one that it is most like, and is no hit if that is a counter-example.
+    windows: the plan that they were cut by, or its notation ("32:16"), where several were ingested; None = those of
+    several sizes. refine: align the query with the lanes in the files, for exact bounds. max_overlap: of two moments of
+    one episode, as the share of the timesteps that either of them covers. per_episode: how many of one episode at most.
+    min_score: no hits below it. exclude_self: leave out the episodes that the query and examples name. explain: let the
+    hits say how the index found their windows. Raises QueryError for values that cannot be, EmbedderError for windows
+    that are no plan.
     """
 
     where: Where | str | None = None
     like: Sequence[Any] = ()
     unlike: Sequence[Any] = ()
-    windows: WindowPlan | None = None
+    windows: WindowPlan | str | None = None
     refine: bool = True
     max_overlap: float = 0.3
     per_episode: int | None = None
@@ -126,13 +133,24 @@ class MomentWishes:
     explain: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 <= self.max_overlap < 1:
+        _check_queries("like", self.like)
+        _check_queries("unlike", self.unlike)
+        if self.windows is not None:
+            object.__setattr__(self, "windows", as_plan(self.windows))
+        if not 0 <= finite_number(self.max_overlap, "max_overlap", QueryError) < 1:
             raise QueryError(f"max_overlap: expected a number >= 0 and < 1, found {self.max_overlap}")
-        if self.per_episode is not None and self.per_episode < 1:
-            raise QueryError(f"per_episode: expected at least 1, found {self.per_episode}")
+        if self.per_episode is not None:
+            whole_number(self.per_episode, "per_episode", QueryError, least=1)
         _check_score(self.min_score)
 
 
+def _check_queries(name: str, queries: Any) -> None:
+    """Raise QueryError for what is one query (a file, a span, an array, a list of numbers), or none at all."""
+    one_query = not isinstance(queries, Sequence) or isinstance(queries, str | bytes)
+    if one_query or any(one is None or isinstance(one, Real) for one in queries):
+        raise QueryError(f"{name}: expected a list of queries, found {told(queries)}")
+
+
 def _check_score(score: float | None) -> None:
-    if score is not None and not math.isfinite(score):
-        raise QueryError(f"min_score: expected a finite number, found {score}")
+    if score is not None:
+        finite_number(score, "min_score", QueryError)

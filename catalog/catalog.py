@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from catalog import assets, curation, ledger, places, planning, queries, register
+from catalog.arguments import episode_ids, whole_number
 from catalog.checking import Checking
 from catalog.collecting import Collecting
 from catalog.copies import Copies
@@ -28,7 +29,7 @@ from catalog.refusing import check_path
 from catalog.schema import episode, space
 from catalog.values import storable
 from catalog.walks import walk_ledger, walk_moments, walk_places
-from wshard.errors import EntryNotFoundError
+from wshard.errors import EntryNotFoundError, FilterError
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -116,12 +117,12 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
     def remove(self, ids: Sequence[int]) -> int:
         """Forget the episodes, leaving tombstones in the ledger, and return how many there were."""
         with self._write() as connection:
-            return register.remove(connection, ids)
+            return register.remove(connection, episode_ids(ids))
 
     def withdraw(self, ids: Sequence[int]) -> None:
         """Bury the vectors of these episodes and keep the rest: their files no longer hold what was embedded."""
         with self._write() as connection:
-            ledger.bury(connection, ids)
+            ledger.bury(connection, episode_ids(ids))
 
     def known(self, paths: Sequence[str]) -> dict[str, tuple[Known, ...]]:
         """Return what is catalogued at these absolute paths, by key; unknown paths are left out."""
@@ -145,8 +146,9 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
 
     def get(self, ref: int | str) -> EpisodeRow:
         """Return the episode of that id or uid; EntryNotFoundError when there is none."""
+        column = episode.c.uid if isinstance(ref, str) else episode.c.id
+        ref = ref if isinstance(ref, str) else whole_number(ref, "id of an episode", FilterError)
         with self._read() as connection:
-            column = episode.c.uid if isinstance(ref, str) else episode.c.id
             found = queries.load_rows(connection, column == ref, base=self._base) if storable(ref) else []
         if not found:
             raise EntryNotFoundError(f"expected the {column.name} of a catalogued episode, found {ref!r}")
@@ -155,19 +157,19 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
     def rows(self, ids: Iterable[int]) -> dict[int, EpisodeRow]:
         """Return the episodes of these ids; unknown ids are left out."""
         with self._read() as connection:
-            return {row.id: row for row in queries.load_ids(connection, list(ids), base=self._base)}
+            return {row.id: row for row in queries.load_ids(connection, episode_ids(ids), base=self._base)}
 
     def assets(self, ids: Iterable[int]) -> dict[int, tuple[Asset, ...]]:
         """Return the files of these episodes: one of most, manifest and chunks of chunked ones; no unknown ids."""
         with self._read() as connection:
-            return assets.load_assets(connection, queries.load_ids(connection, list(ids), base=self._base))
+            return assets.load_assets(connection, queries.load_ids(connection, episode_ids(ids), base=self._base))
 
     def facts(self, ids: Iterable[int]) -> dict[int, Facts]:
         """Return what is known of these episodes beyond their rows."""
         with self._read() as connection:
-            return load_facts(connection, curation.living(connection, list(ids)))
+            return load_facts(connection, curation.living(connection, episode_ids(ids)))
 
-    def layouts(self, where: Where | str = EVERYTHING) -> list[Layout]:
+    def layouts(self, where: Where | str | None = EVERYTHING) -> list[Layout]:
         """Return the layouts that at least one of the matching episodes has, by id, with the number of these."""
         with self._read() as connection:
             return queries.load_layouts(connection, self._resolved(connection, where), base=self._base)

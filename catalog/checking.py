@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import delete, func, insert, select
 
 from catalog import ledger
+from catalog.arguments import episode_ids
 from catalog.engine import one_of
 from catalog.facts import load_findings
 from catalog.loading import append
@@ -33,6 +34,7 @@ class Checking(Session):
 
     def unchecked(self, version: str, ids: Sequence[int]) -> list[int]:
         """Return those of the episodes that checks of this version have not looked at, ascending."""
+        ids = episode_ids(ids)
         with self._read() as connection:
             known = select(episode.c.id).where(one_of(connection, episode.c.id, ids))
             of_them = one_of(connection, checked.c.episode_row, ids)
@@ -74,7 +76,7 @@ class Checking(Session):
         Whatever else was found stays; the episodes count as unchecked from now on.
         """
         with self._write() as connection:
-            statement = select(episode.c.id).where(one_of(connection, episode.c.id, ids))
+            statement = select(episode.c.id).where(one_of(connection, episode.c.id, episode_ids(ids)))
             living = sorted(connection.execute(statement).scalars())
             if living:
                 name = PREFIX + found.check
@@ -93,7 +95,7 @@ class Checking(Session):
     def findings(self, ids: Sequence[int]) -> dict[int, list[Found]]:
         """Return what checks found wrong with these episodes; those without findings are left out."""
         with self._read() as connection:
-            return load_findings(connection, ids)
+            return load_findings(connection, episode_ids(ids))
 
 
 def _flagged(connection: Connection, ids: Collection[int]) -> set[int]:

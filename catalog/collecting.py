@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from catalog import collections, picks, queries
+from catalog.arguments import several_names, whole_number
 from catalog.facts import load_facts
 from catalog.fields import field_of
 from catalog.filters import Where
@@ -54,8 +55,9 @@ class Collecting(Session):
         """Keep what passes a filter now, or these picks, as a snapshot that never changes, under a name."""
         with self._write() as connection:
             if not isinstance(source, str | Where):
-                collections.check_known(connection, source)
-                kept = collections.keep(connection, source, origin={"made": "picks"})
+                listed = picks.as_picks(source)
+                collections.check_known(connection, listed)
+                kept = collections.keep(connection, listed, origin={"made": "picks"})
             else:
                 where = self._resolved(connection, source)
                 found = collections.picks_of(connection, where, base=self._base)
@@ -81,14 +83,16 @@ class Collecting(Session):
         by: fields; episodes that share a value of one of them stay together, and so do those with none, and copies of
         the same data. Without fields only copies do.
         """
+        shares, seed = picks.checked_fractions(fractions), whole_number(seed, "seed", CollectionError)
+        by = several_names(by, "by")
         with self._write() as connection:
             parent = collections.snapshot_of(connection, ref, base=self._base)
             whole = collections.load_picks(connection, parent.hash)
             groups = self._groups(connection, {pick.uid for pick in whole}, by)
             done = []
-            for part, found in picks.split(whole, groups, fractions=fractions, seed=seed).items():
+            for part, found in picks.split(whole, groups, fractions=shares, seed=seed).items():
                 origin = {"made": "split", "of": [parent.hash], "part": part, "by": list(by), "seed": seed}
-                kept = collections.keep(connection, found, origin={**origin, "fractions": dict(fractions)})
+                kept = collections.keep(connection, found, origin={**origin, "fractions": shares})
                 done.append(collections.name_snapshot(connection, f"{ref}/{part}", hash_=kept.hash, who=who))
             return done
 

@@ -8,12 +8,13 @@ data, and go with it.
 from __future__ import annotations
 
 import json
-import math
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, delete, insert, select, update
 
+from catalog.arguments import episode_ids, finite_number, told
 from catalog.engine import one_of
 from catalog.facts import load_notes, load_reviews
 from catalog.ledger import advance
@@ -25,7 +26,7 @@ from catalog.words import bits, indexed, joined
 from wshard.errors import EntryNotFoundError, FilterError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from sqlalchemy import Table
 
@@ -151,13 +152,16 @@ def _standing(audit: Sequence[Review]) -> list[Review]:
 def set_scores(connection: Connection, name: str, *, values: Mapping[int, float]) -> int:
     """Give catalogued episodes a score of that name, replacing an older one, and return how many there were."""
     check_text(name, "a score's name")
-    for number, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise FilterError(f"expected a finite number as score {name!r} of episode {number}, found {value!r}")
-    ids = living(connection, list(values))
+    if not isinstance(values, Mapping):
+        raise FilterError(f"expected scores {name!r} by the ids of episodes, found {told(values)}")
+    scores = {
+        number: finite_number(value, f"score {name!r} of episode {number}", FilterError)
+        for number, value in zip(episode_ids(values), values.values(), strict=True)
+    }
+    ids = living(connection, scores)
     drop_scores(connection, name, ids=ids)
     if ids:
-        rows = [{"episode_row": number, "name": name, "value": float(values[number])} for number in ids]
+        rows = [{"episode_row": number, "name": name, "value": scores[number]} for number in ids]
         connection.execute(insert(score), rows)
         advance(connection)
     return len(ids)

@@ -34,6 +34,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import QueuePool
 
+from catalog.arguments import told
 from catalog.functions import add_functions
 from catalog.glance import Glance
 from catalog.values import Scalar, storables
@@ -190,6 +191,8 @@ def absolute_path(path: str | Path) -> Path:
 
 def file_of(location: str | Path) -> Path | None:
     """Return the absolute path of the SQLite file that the location names, None for a database server."""
+    if not isinstance(location, str | Path):
+        raise CatalogError(f"expected a path or a database URL, found {told(location)}")
     if isinstance(location, Path) or "://" not in location:
         return absolute_path(location)
     try:

@@ -11,11 +11,12 @@ exactly where its part does not, so that `~(F.success == True)` holds for an epi
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from dataclasses import field as member
 from typing import Any, Final, NoReturn, TypeAlias
 
+from catalog.arguments import told
 from catalog.fields import Field, field_of
 from catalog.values import INTEGER_LIMIT, Scalar, comparable_number, storable
 from catalog.words import words
@@ -159,7 +160,7 @@ def build_where(
     tag: str | Sequence[str] | None = None,
 ) -> Where:
     """Build the common filters; None leaves a field free, ranges are inclusive, several names mean any of them."""
-    low, high = reward_range or (None, None)
+    low, high = _bounds(reward_range)
     wanted = (
         ("env_id", "eq" if isinstance(env_id, str) else "in", env_id),
         ("length", "ge", min_length),
@@ -170,6 +171,14 @@ def build_where(
         ("tag", "eq" if isinstance(tag, str) else "in", tag),
     )
     return all_of(*(Compare(name, op, value) for name, op, value in wanted if value is not None))
+
+
+def _bounds(reward_range: Any) -> tuple[Any, Any]:
+    pair = (None, None) if reward_range is None else reward_range
+    listed = list(pair) if isinstance(pair, Iterable) else []
+    if len(listed) != 2:
+        raise FilterError(f"reward_range: expected (low, high), None = open, found {told(reward_range)}")
+    return listed[0], listed[1]
 
 
 def parts_of(where: Where) -> tuple[Where, ...]:

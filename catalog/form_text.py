@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
+from catalog.arguments import told
 from catalog.fields import NAME, Field, field_of, unquoted
 from catalog.filters import (
     EVERYTHING,
@@ -80,9 +81,11 @@ def parse_comparison(field: str, text: str) -> Where:
 
 
 def as_where(where: Where | str | None) -> Where:
-    """Return the filter that is meant by a filter, by its text, or by None for everything."""
+    """Return the filter that is meant by a filter, by its text, or by None for everything; else FilterError."""
     if where is None:
         return EVERYTHING
+    if not isinstance(where, str | Where):
+        raise FilterError(f"expected a filter or its text, found {told(where)}")
     return parse_where(where) if isinstance(where, str) else where
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 import xxhash
 
+from catalog.arguments import told
 from catalog.postgresql import is_server, shown_url
 from wshard.errors import CatalogNotFoundError
 
@@ -38,8 +39,11 @@ class Place:
 def archive_named(archive: str | os.PathLike[str] | None = None) -> Path | str:
     """Return the folder or the server's URL that is meant: the one given, that of WSHARD_ARCHIVE, or ./.wshard.
 
-    Raises CatalogNotFoundError for an empty text, which a variable that is not set may have left.
+    Raises CatalogNotFoundError for what is no name, and for an empty text, which a variable that is not set may have
+    left.
     """
+    if archive is not None and not isinstance(archive, str | os.PathLike):
+        raise CatalogNotFoundError(f"expected an archive's folder or a server's URL, found {told(archive)}")
     if archive is not None and not os.fspath(archive):
         raise CatalogNotFoundError("expected the name of an archive's folder, found an empty text")
     named = os.fspath(archive or os.environ.get(ARCHIVE_VARIABLE) or DEFAULT_ARCHIVE)

@@ -12,16 +12,18 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import xxhash
 
+from catalog.arguments import finite_number, told, whole_number
 from catalog.values import INTEGER_LIMIT
 from wshard.errors import CollectionError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Sequence
 
 Key = tuple[str, str, int, int]
 
@@ -37,13 +39,21 @@ class Pick:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        whole = all(isinstance(end, int) and not isinstance(end, bool) for end in (self.start, self.stop))
-        if not whole or not 0 <= self.start <= self.stop <= INTEGER_LIMIT:
+        if (type(self.start), type(self.stop), type(self.weight)) != (int, int, float):  # a snapshot may have millions
+            self._take_numbers()
+        if not 0 <= self.start <= self.stop <= INTEGER_LIMIT:
             raise CollectionError(f"expected a span 0 <= start <= stop, found {self.start}:{self.stop} of {self.uid}")
-        number = isinstance(self.weight, int | float) and not isinstance(self.weight, bool)
-        if not number or not math.isfinite(self.weight) or self.weight < 0:
+        if not math.isfinite(self.weight) or self.weight < 0:
             raise CollectionError(f"expected a finite weight of 0 or more, found {self.weight!r} for {self.uid}")
-        object.__setattr__(self, "weight", float(self.weight) + 0.0)  # no -0.0
+        object.__setattr__(self, "weight", self.weight + 0.0)  # no -0.0
+
+    def _take_numbers(self) -> None:
+        """Take numbers of other libraries as Python's."""
+        for name in ("start", "stop"):
+            number = whole_number(getattr(self, name), f"{name} of a pick of {self.uid}", CollectionError)
+            object.__setattr__(self, name, number)
+        weight = finite_number(self.weight, f"weight of a pick of {self.uid}", CollectionError)
+        object.__setattr__(self, "weight", weight)
 
     @property
     def key(self) -> Key:
@@ -58,6 +68,15 @@ class Difference:
     added: tuple[Pick, ...]
     removed: tuple[Pick, ...]
     reweighted: tuple[Pick, ...]
+
+
+def as_picks(picks: Iterable[Pick]) -> list[Pick]:
+    """Return several picks; CollectionError for anything else."""
+    listed = list(picks) if isinstance(picks, Iterable) else [picks]
+    for one in listed:
+        if not isinstance(picks, Iterable) or not isinstance(one, Pick):
+            raise CollectionError(f"expected a filter, its text, or several picks, found {told(one)}")
+    return listed
 
 
 def ordered(picks: Iterable[Pick]) -> tuple[Pick, ...]:
@@ -111,9 +130,7 @@ def split(
     part, also through others; so no part knows anything of another. Large bundles are placed first; no part stays empty
     while there are bundles enough.
     """
-    total = sum(fractions.values())
-    if not fractions or min(fractions.values()) < 0 or not math.isclose(total, 1.0, abs_tol=1e-9):
-        raise CollectionError(f"expected fractions of 0 or more that add up to 1, found {dict(fractions)}")
+    fractions = checked_fractions(fractions)
     parts: dict[str, list[Pick]] = {name: [] for name in fractions}
     bundles = _bundles(picks, groups, seed=seed)
     for left, bundle in zip(range(len(bundles), 0, -1), bundles, strict=True):
@@ -124,6 +141,16 @@ def split(
         chosen = max(empty if left <= len(empty) else wanted, key=lambda name: lacking[name])
         parts[chosen] += bundle
     return {name: ordered(part) for name, part in parts.items()}
+
+
+def checked_fractions(fractions: Mapping[str, float]) -> dict[str, float]:
+    """Return the fractions as floats; CollectionError unless they are 0 or more and add up to 1."""
+    if not isinstance(fractions, Mapping):
+        raise CollectionError(f"expected fractions by the names of parts, found {told(fractions)}")
+    shares = {name: finite_number(share, f"fractions, {name!r}", CollectionError) for name, share in fractions.items()}
+    if not shares or min(shares.values()) < 0 or not math.isclose(sum(shares.values()), 1.0, abs_tol=1e-9):
+        raise CollectionError(f"expected fractions of 0 or more that add up to 1, found {shares}")
+    return shares
 
 
 def _bundles(picks: Sequence[Pick], groups: Mapping[str, Iterable[Hashable]], *, seed: int) -> list[list[Pick]]:

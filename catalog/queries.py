@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, literal, null, select, tuple_
 
+from catalog.arguments import whole_number
 from catalog.conditions import condition
 from catalog.cursor import LAST_ID, WANTED, Cursor, last_value, parameters, place_of
 from catalog.dialect import json_list, words_index
@@ -91,8 +92,7 @@ def load_page(
     connection: Connection, where: Where, *, order: str, after: str | None, limit: int, base: str | None
 ) -> Page:
     """Return up to limit rows after the cursor; ties by id, missing values last in both directions."""
-    if limit < 1:
-        raise FilterError(f"expected a limit of at least 1, found {limit}")
+    limit = whole_number(limit, "limit", FilterError, least=1)
     cursor = Cursor.decode(after, order=order) if after is not None else None
     found = _walked(connection, where, order=order, cursor=cursor, wanted=limit + 1)
     if found is None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from catalog.arguments import whole_number
 from catalog.values import storable
 from wshard.errors import StatementError
 
@@ -45,8 +46,7 @@ class Answer:
 
 def ask(connection: Connection, text: str, *, seconds: float, limit: int) -> Answer:
     """Return the first rows of one statement; StatementError when it is wrong, would write, or takes too long."""
-    if limit < 1:
-        raise StatementError(f"expected a limit of at least 1, found {limit}")
+    limit = whole_number(limit, "limit", StatementError, least=1)
     if not storable(text):
         raise StatementError(f"expected one statement that reads, in UTF-8 without NUL, found {text!r}")
     answer = _ask_sqlite if connection.dialect.name == "sqlite" else _ask_postgresql

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Double, FromClause, cast, func, literal, select, type_coerce
 
+from catalog.arguments import whole_number
 from catalog.conditions import condition
 from catalog.dialect import bin_of, json_element, json_scalar, square
 from catalog.field_tables import rows_of, value_of
@@ -70,6 +71,7 @@ class Group:
 def load_facet(connection: Connection, name: str, *, where: Where, limit: int | None, base: str | None) -> Facet:
     """Return (value, episodes) of a field among the matching ones, the most frequent first; None counts the missing."""
     field = field_of(name)
+    limit = None if limit is None else whole_number(limit, "limit", FilterError, least=0)
     (column,), source = _keys(connection, [name], base=base)
     statement = select(column, func.count()).select_from(source).where(condition(connection, where, base=base))
     statement = statement.group_by(column).order_by(func.count().desc(), column.asc().nulls_first()).limit(limit)
@@ -78,7 +80,8 @@ def load_facet(connection: Connection, name: str, *, where: Where, limit: int | 
 
 def load_histogram(connection: Connection, name: str, *, where: Where, bins: int, base: str | None) -> Histogram:
     """Return the distribution of a numeric field among the matching episodes, in ranges of equal width."""
-    if not 1 <= bins <= MAX_BINS:
+    bins = whole_number(bins, "bins", FilterError, least=1)
+    if bins > MAX_BINS:
         raise FilterError(f"expected 1 to {MAX_BINS} bins, found {bins}")
     value = _number(connection, name, base=base)
     wanted = condition(connection, where, base=base)

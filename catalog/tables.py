@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, select
 
+from catalog.arguments import several_names
 from catalog.columns import PLAIN, Column, columns_of, need_facts
 from catalog.facts import load_facts
 from catalog.fields import Field
 from catalog.matching import NO_FACTS
 from catalog.queries import load_page
 from catalog.schema import score
-from wshard.errors import MissingExtraError
+from wshard.errors import FilterError, MissingExtraError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +43,9 @@ def load_table(connection: Connection, where: Where, names: Sequence[str] | None
         import pyarrow as pa  # noqa: PLC0415  (only tables need it)
     except ImportError as error:
         raise MissingExtraError("tables need pyarrow: pip install 'wshard[parquet]'") from error
-    columns = columns_of(plain_columns(connection) if names is None else names)
+    columns = columns_of(plain_columns(connection) if names is None else several_names(names, "columns"))
+    if not columns:  # Arrow knows no number of rows without one
+        raise FilterError("columns: expected one name or more, found none")
     kinds = {column.name: _kind(pa, column) for column in columns}
     with_facts = need_facts(columns)
     # Arrow's own memory is a tenth of Python's, so each page is turned into it at once, where its type is known.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from wshard.errors import EmbedderError
@@ -37,10 +38,10 @@ def sha256(text: str) -> str:
 
 
 def check_count(value: Any, what: str) -> int:
-    """Return a whole number >= 1; raises EmbedderError, naming `what`, for anything else."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    """Return a whole number >= 1 of any library as an int; raises EmbedderError, naming `what`, for anything else."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise EmbedderError(f"{what}: expected a whole number >= 1, found {value!r}")
-    return value
+    return int(value)
 
 
 def check_text(value: Any, what: str) -> None:

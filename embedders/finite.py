@@ -7,6 +7,7 @@ Does not know windows, lanes or episodes: callers say in their own words where a
 from __future__ import annotations
 
 from math import isfinite
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -38,7 +39,7 @@ def first_bad(rows: NDArray[Any]) -> tuple[int, int] | None:
 
 
 def check_number(value: Any, what: str) -> float:
-    """Return a parameter as a float. Raises EmbedderError, naming `what`, unless it is a finite number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+    """Return a parameter, a number of any library, as a float; raises EmbedderError, naming `what`, for others."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not isfinite(value):
         raise EmbedderError(f"{what}: expected a finite number, found {value!r}")
     return float(value)

@@ -66,8 +66,8 @@ class Sentences:
         if self.pooling is not None and self.pooling not in _POOLINGS:
             raise EmbedderError(f"pooling: expected one of {', '.join(_POOLINGS)}, found {self.pooling!r}")
         if self.max_tokens is not None:
-            check_count(self.max_tokens, "max_tokens")
-        check_count(self.batch, "batch")
+            object.__setattr__(self, "max_tokens", check_count(self.max_tokens, "max_tokens"))
+        object.__setattr__(self, "batch", check_count(self.batch, "batch"))
 
     def parameters(self) -> Mapping[str, JSON]:
         """Return what decides over vectors: neither where the folder lies, nor on which device the network runs."""

@@ -36,8 +36,8 @@ class LaneSpec:
 
     def __post_init__(self) -> None:
         check_text(self.name, "lane name")
-        for size in self.shape:
-            check_count(size, f"every size in the shape of lane {self.name!r}")
+        sizes = tuple(check_count(size, f"every size in the shape of lane {self.name!r}") for size in self.shape)
+        object.__setattr__(self, "shape", sizes)
 
     @property
     def channels(self) -> int:
@@ -63,7 +63,7 @@ class Statistics:
     factors: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        check_count(self.count, "timesteps behind statistics")
+        object.__setattr__(self, "count", check_count(self.count, "timesteps behind statistics"))
         for name in ("mean", "std"):
             object.__setattr__(self, name, _channel_values(getattr(self, name), name))
         if self.mean.shape != self.std.shape or (self.std < 0).any():
@@ -110,8 +110,8 @@ class Space:
 
     def __post_init__(self) -> None:
         check_text(self.embedder, "name of an embedder")
-        check_count(self.version, "version of an embedder")
-        check_count(self.dim, "dim of a Space")
+        object.__setattr__(self, "version", check_count(self.version, "version of an embedder"))
+        object.__setattr__(self, "dim", check_count(self.dim, "dim of a Space"))
         check_text(self.metric, "metric of a Space")
         if not self.lanes:
             raise EmbedderError("lanes of a Space: expected one or more, found none")

@@ -51,8 +51,7 @@ class Pictures:
             if not isinstance(values, tuple | list) or len(values) != count:
                 raise EmbedderError(f"{name} of pictures: expected {count} numbers, found {values!r}")
             object.__setattr__(self, name, tuple(values))
-        for side in self.size:
-            check_count(side, "size of pictures")
+        object.__setattr__(self, "size", tuple(check_count(side, "size of pictures") for side in self.size))
         if min(check_number(value, "scale and std of pictures") for value in (self.scale, *self.std)) <= 0:
             raise EmbedderError(f"scale and std of pictures: expected numbers > 0, found {self.scale} and {self.std}")
         for value in self.mean:
@@ -100,7 +99,7 @@ class TorchModule:
 
     def __post_init__(self) -> None:
         for name in ("stride", "batch", "coefficients"):
-            check_count(getattr(self, name), name)
+            object.__setattr__(self, name, check_count(getattr(self, name), name))
         if self.pooling not in _POOLINGS:
             raise EmbedderError(f"pooling: expected one of {', '.join(_POOLINGS)}, found {self.pooling!r}")
         if self.pictures is not None and not isinstance(self.pictures, Pictures):

@@ -5,6 +5,7 @@ Knows timesteps. Does not know lanes, embedders or data.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,6 +48,8 @@ class WindowPlan:
             return
         size = check_count(self.size, "window size (given with a stride)")
         stride = check_count(self.stride, "window stride (given with a size)")
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "stride", stride)
         if stride > size:
             raise EmbedderError(f"window stride: expected at most the window size {size}, found {stride}")
 
@@ -130,3 +133,20 @@ def _checked_scales(scales: Any) -> tuple[int, ...]:
 
 BOTH: Final = (WindowPlan(), WindowPlan(scales=SCALES))
 """Whole episodes and windows of several sizes: what ranks episodes best together."""
+
+
+def as_plan(value: WindowPlan | str) -> WindowPlan:
+    """Return the plan that is meant by a plan or by its short notation. Raises EmbedderError for anything else."""
+    if isinstance(value, str):
+        return WindowPlan.read(value)
+    if not isinstance(value, WindowPlan):
+        raise EmbedderError(f"windows: expected a WindowPlan, or {_NOTATION}, found {value!r}")
+    return value
+
+
+def as_plans(value: WindowPlan | str | Sequence[WindowPlan | str]) -> tuple[WindowPlan, ...]:
+    """Return the plans that are meant by one or several, "both" for BOTH, each once. Raises EmbedderError."""
+    several = [value] if isinstance(value, WindowPlan | str) else value
+    if not isinstance(several, Sequence) or not several:
+        raise EmbedderError(f"windows: expected one WindowPlan or more, 'both', or {_NOTATION}, found {value!r}")
+    return tuple(dict.fromkeys(plan for one in several for plan in (BOTH if one == "both" else (as_plan(one),))))

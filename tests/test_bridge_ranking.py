@@ -189,7 +189,7 @@ def test_the_level_scales_the_mean_along_the_path_and_older_spaces_keep_their_na
 def test_wishes_that_cannot_be_are_refused():
     assert set(Asked.__annotations__) == set(Wishes.__dataclass_fields__)
     for wrong, told in (
-        ({"expand": -1}, "expand: expected a number of hits"),
+        ({"expand": -1}, "expand: expected at least 0, found -1"),
         ({"diversity": 1.1}, "diversity: expected a number from 0 to 1"),
         ({"min_score": math.nan}, "min_score: expected a finite number"),
         ({"least": True, "text": "door", "expand": 3}, "least: .* together with text and expand"),

@@ -98,5 +98,5 @@ def test_an_endless_statement_is_stopped(catalog: Catalog) -> None:
 
 
 def test_a_limit_below_one_is_refused(catalog: Catalog) -> None:
-    with pytest.raises(StatementError, match="expected a limit"):
+    with pytest.raises(StatementError, match="limit: expected at least 1, found"):
         catalog.sql("SELECT 1", limit=0)

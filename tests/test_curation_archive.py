@@ -158,6 +158,25 @@ def test_outliers_subsets_weights_and_labels(home):
             find_outliers(archive, "env:nothing")
 
 
+def test_counts_and_differences_that_are_none_are_refused(home):
+    with looked_into(home) as archive:
+        for neighbours, told in ((0, "at least 1, found 0"), (-3, "at least 1, found -3"), (1.5, "a whole number")):
+            for find in (find_outliers, lambda held, **asked: find_mislabeled(held, "env", **asked)):
+                with pytest.raises(QueryError, match=f"neighbours: expected {told}"):
+                    find(archive, neighbours=neighbours)
+        for within in (-1, float("nan"), "a"):
+            for find in (find_duplicates, find_pieces):
+                with pytest.raises(QueryError, match="within: expected"):
+                    find(archive, within=within)
+            for find in (find_leaks, find_shared):
+                with pytest.raises(QueryError, match="within: expected"):
+                    find(archive, "", "", within=within)
+        with pytest.raises(QueryError, match="count: expected a whole number"):
+            select_subset(archive, 1.5)
+        found = find_outliers(archive, neighbours=np.int64(5))
+        assert [one.value for one in found] == [one.value for one in find_outliers(archive, neighbours=5)]
+
+
 def test_a_swapped_label_comes_first(own):
     with looked_into(own) as archive:
         ids = {row.episode_id: row.id for row in archive.catalog.rows(archive.catalog.ids()).values()}

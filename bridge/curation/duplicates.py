@@ -17,6 +17,8 @@ from bridge.curation.held import reader, whole_spaces
 from bridge.curation.line import widest
 from bridge.curation.shifts import closest_shift, comparable
 from bridge.progress import Silent, counted
+from catalog.arguments import finite_number
+from wshard.errors import QueryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -90,6 +92,12 @@ def find_leaks(
     return each_once([*same, *_alike(archive, (left, right), within, space, progress)])
 
 
+def check_within(within: float) -> None:
+    """Raise QueryError for what is no difference between two recordings."""
+    if finite_number(within, "within", QueryError) < 0:
+        raise QueryError(f"within: expected 0 or more, found {within}")
+
+
 def group_of(episodes: Sequence[int], twins: Iterable[Twin]) -> dict[int, int]:
     """Return for each of the episodes, by id ascending, the smallest id of what is the same; alone it is its own."""
     places = {id_: place for place, id_ in enumerate(episodes)}
@@ -124,6 +132,7 @@ def _alike(
     archive: Archive, sets: Sequence[Where | str], within: float, space: str | None, progress: Progress | None
 ) -> Iterator[Twin]:
     """Yield what vectors and files show to be the same, within one set of episodes or between two."""
+    check_within(within)
     spaces = whole_spaces(archive, space)
     near = candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
     for held, _, pairs in near:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.curation.candidates import candidates
-from bridge.curation.duplicates import WITHIN, Twin
+from bridge.curation.duplicates import WITHIN, Twin, check_within
 from bridge.curation.held import reader, window_spaces
 from bridge.curation.shifts import shared_piece
 from bridge.progress import Silent, counted
@@ -67,6 +67,7 @@ def _shared(
     archive: Archive, sets: Sequence[Where | str], within: float, space: str | None, progress: Progress | None
 ) -> Iterator[Twin]:
     """Yield the pieces that vectors and files show, within one set of episodes or between two."""
+    check_within(within)
     spaces = window_spaces(archive, space)
     near = candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
     for held, apart, pairs in near:

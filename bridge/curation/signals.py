@@ -14,6 +14,7 @@ from bridge.curation.labelling import labels_of
 from bridge.curation.labels import doubts
 from bridge.curation.outliers import outlyingness
 from bridge.curation.subset import METHODS
+from catalog.arguments import whole_number
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def find_outliers(
     Values: see outliers.outlyingness; above 3 is rare. space: the beginning of a Space's fingerprint, needed where
     episodes have vectors in several. Raises QueryError, FilterError.
     """
+    neighbours = whole_number(neighbours, "neighbours", QueryError, least=1)
     held = hold_one(archive, where, space)
     values = outlyingness(held.vectors, held.lengths, neighbours=neighbours, progress=progress)
     return _falling(map(Valued, held.episodes, values.tolist()))
@@ -60,6 +62,7 @@ def select_subset(
 
     method: "k-center" or "facility-location" (see subset.py, also for the values). Raises QueryError, FilterError.
     """
+    count = whole_number(count, "count", QueryError)
     if method not in METHODS or count < 1:
         raise QueryError(f"expected 1 or more episodes by {' or '.join(METHODS)}, found {count} by {method!r}")
     held = hold_one(archive, where, space)
@@ -100,6 +103,7 @@ def find_mislabeled(
     label: a field of filters ("env", "meta.task", "tag"), or a key of the metadata ("task"). Values: see labels.doubts;
     suggested: the label that it should have, for all that its neighbours know. Raises QueryError, FilterError.
     """
+    neighbours = whole_number(neighbours, "neighbours", QueryError, least=1)
     held = hold_one(archive, where, space)
     names = labels_of(archive, held.episodes, label)
     held = held.only([place for place, name in enumerate(names) if name is not None])
