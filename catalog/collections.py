@@ -69,13 +69,13 @@ def load_picks(connection: Connection, hash_: str) -> tuple[Pick, ...]:
     """Return the picks of a snapshot in their order."""
     columns = (pick.c.uid, pick.c.digest, pick.c.start, pick.c.stop, pick.c.weight)
     statement = select(*columns).select_from(pick.join(snapshot)).where(snapshot.c.hash == hash_)
-    return tuple(Pick(*row) for row in connection.execute(statement.order_by(pick.c.position)))
+    return tuple(Pick(*row) for row in connection.execute(statement.order_by(pick.c.position)).all())
 
 
 def picks_of(connection: Connection, where: Where, *, base: str | None) -> tuple[Pick, ...]:
     """Return all timesteps of every matching episode, with weight 1."""
     statement = select(episode.c.uid, episode.c.digest, episode.c.length)
-    rows = connection.execute(statement.where(condition(connection, where, base=base)))
+    rows = connection.execute(statement.where(condition(connection, where, base=base))).all()
     return ordered(Pick(uid, digest, 0, length) for uid, digest, length in rows)
 
 
@@ -106,14 +106,15 @@ def _rows_of(connection: Connection, picks: Sequence[Pick]) -> dict[str, int]:
     """Return the id of each pick's episode, 0 for gone ones; CollectionError for a span beyond an episode's end."""
     uids = {part.uid for part in picks}
     statement = select(episode.c.uid, episode.c.id, episode.c.digest, episode.c.length)
-    known = {row.uid: row for row in connection.execute(statement.where(one_of(connection, episode.c.uid, uids)))}
+    rows = connection.execute(statement.where(one_of(connection, episode.c.uid, uids))).all()
+    known = {uid: (digest, length) for uid, _, digest, length in rows}
     for part in picks:
-        found = known.get(part.uid)
-        if found is not None and found.digest == part.digest and part.stop > found.length:
+        digest, length = known.get(part.uid, ("", 0))
+        if digest == part.digest and part.stop > length:
             raise CollectionError(
-                f"expected a span within the {found.length} timesteps of {part.uid}, found {part.start}:{part.stop}"
+                f"expected a span within the {length} timesteps of {part.uid}, found {part.start}:{part.stop}"
             )
-    return {uid: known[uid].id if uid in known else 0 for uid in uids}
+    return dict.fromkeys(uids, 0) | {uid: id_ for uid, id_, _, _ in rows}
 
 
 def check_known(connection: Connection, picks: Sequence[Pick]) -> None:

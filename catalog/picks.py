@@ -12,9 +12,10 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import xxhash
 
@@ -23,9 +24,11 @@ from catalog.values import INTEGER_LIMIT
 from wshard.errors import CollectionError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
 Key = tuple[str, str, int, int]
+_KEY: Final[Callable[[Pick], Key]] = operator.attrgetter("uid", "digest", "start", "stop")
+_JSON: Final = json.JSONEncoder(separators=(",", ":"))
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class Pick:
     @property
     def key(self) -> Key:
         """What makes it the same pick."""
-        return (self.uid, self.digest, self.start, self.stop)
+        return _KEY(self)
 
 
 @dataclass(frozen=True)
@@ -81,10 +84,11 @@ def as_picks(picks: Iterable[Pick]) -> list[Pick]:
 
 def ordered(picks: Iterable[Pick]) -> tuple[Pick, ...]:
     """Return the picks in their one order; CollectionError when one is there twice."""
-    listed = sorted(picks, key=lambda pick: pick.key)
-    for before, after in itertools.pairwise(listed):
-        if before.key == after.key:
-            raise CollectionError(f"expected each pick once, found {after.start}:{after.stop} of {after.uid} twice")
+    listed = sorted(picks, key=_KEY)
+    for before, after in itertools.pairwise(map(_KEY, listed)):
+        if before == after:
+            uid, _, start, stop = after
+            raise CollectionError(f"expected each pick once, found {start}:{stop} of {uid} twice")
     return tuple(listed)
 
 
@@ -92,7 +96,7 @@ def hash_of(picks: Iterable[Pick]) -> str:
     """Return the hash that names picks in their one order; equal in every archive."""
     digest = xxhash.xxh3_128()
     for pick in picks:
-        digest.update(json.dumps([*pick.key, pick.weight], separators=(",", ":")).encode() + b"\n")
+        digest.update(_JSON.encode([*pick.key, pick.weight]).encode() + b"\n")
     return digest.hexdigest()
 
 
