@@ -5,7 +5,7 @@ Knows: names, meanings and limits of the options. Does not know: how any of them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -15,6 +15,8 @@ from embedders.windows import as_plan
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bridge.query import Query
     from catalog.filters import Where
     from embedders.windows import WindowPlan
@@ -67,8 +69,8 @@ class Wishes:
     explain: bool = False
 
     def __post_init__(self) -> None:
-        _check_queries("like", self.like)
-        _check_queries("unlike", self.unlike)
+        object.__setattr__(self, "like", _several("like", self.like))
+        object.__setattr__(self, "unlike", _several("unlike", self.unlike))
         if self.text is not None:
             plain_text(self.text, "text", QueryError)
         if self.expand is not None:
@@ -133,8 +135,8 @@ class MomentWishes:
     explain: bool = False
 
     def __post_init__(self) -> None:
-        _check_queries("like", self.like)
-        _check_queries("unlike", self.unlike)
+        object.__setattr__(self, "like", _several("like", self.like))
+        object.__setattr__(self, "unlike", _several("unlike", self.unlike))
         if self.windows is not None:
             object.__setattr__(self, "windows", as_plan(self.windows))
         if not 0 <= finite_number(self.max_overlap, "max_overlap", QueryError) < 1:
@@ -144,11 +146,13 @@ class MomentWishes:
         _check_score(self.min_score)
 
 
-def _check_queries(name: str, queries: Any) -> None:
-    """Raise QueryError for what is one query (a file, a span, an array, a list of numbers), or none at all."""
-    one_query = not isinstance(queries, Sequence) or isinstance(queries, str | bytes)
-    if one_query or any(one is None or isinstance(one, Real) for one in queries):
+def _several(name: str, queries: Any) -> tuple[Any, ...]:
+    """Return several queries; QueryError for what is one (a file, a span, an array, a list of numbers), or none."""
+    several = isinstance(queries, Iterable) and not isinstance(queries, str | bytes | Mapping)
+    listed = tuple(queries) if several and not hasattr(queries, "__array__") else (None,)
+    if any(one is None or isinstance(one, Real) for one in listed):
         raise QueryError(f"{name}: expected a list of queries, found {told(queries)}")
+    return listed
 
 
 def _check_score(score: float | None) -> None:

@@ -86,8 +86,8 @@ def restore(source: Path, database: Path, *, force: bool = False) -> Path | None
 
 @contextlib.contextmanager
 def _folder(place: Path) -> Iterator[None]:
-    """Make the folder of a catalog; one that is left empty by an error goes again."""
-    there = place.exists()
+    """Make the folder of a catalog; those that are left empty by an error go again."""
+    made = [folder for folder in (place, *place.parents) if not folder.exists()]
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -95,9 +95,9 @@ def _folder(place: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if not there:
-            with contextlib.suppress(OSError):
-                place.rmdir()
+        with contextlib.suppress(OSError):
+            for folder in made:
+                folder.rmdir()
         raise
 
 

@@ -158,7 +158,7 @@ def export_list(
     ] = None,
     archive: ArchiveOption = None,
 ) -> None:
-    """Write a collection as a list of files, spans and weights, for other programs; 1 if files are gone or changed."""
+    """Write a collection as a list of files, spans and weights, for other programs; 1 if any episode is gone."""
     from catalog.export import encode_list
 
     with open_catalog(archive) as catalog:

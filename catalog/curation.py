@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, delete, insert, select, update
@@ -42,7 +43,7 @@ def now() -> str:
 def check_text(text: str, what: str) -> str:
     """Return the text; FilterError for an empty one, or one that no database or filter can hold."""
     if not isinstance(text, str) or not text.strip() or not storable(text):
-        raise FilterError(f"expected {what} in UTF-8 without NUL, found {text!r}")
+        raise FilterError(f"expected {what}: text in UTF-8 without NUL, not empty; found {text!r}")
     return text
 
 
@@ -155,7 +156,9 @@ def set_scores(connection: Connection, name: str, *, values: Mapping[int, float]
     if not isinstance(values, Mapping):
         raise FilterError(f"expected scores {name!r} by the ids of episodes, found {told(values)}")
     scores = {
-        number: finite_number(value, f"score {name!r} of episode {number}", FilterError)
+        number: value
+        if type(value) is float and isfinite(value)
+        else finite_number(value, f"score {name!r} of episode {number}", FilterError)
         for number, value in zip(episode_ids(values), values.values(), strict=True)
     }
     ids = living(connection, scores)

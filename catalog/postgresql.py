@@ -113,6 +113,4 @@ def _begin(connection: Connection) -> None:
 
 def _shown(url: URL) -> str:
     """Return the URL without passwords: the server's, and that of the client's key."""
-    if "sslpassword" in url.query:
-        url = url.update_query_dict({"sslpassword": "***"})
-    return url.render_as_string(hide_password=True)
+    return url.difference_update_query(["sslpassword"]).render_as_string(hide_password=True)

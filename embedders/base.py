@@ -62,10 +62,10 @@ class Embedder(Protocol):
         """Return the size of a vector of windows with `channels` channels."""
 
     def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
-        """Return one unit row per window: float32 [N, dim], windows real [T_i, D] with T_i >= 1 and one D.
+        """Return one row per window: float32 [N, dim], windows real [T_i, D] with T_i >= 1 and one D.
 
-        Raises EmbedderError for windows or statistics that it cannot take. No windows give [0, dim], or [0, 0] where
-        without statistics nothing tells the number of channels.
+        Rows are of length 1 where the metric is the cosine. Raises EmbedderError for windows or statistics that it
+        cannot take. No windows give [0, dim], or [0, 0] where without statistics nothing tells the number of channels.
         """
 
 
@@ -108,7 +108,7 @@ def embed_by(embedder: Embedder, space: Space, windows: Sequence[NDArray[Any]]) 
 def _of_length_1(vectors: NDArray[Any]) -> Vectors:
     """Return the rows as unit rows; those that are keep their bits."""
     found: Vectors = vectors.astype(np.float32, copy=False)
-    other = np.abs(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64) - 1) > _UNIT
+    other = np.abs(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64, casting="same_kind") - 1) > _UNIT
     if other.any():
         found = found.copy()
         found[other] = unit_rows(vectors[other].astype(np.float64))

@@ -32,9 +32,9 @@ def is_real(dtype: DTypeLike) -> bool:
 
 def first_bad(rows: NDArray[Any]) -> tuple[int, int] | None:
     """Return (row, column) of the first value of `rows` [R, D] that is NaN, infinite or above LARGEST, else None."""
-    if rows.size == 0 or (rows.max() <= LARGEST and rows.min() >= -LARGEST):
+    if rows.size == 0 or (float(rows.max()) <= LARGEST and float(rows.min()) >= -LARGEST):
         return None  # a NaN anywhere makes both extremes NaN, and no comparison with NaN holds
-    row, column = np.argwhere(~(np.abs(rows) <= LARGEST))[0]
+    row, column = np.argwhere(~(np.abs(rows.astype(np.float64)) <= LARGEST))[0]  # float16 would take LARGEST for inf
     return int(row), int(column)
 
 

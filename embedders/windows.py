@@ -5,7 +5,7 @@ Knows timesteps. Does not know lanes, embedders or data.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -144,9 +144,10 @@ def as_plan(value: WindowPlan | str) -> WindowPlan:
     return value
 
 
-def as_plans(value: WindowPlan | str | Sequence[WindowPlan | str]) -> tuple[WindowPlan, ...]:
+def as_plans(value: WindowPlan | str | Iterable[WindowPlan | str]) -> tuple[WindowPlan, ...]:
     """Return the plans that are meant by one or several, "both" for BOTH, each once. Raises EmbedderError."""
     several = [value] if isinstance(value, WindowPlan | str) else value
-    if not isinstance(several, Sequence) or not several:
+    listed = list(several) if isinstance(several, Iterable) and not isinstance(several, Mapping) else []
+    if not listed:
         raise EmbedderError(f"windows: expected one WindowPlan or more, 'both', or {_NOTATION}, found {value!r}")
-    return tuple(dict.fromkeys(plan for one in several for plan in (BOTH if one == "both" else (as_plan(one),))))
+    return tuple(dict.fromkeys(plan for one in listed for plan in (BOTH if one == "both" else (as_plan(one),))))

@@ -103,6 +103,7 @@ def test_one_query_is_no_list_of_queries(place, retriever):
     several = [array, {"state": array}, str(path), path, (path, 0, 30), hit, hit.load()]
     for search in searches:
         assert told(search(like=several)) == told(search(like=tuple(several))) != []
+        assert told(search(like=several)) == told(search(like=(one for one in several)))
     assert len(retriever.search_similar_episodes(path, like=retriever.search_similar_episodes(path, 2))) == 6
 
 

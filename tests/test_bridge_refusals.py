@@ -82,12 +82,12 @@ def test_the_error_of_one_episode_is_the_one_that_reading_it_raised(archive, tmp
 
 def with_value(value, step=7, lane="state"):
     broken = episode(9, 9)
-    data = broken.observations[lane].data.astype(np.float64)
+    data = broken.observations[lane].data.astype(getattr(value, "dtype", np.float64))
     data[step, 2] = value
     return episode(9, 9, observations={lane: Channel.of(lane, data)})
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -1e300])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -1e300, np.float16(np.inf), np.float32(np.nan)])
 def test_a_number_that_is_not_finite_is_told_with_lane_and_timestep_and_gets_no_vector(archive, folder, value):
     ingest(archive, folder)
     (path,) = save(folder, with_value(value))

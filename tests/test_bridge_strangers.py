@@ -83,11 +83,17 @@ def test_answers_that_are_no_rows_are_refused(answer):
 
 
 @pytest.mark.parametrize("metric", ["cosine", "dot", "l2"])
-@pytest.mark.parametrize("wrong", [np.nan, -np.inf, 1e39])
+@pytest.mark.parametrize(
+    "wrong", [np.nan, -np.inf, 1e39, np.float16(np.inf), np.float16(np.nan), np.float32(-np.inf), np.longdouble(1e39)]
+)
 def test_numbers_that_no_index_takes_are_refused(metric, wrong):
-    told = rf"embedder 'crooked': expected finite numbers.*{re.escape(str(wrong))} at place 2 of the vector of window 1"
+    told = rf"embedder 'crooked': expected finite numbers.*{re.escape(f'{wrong}')} at place 2 of the vector of window 1"
     with pytest.raises(EmbedderError, match=told):
-        embed_by(Crooked(np.array([[1.0, 0, 0], [0, 1.0, wrong]])), make_space("c", 3, metric), [np.zeros((4, 2))] * 2)
+        embed_by(
+            Crooked(np.array([[1.0, 0, 0], [0, 1.0, wrong]], getattr(wrong, "dtype", None))),
+            make_space("c", 3, metric),
+            [np.zeros((4, 2))] * 2,
+        )
 
 
 def test_rows_compared_by_the_cosine_become_unit_rows_and_those_that_are_keep_their_bits():
@@ -100,6 +106,9 @@ def test_rows_compared_by_the_cosine_become_unit_rows_and_those_that_are_keep_th
     np.testing.assert_allclose(found, [unit, unit, [0, 0, 1], unit], atol=1e-6)
     assert embed_by(Crooked(given), make_space("crooked", 3, "l2"), windows).tobytes() == given.tobytes()
     assert given[1, 0] == np.float32(5) * unit[0]
+    for dtype in (np.float16, np.longdouble, np.int8):
+        few = embed_by(Crooked(np.array([[3, 0, 4]], dtype)), make_space("crooked", 3), windows[:1])
+        np.testing.assert_allclose(few, [unit], atol=1e-6)
 
 
 def means(windows, columns):

@@ -202,7 +202,7 @@ def test_what_is_no_sound_backup_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CatalogNotFoundError, match="expected a backup"):
         restore(tmp_path / "none.db", tmp_path / "new.db")
     (tmp_path / "text.db").write_text("text" * 2000)
-    for place in (tmp_path, tmp_path / "new"):
+    for place in (tmp_path, tmp_path / "new" / "deeper"):
         with pytest.raises(CatalogError, match="damaged or no database"):
             restore(tmp_path / "text.db", place / "new.db")
     cut = bytearray(file.read_bytes())

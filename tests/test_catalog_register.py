@@ -204,7 +204,7 @@ def test_tags_can_be_set_searched_and_taken_off(catalog: Catalog) -> None:
     assert catalog.ids(build_where(tag="good")) == ids[:3]
     assert catalog.untag(ids, "good") == 3
     assert catalog.ids(build_where(tag=["good", "a"])) == ids[:1]
-    with pytest.raises(FilterError, match="expected a tag in UTF-8 without NUL"):
+    with pytest.raises(FilterError, match="expected a tag: text in UTF-8 without NUL, not empty"):
         catalog.tag(ids, "nul\0")
 
 

@@ -79,7 +79,7 @@ def test_chunks_are_counted_by_any_whole_numbers(tmp_path, size):
 
 @pytest.mark.parametrize("size", [0, -1, 1.5, "5", None, True])
 def test_chunk_sizes_that_are_none_are_refused_before_anything_is_written(tmp_path, size):
-    with pytest.raises(EpisodeError, match="chunk_size_t: expected at least 1 timestep"):
+    with pytest.raises(EpisodeError, match="chunk_size_t: expected a whole number of timesteps, at least 1"):
         ChunkedEpisodeWriter(tmp_path / "a", "e", size)
     assert list(tmp_path.iterdir()) == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import pickle
@@ -350,6 +351,7 @@ def test_a_chunk_that_is_not_there_is_told_as_the_manifest_s(tmp_path, hashed):
             with pytest.raises(ManifestError, match=f"{manifest}: expected the file {gone}, found none") as caught:
                 way()
             assert isinstance(caught.value, MissingFileError)
+            assert caught.value.errno == errno.ENOENT
             assert isinstance(caught.value, FileNotFoundError)
             assert caught.value.filename == str(gone)
             copied = pickle.loads(pickle.dumps(caught.value))  # noqa: S301  (bytes of this line), as workers hand it on

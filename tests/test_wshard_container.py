@@ -144,6 +144,11 @@ def test_pipes_and_devices_are_not_replaced_and_a_missing_folder_is_named(tmp_pa
             pass
         assert caught.value.filename == str(tmp_path / "pipe")
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    end, other = os.pipe()
+    with pytest.raises(FileExistsError, match="found a pipe"), publish(f"/dev/fd/{end}"):
+        pass
+    os.close(end)
+    os.close(other)
     with pytest.raises(FileNotFoundError) as missing, publish(tmp_path / "nowhere" / "a.shard"):
         pass
     assert missing.value.filename == str(tmp_path / "nowhere" / "a.shard")

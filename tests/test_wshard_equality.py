@@ -68,6 +68,7 @@ def test_not_a_number_equals_itself_and_dtypes_are_those_that_channels_declare()
     assert Channel("a", "bool", [], ["x", None]) == Channel("a", "bool", [], ["x", None])
     assert Channel("a", "bool", [], ["x", None]) != Channel("a", "bool", [], [1.0, 2.0])
     assert Episode("e", metadata={"a": [{"b": holes}]}) == Episode("e", metadata={"a": [{"b": holes.copy()}]})
+    assert Episode("e", metadata={"a": [holes]}) != Episode("e", metadata={"a": [None]})
     assert Episode("e", ticks=np.arange(3)) == Episode("e", ticks=np.arange(3, dtype=np.int32))
 
 

@@ -67,7 +67,9 @@ class ChunkedEpisodeWriter:
     ) -> None:
         size = integer(chunk_size_t)
         if size is None or size < 1:
-            raise EpisodeError(f"chunk_size_t: expected at least 1 timestep, found {chunk_size_t!r}")
+            raise EpisodeError(
+                f"chunk_size_t: expected a whole number of timesteps, at least 1, found {chunk_size_t!r}"
+            )
         self.base_path = Path(base_path)
         self.episode_id = episode_id
         self.chunk_size_t = size

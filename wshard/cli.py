@@ -142,16 +142,17 @@ def _files(path: Path) -> Iterator[Path]:
     if not path.is_dir():
         yield path
         return
-    seen, unread = set[str](), list[Path]()
-    for place, folders, names in os.walk(
-        path, onerror=lambda error: unread.append(Path(error.filename)), followlinks=True
-    ):
-        real = os.path.realpath(place)
-        if real in seen:  # links lead to a folder again, or round in circles
-            folders.clear()
-            continue
-        seen.add(real)
-        yield from (Path(place, name) for name in names if name.endswith(SUFFIXES))
+    seen, unread, left = set[str](), list[Path](), [path]
+    while left:  # links last, so that files have their own names
+        for place, folders, names in os.walk(left.pop(0), onerror=lambda error: unread.append(Path(error.filename))):
+            real = os.path.realpath(place)
+            if real in seen:  # links lead to a folder again, or round in circles
+                folders.clear()
+                continue
+            seen.add(real)
+            inside = Path(place)
+            left += [inside / name for name in folders if (inside / name).is_symlink()]
+            yield from (inside / name for name in names if Path(name).suffix in SUFFIXES)
     yield from unread
 
 

@@ -96,6 +96,8 @@ def _convert(source: Path, target: Path, formats: list[Format], compression: str
     from wshard.convert import convert as convert_episode
     from wshard.formats.base import OWN_DATA, UNSUPPORTED
 
+    if not formats[0]:
+        source.stat()  # what is not there has no format either, and is told as what it is
     for format_, path in zip(formats, (source, target), strict=True):
         if format_.value in UNSUPPORTED:
             told = f"{printable(str(path))}: format {format_.value!r} is not implemented: {OWN_DATA}"

@@ -73,7 +73,7 @@ class CodecPlan:
 def _checked_steps(pattern: str, given: object) -> int:
     steps = integer(given)
     if steps is None or steps < 1:
-        raise CodecError(f"frame_steps: {pattern!r}: expected at least 1 timestep, found {given!r}")
+        raise CodecError(f"frame_steps: {pattern!r}: expected a whole number of timesteps, at least 1, found {given!r}")
     return steps
 
 

@@ -56,10 +56,7 @@ def load(path_or_file: Location, format: Format | str | None = None) -> Episode:
     format: one of types.Format, an entry point's name, or "package.module:attribute". Raises FormatError for an
     unknown format or several episodes, UnsupportedFormatError (a NotImplementedError), and what the format raises.
     """
-    guess = _format_of(path_or_file)
-    if not (guess if format is None else format) and isinstance(path_or_file, (str, os.PathLike)):
-        Path(path_or_file).stat()  # raises FileNotFoundError: no name of a format would help
-    name = _name(format, guess, path_or_file)
+    name = _name(format, _format_of(path_or_file), path_or_file)
     with open_source(path_or_file, name) as source:
         keys = source.keys()
         if len(keys) != 1:

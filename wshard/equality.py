@@ -33,7 +33,10 @@ def are_equal(left: Any, right: Any) -> bool:
         return left.keys() == right.keys() and all(are_equal(left[key], right[key]) for key in left)
     if isinstance(left, (list, tuple)) and type(left) is type(right):
         return len(left) == len(right) and all(map(are_equal, left, right))
-    return bool(left == right)
+    try:
+        return bool(left == right)
+    except (ValueError, RuntimeError):  # values of other libraries that hold several
+        return left is right
 
 
 def _is_numeric(array: np.ndarray[Any, Any]) -> bool:

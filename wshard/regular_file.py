@@ -48,7 +48,7 @@ def named_in(manifest: str | os.PathLike[str], path: str | os.PathLike[str]) -> 
         yield
     except FileNotFoundError:
         error = MissingFileError(f"{os.fspath(manifest)}: expected the file {os.fspath(path)}, found none")
-        error.filename = os.fspath(path)
+        error.errno, error.filename = errno.ENOENT, os.fspath(path)
         raise error from None
 
 

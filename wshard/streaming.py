@@ -43,7 +43,7 @@ _MAX_TIMESTEPS: Final = 100_000
 def _checked_steps(name: str, given: object) -> int:
     steps = integer(given)
     if steps is None or steps < 1:
-        raise EpisodeError(f"{name}: expected at least 1 timestep, found {given!r}")
+        raise EpisodeError(f"{name}: expected a whole number of timesteps, at least 1, found {given!r}")
     return steps
 
 

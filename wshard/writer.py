@@ -53,7 +53,7 @@ def publish(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """
     final = Path(os.path.realpath(path))  # a link keeps pointing at the file that it names
     with contextlib.suppress(FileNotFoundError):
-        kind = final.stat().st_mode
+        kind = Path(path).stat().st_mode  # of what a link names, also of a pipe that has no path
         if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
             raise FileExistsError(
                 errno.EEXIST, "expected a file or nothing there, found a pipe or a device", str(final)
