@@ -138,7 +138,10 @@ class MomentWishes:
         object.__setattr__(self, "like", _several("like", self.like))
         object.__setattr__(self, "unlike", _several("unlike", self.unlike))
         if self.windows is not None:
-            object.__setattr__(self, "windows", as_plan(self.windows))
+            plan = as_plan(self.windows)
+            if plan.whole:
+                raise QueryError(f"windows: expected a plan that cuts episodes into windows, found {plan}")
+            object.__setattr__(self, "windows", plan)
         if not 0 <= finite_number(self.max_overlap, "max_overlap", QueryError) < 1:
             raise QueryError(f"max_overlap: expected a number >= 0 and < 1, found {self.max_overlap}")
         if self.per_episode is not None:

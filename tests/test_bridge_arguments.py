@@ -118,6 +118,9 @@ def test_a_search_for_what_is_not_embedded_says_what_is(place, retriever):
             retriever.search_similar_timesteps(path, **asked)
     with pytest.raises(QueryError, match=here):
         retriever.search_moments(path, windows="5:5")
+    for plan in ("whole", WindowPlan()):
+        with pytest.raises(QueryError, match="expected a plan that cuts episodes into windows, found whole"):
+            retriever.search_moments(path, windows=plan)
     for lanes in ("nope", {"state": 1, "action/ctrl": 1}):
         with TrajectoryRetriever(place / "archive", lanes=lanes) as opened, pytest.raises(QueryError, match=here):
             opened.search_similar_episodes(path)

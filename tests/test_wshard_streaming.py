@@ -203,9 +203,9 @@ def test_wrong_timesteps_of_the_documents_form_leave_no_trace(tmp_path):
 @pytest.mark.parametrize(
     ("channels", "values", "absent"),
     [
-        ([{"id": "s"}, {"id": "action/c"}], {"s": 1}, "c"),
+        ([{"id": "s"}, {"id": "action/c"}], {"s": 1}, "action/c"),
         ([{"id": "s"}, {"id": "c"}], {"action/s": 1}, "c"),
-        ([{"id": "signal/s"}, {"id": "action/s"}], {"s": 1}, "s"),
+        ([{"id": "signal/s"}, {"id": "action/s"}], {"s": 1}, "action/s"),
         ([{"id": "s"}, {"id": "c"}], {}, "s, c"),
     ],
 )

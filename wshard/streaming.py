@@ -196,9 +196,10 @@ class WShardStreamWriter:
     def _check_channels(self, came: set[str], names: Sequence[str]) -> None:
         if len(came) != len(names):
             raise EpisodeError(f"timestep {self._steps}: expected each channel once, found {', '.join(names)}")
-        absent = [] if self._buffers else [one.name for one in self._channels if came.isdisjoint(one.blocks)]
-        if absent:
-            raise EpisodeError(f"timestep {self._steps}: expected every channel, {', '.join(absent)} did not come")
+        absent = [] if self._buffers else [one for one in self._channels if came.isdisjoint(one.blocks)]
+        if absent:  # a block tells an observation from an action of the same name
+            told = ", ".join(one.name if len(one.blocks) > 1 else one.blocks[0] for one in absent)
+            raise EpisodeError(f"timestep {self._steps}: expected every channel, {told} did not come")
 
     def _append(self, rows: Sequence[tuple[Declaration, Array]], step: Sequence[tuple[str, float]]) -> None:
         if not self._buffers:
