@@ -16,6 +16,8 @@ from wshard.errors import EpisodeError, FormatError, StepError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from wshard.errors import WShardError
+
 
 def integer(value: object) -> int | None:
     """Return a whole number, of Python or of numpy, as an int; None for anything else, True and False too."""
@@ -25,6 +27,14 @@ def integer(value: object) -> int | None:
         return operator.index(value)  # type: ignore[arg-type]  # others are refused below
     except TypeError:
         return None
+
+
+def timesteps(given: object, where: str, error: type[WShardError]) -> int:
+    """Return a number of timesteps, 1 or more; raises `error` for anything else."""
+    steps = integer(given)
+    if steps is None or steps < 1:
+        raise error(f"{where}: expected a whole number of timesteps, at least 1, found {given!r}")
+    return steps
 
 
 def span(start: object, stop: object, length: int, where: str) -> range:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wshard.arguments import integer
+from wshard.arguments import integer, timesteps
 from wshard.chunked_file import ChunkedEpisodeFile
 from wshard.codec import CompressionLevel, CompressionType
 from wshard.container import ShardReader
@@ -65,11 +65,7 @@ class ChunkedEpisodeWriter:
         *,
         resume: bool = False,
     ) -> None:
-        size = integer(chunk_size_t)
-        if size is None or size < 1:
-            raise EpisodeError(
-                f"chunk_size_t: expected a whole number of timesteps, at least 1, found {chunk_size_t!r}"
-            )
+        size = timesteps(chunk_size_t, "chunk_size_t", EpisodeError)
         self.base_path = Path(base_path)
         self.episode_id = episode_id
         self.chunk_size_t = size

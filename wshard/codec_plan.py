@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from wshard.arguments import integer
+from wshard.arguments import timesteps
 from wshard.codec import Codec, CompressionType
 from wshard.errors import CodecError
 
@@ -40,7 +40,10 @@ class CodecPlan:
         frames = frame_steps if isinstance(frame_steps, Mapping) else {"*": frame_steps} if frame_steps else {}
         plan = CodecPlan(
             tuple((pattern, Codec.parse(codec, level)) for pattern, codec in codecs.items()),
-            tuple((pattern, _checked_steps(pattern, steps)) for pattern, steps in frames.items()),
+            tuple(
+                (pattern, timesteps(steps, f"frame_steps: {pattern!r}", CodecError))
+                for pattern, steps in frames.items()
+            ),
         )
         for pattern, _ in plan.frames:
             if not _is_pattern(pattern) and plan.codec(pattern).type is not CompressionType.ZSTD:
@@ -68,13 +71,6 @@ class CodecPlan:
     def default(self) -> Codec:
         """The codec to state in the file header: that of the rule for everything, else none."""
         return self.codec("")
-
-
-def _checked_steps(pattern: str, given: object) -> int:
-    steps = integer(given)
-    if steps is None or steps < 1:
-        raise CodecError(f"frame_steps: {pattern!r}: expected a whole number of timesteps, at least 1, found {given!r}")
-    return steps
 
 
 T = TypeVar("T")

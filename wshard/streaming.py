@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Self, SupportsFloat, SupportsI
 import numpy as np
 
 from wshard import journal
-from wshard.arguments import integer
+from wshard.arguments import timesteps
 from wshard.channels import ChannelDef, checked_step, checked_value, declare, plan_of
 from wshard.codec import CompressionLevel, CompressionType
 from wshard.encoding import as_bytes
@@ -38,13 +38,6 @@ __all__ = ["DEFAULT_FLUSH_INTERVAL", "FLAG_STREAMING", "ChannelDef", "WShardStre
 
 DEFAULT_FLUSH_INTERVAL: Final = 64
 _MAX_TIMESTEPS: Final = 100_000
-
-
-def _checked_steps(name: str, given: object) -> int:
-    steps = integer(given)
-    if steps is None or steps < 1:
-        raise EpisodeError(f"{name}: expected a whole number of timesteps, at least 1, found {given!r}")
-    return steps
 
 
 def _checked_seconds(given: object) -> float:
@@ -87,8 +80,8 @@ class WShardStreamWriter:
         fsync: bool = False,
         overwrite: bool = False,
     ) -> None:
-        self._max_timesteps = None if max_timesteps is None else _checked_steps("max_timesteps", max_timesteps)
-        self._capacity = _checked_steps("flush_interval", flush_interval)
+        self._max_timesteps = None if max_timesteps is None else timesteps(max_timesteps, "max_timesteps", EpisodeError)
+        self._capacity = timesteps(flush_interval, "flush_interval", EpisodeError)
         self._flush_seconds = _checked_seconds(flush_seconds)
         self.path = Path(path)
         self.partial = self.path.with_name(self.path.name + ".partial")
