@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bridge.assets import locate, without_chunks
 from bridge.reading import Failure
-from catalog.arguments import told
+from wshard.arguments import told
 from wshard.errors import IngestError, SourceNotFoundError
 from wshard.formats.base import OWN_DATA
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from bridge.assets import locate
 from bridge.query import cut
 from bridge.refs import EpisodeRef
-from catalog.arguments import told, whole_number
 from catalog.filters import Compare, all_of
+from wshard.arguments import told, whole_number
 from wshard.errors import QueryError
 from wshard.opening import open_episode
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from catalog.arguments import whole_number
+from wshard.arguments import whole_number
 from wshard.errors import QueryError, StaleEpisodeError
 from wshard.opening import open_episode
 

@@ -31,13 +31,13 @@ from bridge.rankers import Aim, at_least, differing, farthest, fused_by_rank, ne
 from bridge.refs import EpisodeRef, make_ref
 from bridge.selection import named_lanes
 from bridge.wishes import MomentWishes, Wishes
-from catalog.arguments import whole_number
 from catalog.filters import Where, build_where
 from catalog.form_text import as_where
 from embedders.base import embed_by
 from embedders.registry import EMBEDDERS, as_embedder, embedder_of
 from embedders.text import as_text_encoder
 from embedders.windows import WindowPlan, as_plan
+from wshard.arguments import whole_number
 from wshard.errors import EmbedderError, QueryError, SpaceMismatchError
 
 if TYPE_CHECKING:

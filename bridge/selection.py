@@ -18,9 +18,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from catalog.arguments import told
 from embedders.frames import is_image
 from embedders.space import LaneSpec
+from wshard.arguments import told
 from wshard.errors import EmbedderError, NoLaneError
 
 if TYPE_CHECKING:

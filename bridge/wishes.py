@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from catalog.arguments import finite_number, plain_text, told, whole_number
 from embedders.windows import as_plan
+from wshard.arguments import finite_number, plain_text, told, whole_number
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from catalog import assets, curation, ledger, places, planning, queries, register
-from catalog.arguments import episode_ids, whole_number
 from catalog.checking import Checking
 from catalog.collecting import Collecting
 from catalog.copies import Copies
@@ -29,6 +28,7 @@ from catalog.refusing import check_path
 from catalog.schema import episode, space
 from catalog.values import storable
 from catalog.walks import walk_ledger, walk_moments, walk_places
+from wshard.arguments import episode_ids, whole_number
 from wshard.errors import EntryNotFoundError, FilterError
 
 if TYPE_CHECKING:

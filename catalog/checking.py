@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import delete, func, insert, select
 
 from catalog import ledger
-from catalog.arguments import episode_ids
 from catalog.engine import one_of
 from catalog.facts import load_findings
 from catalog.loading import append
 from catalog.schema import checked, episode, finding, score
 from catalog.session import Session
+from wshard.arguments import episode_ids
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

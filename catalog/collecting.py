@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from catalog import collections, picks, queries
-from catalog.arguments import several_names, whole_number
 from catalog.facts import load_facts
 from catalog.fields import field_of
 from catalog.filters import Where
@@ -17,6 +16,7 @@ from catalog.matching import read_field
 from catalog.session import Session
 from catalog.values import Scalar
 from catalog.writing import where_text
+from wshard.arguments import several_names, whole_number
 from wshard.errors import CollectionError
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from sqlalchemy import delete, insert, select
 
 from catalog import curation, ledger
-from catalog.arguments import episode_ids, whole_number
 from catalog.engine import one_of
 from catalog.facts import load_reviews
 from catalog.filters import Compare
 from catalog.schema import tag
 from catalog.session import Session
+from wshard.arguments import episode_ids, whole_number
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from catalog.arguments import episode_ids, finite_number, told
 from catalog.engine import one_of
 from catalog.facts import load_notes, load_reviews
 from catalog.ledger import advance
@@ -24,6 +23,7 @@ from catalog.records import Note, Review
 from catalog.schema import checked, document, episode, finding, lineage, note, review, score
 from catalog.values import storable
 from catalog.words import bits, indexed, joined
+from wshard.arguments import episode_ids, finite_number, told
 from wshard.errors import EntryNotFoundError, FilterError
 
 if TYPE_CHECKING:

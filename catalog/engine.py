@@ -34,10 +34,10 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import QueuePool
 
-from catalog.arguments import told
 from catalog.functions import add_functions
 from catalog.glance import Glance
 from catalog.values import Scalar, storables
+from wshard.arguments import told
 from wshard.errors import CatalogBusyError, CatalogError, CatalogNotFoundError, CatalogWriteError
 
 if TYPE_CHECKING:

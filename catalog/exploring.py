@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog import plans, queries, statement, summaries, tables
-from catalog.arguments import plain_text, several_names, whole_number
 from catalog.filters import EVERYTHING
 from catalog.relevance import load_relevance
 from catalog.session import Session
+from wshard.arguments import plain_text, several_names, whole_number
 from wshard.errors import FilterError, MissingExtraError, StatementError
 
 if TYPE_CHECKING:

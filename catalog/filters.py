@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from dataclasses import field as member
 from typing import Any, Final, NoReturn, TypeAlias
 
-from catalog.arguments import told
 from catalog.fields import Field, field_of
 from catalog.values import INTEGER_LIMIT, Scalar, comparable_number, storable
 from catalog.words import words
+from wshard.arguments import told
 from wshard.errors import FilterError
 
 Value: TypeAlias = Scalar | tuple[Scalar, ...] | None

@@ -20,7 +20,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
-from catalog.arguments import told
 from catalog.fields import NAME, Field, field_of, unquoted
 from catalog.filters import (
     EVERYTHING,
@@ -31,6 +30,7 @@ from catalog.filters import (
     any_of,
     negation,
 )
+from wshard.arguments import told
 from wshard.errors import FilterError, FilterSyntaxError
 
 if TYPE_CHECKING:

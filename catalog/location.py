@@ -13,8 +13,8 @@ from typing import Final
 
 import xxhash
 
-from catalog.arguments import told
 from catalog.postgresql import is_server, shown_url
+from wshard.arguments import told
 from wshard.errors import CatalogNotFoundError
 
 ARCHIVE_VARIABLE: Final = "WSHARD_ARCHIVE"

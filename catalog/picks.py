@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 import xxhash
 
-from catalog.arguments import finite_number, told, whole_number
 from catalog.values import INTEGER_LIMIT
+from wshard.arguments import finite_number, told, whole_number
 from wshard.errors import CollectionError
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, literal, null, select, tuple_
 
-from catalog.arguments import whole_number
 from catalog.conditions import condition
 from catalog.cursor import LAST_ID, WANTED, Cursor, last_value, parameters, place_of
 from catalog.dialect import json_list, words_index
@@ -28,6 +27,7 @@ from catalog.schema import document, episode, layout, root, score, tag
 from catalog.values import storable
 from catalog.worded import PHRASES, Walk, pairs, walk, walk_of
 from catalog.words import phrase
+from wshard.arguments import whole_number
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from catalog.arguments import whole_number
 from catalog.values import storable
+from wshard.arguments import finite_number, whole_number
 from wshard.errors import StatementError
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class Answer:
 def ask(connection: Connection, text: str, *, seconds: float, limit: int) -> Answer:
     """Return the first rows of one statement; StatementError when it is wrong, would write, or takes too long."""
     limit = whole_number(limit, "limit", StatementError, least=1)
+    seconds = finite_number(seconds, "seconds", StatementError)
     if not storable(text):
         raise StatementError(f"expected one statement that reads, in UTF-8 without NUL, found {text!r}")
     answer = _ask_sqlite if connection.dialect.name == "sqlite" else _ask_postgresql
@@ -54,8 +55,9 @@ def ask(connection: Connection, text: str, *, seconds: float, limit: int) -> Ans
     try:
         columns, rows = answer(connection, text, seconds=seconds, limit=limit + 1)
     except dbapi.Error as error:
-        told = _TOLD.get(getattr(error, "sqlstate", None) or str(error), str(error))
-        raise StatementError(f"expected one statement that reads: {told.format(seconds=seconds)}") from error
+        known = _TOLD.get(getattr(error, "sqlstate", None) or str(error))
+        told = known.format(seconds=seconds) if known else str(error)
+        raise StatementError(f"expected one statement that reads: {told}") from error
     if not columns:
         raise StatementError("expected one statement that reads: it has no columns")
     return Answer(columns, tuple(rows[:limit]), len(rows) > limit)

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Double, FromClause, cast, func, literal, select, type_coerce
 
-from catalog.arguments import whole_number
 from catalog.conditions import condition
 from catalog.dialect import bin_of, json_element, json_scalar, square
 from catalog.field_tables import rows_of, value_of
 from catalog.fields import Field, field_of
 from catalog.schema import episode, finding, tag
 from catalog.values import Scalar, comparable_number, storable
+from wshard.arguments import whole_number
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:

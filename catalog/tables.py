@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, select
 
-from catalog.arguments import several_names
 from catalog.columns import PLAIN, Column, columns_of, need_facts
 from catalog.facts import load_facts
 from catalog.fields import Field
 from catalog.matching import NO_FACTS
 from catalog.queries import load_page
 from catalog.schema import score
+from wshard.arguments import several_names
 from wshard.errors import FilterError, MissingExtraError
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -65,6 +65,7 @@ def test_full_text_may_be_asked_in_the_words_of_the_product(catalog: Catalog, te
         "SELECT 1; DELETE FROM tag",
         "SELECT load_extension('x')",
         "SELECT nonsense FROM nowhere",
+        "SELECT {nonsense}",
         "SELECT '\ud800'",
         "SELECT '\0'",
         "",
@@ -95,6 +96,12 @@ def test_an_endless_statement_is_stopped(catalog: Catalog) -> None:
         catalog.sql(ENDLESS, seconds=0.2)
     assert time.monotonic() - begun < 5
     assert catalog.count() == 20
+
+
+@pytest.mark.parametrize("seconds", ["1", None, float("nan"), float("inf"), True])
+def test_a_time_limit_is_a_number(catalog: Catalog, seconds: Any) -> None:
+    with pytest.raises(StatementError, match="seconds: expected a finite number, found"):
+        catalog.sql("SELECT 1", seconds=seconds)
 
 
 def test_a_limit_below_one_is_refused(catalog: Catalog) -> None:

@@ -152,6 +152,8 @@ def test_outliers_subsets_weights_and_labels(home):
             select_subset(archive, 3, method="random")
         with pytest.raises(QueryError, match="above 1, found 1"):
             weigh(archive, "env:task-2", clip=1)
+        with pytest.raises(QueryError, match="clip of importance weights: expected a finite number, found 'a'"):
+            weigh(archive, "env:task-2", clip="a")
         with pytest.raises(QueryError, match="of the target"):
             weigh(archive, "env:nothing")
         with pytest.raises(QueryError, match="found none that pass the filter"):

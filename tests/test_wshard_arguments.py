@@ -43,7 +43,14 @@ def test_spans_that_are_none_are_refused(tmp_path, start, stop, chunked):
         assert found.timestep_range == [2, 8]
 
 
-@pytest.mark.parametrize("data", [[[1, 2], [3]], np.ma.masked_equal([1, 2, 3], 2)], ids=["ragged", "masked"])
+MASKED = np.ma.masked_equal([1, 2, 3], 2)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [[[1, 2], [3]], MASKED, [MASKED, MASKED], (1, 2, np.ma.masked)],
+    ids=["ragged", "masked", "masked rows", "masked numbers"],
+)
 def test_arrays_that_no_file_can_hold_are_refused_by_name(tmp_path, data):
     for make in (lambda: Channel.of("s", data), lambda: Channel("s", "i64", [], data)):
         with pytest.raises(EpisodeError, match="channel 's': expected an array"):

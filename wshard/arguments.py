@@ -1,17 +1,21 @@
-"""What programs give as arguments, checked: whole numbers, spans of timesteps, arrays, files.
+"""Arguments as callers give them, as the plain values that they mean: numbers, texts, spans, arrays, files.
 
-Does not know: what the arguments are for.
+Knows: that numbers of other libraries are numbers, and flags are none. Does not know: what arguments are for. Callers
+name them, and the error to raise.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 import reprlib
+from collections.abc import Iterable
+from numbers import Real
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from wshard.errors import EpisodeError, FormatError, StepError
+from wshard.errors import EpisodeError, FilterError, FormatError, StepError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,15 +55,15 @@ def array_of(values: Any, where: str) -> NDArray[Any]:
 
     No file can hold a mask: what it hides would come back as if it had been measured.
     """
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise EpisodeError(f"{where}: expected an array: {error}") from None
-    if hasattr(values, "mask") and np.ma.is_masked(values):
+    parts = values if isinstance(values, list | tuple) else (values,)
+    if any(hasattr(part, "mask") and np.ma.is_masked(part) for part in parts):
         raise EpisodeError(
             f"{where}: expected an array without masked elements: fill them (numpy.ma.filled) or cut them"
         )
-    return array
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise EpisodeError(f"{where}: expected an array: {error}") from None
 
 
 def file_object(given: Any, verb: str) -> IO[bytes]:
@@ -68,3 +72,60 @@ def file_object(given: Any, verb: str) -> IO[bytes]:
         raise FormatError(f"expected a path or a binary file object, found {reprlib.repr(given)}")
     file: IO[bytes] = given
     return file
+
+
+def told(value: object) -> str:
+    """Return the value as a message shows it: in one line, shortened."""
+    return " ".join(reprlib.repr(value).split())
+
+
+def whole_number(value: Any, what: str, error: type[WShardError], *, least: int | None = None) -> int:
+    """Return a whole number of any library as an int; raises `error` for anything else, and for one below `least`."""
+    number = integer(value)
+    if number is None:
+        raise error(f"{what}: expected a whole number, found {told(value)}")
+    if least is not None and number < least:
+        raise error(f"{what}: expected at least {least}, found {number}")
+    return number
+
+
+def whole_numbers(values: Any, what: str, error: type[WShardError]) -> list[int]:
+    """Return several whole numbers of any library as ints; raises `error` for anything else."""
+    if not isinstance(values, Iterable) or isinstance(values, str | bytes):
+        raise error(f"{what}: expected several whole numbers, found {told(values)}")
+    listed = list(values)
+    if set(map(type, listed)) <= {int}:
+        return listed
+    return [whole_number(value, what, error) for value in listed]
+
+
+def episode_ids(ids: Iterable[int]) -> list[int]:
+    """Return ids of episodes, numpy's too, as ints; FilterError for anything else."""
+    return whole_numbers(ids, "ids of episodes", FilterError)
+
+
+def finite_number(value: Any, what: str, error: type[WShardError]) -> float:
+    """Return a finite number of any library as a float; raises `error` for anything else."""
+    try:
+        number = float(value) if not isinstance(value, bool) and isinstance(value, Real) else math.nan
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise error(f"{what}: expected a finite number, found {told(value)}")
+    return number
+
+
+def plain_text(value: Any, what: str, error: type[WShardError]) -> str:
+    """Return a text; raises `error` for anything else."""
+    if not isinstance(value, str):
+        raise error(f"{what}: expected text, found {told(value)}")
+    return value
+
+
+def several_names(values: Any, what: str) -> list[str]:
+    """Return several texts; FilterError for anything else, and for one text, which would be taken to pieces."""
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes):
+        listed = list(values)
+        if all(isinstance(value, str) for value in listed):
+            return listed
+    raise FilterError(f"{what}: expected several names, found {told(values)}")

@@ -17,7 +17,7 @@ from bridge.curation.held import reader, whole_spaces
 from bridge.curation.line import widest
 from bridge.curation.shifts import closest_shift, comparable
 from bridge.progress import Silent, counted
-from catalog.arguments import finite_number
+from wshard.arguments import finite_number
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from bridge.curation.labelling import labels_of
 from bridge.curation.labels import doubts
 from bridge.curation.outliers import outlyingness
 from bridge.curation.subset import METHODS
-from catalog.arguments import whole_number
+from wshard.arguments import finite_number, whole_number
 from wshard.errors import QueryError
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def weigh(
 
     Weights have the mean 1, the largest first (see importance.importance). Raises QueryError, FilterError.
     """
+    clip = finite_number(clip, "clip of importance weights", QueryError)
     if not clip > 1:
         raise QueryError(f"clip of importance weights: expected a number above 1, found {clip}")
     held = hold_one(archive, where, space)
