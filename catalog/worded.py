@@ -26,21 +26,23 @@ if TYPE_CHECKING:
 
     from catalog.filters import Compare
 
-_FIRST: Final = 4096
-"""Episodes that are looked at to learn how often the words are met: about as much work as all else for a page."""
-_FEW: Final = 3
-"""Fewer than these among the first do not tell how many there are."""
 _MOST: Final = 65_536
 """Words that are not met often enough among so many are rare: the index of words then gives few episodes."""
 _ALONE: Final = 4
 """How many times as soon the index of words is asked for words alone: it is quick where it need not see where they
 stand, and what is looked at in vain before costs more than its answer."""
-_OPERATIONS: Final = 16
-"""Of SQLite's machine, for one episode; about half of them for one that lacks the words."""
-_LOOKS: Final = 32
-"""How often a walk is looked at: SQLite goes on counting where the one before ended, so that one look tells nothing."""
+_BEGINNING: Final = 16
+"""The part of the most that tells how often the words are met: about as much work as all else for a page."""
+_FEW: Final = 3
+"""Fewer than these there do not tell how many there are."""
 _MORE: Final = 2
 """How many times the likely number of episodes is looked at before the index of words is asked after all."""
+_OPERATIONS: Final = 5
+"""Of SQLite's machine, for one episode that lacks the words."""
+_LOOK: Final = 128
+"""Episodes between two looks at a walk of SQLite."""
+_LUCK: Final = 4
+"""So many more are thought to be met than were: the first of words that are common enough may come late."""
 _DEAR: Final = 8
 """How many times as long an episode takes whose row or text is looked at."""
 PHRASES: Final = 16
@@ -85,38 +87,46 @@ def walk(connection: Connection, by: Walk, asked: Mapping[str, Any]) -> list[tup
 
     asked: the parameters of its statement, and how many rows are wanted.
     """
-    wanted, impatience = asked["wanted"], by.dear * (_ALONE if by.alone else 1)
-    steps, most = _FIRST // impatience, _MOST // impatience
+    impatience = by.dear * (_ALONE if by.alone else 1)
+    looked_at = _watched if connection.dialect.name == "sqlite" and by.dear == 1 else _begun
+    found = looked_at(connection, by, asked, most=_MOST // impatience)
+    return found if len(found) == asked["wanted"] else None
+
+
+def _begun(connection: Connection, by: Walk, asked: Mapping[str, Any], *, most: int) -> list[tuple[int, Any]]:
+    """Return its first rows that hold the words, fewer than wanted where its beginning tells that they are rare."""
+    steps = most // _BEGINNING
     found = pairs(connection, by.beginning, {**asked, "steps": steps})
-    if len(found) == wanted:
+    likely = steps * asked["wanted"] // max(1, len(found))
+    if len(found) == asked["wanted"] or len(found) < _FEW or likely > most:
         return found
-    likely = steps * wanted // max(1, len(found))
-    if len(found) < _FEW or likely > most:
-        return None
-    steps = min(most, _MORE * likely)
-    if connection.dialect.name == "sqlite" and by.dear == 1:
-        return _met(connection, by, asked, steps=steps)
-    found = pairs(connection, by.beginning, {**asked, "steps": steps})
-    return found if len(found) == wanted else None
+    return pairs(connection, by.beginning, {**asked, "steps": min(most, _MORE * likely)})
 
 
-def _met(connection: Connection, by: Walk, asked: Mapping[str, Any], *, steps: int) -> list[tuple[int, Any]] | None:
-    """Return as many of its first rows that hold the words as are wanted; None where SQLite takes too many steps.
+def _watched(connection: Connection, by: Walk, asked: Mapping[str, Any], *, most: int) -> list[tuple[int, Any]]:
+    """Return its first rows that hold the words, fewer than wanted where SQLite takes more steps than they are worth.
 
-    To hand each row to another query, which counts them, takes twice as long as to look at it.
+    One statement, judged while it runs: to hand each row to another query, which counts them, takes twice as long.
     """
+    found: list[tuple[int, Any]] = []
+    looks = count(1)
+    wanted: int = asked["wanted"]
+
+    def hopeless() -> bool:
+        return next(looks) * _LOOK * wanted > most * (len(found) + _LUCK)
+
     raw: Any = connection.connection.driver_connection
-    looks = count()
-    raw.set_progress_handler(lambda: next(looks) > _LOOKS, max(1, steps * _OPERATIONS // _LOOKS))
+    raw.set_progress_handler(hopeless, _LOOK * _OPERATIONS)
     try:
-        found = pairs(connection, by.onward, asked)
+        with connection.execute(by.onward, asked) as rows:
+            while row := rows.fetchone():  # one by one, so that they are counted as they are met
+                found.append((row[0], row[1]))
     except DBAPIError as error:
         if getattr(error.orig, "sqlite_errorname", None) != "SQLITE_INTERRUPT":
             raise
-        return None
     finally:
         raw.set_progress_handler(None, 0)
-    return found if len(found) == asked["wanted"] else None
+    return found
 
 
 def _conditions(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,6 @@ from catalog.words import bits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
     from typing import Any
 
 EPISODES = 400
@@ -24,7 +24,8 @@ WORDS = ("cube", "red cube", '"red cube"', "cu*", '"the red c*"', "pick", "absen
 
 @pytest.fixture
 def catalog(location: Path | str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Catalog]:
-    monkeypatch.setattr(worded, "_FIRST", 64)
+    monkeypatch.setattr(worded, "_MOST", 1024)
+    monkeypatch.setattr(worded, "_LOOK", 8)
     dice = Random(1)
     with Catalog.open(location, create=True) as opened:
         records = [
@@ -92,7 +93,7 @@ def test_common_words_are_met_in_the_order_and_rare_ones_looked_up(catalog: Cata
     page, statements = reads(catalog, "cube", "-total_reward", limit=5)
     assert len(page.rows) == 5
     assert pages(statements) == ["walk"]
-    assert pages(reads(catalog, '"push the red plate"', "-total_reward", limit=20)[1]) == ["walk", "walk"]
+    assert set(pages(reads(catalog, '"push the red plate"', "-total_reward", limit=20)[1])) == {"walk"}
     assert pages(reads(catalog, "plates", "-total_reward", limit=5)[1]) == ["walk", "index", "index"]
     for words, order in (("cube", "-size"), ("cube env:env-1", "-total_reward")):
         assert set(pages(reads(catalog, words, order, limit=5)[1])) == {"index"}, words
@@ -129,7 +130,8 @@ def test_a_walk_that_meets_too_few_is_given_up(location: Path | str, catalog: Ca
         again.register(first + rest)
         page, statements = reads(again, "weld", "-total_reward", limit=40)
         assert [row.total_reward for row in page.rows] == [1000.0 - 2 * n for n in range(32)] + [-2999.0]
-        assert pages(statements) == ["walk", "walk", "index", "index"]
+        walks = ["walk"] if isinstance(location, Path) else ["walk", "walk"]
+        assert pages(statements) == [*walks, "index", "index"]
 
 
 def test_a_filter_of_hundreds_of_words_is_answered(catalog: Catalog) -> None:
@@ -140,4 +142,4 @@ def test_a_filter_of_hundreds_of_words_is_answered(catalog: Catalog) -> None:
 
 def test_a_walk_is_not_given_up_for_what_the_one_before_it_did(catalog: Catalog) -> None:
     found = [pages(reads(catalog, '"push the red plate"', "-total_reward", limit=20)[1]) for _ in range(40)]
-    assert found == [["walk", "walk"]] * 40
+    assert all(set(ways) == {"walk"} for ways in found)
