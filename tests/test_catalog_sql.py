@@ -31,7 +31,9 @@ def test_statements_that_read_are_answered(catalog: Catalog) -> None:
     assert answer.rows == (("env-0", 4), ("env-1", 4), ("env-2", 4))
     assert answer.more
     assert not catalog.sql("SELECT 1 WHERE 1 = 0").rows
-    assert catalog.sql("SELECT moments FROM lane LIMIT 1").rows == ((b"moments of the action",),)
+    assert catalog.sql("SELECT moments FROM lane ORDER BY name, episode_row LIMIT 1").rows == (
+        (b"moments of the action",),
+    )
 
 
 @pytest.mark.parametrize(
