@@ -18,6 +18,7 @@ from catalog.engine import one_of
 from catalog.filters import AllOf, AnyOf, Compare, Not, Where, all_of, any_of, comparisons, negation
 from catalog.form_text import as_where, parse_where
 from catalog.ledger import advance
+from catalog.loading import append
 from catalog.picks import Pick, hash_of, ordered
 from catalog.schema import collection, episode, pick, snapshot
 from catalog.writing import where_text
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _MAX_QUERIES = 20
+_PICK = ("snapshot_id", "position", "episode_row", "uid", "digest", "start", "stop", "weight")
 
 
 @dataclass(frozen=True)
@@ -87,18 +89,10 @@ def keep(connection: Connection, picks: Sequence[Pick], *, origin: Mapping[str, 
         return found
     ids = _rows_of(connection, listed)
     values = {"hash": hash_, "origin": json.dumps(dict(origin)), "picks": len(listed), "made_at": now()}
-    key = connection.execute(insert(snapshot).values(values)).inserted_primary_key
-    rows = [
-        {
-            "snapshot_id": int(key[0]) if key else 0,
-            "position": place,
-            "episode_row": ids[part.uid],
-            **{name: getattr(part, name) for name in ("uid", "digest", "start", "stop", "weight")},
-        }
-        for place, part in enumerate(listed)
-    ]
-    if rows:
-        connection.execute(insert(pick), rows)
+    made = connection.execute(insert(snapshot).values(values)).inserted_primary_key
+    key = int(made[0]) if made else 0
+    rows = ((key, place, ids[part.uid], *part.key, part.weight) for place, part in enumerate(listed))
+    append(connection, pick, _PICK, rows)
     return Snapshot(hash_, len(listed), str(values["made_at"]), dict(origin))
 
 
