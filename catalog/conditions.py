@@ -7,7 +7,7 @@ the catalog's folder, None for a server.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sqlalchemy import (
     ColumnElement,
@@ -36,6 +36,8 @@ from catalog.words import phrase
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sqlalchemy import FromClause
+
 
 def condition(connection: Connection, where: Where, *, base: str | None) -> ColumnElement[bool]:
     """Return the filter as a condition on the table episode; NULL counts as false."""
@@ -45,7 +47,9 @@ def condition(connection: Connection, where: Where, *, base: str | None) -> Colu
             others = [condition(connection, part, base=base) for part in parts if part not in spoken]
             return and_(true(), *([_worded(connection, spoken)] if spoken else []), *others)
         case AnyOf(parts):
-            return or_(false(), *(condition(connection, part, base=base) for part in parts))
+            spoken = [part for part in parts if isinstance(part, Compare) and part.field == "text"]
+            others = [condition(connection, part, base=base) for part in parts if part not in spoken]
+            return or_(false(), *([_worded(connection, spoken, how="OR")] if spoken else []), *others)
         case Not(part):
             return not_(func.coalesce(condition(connection, part, base=base), false()))
         case Compare():
@@ -76,11 +80,22 @@ def _of_lane(connection: Connection, clause: Compare) -> ColumnElement[bool]:
     return select(literal_column("1")).where(*there).correlate(episode).exists()
 
 
-def _worded(connection: Connection, clauses: Sequence[Compare]) -> ColumnElement[bool]:
-    """Return whether an episode has all these words; asked at once, for the index then looks at the rarest first."""
-    phrases = [phrase(clause.value) for clause in clauses]
-    source, key, found = words_index(connection.dialect.name, document.c.words, document.c.episode_row, phrases)
+def _worded(
+    connection: Connection, clauses: Sequence[Compare], how: Literal["AND", "OR"] = "AND"
+) -> ColumnElement[bool]:
+    source, key, found = words_found(connection, clauses, how)
     return episode.c.id.in_(select(key).select_from(source).where(found))
+
+
+def words_found(
+    connection: Connection, clauses: Sequence[Compare], how: Literal["AND", "OR"] = "AND"
+) -> tuple[FromClause, ColumnElement[int], ColumnElement[bool]]:
+    """Return where the episodes with all these words are found, or with any; their ids there, and the condition.
+
+    Words are asked for at once, for the index knows where to begin.
+    """
+    phrases = [phrase(clause.value) for clause in clauses]
+    return words_index(connection.dialect.name, document.c.words, document.c.episode_row, phrases, how=how)
 
 
 def _test(connection: Connection, clause: Compare, column: ColumnElement[Any]) -> ColumnElement[bool]:

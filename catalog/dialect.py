@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from sqlalchemy import (
     DDL,
@@ -26,6 +26,7 @@ from sqlalchemy import (
     func,
     literal,
     literal_column,
+    or_,
     table,
     true,
 )
@@ -288,17 +289,25 @@ def _after_create(owner: Table, product: str, *statements: str) -> None:
 
 
 def words_index(
-    product: str, words: Column[str], key: Column[int], phrases: Iterable[tuple[Sequence[str], bool]]
+    product: str,
+    words: Column[str],
+    key: Column[int],
+    phrases: Iterable[tuple[Sequence[str], bool]],
+    *,
+    how: Literal["AND", "OR"] = "AND",
 ) -> tuple[FromClause, ColumnElement[int], ColumnElement[bool]]:
     """Return where a product finds the rows that hold every phrase: the index, the key of a row in it, the condition.
 
-    A phrase is words (letters and digits only) that stand side by side, and whether the last one is only begun. The
-    index of SQLite gives keys in order, ascending or descending, and one after another: the first ones cost little.
+    how: "OR" for those that hold any. A phrase is words (letters and digits only) that stand side by side, and whether
+    the last one is only begun. The index of SQLite gives keys in order, ascending or descending, and one after another:
+    the first ones cost little.
     """
     if product == "postgresql":
-        return words.table, key, _lexemes(words, list(phrases))
+        listed = list(phrases)
+        either = [[one] for one in listed] if how == "OR" else [listed]
+        return words.table, key, or_(*(_lexemes(words, each) for each in either))
     name = f"{words.table.name}_index"
-    wanted = " AND ".join(f'"{" ".join(asked)}"' + ("*" if begun else "") for asked, begun in phrases)
+    wanted = f" {how} ".join(f'"{" ".join(asked)}"' + ("*" if begun else "") for asked, begun in phrases)
     source = table(name, column("rowid", Integer))
     return source, source.c.rowid, literal_column(name).op("MATCH", is_comparison=True)(literal(wanted))
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Connection, Select, func, literal, null, select, tuple_
 
-from catalog.conditions import condition
+from catalog.conditions import condition, words_found
 from catalog.cursor import LAST_ID, WANTED, Cursor, last_value, parameters, place_of
-from catalog.dialect import json_list, words_index
+from catalog.dialect import json_list
 from catalog.engine import among_listed, listed, one_of
 from catalog.field_tables import value_of
 from catalog.fields import FIELDS, Field, field_of
@@ -23,10 +23,9 @@ from catalog.kept import kept
 from catalog.orders import computed, sortable
 from catalog.places import absolute, join
 from catalog.records import EpisodeRow, LaneDefinition, Layout, Page
-from catalog.schema import document, episode, layout, root, score, tag
+from catalog.schema import episode, layout, root, score, tag
 from catalog.values import storable
 from catalog.worded import PHRASES, Walk, pairs, walk, walk_of
-from catalog.words import phrase
 from wshard.arguments import whole_number
 from wshard.errors import FilterError
 
@@ -197,8 +196,7 @@ def _worded(
     connection: Connection, clauses: Sequence[Compare], cursor: Cursor | None, *, descending: bool
 ) -> Select[Any]:
     """Return the statement for the episodes with these words by id: SQLite reads them in order, never all of them."""
-    phrases = [phrase(clause.value) for clause in clauses]
-    source, key, found = words_index(connection.dialect.name, document.c.words, document.c.episode_row, phrases)
+    source, key, found = words_found(connection, clauses)
     columns: list[ColumnElement[Any]] = [key, null().label("sorted_by")]
     statement = select(*columns).select_from(source).where(found)
     if cursor is not None:
@@ -255,8 +253,12 @@ def _phases(
 
 def count_rows(connection: Connection, where: Where, *, base: str | None) -> int:
     """Return how many episodes match."""
-    wanted = condition(connection, where, base=base)
-    return int(connection.execute(select(func.count()).select_from(episode).where(wanted)).scalar_one())
+    if spoken := _spoken(where):
+        source, _, found = words_found(connection, spoken)
+        statement = select(func.count()).select_from(source).where(found)
+    else:
+        statement = select(func.count()).select_from(episode).where(condition(connection, where, base=base))
+    return int(connection.execute(statement).scalar_one())
 
 
 def load_matching_ids(connection: Connection, where: Where, *, base: str | None) -> list[int]:

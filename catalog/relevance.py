@@ -1,11 +1,13 @@
 """How well the words of an episode answer a text: BM25, the usual measure.
 
-Knows: rare words count more, repeated ones less and less, and long texts need more of them. Any of the words is enough.
-Does not know: how an index finds words (dialect.py), or what is searched (words.py).
+Knows: rare words count more, repeated ones less and less, and long texts need more of them; any of the words is enough.
+And when the best are found without the episodes that hold only words which hardly count. Does not know: how an index
+finds words (dialect.py), or what is searched (words.py).
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import Counter
 from typing import TYPE_CHECKING, Final
@@ -19,7 +21,7 @@ from catalog.schema import document, episode
 from catalog.words import BOUNDARY, words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from catalog.filters import Where
 
@@ -27,6 +29,8 @@ SATURATION: Final = 1.2
 """k1: a word that is there very often counts up to 2.2 times as much as one that is there once in a text as usual."""
 LENGTHS: Final = 0.75
 """b: how much the length of a text matters, 0 to 1."""
+FIRST: Final = 256
+"""The texts whose mean length is taken for the usual one: of the first episodes with any."""
 
 
 def load_relevance(
@@ -34,56 +38,77 @@ def load_relevance(
 ) -> list[tuple[int, float]]:
     """Return (episode id, BM25 > 0) of the matching episodes that hold any of the words; best first, ties by id.
 
-    limit: only so many of the best.
+    limit: only so many of the best. Then the rarest words are looked for first, and the others no more once what they
+    can add up to is less than what the last of the best has.
     """
-    asked = list(dict.fromkeys(words(text)))
-    if not asked:
+    asked = {word: Compare("text", "contains", word) for word in dict.fromkeys(words(text))}
+    holding = {word: count_rows(connection, all_of(where, clause), base=base) for word, clause in asked.items()}
+    rarest = sorted(filter(holding.get, asked), key=lambda word: holding[word])
+    if not rarest or limit == 0:
         return []
-    spoken = all_of(where, any_of(*(Compare("text", "contains", word) for word in asked)))
-    joined = document.join(episode, episode.c.id == document.c.episode_row)
-    statement = select(document.c.episode_row, document.c.words).select_from(joined)
-    rows = connection.execute(statement.where(condition(connection, spoken, base=base))).all()
-    if not rows:
-        return []
-    # Thousands of episodes have the same task, and as many tasks the same numbers: all that a score depends on.
-    times = Counter(kept for _, kept in rows)
-    numbers = {kept: _numbers(kept.split(), asked) for kept in times}
-    alike: Counter[tuple[int, ...]] = Counter()
-    for kept, count in times.items():
-        alike[numbers[kept]] += count
     among = count_rows(connection, where, base=base)
-    found = _scores(alike, among)
-    least = _least(found, alike, limit)
-    scores = {kept: found[each] for kept, each in numbers.items() if found[each] >= least}
-    near = [(number, scores[kept]) for number, kept in rows if kept in scores]
-    return sorted(near, key=lambda scored: (-scored[1], scored[0]))[:limit]
+    weights = [math.log(1 + (among - holding[word] + 0.5) / (holding[word] + 0.5)) for word in rarest]
+    score = _scorer(rarest, weights, usual=_usual_length(connection))
+    best: list[tuple[int, float]] = []
+    for place in range(len(rarest)) if limit else [len(rarest) - 1]:
+        clauses = [asked[word] for word in (rarest[place : place + 1] if limit else rarest)]
+        joined = document.join(episode, episode.c.id == document.c.episode_row)
+        statement = select(document.c.episode_row, document.c.words).select_from(joined)
+        wanted = condition(connection, all_of(where, any_of(*clauses)), base=base)
+        with connection.execute(statement.where(wanted)) as found:
+            best = _best(best, found.cursor.fetchall(), score, limit)  # plain tuples: others take as long again
+        if len(best) == limit and best[-1][1] >= sum(weights[place + 1 :]) * (SATURATION + 1):
+            break
+    return best
 
 
-def _numbers(held: Sequence[str], asked: Sequence[str]) -> tuple[int, ...]:
-    """Return how long a text is, and how often it holds each of the words."""
-    return (len(held) - held.count(BOUNDARY), *map(held.count, asked))
+def _usual_length(connection: Connection) -> float:
+    statement = select(document.c.words).order_by(document.c.episode_row).limit(FIRST)
+    lengths = [_length(kept.split()) for kept in connection.execute(statement).scalars()]
+    return sum(lengths) / len(lengths)
 
 
-def _scores(alike: Mapping[tuple[int, ...], int], among: int) -> dict[tuple[int, ...], float]:
-    """Return the score of texts of these numbers; alike: of how many each are; among: how many texts there are."""
-    usual = sum(length * count for (length, *_), count in alike.items()) / sum(alike.values())
-    asked = range(1, len(next(iter(alike))))
-    holding = [sum(count for each, count in alike.items() if each[word]) for word in asked]
-    weights = [math.log(1 + (among - count + 0.5) / (count + 0.5)) for count in holding]
-    return {each: _score(each[1:], weights, each[0] / usual) for each in alike}
+def _length(held: Sequence[str]) -> int:
+    return len(held) - held.count(BOUNDARY)
 
 
-def _score(found: Sequence[int], weights: Sequence[float], length: float) -> float:
-    room = SATURATION * (1 - LENGTHS + LENGTHS * length)
-    terms = zip(found, weights, strict=True)
-    return math.fsum(weight * count * (SATURATION + 1) / (count + room) for count, weight in terms)
+def _scorer(asked: Sequence[str], weights: Sequence[float], *, usual: float) -> Callable[[str], float]:
+    """Return what gives a text its score."""
+    known: dict[tuple[int, ...], float] = {}  # thousands of tasks have the same numbers, which are all that counts
+
+    def score(kept: str) -> float:
+        held = kept.split()
+        numbers = (_length(held), *map(held.count, asked))
+        if numbers not in known:
+            room = SATURATION * (1 - LENGTHS + LENGTHS * numbers[0] / usual)
+            terms = zip(numbers[1:], weights, strict=True)
+            known[numbers] = math.fsum(weight * count * (SATURATION + 1) / (count + room) for count, weight in terms)
+        return known[numbers]
+
+    return score
 
 
-def _least(scores: Mapping[tuple[int, ...], float], alike: Mapping[tuple[int, ...], int], limit: int | None) -> float:
-    """Return the score of the last of so many texts; the least of all where there are no more."""
-    left = math.inf if limit is None else limit
-    for each in sorted(scores, key=lambda each: -scores[each]):
-        left -= alike[each]
+def _best(
+    before: Sequence[tuple[int, float]],
+    rows: Sequence[tuple[int, str]],
+    score: Callable[[str], float],
+    limit: int | None,
+) -> list[tuple[int, float]]:
+    """Return the best of those before and of these rows, each episode once."""
+    times = Counter(kept for _, kept in rows)  # thousands of episodes have the same task
+    scores = {kept: score(kept) for kept in times}
+    if limit is not None:
+        least = _least(scores, times, limit)
+        scores = {kept: found for kept, found in scores.items() if found >= least}
+    near = {number: scores[kept] for number, kept in rows if kept in scores} | dict(before)
+    return sorted(near.items(), key=lambda scored: (-scored[1], scored[0]))[:limit]
+
+
+def _least(scores: Mapping[str, float], times: Mapping[str, int], limit: int) -> float:
+    """Return the score of the last of so many texts; 0 where there are no more."""
+    left = limit
+    for kept in heapq.nlargest(limit, scores, key=scores.__getitem__):
+        left -= times[kept]
         if left <= 0:
-            return scores[each]
+            return scores[kept]
     return 0.0

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from random import Random
 
 import pytest
+from sqlalchemy import event
 
 from catalog.catalog import Catalog
 from catalog.filters import Compare
@@ -23,18 +25,19 @@ TASKS = (
 
 
 @pytest.fixture
-def catalog(tmp_path):
-    with Catalog.open(tmp_path / "catalog.db", create=True) as opened:
+def catalog(location):
+    with Catalog.open(location, create=True) as opened:
         opened.register([make_record(number, metadata={"task": task}) for number, task in enumerate(TASKS)])
         yield opened
 
 
-def slow(text, numbers=range(6)):
+def slow(text, numbers=range(6), tasks=TASKS):
     """Return {number: BM25} of those that hold any of the words."""
     asked = dict.fromkeys(words(text))
-    held = {number: words(TASKS[number] or "") for number in numbers}
+    held = {number: words(tasks[number] or "") for number in numbers}
     some = {number: found for number, found in held.items() if set(found) & set(asked)}
-    usual = sum(map(len, some.values())) / max(len(some), 1)
+    lengths = [len(words(task)) for task in tasks if task][:256]
+    usual = sum(lengths) / len(lengths)
     scores = {}
     for number, found in some.items():
         scores[number] = 0.0
@@ -61,6 +64,30 @@ def test_only_what_passes_the_filter_is_ranked_and_counted(catalog):
     found = catalog.relevant("the drawer", Compare("id", "in", tuple(ids[:3])))
     assert dict(found) == pytest.approx({ids[number]: score for number, score in slow("the drawer", range(3)).items()})
     assert catalog.relevant("drawer", "meta.task:*window*") == []
+
+
+@pytest.mark.parametrize("words_each", [(1, 4), (2, 12)])
+def test_the_best_are_the_same_whether_all_are_looked_at_or_not(location, words_each):
+    # Words as people use them: a few in nearly every task, most in hardly any.
+    dice, common = Random(7), ["the", "pick", "red", *(f"thing{n}" for n in range(60))]
+    shares = [1 / rank for rank in range(1, len(common) + 1)]
+    tasks = [" ".join(dice.choices(common, shares, k=dice.randint(*words_each))) for _ in range(600)]
+    with Catalog.open(location, create=True) as catalog:
+        made = [make_record(number, metadata={"task": task}) for number, task in enumerate(tasks)]
+        ids = [done.id for done in catalog.register(made)]
+        asked, statements, looked_for = 0, [], 0
+        event.listen(catalog._database._engine, "before_cursor_execute", lambda *details: statements.append(details[2]))
+        for _ in range(25):
+            text = " ".join(dict.fromkeys(dice.choices(common, shares, k=dice.randint(1, 5))))
+            wanted = slow(text, range(600), tasks)
+            found = catalog.relevant(text)
+            assert dict(found) == pytest.approx({ids[number]: score for number, score in wanted.items()})
+            statements.clear()
+            for limit in (1, 3, 20, 200):
+                assert catalog.relevant(text, limit=limit) == found[:limit], (text, limit)
+                asked += sum(any(word in task.split() for task in tasks) for word in text.split())
+            looked_for += sum("JOIN episode" in statement for statement in statements)
+        assert 0 < looked_for < 0.9 * asked
 
 
 def test_notes_are_searched_too(catalog):
