@@ -50,11 +50,11 @@ def load_relevance(
     weights = [math.log(1 + (among - holding[word] + 0.5) / (holding[word] + 0.5)) for word in rarest]
     score = _scorer(rarest, weights, usual=_usual_length(connection))
     best: list[tuple[int, float]] = []
-    for place in range(len(rarest)) if limit else [len(rarest) - 1]:
-        clauses = [asked[word] for word in (rarest[place : place + 1] if limit else rarest)]
+    for place, group in enumerate([[word] for word in rarest] if limit else [rarest]):
+        held = any_of(*(asked[word] for word in group))
         joined = document.join(episode, episode.c.id == document.c.episode_row)
         statement = select(document.c.episode_row, document.c.words).select_from(joined)
-        wanted = condition(connection, all_of(where, any_of(*clauses)), base=base)
+        wanted = condition(connection, all_of(where, held), base=base)
         with connection.execute(statement.where(wanted)) as found:
             best = _best(best, found.cursor.fetchall(), score, limit)  # plain tuples: others take as long again
         if len(best) == limit and best[-1][1] >= sum(weights[place + 1 :]) * (SATURATION + 1):
