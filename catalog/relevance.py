@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import Connection, select
 
 from catalog.conditions import condition
-from catalog.filters import Compare, all_of, any_of
+from catalog.filters import MAX_COMPARISONS, Compare, all_of, any_of
 from catalog.queries import count_rows
 from catalog.schema import document, episode
 from catalog.words import BOUNDARY, words
+from wshard.errors import FilterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,9 +40,11 @@ def load_relevance(
     """Return (episode id, BM25 > 0) of the matching episodes that hold any of the words; best first, ties by id.
 
     limit: only so many of the best. Then the rarest words are looked for first, and the others no more once what they
-    can add up to is less than what the last of the best has.
+    can add up to is less than what the last of the best has. FilterError for more words than a filter may ask for.
     """
     asked = {word: Compare("text", "contains", word) for word in dict.fromkeys(words(text))}
+    if len(asked) > MAX_COMPARISONS:
+        raise FilterError(f"text: expected at most {MAX_COMPARISONS} different words, found {len(asked)}")
     holding = {word: count_rows(connection, all_of(where, clause), base=base) for word, clause in asked.items()}
     rarest = sorted(filter(holding.get, asked), key=lambda word: holding[word])
     if not rarest or limit == 0:

@@ -13,6 +13,7 @@ from catalog.filters import Compare
 from catalog.records import EmbeddingRow
 from catalog.testing import make_record
 from catalog.words import words
+from wshard.errors import FilterError
 
 TASKS = (
     "open the drawer",
@@ -88,6 +89,12 @@ def test_the_best_are_the_same_whether_all_are_looked_at_or_not(location, words_
                 asked += sum(any(word in task.split() for task in tasks) for word in text.split())
             looked_for += sum("JOIN episode" in statement for statement in statements)
         assert 0 < looked_for < 0.9 * asked
+
+
+def test_a_text_of_more_words_than_a_filter_may_have_is_refused(catalog):
+    with pytest.raises(FilterError, match="text: expected at most 500 different words, found 501"):
+        catalog.relevant(" ".join(map(str, range(501))), limit=1)
+    assert catalog.relevant(" ".join(["drawer"] * 600), limit=1) == catalog.relevant("drawer", limit=1)
 
 
 def test_notes_are_searched_too(catalog):
