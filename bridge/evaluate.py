@@ -143,9 +143,14 @@ def leave_one_out_by(
 
 
 def _rankings(similarity: Floats, places: Ints) -> Ints:
-    """Return the places of all others [n, N - 1], the most similar first."""
+    """Return the places of all others [n, N - 1], the most similar first.
+
+    Equally similar ones come in an order drawn by lot, always the same: in their own, in which those of one label often
+    stand together, the first label would be found by nothing but its place.
+    """
     similarity[np.arange(len(places)), places] = np.nan  # whoever asks comes behind even -inf, and is cut off
-    ranking: Ints = np.argsort(-similarity, axis=1, kind="stable")[:, :-1]
+    lots = np.random.default_rng(0).permutation(similarity.shape[1])
+    ranking: Ints = lots[np.argsort(-similarity[:, lots], axis=1, kind="stable")[:, :-1]]
     return ranking
 
 

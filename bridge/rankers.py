@@ -107,18 +107,25 @@ def at_least(rank: Ranker, score: float) -> Ranker:
 
 
 def differing(rank: Ranker, holdings: Holdings, space: Space, diversity: float) -> Ranker:
-    """Rank anew what another way ranks first, so that hits differ from each other."""
+    """Rank anew what another way ranks first, so that hits differ from each other.
+
+    Exact where none that it ranks later could have been chosen, unlike as it might be to those that were.
+    """
 
     def choose(request: Request) -> Answer:
-        answer = rank(replace(request, top_k=depth(request.top_k)))
+        deep = depth(request.top_k)
+        answer = rank(replace(request, top_k=deep))
         held = holdings.vectors(space, {match.episode for match in answer.matches})
         nothing = np.zeros((1, space.dim), np.float32)  # of episodes found by their words alone
         rows = [vectors_of(held.get(match.episode, nothing), match) for match in answer.matches]
         if not rows:
             return answer
         scores = np.array([match.score for match in answer.matches])
-        chosen = diverse(scores, np.stack(rows), request.top_k, diversity=diversity)
-        return replace(answer, matches=tuple(answer.matches[number] for number in chosen))
+        chosen, values = diverse(scores, np.stack(rows), request.top_k, diversity=diversity)
+        beyond = (1 - diversity) * answer.matches[-1].score + diversity  # of the opposite of all that were chosen
+        everything = len(answer.matches) < deep
+        exact = answer.exact and (everything or min(values[1:], default=np.inf) > beyond)
+        return replace(answer, matches=tuple(answer.matches[number] for number in chosen), exact=exact)
 
     return choose
 

@@ -49,7 +49,7 @@ class Wishes:
     like; None = 8 where whole episodes and windows are searched together, else none.
     plain: rank by the one cosine of whole episodes, also where there are windows. least: the least similar first.
     min_score: no hits below it. diversity: 0 to 1; after the best hit always the one with the highest
-    (1 - diversity) * score - diversity * (highest cosine with those chosen).
+    (1 - diversity) * score - diversity * (highest cosine with those chosen), among the best 100 or 4 * top_k.
     contributions: let every hit say what each lane adds to its similarity. exclude_self: leave out the episodes that
     query and examples name (by a hit or a file). explain: let the hits say how they were found. Raises QueryError for
     values that cannot be, or not together.

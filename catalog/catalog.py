@@ -244,7 +244,7 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
     def sample(self, space_id: int, about: int) -> list[int]:
         """Return the ids of about so many of the episodes with vectors in the space, all if there are no more.
 
-        Equal archives give equal samples; it takes every n-th episode in the order of embedding.
+        Equal archives give equal samples, which are spread over the order of embedding.
         """
         with self._read() as connection:
             return ledger.sample_ids(connection, space_id, about=about)

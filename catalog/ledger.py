@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, literal, select, update
 
@@ -19,6 +19,9 @@ from wshard.errors import EntryNotFoundError, SpaceMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+
+_FRACTIONS: Final = 1 << 32
+_GOLDEN: Final = (1 << 20, 2_654_435_769)  # numbers are taken modulo the first, so that no product leaves 64 bits
 
 
 def read_clock(connection: Connection) -> int:
@@ -144,11 +147,15 @@ def embedded_ids(connection: Connection, space_id: int) -> list[int]:
 
 def sample_ids(connection: Connection, space_id: int, *, about: int) -> list[int]:
     """Return the ids of about so many of the episodes that have vectors in the space, all if there are no more."""
-    rows, _, last = ledger_state(connection, space_id)
+    rows, _, _ = ledger_state(connection, space_id)
     step = max(1, rows // about)
     living = (embedding.c.space_id == space_id, embedding.c.count.is_not(None))
-    statement = select(embedding.c.episode_row).where(*living, embedding.c.seq % step == last % step)
-    return sorted(connection.execute(statement).scalars())
+    # Numbers modulo a step would not do: where episodes come one by one, only every fourth, say, is the Space's. Times
+    # the golden ratio their fractions are evenly spread, whatever their rhythm (but for a few, hence the last line).
+    fraction = embedding.c.seq % _GOLDEN[0] * _GOLDEN[1] % _FRACTIONS
+    found = connection.execute(select(embedding.c.episode_row).where(*living, fraction * step < _FRACTIONS)).scalars()
+    some = sorted(found)
+    return some if len(some) >= min(rows, about) // 2 else embedded_ids(connection, space_id)[::step]
 
 
 def _narrowed(connection: Connection, among: Among) -> list[ColumnElement[bool]]:

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.bruteforce import make_space
 from bridge.contributions import contributions
 from bridge.diverse import diverse
 from bridge.expansion import combined, expanded
 from bridge.index.base import Answer, Match, Request
-from bridge.rankers import fused_by_rank
+from bridge.rankers import differing, fused_by_rank
 from bridge.scales import calibrated, fused, nearness, reciprocal_ranks
 from bridge.wishes import Asked, Wishes
 from catalog.filters import EVERYTHING
@@ -96,7 +97,7 @@ def test_diverse_hits_are_those_of_a_slow_greedy_choice(count, among, diversity,
         best = max(left, key=value) if chosen else max(left, key=lambda n: scores[n])
         chosen.append(best)
         left.remove(best)
-    assert diverse(scores, vectors, count, diversity=diversity) == chosen
+    assert diverse(scores, vectors, count, diversity=diversity)[0] == chosen
     if diversity == 0:
         assert chosen == sorted(range(among), key=lambda n: -scores[n])[:count]
 
@@ -125,7 +126,39 @@ def test_fused_lists_are_called_exact_only_where_nothing_beyond_them_can_matter(
 
 def test_equal_hits_are_put_back():
     vectors = units(2)[[0, 0, 0, 1]]
-    assert diverse(np.array([0.9, 0.89, 0.88, 0.3]), vectors, 4, diversity=0.6) == [0, 3, 1, 2]
+    assert diverse(np.array([0.9, 0.89, 0.88, 0.3]), vectors, 4, diversity=0.6)[0] == [0, 3, 1, 2]
+
+
+class Rows:
+    """Holdings of episodes of one vector each."""
+
+    def __init__(self, vectors) -> None:
+        self.rows = vectors
+
+    def vectors(self, _, episodes):
+        return {id_: self.rows[id_][None] for id_ in episodes}
+
+
+@pytest.mark.parametrize("count", [90, 300])
+def test_diverse_hits_are_called_exact_only_where_no_other_could_have_been_chosen(count):
+    space, proven = make_space(), 0
+    for seed, diversity in enumerate([0.0, 0.02, 0.1, 0.3, 0.7, 1.0] * 3):
+        vectors, query = units(count, seed=seed, dim=space.dim), units(1, seed=99, dim=space.dim)[0]
+        scores = vectors.astype(float) @ query
+        order = np.argsort(-scores)
+        all_of_them = [Match(int(id_), 0, float(scores[id_])) for id_ in order]
+        rank = differing(
+            lambda request, found=all_of_them: Answer(tuple(found[: request.top_k]), True, len(found)),
+            Rows(vectors),
+            space,
+            diversity,
+        )
+        answer = rank(Request(4, EVERYTHING))
+        if answer.exact:
+            proven += 1
+            slow, _ = diverse(scores[order], vectors[order], 4, diversity=diversity)
+            assert [match.episode for match in answer.matches] == order[slow].tolist()
+    assert proven == 18 if count <= 100 else 3 <= proven < 15
 
 
 @pytest.mark.parametrize("embedder", EMBEDDERS, ids=str)

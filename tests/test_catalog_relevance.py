@@ -125,4 +125,21 @@ def test_a_sample_is_spread_over_all_episodes_with_vectors(tmp_path):
         found = catalog.sample(space, 64)
         assert found == catalog.sample(space, 64)
         assert 60 <= len(found) <= 80
-        assert max(b - a for a, b in zip([ids[0], *found], [*found, ids[-1]], strict=True)) <= 8
+        assert max(b - a for a, b in zip([ids[0], *found], [*found, ids[-1]], strict=True)) <= 16
+
+
+@pytest.mark.parametrize("rhythm", [2, 4])
+def test_a_sample_is_spread_also_where_episodes_came_one_by_one(tmp_path, rhythm):
+    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+        ids = [done.id for done in catalog.register([make_record(number) for number in range(260)])]
+        space, other = (catalog.add_space(letter * 64, letter, "{}").id for letter in "ab")
+        rows = [EmbeddingRow(id_, row.digest, 1, b"four") for id_, row in sorted(catalog.rows(ids).items())]
+        for row in rows:  # another space takes the numbers in between
+            catalog.write_embeddings(space, [row])
+            catalog.write_embeddings(other, rows[: rhythm - 1])
+        for change in ([], ids[:1], ids[-1:]):
+            catalog.withdraw(change)
+            catalog.write_embeddings(space, [row for row in rows if row.episode_id in change])
+            found = catalog.sample(space, 64)
+            assert 50 <= len(found) <= 90
+            assert max(b - a for a, b in zip([ids[0], *found], [*found, ids[-1]], strict=True)) <= 16

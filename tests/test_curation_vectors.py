@@ -185,3 +185,12 @@ def test_noise_cancels_and_strangers_are_far():
     assert closest_shift(rows, rows[:600]) is None
     assert not comparable(80, 60)
     assert comparable(80, 76)
+
+
+@pytest.mark.parametrize("copies", [0, 100, 200])
+def test_copies_do_not_make_outliers_of_all_others(copies):
+    rows = np.random.default_rng(0).normal(size=(300, 8))
+    rows[:copies] = rows[0]
+    vectors = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    found = outlyingness(vectors, np.full(300, 50))
+    assert np.median(np.abs(found[copies:])) < 2.5

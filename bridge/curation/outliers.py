@@ -20,6 +20,7 @@ _ALIKE: Final = 201  # as many of about the same length are compared with
 _AT_ONCE: Final = 4096
 _LEAST: Final = 1e-6  # distances below are none
 _NORMAL: Final = 1.4826  # standard deviation of a normal distribution / its median absolute deviation
+_NORMAL_MEAN: Final = 1.2533  # and / its mean absolute deviation
 
 
 def outlyingness(vectors: Vectors, lengths: Ids, *, neighbours: int = 10, progress: Progress | None = None) -> Floats:
@@ -37,7 +38,10 @@ def outlyingness(vectors: Vectors, lengths: Ids, *, neighbours: int = 10, progre
 
 
 def apart_by_length(values: Floats, lengths: Ids) -> Floats:
-    """Return by how many robust standard deviations each value [N] differs from the median of those next by length."""
+    """Return by how many robust standard deviations each value [N] differs from the median of those next by length.
+
+    Where more than half of these are equal, as copies are, the mean absolute deviation stands for the median one.
+    """
     count = len(values)
     order = np.argsort(lengths, kind="stable")
     ranked, width = values[order], min(_ALIKE, count)
@@ -47,6 +51,8 @@ def apart_by_length(values: Floats, lengths: Ids) -> Floats:
         part = slice(start, start + _AT_ONCE)
         alike = ranked[firsts[part, None] + np.arange(width)]
         middle = np.median(alike, axis=1)
-        spread = _NORMAL * np.median(np.abs(alike - middle[:, None]), axis=1)
+        apart = np.abs(alike - middle[:, None])
+        spread = _NORMAL * np.median(apart, axis=1)
+        spread = np.where(spread < _LEAST, _NORMAL_MEAN * apart.mean(axis=1), spread)
         scores[order[part]] = (ranked[part] - middle) / np.maximum(spread, _LEAST)
     return scores
