@@ -69,8 +69,8 @@ def evaluate(
 ) -> None:
     """Say how good the search is on your labels: episodes ask for the others of their label.
 
-    First in every Space, and as the search ranks by default where that takes several; then label by label, the worst
-    first. mAP is 1 where all others of a label come before everything else.
+    First as the search ranks by default, where that takes several Spaces; then in every Space; below, the first Space
+    label by label, the worst first. mAP is 1 where all others of a label come before everything else.
     """
     from bridge.curation.comparison import evaluate_label, evaluate_search
     from bridge.progress import watched

@@ -178,10 +178,11 @@ def translated(name: str, reasons: Reasons = SQLITE_REASONS, driver: Any = sqlit
         code = str(getattr(raw, "sqlite_errorname", None) or getattr(raw, "sqlstate", None) or "")
         if not code and isinstance(raw, driver.OperationalError):
             code = NO_ANSWER
+        words = " ".join(str(raw).split())  # a server's have several lines
         for prefixes, kind, reason in reasons:
             if code.startswith(prefixes):
-                raise kind(f"cannot use the catalog at {name}: {reason} ({raw})") from error
-        raise CatalogError(f"cannot use the catalog at {name}: {raw}") from error
+                raise kind(f"cannot use the catalog at {name}: {reason} ({words})") from error
+        raise CatalogError(f"cannot use the catalog at {name}: {words}") from error
 
 
 def absolute_path(path: str | Path) -> Path:

@@ -95,6 +95,7 @@ def test_what_cannot_be_reached_is_told_with_advice_and_without_the_password(ser
             Catalog.open(wrong, create=True)
         assert isinstance(caught.value, ConnectionError)
         assert "secret" not in str(caught.value)
+        assert len(str(caught.value).splitlines()) == 1, "the driver's own words have several lines"
     for location in ("postgresql://ann:secret@host/x", "postgresql://ann@host/x?password=old&password=secret"):
         assert "secret" not in place_of(location).name
         assert server_url(location).password == "secret"  # noqa: S105

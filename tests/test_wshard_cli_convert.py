@@ -44,6 +44,14 @@ def test_convert_tells_what_it_did(episode, tmp_path):
     assert run("convert", again, tmp_path / "third.bin", "--input-format", "wshard", "--output-format", "NPZ")[0] == 0
 
 
+def test_the_file_that_was_written_is_told_where_the_format_adds_its_suffix(episode, tmp_path):
+    told = run("convert", episode, tmp_path / "plain", "--output-format", "dreamerv3")[1]
+    assert told.startswith(f"converted  {episode}  ->  {tmp_path / 'plain.npz'}\n")
+    told = run("export", episode, "--format", "dreamerv3", "--output", tmp_path / "other.dat")[1]
+    assert told == f"exported  {episode}  ->  {tmp_path / 'other.dat.npz'}  (dreamerv3)\n"
+    assert load(tmp_path / "plain.npz").length == load(tmp_path / "other.dat.npz").length == 400
+
+
 def test_export_chooses_the_name(episode, tmp_path):
     expected = tmp_path / "ep.npz"
     assert run("export", episode, "-f", "dreamer") == (0, f"exported  {episode}  ->  {expected}  (dreamerv3)\n", "")
@@ -64,6 +72,16 @@ def test_export_never_overwrites_its_input(episode, tmp_path):
     assert episode.read_bytes() == before
     assert run("export", episode, "-f", "wshard", "--compression", "zstd", "-o", tmp_path / "c.wshard")[0] == 0
     assert_same_episode(load_wshard(tmp_path / "c.wshard"), make_episode(T=400))
+
+
+def test_export_does_not_come_back_to_its_input_by_the_suffix_that_is_added(episode, tmp_path):
+    replay = tmp_path / "replay.npz"
+    assert run("convert", episode, replay)[0] == 0
+    before = replay.read_bytes()
+    code, out, err = run("export", replay, "-f", "npz", "-o", tmp_path / "replay")
+    assert (code, out) == (1, "")
+    assert "overwritten" in err
+    assert replay.read_bytes() == before
 
 
 @pytest.mark.parametrize("name", ["tdmpc2", "tdmpc", "minari", "d4rl"])

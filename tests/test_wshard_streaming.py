@@ -154,6 +154,12 @@ def test_dict_channels_carry_everything_that_a_channel_has(tmp_path):
     assert {name: getattr(found, name) for name in described} == described
 
 
+def test_a_modality_that_is_none_is_told_with_those_that_there_are(tmp_path):
+    channel = {"id": "s", "modality": "smell"}
+    with pytest.raises(EpisodeError, match=r"channel 's': modality: expected one of rgb, depth, .* found 'smell'"):
+        WShardStreamWriter(tmp_path / "a.wshard", "e", [channel])
+
+
 @pytest.mark.parametrize(
     "channel",
     [

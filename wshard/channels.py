@@ -73,7 +73,7 @@ class ChannelDef:
                 rest if known else name,
                 DType.parse(channel.get("dtype", DType.FLOAT32), f"channel {name!r}: dtype"),
                 tuple(channel.get("shape", ())),
-                None if modality is None else Modality(modality),
+                None if modality is None else Modality.parse(modality),
                 prefix=prefix if known else "",
                 **{option: channel[option] for option in _OPTIONS if option in channel},
             )

@@ -57,6 +57,7 @@ def convert(
         detect_format(path) if name is None else _format(name)
         for name, path in ((input_format, source), (output_format, target))
     ]
+    target = _written(target, formats[1])
     length = _convert(source, target, formats, compression)
     typer.echo(f"converted  {printable(str(source))}  ->  {printable(str(target))}")
     typer.echo(f"           {formats[0].value}  ->  {formats[1].value}  ({length} timesteps)")
@@ -73,13 +74,20 @@ def export(
     from wshard.convert import detect_format
 
     wanted = _format(format_name)
-    target = output or path.with_suffix(_SUFFIXES.get(wanted.value, path.suffix))
+    named = output or path.with_suffix(_SUFFIXES.get(wanted.value, path.suffix))
+    target = _written(named, wanted)
     known = wanted.value in _SUFFIXES
-    if known and target.resolve() == path.resolve():
+    if known and path.resolve() in (named.resolve(), target.resolve()):
         typer.echo(f"error: {printable(str(path))} would be overwritten by its own export: choose --output", err=True)
         raise typer.Exit(EXIT_FAILED)
     _convert(path, target, [detect_format(path), wanted], compression)
     typer.echo(f"exported  {printable(str(path))}  ->  {printable(str(target))}  ({wanted.value})")
+
+
+def _written(target: Path, wanted: Format) -> Path:
+    """Return the file that is written: an .npz gets its suffix where the name lacks it."""
+    suffix = _SUFFIXES.get(wanted.value)
+    return target if suffix != ".npz" or target.name.endswith(suffix) else target.with_name(f"{target.name}{suffix}")
 
 
 def _format(name: str) -> Format:

@@ -22,11 +22,7 @@ def add_multimodal_observation(ep: Episode, group: str, modality: Modality, chan
     """
     if not group:
         raise EpisodeError("group: expected a non-empty name such as 'head'")
-    try:
-        kind = Modality(modality)
-    except ValueError:
-        known = ", ".join(known.value for known in Modality)
-        raise EpisodeError(f"modality: expected one of {known}, found {modality!r}") from None
+    kind = Modality.parse(modality)
     name = f"{group}/{kind.value}"
     ep.observations[name] = replace(channel, name=name, modality=kind)
 

@@ -123,6 +123,15 @@ class Modality(StrEnum):
     VIDEO = "video"
     POINTCLOUD = "pointcloud"
 
+    @staticmethod
+    def parse(value: object) -> Modality:
+        """Read a name such as "rgb"; raises EpisodeError, which lists the known ones."""
+        try:
+            return Modality(str(value))
+        except ValueError:
+            known = ", ".join(kind.value for kind in Modality)
+            raise EpisodeError(f"modality: expected one of {known}, found {value!r}") from None
+
     @property
     def content_type(self) -> int:
         """The content type code of the container format."""
