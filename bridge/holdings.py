@@ -43,10 +43,9 @@ class Holdings:
         return float(np.mean([(vectors @ query).max() for vectors in sample])) if sample else 0.0
 
     def _sample(self, space: Space) -> list[Vectors]:
-        clock = self._catalog.clock()
+        number, clock = self._number(space), self._catalog.clock()
         taken, sample = self._samples.get(space.fingerprint, (0, []))
         if not sample or clock > 2 * taken:
-            number = self._number(space)
             ids = [] if number is None else self._catalog.sample(number, _SAMPLE)
             sample = [*self.vectors(space, ids).values()]
             self._samples[space.fingerprint] = (clock, sample)
@@ -56,7 +55,7 @@ class Holdings:
         """Return the id of a Space, which it keeps for the archive's life, None of one that the archive never had."""
         life = self._catalog.instant().life
         if life != self._life:
-            self._life, self._numbers = life, {}
+            self._life, self._numbers, self._samples = life, {}, {}
         if space.fingerprint not in self._numbers:
             self._numbers |= {row.fingerprint: row.id for row in self._catalog.spaces()}
         return self._numbers.get(space.fingerprint)

@@ -61,8 +61,10 @@ def make_embedder(name: str, parameters: Mapping[str, JSON] | None = None) -> Em
     parameters. Raises UnknownEmbedderError, MissingExtraError when the module cannot be imported, EmbedderError for
     parameters that do not fit.
     """
-    kind, _, file = name.partition(":")
-    if kind in _OF_FILES and file:
+    kind, colon, file = name.partition(":")
+    if kind in _OF_FILES and colon:
+        if not file:
+            raise UnknownEmbedderError(f"expected '{kind}:FILE', found {name!r}")
         return _build(_load(EMBEDDERS[kind]), kind, {_OF_FILES[kind]: file, **(parameters or {})})
     target = _target(name) or (name if ":" in name else None)
     if target is None:

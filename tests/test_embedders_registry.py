@@ -72,6 +72,11 @@ def test_an_embedder_of_a_file_needs_one():
         make_embedder("torchmodule")
 
 
+def test_a_name_without_its_file_is_told_what_it_lacks():
+    with pytest.raises(UnknownEmbedderError, match="expected 'learned:FILE', found 'learned:'"):
+        make_embedder("learned:")
+
+
 def test_the_default_is_in_the_table():
     assert as_embedder(DEFAULT_EMBEDDER) == ArcDct()
 
