@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
-from bridge.evaluate import leave_one_out, leave_one_out_by
+from bridge.evaluate import leave_one_out, leave_one_out_by, leave_one_out_of_windows
 
 
 def slow(vectors, labels, queries):
@@ -74,3 +76,19 @@ def test_each_label_is_scored_and_told_what_it_is_taken_for():
     assert [found[name].instead for name in "abc"] == ["", "c", "b"]
     alone = leave_one_out(np.ones((3, 2)), list("aaa")).of_labels
     assert [(one.label, one.instead) for one in alone] == [("a", "")]
+
+
+def test_windows_are_held_once_more_and_not_in_double_precision():
+    items, each = 1000, 100
+    vectors = np.random.default_rng(1).normal(size=(items * each, 64)).astype(np.float32)
+    starts, labels = np.arange(items + 1) * each, [str(number % 2) for number in range(items)]
+    asking = np.array([0])
+    tracemalloc.start()
+    try:
+        scores = leave_one_out_of_windows(vectors, starts, labels, asking=asking)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert scores.queries == 1
+    matrix = each * len(vectors) * 4  # cosines of one item's windows with all
+    assert peak - matrix < 2 * vectors.nbytes
