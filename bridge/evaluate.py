@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _QUERIES: Final = 128  # ranked at a time
 _FIRST: Final = 10
+_AT_ONCE: Final = 16_384  # vectors that are scaled at a time
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def leave_one_out_of_windows(
     windows of the latter, of the cosine with the best window of the former. Else as leave_one_out, which it equals for
     one window each.
     """
-    rows = _unit(vectors).astype(np.float32)  # there are many
+    rows = _unit_singles(vectors)
 
     def ask(places: Ints) -> Floats:
         found = []
@@ -185,3 +186,11 @@ def _unit(vectors: NDArray[Any]) -> Floats:
     rows = np.asarray(vectors, np.float64)
     unit: Floats = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     return unit
+
+
+def _unit_singles(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    """Return vectors [N, E] with length 1, one copy in float32: of windows there are many."""
+    rows = np.empty(vectors.shape, np.float32)
+    for start in range(0, len(rows), _AT_ONCE):
+        rows[start : start + _AT_ONCE] = _unit(vectors[start : start + _AT_ONCE])
+    return rows

@@ -17,7 +17,7 @@ from catalog.copies import Copies
 from catalog.curating import Curating
 from catalog.engine import absolute_path, file_of, found_file, one_of, open_file
 from catalog.exploring import Exploring
-from catalog.facts import load_facts, load_rates
+from catalog.facts import known_parts, load_facts, load_rates
 from catalog.filters import EVERYTHING, Where
 from catalog.keeping import Keeping
 from catalog.location import base_folder
@@ -28,7 +28,7 @@ from catalog.refusing import check_path
 from catalog.schema import episode, space
 from catalog.values import storable
 from catalog.walks import walk_ledger, walk_moments, walk_places
-from wshard.arguments import episode_ids, whole_number
+from wshard.arguments import episode_ids, several_names, whole_number
 from wshard.errors import EntryNotFoundError, FilterError
 
 if TYPE_CHECKING:
@@ -164,10 +164,14 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         with self._read() as connection:
             return assets.load_assets(connection, queries.load_ids(connection, episode_ids(ids), base=self._base))
 
-    def facts(self, ids: Iterable[int]) -> dict[int, Facts]:
-        """Return what is known of these episodes beyond their rows."""
+    def facts(self, ids: Iterable[int], *, parts: Collection[str] | None = None) -> dict[int, Facts]:
+        """Return what is known of these episodes beyond their rows.
+
+        parts: names of the fields of Facts that are wanted, {"scores", "notes"}; the others stay empty. None: all.
+        """
+        wanted = None if parts is None else known_parts(several_names(parts, "parts"))
         with self._read() as connection:
-            return load_facts(connection, curation.living(connection, episode_ids(ids)))
+            return load_facts(connection, curation.living(connection, episode_ids(ids)), wanted)
 
     def layouts(self, where: Where | str | None = EVERYTHING) -> list[Layout]:
         """Return the layouts that at least one of the matching episodes has, by id, with the number of these."""

@@ -113,10 +113,11 @@ def _pages(
 
 def _cells(catalog: Catalog, columns: Sequence[Column], rows: Sequence[EpisodeRow]) -> list[list[Any]]:
     """Return the values of each row by column."""
-    from catalog.columns import need_facts
+    from catalog.columns import parts_needed
     from catalog.records import Facts
 
-    facts = catalog.facts([row.id for row in rows]) if need_facts(columns) else {}
+    parts = parts_needed(columns)
+    facts = catalog.facts([row.id for row in rows], parts=parts) if parts else {}
     return [[column.value(row, facts.get(row.id, Facts())) for column in columns] for row in rows]
 
 

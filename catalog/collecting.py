@@ -12,7 +12,7 @@ from catalog import collections, picks, queries
 from catalog.facts import load_facts
 from catalog.fields import field_of
 from catalog.filters import Where
-from catalog.matching import read_field
+from catalog.matching import parts_of, read_field
 from catalog.session import Session
 from catalog.values import Scalar
 from catalog.writing import where_text
@@ -152,7 +152,7 @@ class Collecting(Session):
         groups: dict[str, list[Group]] = {}
         for start in range(0, len(rows), _GROUPED_AT_ONCE):
             batch = rows[start : start + _GROUPED_AT_ONCE]
-            facts = load_facts(connection, [row.id for row in batch])
+            facts = load_facts(connection, [row.id for row in batch], parts_of(fields))
             for row in batch:
                 groups[row.uid] = [
                     (field.name, value) for field in fields for value in read_field(field, row, facts[row.id]) or [None]

@@ -7,18 +7,17 @@ Arrow, the tables of the database.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from catalog.fields import NAME, Field, field_of
-from catalog.matching import NO_FACTS, read_field
-from catalog.records import EpisodeRow
+from catalog.matching import NO_FACTS, parts_of, read_field
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from catalog.records import Facts
+    from catalog.records import EpisodeRow, Facts
 
 PLAIN: Final = (
     *("id", "uid", "path", "key", "episode_id", "env_id", "length", "total_reward", "success", "review", "tags"),
@@ -28,7 +27,6 @@ PLAIN: Final = (
 
 _OWN: Final = ("tags", "metadata")  # no fields of the filters
 _TIMES: Final = ("ingested_at", "reviewed_at", "note_at")
-_IN_THE_ROW: Final = frozenset(field.name for field in fields(EpisodeRow)) | {"tag", "meta"}
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Column:
         return self.field is not None and self.field.root in _TIMES
 
     def value(self, row: EpisodeRow, facts: Facts = NO_FACTS) -> Any:
-        """Return what an episode has here: a value, a list, or None; facts are needed where need_facts says so."""
+        """Return what an episode has here: a value, a list, or None; facts are needed as parts_needed says."""
         if self.field is None:
             return json.dumps(row.metadata) if self.name == "metadata" else list(row.tags)
         found = read_field(self.field, row, facts)
@@ -78,6 +76,6 @@ def split_names(text: str) -> list[str]:
     return names
 
 
-def need_facts(columns: Sequence[Column]) -> bool:
-    """Say whether a column shows more than an episode's row holds."""
-    return any(column.field is not None and column.field.root not in _IN_THE_ROW for column in columns)
+def parts_needed(columns: Sequence[Column]) -> frozenset[str]:
+    """Return the names of the parts of Facts that the columns show, none where an episode's row holds all of them."""
+    return parts_of(column.field for column in columns if column.field is not None)

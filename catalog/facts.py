@@ -6,7 +6,8 @@ Knows: how to read it for many episodes at once. Does not know: how it was writt
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, select
 
@@ -28,9 +29,10 @@ from catalog.schema import (
     snapshot,
     space,
 )
+from wshard.errors import FilterError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Mapping
 
 
 def load_rates(connection: Connection, layout_ids: Collection[int], lane_name: str) -> set[float | None]:
@@ -40,8 +42,12 @@ def load_rates(connection: Connection, layout_ids: Collection[int], lane_name: s
     return set(connection.scalars(statement))
 
 
-def load_facts(connection: Connection, ids: Collection[int]) -> dict[int, Facts]:
-    """Return the facts of each of these episodes."""
+def load_facts(connection: Connection, ids: Collection[int], parts: Collection[str] | None = None) -> dict[int, Facts]:
+    """Return the facts of each of these episodes; parts: the fields of Facts to fill, None for all.
+
+    Who needs few says so: lanes cost most of the time, and the Spaces of each episode read the ledger all over.
+    """
+    wanted = _PARTS if parts is None else parts
     found: dict[int, dict[str, Any]] = {
         number: {
             "lanes": {},
@@ -55,25 +61,9 @@ def load_facts(connection: Connection, ids: Collection[int]) -> dict[int, Facts]
         }
         for number in ids
     }
-    _load_lanes(connection, found)
-    for row, name, value in connection.execute(select(*score.c).where(one_of(connection, score.c.episode_row, ids))):
-        found[row]["scores"][name] = value
-    for number, found_there in load_findings(connection, ids).items():
-        found[number]["findings"] = found_there
-    for kept in load_notes(connection, ids):
-        found[kept.episode_id]["notes"].append(kept)
-    for entry in load_reviews(connection, ids):
-        found[entry.episode_id]["review"] = entry if entry.state is not None else None
-    for row, relation, source in connection.execute(
-        select(*lineage.c).where(one_of(connection, lineage.c.episode_row, ids))
-    ):
-        found[row]["lineage"].append(Lineage(relation, source))
-    names = ("episode_row", "role", "path", "digest", "size", "mtime_ns")
-    files = select(*(asset.c[name] for name in names)).where(one_of(connection, asset.c.episode_row, ids))
-    for row, *file in connection.execute(files.order_by(asset.c.episode_row, asset.c.position)):
-        found[row]["assets"].append(Asset(*file))
-    _load_memberships(connection, found)
-    return {number: Facts(**{name: _frozen(part) for name, part in parts.items()}) for number, parts in found.items()}
+    for name in sorted(wanted):
+        _PARTS[name](connection, found)
+    return {number: Facts(**{name: _frozen(part) for name, part in known.items()}) for number, known in found.items()}
 
 
 def load_notes(connection: Connection, ids: Collection[int]) -> list[Note]:
@@ -125,7 +115,41 @@ def _types(connection: Connection, ids: Collection[int]) -> dict[int, dict[str, 
     return {number: known[layout_id] for number, layout_id in layouts.items()}
 
 
-def _load_memberships(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
+def _load_scores(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
+    for row, name, value in connection.execute(select(*score.c).where(one_of(connection, score.c.episode_row, found))):
+        found[row]["scores"][name] = value
+
+
+def _load_findings(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
+    for number, found_there in load_findings(connection, found).items():
+        found[number]["findings"] = found_there
+
+
+def _load_notes(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
+    for kept in load_notes(connection, found):
+        found[kept.episode_id]["notes"].append(kept)
+
+
+def _load_review(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
+    for entry in load_reviews(connection, found):
+        found[entry.episode_id]["review"] = entry if entry.state is not None else None
+
+
+def _load_lineage(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
+    for row, relation, source in connection.execute(
+        select(*lineage.c).where(one_of(connection, lineage.c.episode_row, found))
+    ):
+        found[row]["lineage"].append(Lineage(relation, source))
+
+
+def _load_assets(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
+    names = ("episode_row", "role", "path", "digest", "size", "mtime_ns")
+    files = select(*(asset.c[name] for name in names)).where(one_of(connection, asset.c.episode_row, found))
+    for row, *file in connection.execute(files.order_by(asset.c.episode_row, asset.c.position)):
+        found[row]["assets"].append(Asset(*file))
+
+
+def _load_collections(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
     picked = (
         select(pick.c.episode_row, snapshot.c.hash, collection.c.name)
         .select_from(pick.join(snapshot))
@@ -133,6 +157,9 @@ def _load_memberships(connection: Connection, found: dict[int, dict[str, Any]]) 
     )
     for row, digest, name in connection.execute(picked.where(one_of(connection, pick.c.episode_row, found))):
         found[row]["collections"] |= {digest, name} - {None}
+
+
+def _load_embedded(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
     living = (
         select(embedding.c.episode_row, space.c.fingerprint, space.c.family, space.c.state, embedding.c.count)
         .select_from(embedding.join(space))
@@ -145,3 +172,26 @@ def _load_memberships(connection: Connection, found: dict[int, dict[str, Any]]) 
 
 def _frozen(part: Any) -> Any:
     return tuple(sorted(part)) if isinstance(part, set) else tuple(part) if isinstance(part, list) else part
+
+
+def known_parts(names: Collection[str]) -> Collection[str]:
+    """Return the names; FilterError for one that is no field of Facts."""
+    for name in names:
+        if name not in _PARTS:
+            raise FilterError(f"parts: expected some of {', '.join(_PARTS)}, found {name!r}")
+    return names
+
+
+_PARTS: Final[Mapping[str, Callable[[Connection, dict[int, dict[str, Any]]], None]]] = MappingProxyType(
+    {
+        "lanes": _load_lanes,
+        "scores": _load_scores,
+        "findings": _load_findings,
+        "notes": _load_notes,
+        "review": _load_review,
+        "lineage": _load_lineage,
+        "collections": _load_collections,
+        "embedded": _load_embedded,
+        "assets": _load_assets,
+    }
+)

@@ -19,7 +19,7 @@ from catalog.values import Scalar, comparable_number
 from catalog.words import holds, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from catalog.fields import Field
 
@@ -39,6 +39,21 @@ _TESTS: Final[Mapping[str, Callable[[Any, Any], bool]]] = MappingProxyType(
 )
 
 NO_FACTS: Final = Facts()
+
+_PARTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "lane": "lanes",
+        "score": "scores",
+        "flag": "findings",
+        **dict.fromkeys(("note", "note_by", "note_at", "text"), "notes"),
+        **dict.fromkeys(("review", "reviewer", "reviewed_at"), "review"),
+        "lineage": "lineage",
+        "collection": "collections",
+        **dict.fromkeys(("space", "space_family", "space_state", "vectors"), "embedded"),
+        **dict.fromkeys(("asset", "asset_path", "asset_digest", "asset_size", "asset_mtime_ns"), "assets"),
+    }
+)
+"""Which part of the facts a field is read from, by the field's root; those not listed are in the row."""
 
 
 def matches(where: Where, row: EpisodeRow, facts: Facts = NO_FACTS) -> bool:
@@ -61,6 +76,11 @@ def read_field(field: Field, row: EpisodeRow, facts: Facts = NO_FACTS) -> Sequen
         return _LISTS[field.root](field, row, facts)
     found = _SINGLES[field.root](field, row, facts) if field.root in _SINGLES else getattr(row, field.root)
     return () if found is None else (found,)
+
+
+def parts_of(fields: Iterable[Field]) -> frozenset[str]:
+    """Return the names of the parts of Facts that read_field looks at for these fields, none where rows suffice."""
+    return frozenset(_PARTS[field.root] for field in fields if field.root in _PARTS)
 
 
 def meets(clause: Compare, found: Any) -> bool:

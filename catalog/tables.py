@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, select
 
-from catalog.columns import PLAIN, Column, columns_of, need_facts
+from catalog.columns import PLAIN, Column, columns_of, parts_needed
 from catalog.facts import load_facts
 from catalog.fields import Field
 from catalog.matching import NO_FACTS
@@ -47,13 +47,13 @@ def load_table(connection: Connection, where: Where, names: Sequence[str] | None
     if not columns:  # Arrow knows no number of rows without one
         raise FilterError("columns: expected one name or more, found none")
     kinds = {column.name: _kind(pa, column) for column in columns}
-    with_facts = need_facts(columns)
+    parts = parts_needed(columns)
     # Arrow's own memory is a tenth of Python's, so each page is turned into it at once, where its type is known.
     values: dict[str, list[Any]] = {column.name: [] for column in columns}
     after: str | None = None
     while True:
         page = load_page(connection, where, order="id", after=after, limit=_AT_ONCE, base=base)
-        facts = load_facts(connection, [row.id for row in page.rows]) if with_facts else {}
+        facts = load_facts(connection, [row.id for row in page.rows], parts) if parts else {}
         for column in columns:
             found = [_cell(column, row, facts.get(row.id, NO_FACTS)) for row in page.rows]
             kind = kinds[column.name]

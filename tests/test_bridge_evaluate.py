@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
-from bridge.evaluate import leave_one_out, leave_one_out_by
+from bridge.evaluate import leave_one_out, leave_one_out_by, leave_one_out_of_windows
 
 
 def slow(vectors, labels, queries):
@@ -83,3 +85,19 @@ def test_what_is_equally_similar_favours_no_label(labels):
         by_chance = (one.size - 1) / 399
         assert one.figures.mean_average_precision == pytest.approx(by_chance, abs=0.06)
         assert one.figures.precision_at_10 == pytest.approx(by_chance, abs=0.35)
+
+
+def test_windows_are_held_once_more_and_not_in_double_precision():
+    items, each = 1000, 100
+    vectors = np.random.default_rng(1).normal(size=(items * each, 64)).astype(np.float32)
+    starts, labels = np.arange(items + 1) * each, [str(number % 2) for number in range(items)]
+    asking = np.array([0])
+    tracemalloc.start()
+    try:
+        scores = leave_one_out_of_windows(vectors, starts, labels, asking=asking)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert scores.queries == 1
+    matrix = each * len(vectors) * 4  # cosines of one item's windows with all
+    assert peak - matrix < 2 * vectors.nbytes

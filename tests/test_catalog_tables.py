@@ -15,6 +15,9 @@ import pytest
 from catalog import Catalog
 from catalog.columns import PLAIN
 from catalog.export import COLUMNS, encode_list
+from catalog.fields import FIELDS, field_of
+from catalog.matching import parts_of, read_field
+from catalog.records import Facts, Found
 from catalog.testing import make_record
 from wshard.errors import FilterError, MissingExtraError
 
@@ -46,6 +49,31 @@ def catalog(location: Path | str) -> Iterator[Catalog]:
         opened.add_note(ids[:1], "first")
         opened.add_note(ids[:1], "second")
         yield opened
+
+
+NAMED = ("lane.signal/joint.mean", "score.quality", "lineage.converted_from")  # families ask for a name behind the dot
+
+
+def test_a_field_is_read_alike_from_the_parts_that_it_needs_and_from_all(catalog: Catalog) -> None:
+    rows = catalog.rows(catalog.ids())
+    catalog.save_snapshot("some", "tag:good")
+    catalog.flag([*rows][:2], Found("integrity", "cut"))
+    everything = catalog.facts(rows)
+    for name in [*(name for name in FIELDS if name != "meta"), *NAMED]:
+        field = field_of(name)
+        parts = parts_of([field])
+        known = catalog.facts(rows, parts=parts)
+        for id_, row in rows.items():
+            assert read_field(field, row, known[id_]) == read_field(field, row, everything[id_]), name
+
+
+def test_facts_hold_the_parts_that_are_asked_for(catalog: Catalog) -> None:
+    first = catalog.ids()[0]
+    every, some = catalog.facts([first])[first], catalog.facts([first], parts={"scores"})[first]
+    assert all((every.lanes, every.notes, every.review))
+    assert some == Facts(scores={"quality": 0.25})
+    with pytest.raises(FilterError, match="found 'score'"):
+        catalog.facts([first], parts=["score"])
 
 
 def test_the_table_is_what_the_catalog_says_row_by_row(catalog: Catalog) -> None:

@@ -23,6 +23,7 @@ from bridge.evaluate import leave_one_out
 from bridge.refs import make_ref
 from bridge.retrieve import TrajectoryRetriever
 from embedders.windows import WindowPlan
+from wshard import open_wshard
 from wshard.errors import FilterError, QueryError
 
 TASKS, EACH = 4, 8
@@ -319,6 +320,20 @@ def test_evaluation_asks_episodes_that_can_be_asked(tmp_path, monkeypatch):
         assert sorted(one.scores.queries for one in found) == [2, 3, 3]
         rewrite(tmp_path / "task-3" / "task-3-1.wshard", episode(3, 9, id="task-3-1"))
         assert evaluate_search(retriever, archive, "env").scores.queries == 2
+
+
+def test_evaluation_leaves_out_who_asks_from_a_damaged_file(tmp_path):
+    save(tmp_path, *(episode(1, number) for number in range(4)))
+    broken = tmp_path / "task-1" / "task-1-1.wshard"
+    with open_wshard(broken) as file:  # its ticks are not embedded: ingest does not read them
+        there = file.shard.entry("time/ticks").data_offset
+    raw = bytearray(broken.read_bytes())
+    raw[there] ^= 0xFF
+    broken.write_bytes(raw)
+    ingest(tmp_path / "archive", tmp_path, windows=[WindowPlan(), WindowPlan(scales=(10, 20))])
+    with looked_into(tmp_path / "archive") as archive, TrajectoryRetriever(tmp_path / "archive") as retriever:
+        found = evaluate_search(retriever, archive, "env")
+    assert (found.episodes, found.scores.queries) == (4, 3)
 
 
 def spliced():

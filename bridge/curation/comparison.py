@@ -99,7 +99,7 @@ def evaluate_search(
     pairs = [(row, name) for row, name in zip(episodes, names, strict=True) if name is not None]
     known = [name for _, name in pairs]
     there = [place for place in _able(known).tolist() if os.path.exists(pairs[place][0].path)]  # noqa: PTH110  (Path.exists can raise)
-    asking = [place for place in _spread(np.array(there, np.int64), _BY_SEARCH).tolist() if _is_same(pairs[place][0])]
+    asking = [place for place in _spread(np.array(there, np.int64), _BY_SEARCH).tolist() if _can_ask(pairs[place][0])]
     if not asking:
         return None
     places = {row.uid: place for place, (row, _) in enumerate(pairs)}
@@ -143,10 +143,16 @@ def _spread(places: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     return places[np.linspace(0, len(places) - 1, min(most, len(places))).astype(np.int64)]
 
 
-def _is_same(row: EpisodeRow) -> bool:
-    """Say whether the file can be opened and holds what was catalogued."""
+def _can_ask(row: EpisodeRow) -> bool:
+    """Say whether the file holds what was catalogued, whole.
+
+    A search by an episode reads all of it, so that a damaged lane would end it, one that is not embedded too.
+    """
     try:
         with open_episode(row.path, hashed=False) as file:
-            return file.digest() == row.digest
+            same = file.digest() == row.digest
+            if same:
+                file.load()
+            return same
     except (WShardError, OSError):
         return False

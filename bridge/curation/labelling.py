@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from catalog.fields import ALIASES, FAMILIES, FIELDS, field_of
-from catalog.matching import NO_FACTS, read_field
+from catalog.matching import NO_FACTS, parts_of, read_field
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from catalog.fields import Field
     from catalog.records import EpisodeRow
 
-_IN_ROWS: Final = frozenset({"meta", "tag"})
 _AT_ONCE: Final = 1000
 
 
@@ -41,11 +40,11 @@ def labels_of(archive: Archive, rows: Sequence[EpisodeRow], name: str) -> list[s
     Raises FilterError where no field has that name.
     """
     field = label_field(name)
-    in_rows = field.root in _IN_ROWS or field.root in type(rows[0]).__dataclass_fields__ if rows else True
+    parts = parts_of([field])
     labels: list[str | None] = []
     for start in range(0, len(rows), _AT_ONCE):
         part = rows[start : start + _AT_ONCE]
-        facts = {} if in_rows else archive.catalog.facts([row.id for row in part])
+        facts = archive.catalog.facts([row.id for row in part], parts=parts) if parts else {}
         found = [sorted(map(_text, read_field(field, row, facts.get(row.id, NO_FACTS)))) for row in part]
         labels += [", ".join(values) if values else None for values in found]
     return labels
