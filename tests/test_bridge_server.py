@@ -14,8 +14,10 @@ from typer.testing import CliRunner
 from bridge.archive import is_url, open_archive, restore_archive
 from bridge.cli import app
 from bridge.fsck import check, repair
+from bridge.holdings import Holdings
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
+from embedders.space import Space
 from wshard.errors import CatalogNotFoundError, CatalogUnreachableError
 
 COMMAND = """
@@ -166,6 +168,10 @@ def test_a_program_that_keeps_an_archive_open_notices_that_it_was_restored(produ
     with TrajectoryRetriever(place) as retriever, open_archive(place) as archive:
         assert retriever.search_similar_episodes(gone, 1)[0].file_path == str(gone)
         before = archive.catalog.instant()
+        held, (row,) = Holdings(archive.catalog), archive.catalog.spaces()
+        space = Space.from_json(row.definition)
+        query = np.eye(space.dim, dtype=np.float32)[0]
+        held.background(space, query)
         if product == "sqlite":
             restore_archive(file, place, force=True)
         else:
@@ -176,6 +182,7 @@ def test_a_program_that_keeps_an_archive_open_notices_that_it_was_restored(produ
         hits = retriever.search_similar_episodes(other, 20)
         assert {hit.file_path for hit in hits} == {str(path) for path in (*known, other)}
         assert [hits[0].file_path, round(hits[0].score, 5)] == [str(other), 1.0]
+        assert held.background(space, query) == Holdings(archive.catalog).background(space, query)
 
 
 def run(*arguments: str) -> str:
