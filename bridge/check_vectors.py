@@ -87,14 +87,13 @@ def _not_finite(catalog: Catalog, space: Space) -> set[int]:
 
 def unembedded(catalog: Catalog, row: SpaceRow) -> list[int]:
     """Return the ids of the episodes that a Space of whole episodes is for and that have no vectors in it."""
-    layouts, everything = catalog.layouts(), catalog.count() or 1
+    layouts = catalog.layouts()
     space = Space.from_json(row.definition)
     if space.of_text:
-        return [
-            episode.id for episode in catalog.pending(row.id, speaking(catalog), limit=everything) if task_of(episode)
-        ]
+        silent = catalog.rows(catalog.pending_ids(row.id, speaking(catalog)))
+        return [id_ for id_, episode in sorted(silent.items()) if task_of(episode)]
     among = Among(tuple(layout.id for layout in layouts if fits(layout, space, choice_of(space, layouts))))
-    return [episode.id for episode in catalog.pending(row.id, among, limit=everything)]
+    return catalog.pending_ids(row.id, among)
 
 
 def choice_of(space: Space, layouts: Collection[Layout]) -> LaneChoice:

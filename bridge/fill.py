@@ -10,7 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from bridge.embedding import Embedding, Lacking, embed_episodes
 from bridge.index.base import Point, stored_vectors
@@ -28,8 +30,6 @@ if TYPE_CHECKING:
     from bridge.spaces import Choice
     from catalog.records import EmbeddingRow, EpisodeRow, SpaceRow
     from embedders.space import LaneSpec
-
-_END: Final = (1 << 63) - 1  # above every id
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,25 +174,19 @@ def commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) 
 def _pending(run: Run, targets: Sequence[_Target]) -> Iterator[list[Lacking]]:
     """Yield batches of the episodes that any of the Spaces lacks.
 
-    What this run brought comes first, then the rest from its end: another run that brought it is at its beginning, so
-    that the two meet but once. Those whose files are gone are left out: no search would return them.
+    What this run brought comes first, then the rest, batch by batch in an order drawn by lot: others may be at it too,
+    on other machines, and all would embed the same in any order that they share. Those whose files are gone are left
+    out: no search would return them.
     """
-    catalog, brought, before = run.archive.catalog, set(run.brought), _END
+    catalog, brought = run.archive.catalog, set(run.brought)
     asked = [None if target.among.ids is None else {*target.among.ids} for target in targets]
-    for ids in batches(sorted(brought)):
+    waiting = {id_ for target in targets for id_ in catalog.pending_ids(target.row.id, target.among)} - brought
+    rest = [*batches(sorted(waiting))]
+    lots = np.random.default_rng().permutation(len(rest)).tolist()
+    for ids in [*batches(sorted(brought)), *(rest[lot] for lot in lots)]:
         among = [_within(target.among, ids, wanted) for target, wanted in zip(targets, asked, strict=True)]
         found = [catalog.pending(t.row.id, of, limit=BATCH) for t, of in zip(targets, among, strict=True)]
         if lacking := _lacking(run, targets, found):
-            yield lacking
-    while True:
-        found = [catalog.pending(target.row.id, target.among, before=before, limit=BATCH) for target in targets]
-        full = [rows[0].id for rows in found if len(rows) == BATCH]
-        first = max(full, default=min((rows[0].id for rows in found if rows), default=before))
-        if first == before:
-            return
-        before = first
-        rest = [[row for row in rows if row.id >= before and row.id not in brought] for rows in found]
-        if lacking := _lacking(run, targets, rest):
             yield lacking
 
 

@@ -117,19 +117,15 @@ def mark_checked(connection: Connection, space_id: int, *, seq: int) -> None:
 
 
 def pending_ids(
-    connection: Connection, space_id: int, *, among: Among, limit: int, after: int = 0, before: int | None = None
+    connection: Connection, space_id: int, *, among: Among, limit: int | None = None, after: int = 0
 ) -> list[int]:
-    """Return up to limit ids of the episodes without vectors in the space, ascending: the first ones above `after`.
-
-    Where `before` is given, the last ones below it.
-    """
+    """Return the ids of the episodes without vectors in the space, ascending: the first ones above `after`."""
     found, number = [], episode.c.id
-    beyond, order = (number > after, number) if before is None else (number < before, number.desc())
     for layout_id in set(among.layout_ids):  # one by one: an index then gives the ids of each in order
-        wanted = (episode.c.layout_id == layout_id, beyond, *_narrowed(connection, among))
+        wanted = (episode.c.layout_id == layout_id, number > after, *_narrowed(connection, among))
         statement = select(number).where(*wanted, _without_vectors(space_id))
-        found.append(connection.execute(statement.order_by(order).limit(limit)).scalars().all())
-    return sorted(islice(heapq.merge(*found, reverse=before is not None), limit))
+        found.append(connection.execute(statement.order_by(number).limit(limit)).scalars().all())
+    return list(islice(heapq.merge(*found), limit))
 
 
 def pending_count(connection: Connection, space_id: int, *, among: Among) -> int:

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
@@ -23,6 +24,8 @@ from bridge_episodes import (
     vectors_of,
 )
 
+from bridge import fill, run
+from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
 from bridge.workers import workers
 from embedders.space import WindowPlan
@@ -94,6 +97,24 @@ def test_two_ingests_of_one_folder_at_once(tmp_path, data):
         for process in [start(INGEST, archive, folder, 1) for _ in range(2)]:
             finish(process)
         assert_complete(archive, paths)
+
+
+def test_what_nobody_brought_is_shared_by_those_who_embed_it(tmp_path, data, monkeypatch):
+    folder, paths, _ = data
+    archive = tmp_path / "archive"
+    ingest(archive, folder)
+    for module in (run, fill):
+        monkeypatch.setattr(module, "BATCH", 8)
+
+    def embed(_: int) -> int:
+        with TrajectoryIngestor(archive, "dct") as ingestor:
+            return ingestor.ingest(folder).embedded
+
+    with ThreadPoolExecutor(2) as both:
+        embedded = sum(both.map(embed, range(2)))
+    assert EPISODES <= embedded < 1.4 * EPISODES
+    with TrajectoryRetriever(archive, "dct") as retriever:
+        assert len(retriever.search_similar_episodes(paths[0], EPISODES + 1)) == EPISODES
 
 
 def test_two_ingests_of_two_folders_with_other_statistics(tmp_path):

@@ -52,13 +52,9 @@ def test_what_is_written_is_no_longer_pending(catalog: Catalog) -> None:
     assert [entry.episode_id for entry in entries] == ids[1:3]
     assert [row.id for row in catalog.pending(space.id, everything(catalog))] == [ids[0], ids[3], ids[4]]
     assert [row.id for row in catalog.pending(space.id, everything(catalog), after=ids[0], limit=1)] == [ids[3]]
-    assert [row.id for row in catalog.pending(space.id, everything(catalog), before=ids[4], limit=9)] == [
-        ids[0],
-        ids[3],
-    ]
-    assert [row.id for row in catalog.pending(space.id, everything(catalog), before=1 << 62, limit=1)] == [ids[4]]
+    assert catalog.pending_ids(space.id, everything(catalog)) == [ids[0], ids[3], ids[4]]
     assert catalog.pending_count(space.id, everything(catalog)) == 3
-    assert catalog.pending(space.id, Among(())) == []
+    assert catalog.pending(space.id, Among(())) == catalog.pending_ids(space.id, Among(())) == []
     assert catalog.pending_count(space.id, Among(())) == 0
     assert list(catalog.ledger(space.id)) == entries
     assert catalog.ledger_state(space.id) == (2, 4, entries[-1].seq)

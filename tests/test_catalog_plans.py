@@ -144,6 +144,7 @@ CALLS: dict[str, Callable[[Watch], object]] = {
     "moments": lambda w: list(w.catalog.moments(w.layouts, "signal/state")),
     "rates": lambda w: w.catalog.rates(w.layouts, "signal/state"),
     "pending": lambda w: w.catalog.pending(w.space, Among(w.layouts)),
+    "pending ids": lambda w: w.catalog.pending_ids(w.space, Among(w.layouts)),
     "pending count": lambda w: w.catalog.pending_count(w.space, Among(w.layouts)),
     "pending of some": lambda w: w.catalog.pending(w.space, Among(w.layouts, tuple(w.ids[20:30]))),
     "pending with words": lambda w: w.catalog.pending(w.space, Among(w.layouts, with_words=True)),

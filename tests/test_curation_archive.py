@@ -311,7 +311,8 @@ def test_evaluation_asks_episodes_that_can_be_asked(tmp_path, monkeypatch):
     broken = replace(changed(episode(1, 0), "broken", lambda _: rows), env_id="task-1")
     save(tmp_path, *(episode(*one) for one in [(0, 0), (1, 0), (2, 0), (3, 0), (3, 1), (3, 2)]), broken)
     ingest(tmp_path / "archive", tmp_path, windows=[WindowPlan(), WindowPlan(scales=(10, 20))])
-    monkeypatch.setattr(comparison, "_OF_WINDOWS", 2)
+    monkeypatch.setattr(comparison, "_OF_WINDOWS", (2, 3))
+    monkeypatch.setattr(comparison, "_WORK", 1)
     with looked_into(tmp_path / "archive") as archive, TrajectoryRetriever(tmp_path / "archive") as retriever:
         found = [*evaluate_label(archive, "env"), evaluate_search(retriever, archive, "env")]
         for one in found:

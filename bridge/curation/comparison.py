@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.archive import Archive
+    from bridge.curation.held import Held
     from bridge.progress import Progress
     from bridge.retrieve import TrajectoryRetriever
     from catalog.filters import Where
     from catalog.records import EpisodeRow
 
-_OF_WINDOWS: Final = 500  # episodes that ask where windows are compared: among 1,000 each costs 12 ms
+_OF_WINDOWS: Final = (100, 500)  # episodes that ask where windows are compared: among 1,000 each costs 12 ms
+_WORK: Final = 1e11  # products that comparing windows may take before fewer ask: about a minute
 _BY_SEARCH: Final = 100  # episodes that ask the search as it ranks by default: each costs up to 0.1 s
 _HITS: Final = 1000  # what it finds later counts as last
 
@@ -55,8 +57,9 @@ def evaluate_label(
     """Return how well each active Space of lanes finds the others of a label: of most episodes, then by mAP, first.
 
     Leave one out among the episodes that pass the filter. label: see labelling.label_field. Episodes of several windows
-    are compared by the best ones (see leave_one_out_of_windows), up to 500 evenly spread ones asking. Raises QueryError
-    where no Space holds two episodes of one label, FilterError.
+    are compared by the best ones (see leave_one_out_of_windows), up to 500 evenly spread ones asking; fewer where there
+    are hundred thousands of windows, but 100. Raises QueryError where no Space holds two episodes of one label,
+    FilterError.
     """
     found = []
     for row in archive.catalog.spaces("active"):
@@ -72,7 +75,7 @@ def evaluate_label(
         if space.windows.whole:
             scores = leave_one_out(held.vectors, known, k=k, progress=progress)
         else:
-            asking = _spread(_able(known), _OF_WINDOWS)
+            asking = _spread(_able(known), _asking(held))
             scores = leave_one_out_of_windows(held.vectors, held.starts, known, asking=asking, k=k, progress=progress)
         found.append(Evaluated(space, scores, len(known), len(set(known))))
     if not found:
@@ -119,6 +122,13 @@ def evaluate_search(
     except (AmbiguousQueryError, EmbedderError):
         return None
     return Evaluated(None, scores, len(known), len(set(known)))
+
+
+def _asking(held: Held) -> int:
+    """Return how many episodes of several windows may ask: each compares its windows with those of all others."""
+    least, most = _OF_WINDOWS
+    each = held.vectors.size * len(held.vectors) / len(held.episodes)
+    return int(np.clip(_WORK / each, least, most))
 
 
 def _ranked_together(archive: Archive, where: Where | str) -> list[EpisodeRow]:
