@@ -108,10 +108,9 @@ class WindowPlan:
                 return WindowPlan()
             if kind == "multi":
                 return WindowPlan(scales=tuple(map(int, rest.split(","))) if rest else SCALES)
-            size, stride = int(kind), int(rest)
+            return WindowPlan(int(kind), int(rest))
         except ValueError as error:
-            raise EmbedderError(f"expected {_NOTATION}, found {text!r}") from error
-        return WindowPlan(size, stride)
+            raise EmbedderError(f"expected {_NOTATION}, found {text!r}: {error}") from error
 
 
 def _slide(length: int, size: int, stride: int) -> NDArray[np.int64]:
