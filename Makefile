@@ -67,7 +67,7 @@ fuzz: $(VENV)/.dev
 	@WSHARD_MUTATIONS=200000 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/test_wshard_mutations.py
 
 torture: $(VENV)/.dev
-	@WSHARD_TORTURE=200 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/test_wshard_recovery.py
+	@WSHARD_TORTURE=200 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/test_wshard_recovery.py tests/test_bridge_processes.py
 
 minute: $(VENV)/.dev
 	@WSHARD_MINUTE=60 $(BIN)/pytest -W error --timeout 600 tests/test_bridge_minute.py

@@ -6,12 +6,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 
 import numpy as np
+from typer.testing import CliRunner
 
 from bridge.archive import open_archive
+from bridge.cli import app
 from bridge.index.embedded import EmbeddedIndex
 from bridge.ingest import TrajectoryIngestor
 from bridge.selection import LaneChoice
@@ -84,6 +86,12 @@ def ingest(archive, *paths, embedder="arcdct", lanes=None, **options):
     """Ingest with an ingestor of its own and return the report."""
     with TrajectoryIngestor(archive, embedder, lanes=lanes) as ingestor:
         return ingestor.ingest(list(paths), **options)
+
+
+def command(*arguments, folder):
+    """Run a command of wshard within this process, in a folder and without an archive named by the environment."""
+    with chdir(folder):
+        return CliRunner().invoke(app, [*map(str, arguments)], env={"WSHARD_ARCHIVE": None})
 
 
 def start(code, *arguments):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from bridge_episodes import episode, ingest, looked_into, save, spaces_of
+from bridge_episodes import command, episode, ingest, looked_into, save, spaces_of
 
 from bridge.health import examine, hubness
 from bridge.index.base import Request
@@ -105,9 +103,9 @@ def test_answers_by_distance_are_proven_by_lists(archive):
 
 def test_the_command_line_tells_health_and_how_hits_were_found(archive):
     def wshard(arguments):
-        code = "import sys; from bridge.cli import main; sys.argv[0] = 'wshard'; main()"
-        command = [sys.executable, "-c", code, *arguments.split(), "--archive", str(archive)]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        done = command(*arguments.split(), "--archive", archive, folder=archive)
+        assert done.exit_code == 0, done.output
+        return done.stdout
 
     told = wshard("health")
     assert "arcdct over state" in told.replace("signal/", "")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from bridge_episodes import spaces_of
+from bridge_episodes import command, spaces_of
 
 from bridge.ingest import TrajectoryIngestor
 from bridge.query import cut, describe
@@ -160,16 +158,12 @@ def test_weights_for_an_embedder_of_raw_values_are_refused(tmp_path):
 
 
 def test_weights_on_the_command_line(folder):
-    def wshard(*arguments: str):
-        command = [str(Path(sys.executable).with_name("wshard")), *arguments]
-        clean = {name: value for name, value in os.environ.items() if name != "WSHARD_ARCHIVE"}
-        return subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True, check=False, timeout=60)
-
-    assert wshard("ingest", "episodes", "--lanes", "state=1, action/ctrl=100").returncode == 0
+    wshard = partial(command, folder=folder)
+    assert wshard("ingest", "episodes", "--lanes", "state=1, action/ctrl=100").exit_code == 0
     found = wshard("search", "episodes/ep-0.wshard", "--json")
     assert [hit["episode_id"] for hit in json.loads(found.stdout)["hits"]][:2] == ["ep-0", "ep-2"]
     for wrong in ("state=1,reward", "state=heavy"):
-        assert wshard("ingest", "episodes", "--lanes", wrong).returncode == 2
+        assert wshard("ingest", "episodes", "--lanes", wrong).exit_code == 2
 
 
 def test_a_space_says_at_which_rates_its_lanes_were_recorded(tmp_path):

@@ -32,6 +32,7 @@ from embedders.space import WindowPlan
 from wshard.errors import IngestError
 
 EPISODES = 600  # more than two transactions
+KILLS = int(os.environ.get("WSHARD_TORTURE", "8"))
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +57,7 @@ def finish(process):
     return output
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(KILLS))
 def test_killed_at_any_moment_the_next_run_finishes_the_work(tmp_path, data, seed):
     folder, paths, begun = data
     archive, random = tmp_path / "archive", Random(seed)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pytest
-from bridge_episodes import spaces_of
+from bridge_episodes import command, spaces_of
 
 from bridge.archive import open_archive
 from bridge.curation.held import whole_spaces, window_spaces
@@ -88,11 +85,7 @@ def test_one_ingest_fills_several_plans_and_a_search_chooses(folder):
 
 
 def test_windows_on_the_command_line(folder):
-    def wshard(*arguments: str):
-        command = [str(Path(sys.executable).with_name("wshard")), *arguments]
-        clean = {name: value for name, value in os.environ.items() if name != "WSHARD_ARCHIVE"}
-        return subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True, check=False, timeout=60)
-
+    wshard = partial(command, folder=folder)
     done = wshard("ingest", "episodes", "--windows", "whole", "--windows", "multi", "--windows", "16:8", "--json")
     assert json.loads(done.stdout)["embedded"] == 5
     np.save(folder / "query.npy", pose(4)[11:56])
@@ -104,8 +97,8 @@ def test_windows_on_the_command_line(folder):
     assert "0:30" in table
     assert "span" in wshard("search", "walk-1", "--windows", "16:8").stdout
     for wrong in ("multi:x", "16", "8:16"):
-        assert wshard("ingest", "episodes", "--windows", wrong).returncode == 2
-        assert wshard("search", "walk-1", "--windows", wrong).returncode == 2
+        assert wshard("ingest", "episodes", "--windows", wrong).exit_code == 2
+        assert wshard("search", "walk-1", "--windows", wrong).exit_code == 2
 
 
 def test_what_was_ingested_as_both_stays_so(folder):

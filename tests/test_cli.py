@@ -1,4 +1,4 @@
-"""The command line as a user meets it: real processes, real exit codes, what the terminal shows."""
+"""The command line as a user meets it: real exit codes, what the terminal shows, and mostly real processes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bridge_episodes import command
 
 from wshard import Channel, Episode, save_wshard
 from wshard.testing import make_episode
@@ -63,11 +64,11 @@ def test_search_finds_the_query_first_and_tells_how(home):
 
 
 def test_a_closed_stderr_changes_nothing(own):
-    for command in ("ingest episodes -a other", "fsck -a other", "check -a other"):
+    for told in ("ingest episodes -a other", "fsck -a other", "check -a other"):
         done = subprocess.run(
-            ["/bin/sh", "-c", f'"{WSHARD}" {command} 2>&-'], cwd=own, capture_output=True, text=True, check=False
+            ["/bin/sh", "-c", f'"{WSHARD}" {told} 2>&-'], cwd=own, capture_output=True, text=True, check=False
         )
-        assert "8 " in done.stdout, command
+        assert "8 " in done.stdout, told
     assert "8 of 8 episodes" in wshard("ls", "-a", "other", folder=own).stdout
 
 
@@ -83,62 +84,62 @@ def test_search_with_an_array_file_and_a_span(home, tmp_path):
     query = make_episode(5, T=35)
     lanes = [query.observations["gripper"].data[:, None], query.observations["joint_pos"].data]
     np.save(tmp_path / "query.npy", np.concatenate(lanes, axis=1))
-    whole = json.loads(wshard("search", tmp_path / "query.npy", "--json", folder=home).stdout)["hits"]
+    whole = json.loads(command("search", tmp_path / "query.npy", "--json", folder=home).stdout)["hits"]
     assert (whole[0]["episode_id"], round(whole[0]["score"], 6)) == ("reach-0005", 1.0)
-    part = json.loads(wshard("search", tmp_path / "query.npy", "--span", "0:9", "--json", folder=home).stdout)["hits"]
+    part = json.loads(command("search", tmp_path / "query.npy", "--span", "0:9", "--json", folder=home).stdout)["hits"]
     assert part[0]["score"] < 0.9999
-    beyond = wshard("search", tmp_path / "query.npy", "--span", "30:36", folder=home)
-    assert beyond.returncode == 1
+    beyond = command("search", tmp_path / "query.npy", "--span", "30:36", folder=home)
+    assert beyond.exit_code == 1
     assert "expected a span within shape [35, 8], found (30, 36)" in beyond.stderr
 
 
 def test_moments_need_windows_and_then_have_spans(own):
-    before = wshard("search", "reach-0001", "--moments", folder=own)
-    assert before.returncode == 1
+    before = command("search", "reach-0001", "--moments", folder=own)
+    assert before.exit_code == 1
     assert "nothing is embedded that this search could look at" in before.stderr
-    assert wshard("ingest", "episodes", "--windows", "8:4", folder=own).returncode == 0
-    done = wshard("search", "reach-0001", "--moments", "--span", "8:16", "--top", 1, "--json", folder=own)
+    assert command("ingest", "episodes", "--windows", "8:4", folder=own).exit_code == 0
+    done = command("search", "reach-0001", "--moments", "--span", "8:16", "--top", 1, "--json", folder=own)
     (hit,) = json.loads(done.stdout)["hits"]
     assert (hit["episode_id"], hit["span"]) == ("reach-0001", [8, 16])
 
 
 def test_ls_filters_sorts_and_pages(home):
-    page = json.loads(wshard("ls", "--sort", "-length", "--limit", 3, "--json", folder=home).stdout)
+    page = json.loads(command("ls", "--sort", "-length", "--limit", 3, "--json", folder=home).stdout)
     assert [row["length"] for row in page["episodes"]] == [37, 36, 35]
     assert page["total"] == 8
     rest = json.loads(
-        wshard("ls", "--sort", "-length", "--limit", 9, "--after", page["next"], "--json", folder=home).stdout
+        command("ls", "--sort", "-length", "--limit", 9, "--after", page["next"], "--json", folder=home).stdout
     )
     assert [row["length"] for row in rest["episodes"]] == [34, 33, 32, 31, 30]
     assert rest["next"] is None
-    some = wshard("ls", "--env", "Push-v1", "--max-length", 33, folder=home)
+    some = command("ls", "--env", "Push-v1", "--max-length", 33, folder=home)
     assert "2 of 2 episodes" in some.stdout
 
 
 def test_filters_as_text(home):
-    some = wshard("ls", "--where", "env:Push-v1 -length:>33", folder=home)
+    some = command("ls", "--where", "env:Push-v1 -length:>33", folder=home)
     assert "2 of 2 episodes" in some.stdout
-    both = wshard("ls", "--where", "env:Push-v1", "--max-length", 33, folder=home)
+    both = command("ls", "--where", "env:Push-v1", "--max-length", 33, folder=home)
     assert both.stdout == some.stdout
-    hits = json.loads(wshard("search", "reach-0003", "-w", "length:33..35 meta.task:*", "--json", folder=home).stdout)
+    hits = json.loads(command("search", "reach-0003", "-w", "length:33..35 meta.task:*", "--json", folder=home).stdout)
     assert sorted(hit["metadata"]["length_T"] for hit in hits["hits"]) == [33, 34, 35]
-    lanes = json.loads(wshard("ls", "-w", "lane.signal/joint_pos.max[6]:*", "--json", folder=home).stdout)
+    lanes = json.loads(command("ls", "-w", "lane.signal/joint_pos.max[6]:*", "--json", folder=home).stdout)
     assert lanes["total"] == 8
-    wrong = wshard("ls", "-w", "env:Push-v1 lenght:5", folder=home)
-    assert wrong.returncode == 1
+    wrong = command("ls", "-w", "env:Push-v1 lenght:5", folder=home)
+    assert wrong.exit_code == 1
     assert "found 'lenght' (length?), at character 13 of the filter" in wrong.stderr
     assert len(wrong.stderr.strip().splitlines()) == 1
 
 
 def test_show_by_id_uid_and_file(home):
-    by_id = json.loads(wshard("show", "reach-0002", "--json", folder=home).stdout)
-    by_uid = json.loads(wshard("show", by_id["uid"], "--json", folder=home).stdout)
-    by_file = json.loads(wshard("show", "episodes/ep_2.wshard", "--json", folder=home).stdout)
+    by_id = json.loads(command("show", "reach-0002", "--json", folder=home).stdout)
+    by_uid = json.loads(command("show", by_id["uid"], "--json", folder=home).stdout)
+    by_file = json.loads(command("show", "episodes/ep_2.wshard", "--json", folder=home).stdout)
     assert by_id == by_uid == by_file
     assert by_id["lanes"]["signal/joint_pos"] == "f32[7]"
     size = by_id["length"] * 7 * 4
     assert by_id["stored_lanes"]["signal/joint_pos"] == {"rate": 20.0, "codec": "none", "bytes": size, "stored": size}
-    told = wshard("show", "reach-0002", folder=home).stdout
+    told = command("show", "reach-0002", folder=home).stdout
     assert told.startswith("uid ")
     assert f"f32[7], 20 Hz, none, {size:,} bytes, {size:,} stored" in told
     assert by_id["metadata"]["task"] == "reach"
@@ -196,12 +197,12 @@ def test_a_broken_file_is_left_out_and_told_and_the_rest_goes_in(own):
 def test_episodes_of_two_kinds_are_told_apart(own):
     planar = Channel.of("pose", np.cumsum(np.ones((25, 2), np.float32), axis=0))
     save_wshard(Episode("planar", "Plane-v0", 25, observations={"pose": planar}), own / "episodes" / "planar.wshard")
-    assert wshard("ingest", "episodes", folder=own).returncode == 0
-    hits = json.loads(wshard("search", "planar", "--json", folder=own).stdout)["hits"]
+    assert command("ingest", "episodes", folder=own).exit_code == 0
+    hits = json.loads(command("search", "planar", "--json", folder=own).stdout)["hits"]
     assert [hit["episode_id"] for hit in hits] == ["planar"]
     np.save(own / "odd.npy", np.zeros((5, 3)))
-    odd = wshard("search", "odd.npy", folder=own)
-    assert odd.returncode == 1
+    odd = command("search", "odd.npy", folder=own)
+    assert odd.exit_code == 1
     assert "fits none of the Spaces" in odd.stderr
     assert "signal/pose[2]" in odd.stderr
 
@@ -210,8 +211,8 @@ def test_text_with_markup_is_printed_as_it_is(own):
     state = Channel.of("gripper", np.zeros(9, np.float32))
     episode = Episode("[red]x[/red]", "[bold]", 9, observations={"gripper": state})
     save_wshard(episode, own / "episodes" / "markup.wshard")
-    wshard("ingest", "episodes", folder=own)
-    assert "[red]x[/red]  [bold]" in wshard("ls", "--env", "[bold]", folder=own).stdout
+    command("ingest", "episodes", folder=own)
+    assert "[red]x[/red]  [bold]" in command("ls", "--env", "[bold]", folder=own).stdout
 
 
 def test_help_lists_the_verbs(home):

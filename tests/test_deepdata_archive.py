@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+from bridge_episodes import command
 from deepdata_fake import Fake
 from deepdata_replay import serving
 
@@ -21,7 +22,6 @@ from wshard.errors import IndexAccessError, IndexUnreachableError, IndexWarning,
 from wshard.testing import make_episode
 
 HERE = Path(__file__).parent
-WSHARD = str(Path(sys.executable).with_name("wshard"))
 
 
 class Process:
@@ -143,35 +143,28 @@ def test_episodes_that_change_or_go_do_so_on_the_server(server, episodes, tmp_pa
     assert only[1] == pytest.approx(1.0)
 
 
-def wshard(*arguments: object, folder):
-    environment = {name: value for name, value in os.environ.items() if name != "WSHARD_ARCHIVE"}
-    command = [WSHARD, *map(str, arguments)]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
-
-
 def test_the_command_line_audits_rebuilds_and_copies(server, episodes, tmp_path):
-    def run(*arguments: object):
-        return wshard(*arguments, folder=tmp_path)
+    run = partial(command, folder=tmp_path)
 
     done = run("ingest", episodes, "--index", server.url)
-    assert done.returncode == 0, done.stderr
-    assert run("index", "audit", "--index", server.url, "--full").returncode == 0
-    assert run("index", "audit").returncode == 0, "the embedded index is complete at all times"
+    assert done.exit_code == 0, done.stderr
+    assert run("index", "audit", "--index", server.url, "--full").exit_code == 0
+    assert run("index", "audit").exit_code == 0, "the embedded index is complete at all times"
     server.end(signal.SIGKILL)
     done = run("index", "audit", "--index", server.url)
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert "no answer" in done.stderr
     server.start()
     done = run("index", "audit", "--index", server.url, "--json")
     (state,) = json.loads(done.stdout)
-    assert (done.returncode, state["ok"], state["state"], state["ledger"]) == (1, False, "lost", 12)
+    assert (done.exit_code, state["ok"], state["state"], state["ledger"]) == (1, False, "lost", 12)
     done = run("index", "rebuild", "--index", server.url)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     done = run("index", "copy", "--from", server.url, "--to", f"{server.url.partition('?')[0]}/second?rpm=0", "--json")
     assert [(row["read"], row["held"]) for row in json.loads(done.stdout)] == [(12, 12)], done.stderr
     done = run("index", "copy", "--to", f"{server.url.partition('?')[0]}/third?rpm=0")
     assert done.stdout.split()[:5] == ["read", "held", "space", "12", "12"]
-    assert run("index", "rebuild").returncode == 0
+    assert run("index", "rebuild").exit_code == 0
     done = run("search", episodes / "ep_5.wshard", "--index", server.url, "--top", 2)
     assert "approximate" in done.stdout
     assert done.stdout.splitlines()[1].split()[:2] == ["1", "1.0000"]
@@ -179,8 +172,8 @@ def test_the_command_line_audits_rebuilds_and_copies(server, episodes, tmp_path)
 
 def test_a_delayed_ingest_says_so_and_exits_with_1(server, episodes, tmp_path):
     server.end(signal.SIGKILL)
-    done = wshard("ingest", episodes, "--index", server.url, folder=tmp_path)
-    assert done.returncode == 1
+    done = command("ingest", episodes, "--index", server.url, folder=tmp_path)
+    assert done.exit_code == 1
     assert "12 new, 12 embedded" in done.stdout
     assert "index delayed: no answer" in done.stderr
     assert "safe in the catalog" in done.stderr

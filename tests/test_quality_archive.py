@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import weakref
 from pathlib import Path
 
 import numpy as np
 import pytest
-from bridge_episodes import counts, files, ingest, looked_into, save
+from bridge_episodes import command, counts, files, ingest, looked_into, save
 from databases import SQLITE_ALONE
 from quality_arms import PERIOD_NS, arm
 
@@ -356,13 +354,8 @@ def test_an_episode_without_a_lane_to_embed_is_catalogued_and_told(archive, fold
 
 
 def run(*arguments):
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "wshard", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
+    done = command(*arguments, folder=".")
+    return done.exit_code, done.stdout, done.stderr
 
 
 @SQLITE_ALONE
