@@ -167,5 +167,6 @@ def _tell(found: Checked, as_json: bool) -> None:
         typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
     for code, advice in {one.code: one.advice for one in found.findings}.items():
         typer.echo(f"{code}: {advice}", err=True)
-    what = f"{len(found.findings)} findings" if found.findings else "nothing is wrong"
+    many = len(found.findings)
+    what = f"{many} {'finding' if many == 1 else 'findings'}" if many else "nothing is wrong"
     typer.echo(f"{found.episodes} episodes checked: {what}")

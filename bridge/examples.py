@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bridge.assets import locate
+from bridge.discover import SUFFIX, is_episode
 from bridge.query import cut
 from bridge.refs import EpisodeRef
 from catalog.filters import Compare, all_of
 from wshard.arguments import told, whole_number
-from wshard.errors import QueryError
+from wshard.errors import HeaderError, QueryError
+from wshard.formats.base import OWN_DATA
 from wshard.opening import open_episode
 
 if TYPE_CHECKING:
@@ -76,6 +78,10 @@ def _load(path: str | os.PathLike[str]) -> Episode:
     try:
         with open_episode(path) as file:
             return file.load()
+    except HeaderError as error:
+        if is_episode(os.path.basename(path)):  # noqa: PTH119  (likewise)
+            raise
+        raise QueryError(f"query: expected an episode file, {SUFFIX}: {error}; {OWN_DATA}") from error
     except (FileNotFoundError, IsADirectoryError):
         folder = os.path.isdir(path)  # noqa: PTH112  (Path takes an empty text for the current folder)
         if os.path.exists(path) and not folder:  # noqa: PTH110  (likewise); a chunk is not

@@ -12,7 +12,7 @@ from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
 from bridge.wishes import MomentWishes, Wishes
 from embedders.windows import BOTH, SCALES, WindowPlan
-from wshard.errors import CatalogNotFoundError, EmbedderError, FilterError, IngestError, QueryError
+from wshard.errors import CatalogNotFoundError, EmbedderError, FilterError, HeaderError, IngestError, QueryError
 
 
 @pytest.fixture(scope="module")
@@ -205,6 +205,16 @@ def test_what_names_no_file_is_refused_as_a_query(place, retriever):
     ):
         with pytest.raises(QueryError, match=told):
             retriever.search_similar_episodes(query)
+
+
+@pytest.mark.parametrize("data", [b"PK\x03\x04" + bytes(200), b"short"], ids=["zip", "short"])
+def test_a_query_in_a_file_of_another_format_leads_to_the_page_that_helps(retriever, tmp_path, data):
+    (tmp_path / "replay.npz").write_bytes(data)
+    with pytest.raises(QueryError, match=r"expected an episode file, \.wshard: .*replay\.npz.*docs/formats\.md"):
+        retriever.search_similar_episodes(tmp_path / "replay.npz")
+    (tmp_path / "broken.wshard").write_bytes(data)
+    with pytest.raises(HeaderError):
+        retriever.search_similar_episodes(tmp_path / "broken.wshard")
 
 
 def test_what_is_no_archive_no_lane_and_no_path_is_refused(tmp_path):
