@@ -17,7 +17,7 @@ import numpy as np
 from bridge.embedding import Embedding, Lacking, embed_episodes
 from bridge.index.base import Point, stored_vectors
 from bridge.reading import Failure, told
-from bridge.run import BATCH, batches
+from bridge.run import batches
 from bridge.spaces import Family, current, due, families
 from catalog.records import Among
 from embedders.space import Space
@@ -185,7 +185,7 @@ def _pending(run: Run, targets: Sequence[_Target]) -> Iterator[list[Lacking]]:
     lots = np.random.default_rng().permutation(len(rest)).tolist()
     for ids in [*batches(sorted(brought)), *(rest[lot] for lot in lots)]:
         among = [_within(target.among, ids, wanted) for target, wanted in zip(targets, asked, strict=True)]
-        found = [catalog.pending(t.row.id, of, limit=BATCH) for t, of in zip(targets, among, strict=True)]
+        found = [catalog.pending(t.row.id, of, limit=len(ids)) for t, of in zip(targets, among, strict=True)]
         if lacking := _lacking(run, targets, found):
             yield lacking
 

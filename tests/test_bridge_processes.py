@@ -24,7 +24,7 @@ from bridge_episodes import (
     vectors_of,
 )
 
-from bridge import fill, run
+from bridge import run
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
 from bridge.workers import workers
@@ -104,8 +104,7 @@ def test_what_nobody_brought_is_shared_by_those_who_embed_it(tmp_path, data, mon
     folder, paths, _ = data
     archive = tmp_path / "archive"
     ingest(archive, folder)
-    for module in (run, fill):
-        monkeypatch.setattr(module, "BATCH", 8)
+    monkeypatch.setattr(run, "BATCH", 8)
 
     def embed(_: int) -> int:
         with TrajectoryIngestor(archive, "dct") as ingestor:
