@@ -41,6 +41,8 @@ _OPERATIONS: Final = 5
 """Of SQLite's machine, for one episode that lacks the words."""
 _LOOK: Final = 128
 """Episodes between two looks at a walk of SQLite."""
+_PAGE: Final = 50
+"""Fewer than these are looked for no longer: where the words are rare, the index of words gives few to be sorted."""
 _LUCK: Final = 4
 """So many more are thought to be met than were: the first of words that are common enough may come late."""
 _DEAR: Final = 8
@@ -110,7 +112,7 @@ def _watched(connection: Connection, by: Walk, asked: Mapping[str, Any], *, most
     """
     found: list[tuple[int, Any]] = []
     looks = count(1)
-    wanted: int = asked["wanted"]
+    wanted: int = max(asked["wanted"], _PAGE)
 
     def hopeless() -> bool:
         return next(looks) * _LOOK * wanted > most * (len(found) + _LUCK)

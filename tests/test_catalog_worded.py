@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from databases import SQLITE_ALONE
 from sqlalchemy import event, select, update
 
 from catalog import Catalog, matches, parse_where, schema, worded
@@ -132,6 +134,16 @@ def test_a_walk_that_meets_too_few_is_given_up(location: Path | str, catalog: Ca
         assert [row.total_reward for row in page.rows] == [1000.0 - 2 * n for n in range(32)] + [-2999.0]
         walks = ["walk"] if isinstance(location, Path) else ["walk", "walk"]
         assert pages(statements) == [*walks, "index", "index"]
+
+
+@SQLITE_ALONE
+def test_one_episode_is_not_looked_for_longer_than_a_page(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+    monkeypatch.setattr(worded, "count", lambda first: (looks.append(each) or each for each in count(first)))
+    for limit in (1, 40):
+        assert not catalog.select("absent", order="-total_reward", limit=limit).rows
+        assert 1 <= looks.pop() <= 4
+        looks.clear()
 
 
 def test_a_filter_of_hundreds_of_words_is_answered(catalog: Catalog) -> None:
