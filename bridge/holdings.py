@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from bridge.index.base import Vectors
     from catalog.catalog import Catalog
+    from catalog.session import Instant
     from embedders.space import Space
 
 _SAMPLE: Final = 64  # episodes: their mean similarity to a query has an error of a hundredth or two
@@ -43,9 +44,10 @@ class Holdings:
         return float(np.mean([(vectors @ query).max() for vectors in sample])) if sample else 0.0
 
     def _sample(self, space: Space) -> list[Vectors]:
-        number, clock = self._number(space), self._catalog.clock()
+        clock = self._now().clock
         taken, sample = self._samples.get(space.fingerprint, (0, []))
         if not sample or clock > 2 * taken:
+            number = self._number(space)
             ids = [] if number is None else self._catalog.sample(number, _SAMPLE)
             sample = [*self.vectors(space, ids).values()]
             self._samples[space.fingerprint] = (clock, sample)
@@ -53,9 +55,14 @@ class Holdings:
 
     def _number(self, space: Space) -> int | None:
         """Return the id of a Space, which it keeps for the archive's life, None of one that the archive never had."""
-        life = self._catalog.instant().life
-        if life != self._life:
-            self._life, self._numbers, self._samples = life, {}, {}
+        self._now()
         if space.fingerprint not in self._numbers:
             self._numbers |= {row.fingerprint: row.id for row in self._catalog.spaces()}
         return self._numbers.get(space.fingerprint)
+
+    def _now(self) -> Instant:
+        """Return the archive's present instant; what was kept of another life is forgotten."""
+        now = self._catalog.instant()
+        if now.life != self._life:
+            self._life, self._numbers, self._samples = now.life, {}, {}
+        return now

@@ -86,8 +86,9 @@ def export(
 
 def _written(target: Path, wanted: Format) -> Path:
     """Return the file that is written: an .npz gets its suffix where the name lacks it."""
-    suffix = _SUFFIXES.get(wanted.value)
-    return target if suffix != ".npz" or target.name.endswith(suffix) else target.with_name(f"{target.name}{suffix}")
+    from wshard.formats.npz import npz_path
+
+    return Path(npz_path(str(target))) if _SUFFIXES.get(wanted.value) == ".npz" else target
 
 
 def _format(name: str) -> Format:

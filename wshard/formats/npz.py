@@ -167,6 +167,11 @@ def _plain_dtype(descr: object, where: str) -> np.dtype[Any]:
     return np.dtype(descr)
 
 
+def npz_path(path: str) -> str:
+    """Return where an .npz of this name is written: with the suffix where it lacks it."""
+    return path if path.endswith(".npz") else f"{path}.npz"
+
+
 def write_npz(arrays: Mapping[str, Array], target: Location) -> None:
     """Write arrays as an uncompressed .npz; a path gets the suffix where it lacks it, and appears whole or not at all.
 
@@ -174,7 +179,7 @@ def write_npz(arrays: Mapping[str, Array], target: Location) -> None:
     """
     if isinstance(target, (str, os.PathLike)):
         path = os.fspath(target)
-        with publish(path if path.endswith(".npz") else f"{path}.npz") as file:
+        with publish(npz_path(path)) as file:
             _write(arrays, file)
     else:
         _write(arrays, target)
