@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from wshard.errors import WShardError
 
 
+def told(value: object) -> str:
+    """Return the value as a message shows it: in one line, shortened."""
+    return " ".join(reprlib.repr(value).split())
+
+
 def integer(value: object) -> int | None:
     """Return a whole number, of Python or of numpy, as an int; None for anything else, True and False too."""
     if isinstance(value, bool):
@@ -45,8 +50,9 @@ def span(start: object, stop: object, length: int, where: str) -> range:
     """Return the timesteps [start, stop) of `length`; raises StepError unless 0 <= start < stop <= length."""
     first, end = integer(start), integer(stop)
     if first is None or end is None or not 0 <= first < end <= length:
-        found = f"{reprlib.repr(start)}, {reprlib.repr(stop)}"
-        raise StepError(f"{where}: expected whole numbers 0 <= start < stop <= {length}, found {found}")
+        raise StepError(
+            f"{where}: expected whole numbers 0 <= start < stop <= {length}, found {told(start)}, {told(stop)}"
+        )
     return range(first, end)
 
 
@@ -69,14 +75,9 @@ def array_of(values: Any, where: str) -> NDArray[Any]:
 def file_object(given: Any, verb: str) -> IO[bytes]:
     """Return a file object, which has the verb "read" or "write"; raises FormatError for anything else."""
     if not hasattr(given, verb):
-        raise FormatError(f"expected a path or a binary file object, found {reprlib.repr(given)}")
+        raise FormatError(f"expected a path or a binary file object, found {told(given)}")
     file: IO[bytes] = given
     return file
-
-
-def told(value: object) -> str:
-    """Return the value as a message shows it: in one line, shortened."""
-    return " ".join(reprlib.repr(value).split())
 
 
 def whole_number(value: Any, what: str, error: type[WShardError], *, least: int | None = None) -> int:
