@@ -10,6 +10,7 @@ import json
 import re
 import time
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import httpx
@@ -25,6 +26,8 @@ from wshard.errors import (
 )
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from bridge.deepdata.settings import Settings
 
 _CONNECT_S: Final = 5.0
@@ -61,7 +64,7 @@ class Wire:
             self._headers["Authorization"] = f"Bearer {settings.token}"
         # The environment's proxies and .netrc have no say: URL and token tell where to go, and as whom. The transport
         # alone does without redirects and cookies, which this server does not know, in half the time of a Client.
-        self._transport = httpx.HTTPTransport(trust_env=False)
+        self._transport = httpx.HTTPTransport(verify=_trusted(), trust_env=False)
 
     def __enter__(self) -> Self:
         return self
@@ -135,6 +138,12 @@ class Wire:
         if "dimension mismatch" in text:
             raise SpaceMismatchError(told)
         raise IndexRefusedError(told, status, text)
+
+
+@cache
+def _trusted() -> SSLContext:
+    """Return whom to trust, read once: the list of authorities takes longer than ten requests."""
+    return httpx.create_ssl_context(trust_env=False)
 
 
 def _content(body: object) -> bytes | None:
