@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.index.base import Match, Point, Request, VectorIndex, Vectors
+from catalog.filters import EVERYTHING
 from catalog.matching import matches
 from catalog.records import EmbeddingRow, EpisodeRecord
 from catalog.testing import make_record
@@ -114,13 +115,15 @@ class Shelf:
     def brute_force(self, space: Space, query: Vectors, request: Request) -> list[Match]:
         """Return the right answer."""
         held = self.held.get(space.fingerprint, {})
-        rows, facts = self._says(space)
+        passing = set(held)
+        if request.where != EVERYTHING:  # without a filter nobody needs to read what the catalog says
+            rows, facts = self._says(space)
+            passing = {episode for episode in held if matches(request.where, rows[episode], facts[episode])}
         asked = query.tobytes()
         found = [
             Match(episode, window, score(space.metric, vector.tobytes(), asked))
-            for episode, vectors in held.items()
-            if matches(request.where, rows[episode], facts[episode])
-            for window, vector in enumerate(vectors)
+            for episode in passing
+            for window, vector in enumerate(held[episode])
         ]
         found.sort(key=lambda match: (-match.score, match.episode, match.window))
         if request.distinct:

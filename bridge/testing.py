@@ -88,11 +88,12 @@ class IndexContract(FilterPromises, SpacePromises):
             spread = 0.0 if self.metric == "cosine" else 1.5
             lengths = np.exp(spread * rng.normal(size=(50, 3, 1))).astype(np.float32)
             shelf.put(space, {id_: unit_vectors(3, id_) * lengths[at] for at, id_ in enumerate(ids)})
-            for seed in range(20):
-                query = (unit_vectors(1, 1000 + seed)[0] * np.exp(spread * rng.normal())).astype(np.float32)
-                for where in (EVERYTHING, build_where(env_id="env-1")):
-                    for count in (1, 7, 500):
-                        check(shelf, space, query, top(count, where, distinct=bool(seed % 2)))
+            with shelf.still():
+                for seed in range(20):
+                    query = (unit_vectors(1, 1000 + seed)[0] * np.exp(spread * rng.normal())).astype(np.float32)
+                    for where in (EVERYTHING, build_where(env_id="env-1")):
+                        for count in (1, 7, 500):
+                            check(shelf, space, query, top(count, where, distinct=bool(seed % 2)))
 
     def test_an_upsert_replaces_all_vectors_of_an_episode(self, tmp_path: Path) -> None:
         with self.filled(tmp_path) as (shelf, space, ids):
