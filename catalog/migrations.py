@@ -23,6 +23,8 @@ from wshard.errors import CatalogError, CatalogNotFoundError, CatalogVersionErro
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from sqlalchemy.schema import ExecutableDDLElement
+
     from catalog.engine import Database
 
 
@@ -44,9 +46,11 @@ def _begin_with_current_tables(connection: Connection) -> None:
 def _tables(driver: str) -> tuple[str, ...]:
     """Return the statements that make all tables in an empty database, written once: that takes longer than they do."""
     found: list[str] = []
-    teller = create_mock_engine(
-        f"{driver}://", lambda made, *_, **__: found.append(str(made.compile(dialect=teller.dialect)))
-    )
+
+    def keep(made: ExecutableDDLElement, *_: object, **__: object) -> None:
+        found.append(str(made.compile(dialect=teller.dialect)))
+
+    teller = create_mock_engine(f"{driver}://", keep)
     metadata.create_all(teller, checkfirst=False)
     return tuple(found)
 
