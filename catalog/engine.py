@@ -12,10 +12,10 @@ import os
 import sqlite3
 import uuid
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import (
     ARRAY,
@@ -33,6 +33,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import QueuePool
+from sqlalchemy.util import LRUCache
 
 from catalog.functions import add_functions
 from catalog.glance import Glance
@@ -55,6 +56,8 @@ PAGE_BYTES = 16 * 1024
 LOG_BYTES = 64 << 20
 
 MODE = "catalog_mode"
+_COMPILED: LRUCache[Any, Any] = LRUCache(2000)
+"""Statements of SQLite as text, by their form."""
 _SYNCHRONOUS = {"write": "NORMAL", "durable": "FULL", "alone": "FULL"}
 _BEGIN = {"read": "BEGIN", "alone": "BEGIN EXCLUSIVE"}
 
@@ -265,7 +268,7 @@ def listed(connection: Connection, values: Collection[int]) -> dict[str, Any]:
 def connected(path: Path, *, query: str) -> Database:
     """Return the SQLite file as a database, opened as the query of its URI says."""
 
-    def connect(patience: float = BUSY_SECONDS) -> sqlite3.Connection:
+    def connect(patience: float) -> sqlite3.Connection:
         connection = sqlite3.connect(
             f"{path.as_uri()}?{query}", uri=True, timeout=patience, isolation_level=None, check_same_thread=False
         )
@@ -282,10 +285,23 @@ def connected(path: Path, *, query: str) -> Database:
         connection.execute(f"PRAGMA wal_autocheckpoint={LOG_BYTES // page}")
         return connection
 
+    known, patient = _sqlite(), cast(Any, partial(connect, BUSY_SECONDS))
     # Threads wait for the write lock inside SQLite, never for a connection.
-    engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool, max_overflow=-1)
+    pool = QueuePool(patient, max_overflow=-1, dialect=known.dialect)
+    engine = Engine(pool, known.dialect, known.url, execution_options={"compiled_cache": _COMPILED})
     event.listen(engine, "begin", _begin)
     return Database(engine, str(path), reasons=SQLITE_REASONS, alone=_without_log, glance=Glance(partial(connect, 0.0)))
+
+
+@cache
+def _sqlite() -> Engine:
+    """Return what SQLAlchemy knows of SQLite, for all catalogs that this process opens.
+
+    What one of them has asked need not be compiled for the next, which takes a fifth to a third of a small ingest.
+    """
+    engine = create_engine("sqlite://")
+    with engine.connect():
+        return engine  # knows by now what this SQLite can do
 
 
 @contextlib.contextmanager
