@@ -303,8 +303,8 @@ def test_verbs_work_in_a_process_and_through_a_pipe(episode):
 
 def test_interrupt_ends_with_one_line_and_130(tmp_path):
     program = (
-        "import wshard.cli, wshard.recovery, os, signal\n"
-        "wshard.recovery.recover = lambda *a, **k: os.kill(os.getpid(), signal.SIGINT)\n"
+        "import wshard.cli, wshard.recovery, signal\n"
+        "wshard.recovery.recover = lambda *a, **k: signal.raise_signal(signal.SIGINT)\n"
         "wshard.cli.app()"
     )
     result = child("-c", program, "recover", tmp_path)
