@@ -6,6 +6,7 @@ import os
 import random
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -89,13 +90,12 @@ class Collection:
         with np.errstate(all="ignore"):
             cosines = np.where(norms > 0, self.matrix @ query / np.where(norms > 0, norms, 1), 0)
         distances = np.maximum(0, 1 - cosines).astype(np.float32)
-        order = [at for at in np.argsort(distances, kind="stable").tolist() if at in self.reachable]
+        order = (at for at in np.argsort(distances, kind="stable").tolist() if at in self.reachable)
         if filters is not None:  # applied during the walk: as many as asked come back (§12)
-            ids = [self.nodes[at][0] for at in order]
-            kept = [at for at, number in zip(order, ids, strict=True) if self._meets(number, filters)][:count]
+            kept = [*islice((at for at in order if self._meets(self.nodes[at][0], filters)), count)]
         else:  # deleted ones are dropped afterwards (S-5; L124)
             spare = count if len(self.deleted) > 0.1 * len(self.nodes) else 0
-            kept = [at for at in order[: count + spare] if self.nodes[at][0] not in self.deleted][:count]
+            kept = [at for at in islice(order, count + spare) if self.nodes[at][0] not in self.deleted][:count]
         found = [(self.nodes[at][0], float(distances[at])) for at in kept]
         if self.poisoned:
             random.shuffle(found)  # S-2: wrong order, even after the document is deleted

