@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,6 +33,7 @@ from wshard.errors import FilterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 ROW = EpisodeRow(
     id=1,
@@ -75,9 +77,26 @@ def some_metadata(random: Random) -> dict:
 
 @pytest.fixture(scope="module")
 def filled(shared_location) -> Iterator[Filled]:
+    with filling(shared_location) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def everywhere(server, tmp_path_factory) -> Iterator[tuple[Filled, Filled]]:
+    """Return the same episodes in both database products."""
+    with (
+        server.catalog() as url,
+        filling(tmp_path_factory.mktemp("archive") / "catalog.db") as here,
+        filling(url) as there,
+    ):
+        yield here, there
+
+
+@contextmanager
+def filling(location: Path | str) -> Iterator[Filled]:
     """Return a catalog of 300 episodes with awkward values everywhere, the rows and the facts."""
     random = Random(1)
-    with Catalog.open(shared_location, create=True) as catalog:
+    with Catalog.open(location, create=True) as catalog:
         done = catalog.register(
             [
                 make_record(
@@ -121,9 +140,15 @@ def filled(shared_location) -> Iterator[Filled]:
 
 @settings(max_examples=2000)
 @given(where=wheres(max_clauses=4))
-def test_sql_and_plain_python_agree(where, filled) -> None:
-    catalog, rows, facts = filled
-    assert catalog.ids(where) == [row.id for row in rows if matches(where, row, facts[row.id])]
+def test_sql_and_plain_python_agree(where, everywhere) -> None:
+    (_, rows, facts), _ = everywhere
+    wanted = [row.id for row in rows if matches(where, row, facts[row.id])]
+    assert [made.catalog.ids(where) for made in everywhere] == [wanted, wanted]
+
+
+def test_both_products_hold_the_same(everywhere) -> None:
+    here, there = ([replace(row, uid="", ingested_at="") for row in made.rows] for made in everywhere)
+    assert here == there
 
 
 @pytest.mark.parametrize("name", FIELD_NAMES)
