@@ -301,7 +301,9 @@ def _sqlite() -> Engine:
     """
     engine = create_engine("sqlite://")
     with engine.connect():
-        return engine  # knows by now what this SQLite can do
+        pass  # connecting asks this SQLite what it can do
+    engine.dispose()
+    return engine
 
 
 @contextlib.contextmanager
