@@ -17,9 +17,10 @@ from bridge.curation import comparison, duplicates
 from bridge.curation.comparison import evaluate_label, evaluate_search
 from bridge.curation.duplicates import find_duplicates, find_leaks, group_of
 from bridge.curation.held import hold_one, whole_spaces
+from bridge.curation.outliers import outlyingness
 from bridge.curation.pieces import find_pieces, find_shared
 from bridge.curation.signals import find_mislabeled, find_outliers, select_subset, weigh
-from bridge.evaluate import leave_one_out
+from bridge.evaluate import leave_one_out, leave_one_out_by
 from bridge.refs import make_ref
 from bridge.retrieve import TrajectoryRetriever
 from embedders.windows import WindowPlan
@@ -178,6 +179,39 @@ def test_counts_and_differences_that_are_none_are_refused(home):
             select_subset(archive, 1.5)
         found = find_outliers(archive, neighbours=np.int64(5))
         assert [one.value for one in found] == [one.value for one in find_outliers(archive, neighbours=5)]
+
+
+class _Distant:
+    """Where an episode ends, far from the origin: all directions are about the same, distances are not."""
+
+    name, version, uses_statistics, metric = "distant", 1, False, "l2"
+
+    def parameters(self):
+        return {}
+
+    def dim(self, channels):
+        return channels
+
+    def embed(self, windows, statistics):  # noqa: ARG002  (as embedders do)
+        return np.array([40 + window[-1] for window in windows], np.float32).reshape(len(windows), -1)
+
+
+def test_vectors_of_another_metric_are_ranked_by_it_and_otherwise_by_direction(own, data):
+    ingest(own, data, embedder=_Distant())
+    with looked_into(own) as archive:
+        distant = next(space for space in whole_spaces(archive) if space.embedder == "distant")
+        held = hold_one(archive, "", distant.fingerprint)
+        assert np.linalg.norm(held.vectors, axis=1).min() > 50
+        wide = held.vectors.astype(np.float64)
+        units = wide / np.linalg.norm(wide, axis=1, keepdims=True)
+        np.testing.assert_allclose(held.directions, units, atol=1e-6)
+        values = {one.episode.id: one.value for one in find_outliers(archive, space=distant.fingerprint)}
+        expected = outlyingness(units.astype(np.float32), held.lengths)
+        np.testing.assert_allclose([values[row.id] for row in held.episodes], expected, atol=1e-3)
+        labels = [row.env_id for row in held.episodes]
+        found = next(one for one in evaluate_label(archive, "env") if one.space == distant)
+        far = -np.linalg.norm(wide[:, None] - wide, axis=2)
+        assert found.scores == leave_one_out_by(lambda places: far[places].copy(), labels, np.arange(len(labels)))
 
 
 def test_a_swapped_label_comes_first(own):

@@ -73,10 +73,12 @@ def evaluate_label(
         if len(set(known)) == len(known):
             continue  # nobody could ask
         if space.windows.whole:
-            scores = leave_one_out(held.vectors, known, k=k, progress=progress)
+            scores = leave_one_out(held.vectors, known, metric=space.metric, k=k, progress=progress)
         else:
             asking = _spread(_able(known), _asking(held))
-            scores = leave_one_out_of_windows(held.vectors, held.starts, known, asking=asking, k=k, progress=progress)
+            scores = leave_one_out_of_windows(
+                held.vectors, held.starts, known, asking=asking, metric=space.metric, k=k, progress=progress
+            )
         found.append(Evaluated(space, scores, len(known), len(set(known))))
     if not found:
         raise QueryError(f"expected two episodes with vectors and one label {label!r} at least, found none")
