@@ -212,8 +212,10 @@ class TrajectoryRetriever:
     def _found(self, examples: Sequence[Example], number: int, request: Request, wishes: MomentWishes) -> Found:
         """Return what is found for one of the examples, in the Space that the first of them fits."""
         while True:
-            spaces = self._choice.spaces(request.where, lambda plan: not plan.whole and wishes.windows in (None, plan))
-            asked = fit(examples[0].query, of_several_sizes(spaces))
+            spaces = self._choice.spaces(lambda plan: not plan.whole and wishes.windows in (None, plan))
+            asked = fit(
+                examples[0].query, spaces, lambda some: of_several_sizes(self._choice.holding(some, request.where))
+            )
             if number:
                 asked = fit(examples[number].query, [asked.space])
             vector = embed_by(self._maker(asked.space), asked.space, [asked.window])[0]
@@ -261,7 +263,7 @@ class TrajectoryRetriever:
             if unlike or wishes.diversity:
                 raise QueryError("unlike and diversity: expected a query or examples beside them, found words alone")
             return None
-        space = fit(like[0], self._choice.spaces(where, cut)).space
+        space = fit(like[0], self._choice.spaces(cut), lambda some: self._choice.holding(some, where)).space
         if space.metric != COSINE and (len(like) > 1 or wishes.turn_vectors):
             raise QueryError(
                 f"like, unlike, expand, least, diversity and contributions: expected a Space compared by the cosine, "
