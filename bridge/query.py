@@ -59,7 +59,7 @@ def fit(
     Episode by the lanes that it has, and of Spaces that differ in lanes only the one that takes in more of it counts.
     Windows of several sizes are what ingest makes by itself: those of one size, which somebody asked for, come first.
     prefer: which of those that it fits count.
-    Raises QueryError, listing the Spaces, where none or several fit.
+    Raises QueryError, listing the Spaces, where none or several fit, and for lanes of different lengths.
     """
     asked = _plain(query)
     fits = [Fit(space, window) for space in spaces if (window := _window(asked, space)) is not None]
@@ -176,8 +176,11 @@ def _side_by_side(values: Mapping[str, NDArray[Any]], space: Space) -> NDArray[A
         return _rows(images, space.window_shape)
     columns = [_lane_rows(values[lane.name], lane) for lane in space.lanes]
     known = [column for column in columns if column is not None]
-    if len(known) < len(columns) or len({len(column) for column in known}) != 1:
+    if len(known) < len(columns):
         return None
+    if len({len(column) for column in known}) != 1:
+        told = ", ".join(f"{lane.name} of {len(rows)}" for lane, rows in zip(space.lanes, known, strict=True))
+        raise QueryError(f"expected a query with lanes of as many timesteps, found {told}")
     return np.concatenate(known, axis=1, dtype=np.float64)
 
 
