@@ -295,7 +295,14 @@ class TrajectoryRetriever:
         if wishes.min_score is not None:
             rank = at_least(rank, wishes.min_score)
         if aim is not None and wishes.diversity:
-            rank = differing(rank, self._holdings, aim.space, wishes.diversity)
+            windows_of = aim.space.windows
+            rank = differing(
+                rank,
+                self._holdings,
+                aim.space,
+                wishes.diversity,
+                lambda matches: {match for _, match in self._refs(matches, windows_of)},
+            )
         return rank
 
     def _windows_of(self, aim: Aim) -> Aim | None:

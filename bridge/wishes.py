@@ -153,12 +153,13 @@ Kind = TypeVar("Kind", Wishes, MomentWishes)
 
 
 def wishes_of(kind: type[Kind], asked: Mapping[str, Any]) -> Kind:
-    """Return the options of a search that were given by name. Raises QueryError, listing what there is, for another."""
+    """Return the options of a search that were given by name.
+
+    Raises TypeError for another name, as any call does, but says which there are.
+    """
     names = [field.name for field in fields(kind)]
     if strange := [name for name in asked if name not in names]:
-        raise QueryError(
-            f"{strange[0]}: expected an option of this search, {', '.join(names)}; found none of that name"
-        )
+        raise TypeError(f"{strange[0]}: expected an option of this search, found none of that name: {', '.join(names)}")
     return kind(**asked)
 
 
