@@ -129,7 +129,8 @@ def leave_one_out_by(
 ) -> Scores:
     """Score any way to rank: the items at the places `asking` [Q] ask, some at a time, for the others of their labels.
 
-    ask: takes places [n] and returns how similar all are to those, [n, N]. Else as leave_one_out.
+    ask: takes places [n] and returns how similar all are to those, [n, N]; NaN alone for who cannot ask after all. Else
+    as leave_one_out.
     """
     known, names = np.unique(np.asarray(labels, dtype=object).astype(str), return_inverse=True)
     told = progress or Silent()
@@ -137,8 +138,11 @@ def leave_one_out_by(
     parts, instead = [np.zeros((0, 5))], Counter[tuple[int, int]]()
     for start in range(0, len(asking), _QUERIES):
         places = asking[start : start + _QUERIES]
-        ranked = names[_rankings(ask(places), places)]
+        similar = ask(places)
+        mute = np.isnan(similar).all(axis=1)
+        ranked = names[_rankings(similar, places)]
         relevant = ranked == names[places, None]
+        relevant[mute] = False
         able = relevant.any(axis=1)
         parts.append(np.column_stack([names[places[able]], _judged(relevant[able], k)]))
         own, first = np.broadcast_to(names[places, None], ranked.shape)[able, :_FIRST], ranked[able, :_FIRST]

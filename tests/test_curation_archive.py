@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bridge_episodes import episode, ingest, looked_into, rewrite, save
+from bridge_episodes import episode, files, ingest, looked_into, rewrite, save
 from typer.testing import CliRunner
 
 from bridge import cli_curation
@@ -21,7 +21,7 @@ from bridge.curation.outliers import outlyingness
 from bridge.curation.pieces import find_pieces, find_shared
 from bridge.curation.signals import find_mislabeled, find_outliers, select_subset, weigh
 from bridge.evaluate import leave_one_out, leave_one_out_by
-from bridge.refs import make_ref
+from bridge.refs import EpisodeRef, make_ref
 from bridge.retrieve import TrajectoryRetriever
 from embedders.windows import WindowPlan
 from wshard import open_wshard
@@ -357,7 +357,7 @@ def test_evaluation_asks_episodes_that_can_be_asked(tmp_path, monkeypatch):
         assert evaluate_search(retriever, archive, "env").scores.queries == 2
 
 
-def test_evaluation_leaves_out_who_asks_from_a_damaged_file(tmp_path):
+def test_evaluation_leaves_out_who_asks_from_a_damaged_file(tmp_path, monkeypatch):
     save(tmp_path, *(episode(1, number) for number in range(4)))
     broken = tmp_path / "task-1" / "task-1-1.wshard"
     with open_wshard(broken) as file:  # its ticks are not embedded: ingest does not read them
@@ -367,8 +367,14 @@ def test_evaluation_leaves_out_who_asks_from_a_damaged_file(tmp_path):
     broken.write_bytes(raw)
     ingest(tmp_path / "archive", tmp_path, windows=[WindowPlan(), WindowPlan(scales=(10, 20))])
     with looked_into(tmp_path / "archive") as archive, TrajectoryRetriever(tmp_path / "archive") as retriever:
+        opened, load = [], EpisodeRef.load
+        monkeypatch.setattr(EpisodeRef, "load", lambda ref: opened.append(ref.episode_id) or load(ref))
         found = evaluate_search(retriever, archive, "env")
-    assert (found.episodes, found.scores.queries) == (4, 3)
+        assert (found.episodes, found.scores.queries) == (4, 3)
+        assert sorted(opened) == [f"task-1-{number}" for number in range(4)]  # each once
+        for path in files(tmp_path / "task-1"):
+            path.write_bytes(path.read_bytes()[:-1])
+        assert evaluate_search(retriever, archive, "env") is None
 
 
 def spliced():
