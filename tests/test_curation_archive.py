@@ -254,7 +254,8 @@ def test_evaluation_is_leave_one_out_in_every_space(own, data):
 
 def test_duplicates_on_the_command_line(own):
     told = wshard("duplicates", "--write", "group", "--collection", "clean").stdout
-    assert "5 of 38 episodes are a copy of another" in told
+    assert "4 groups; 5 of 38 episodes are a copy of another" in told
+    assert "1 group; 1 of 2 episodes" in wshard("duplicates", "-w", "episode:task-1-3,noisy").stdout
     assert "collection clean: 33 picks" in told
     assert "near" in told
     found = json.loads(wshard("duplicates", "--json").stdout)
