@@ -44,7 +44,7 @@ class SpaceChoice:
         self._read: dict[str, Space] = {}  # by fingerprint: they never change, and reading one takes time
         self._active: tuple[Instant | None, list[Space]] = (None, [])
 
-    def spaces(self, where: Where, cut: Callable[[WindowPlan], bool]) -> list[Space]:
+    def spaces(self, cut: Callable[[WindowPlan], bool]) -> list[Space]:
         """Return the Spaces of a wanted window plan that can answer, one at least.
 
         Raises QueryError, listing all that there are, where none can; SpaceMismatchError for another embedder than the
@@ -60,7 +60,7 @@ class SpaceChoice:
                 "nothing is embedded that this search could look at: ingest with such --embedder, --lanes, --windows "
                 f"(moments need `--windows multi`, say) first, or choose among what there is:\n{listed}"
             )
-        return (self._holding(spaces, where) or spaces) if len(spaces) > 1 else spaces
+        return spaces
 
     def active(self) -> list[Space]:
         """Return the Spaces of lanes that can be searched, the oldest first."""
@@ -89,8 +89,13 @@ class SpaceChoice:
             )
         return same
 
-    def _holding(self, spaces: list[Space], where: Where) -> list[Space]:
-        """Keep the Spaces that hold episodes of the environments asked for, so that env_id tells like lanes apart."""
+    def holding(self, spaces: Sequence[Space], where: Where) -> Sequence[Space]:
+        """Keep the Spaces that hold episodes of the environments asked for, so that env_id tells like lanes apart.
+
+        All of them where none does: a filter that nothing passes gives no hits, whichever of them is searched.
+        """
+        if len(spaces) < 2:
+            return spaces
         about = [part for part in parts_of(where) if {clause.field for clause in comparisons(part)} == {"env_id"}]
         asked = all_of(*about)
         if asked == EVERYTHING:
@@ -98,7 +103,7 @@ class SpaceChoice:
         layouts = [
             {LaneSpec(lane.name, tuple(lane.shape)) for lane in layout.lanes} for layout in self._catalog.layouts(asked)
         ]
-        return [space for space in spaces if any(set(space.lanes) <= held for held in layouts)]
+        return [space for space in spaces if any(set(space.lanes) <= held for held in layouts)] or spaces
 
 
 def identity(embedder: Embedder) -> tuple[str, int, dict[str, JSON]]:

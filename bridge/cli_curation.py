@@ -78,7 +78,8 @@ def duplicates(
         return
     print_twins([twin for pairs in found.values() for twin in pairs][:limit])
     spare = len(groups) - len(set(groups.values()))
-    print_lines([f"{len(found)} groups; {spare} of {len(groups)} episodes are a copy of another", *told])
+    groups_told = f"{len(found)} group{'' if len(found) == 1 else 's'}"
+    print_lines([f"{groups_told}; {spare} of {len(groups)} episodes are a copy of another", *told])
 
 
 @reported()

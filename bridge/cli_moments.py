@@ -6,36 +6,31 @@ is quick.
 
 from __future__ import annotations
 
-import re
 from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bridge.cli_options import EmbedderOption, LanesOption, WindowsOption, index_target, parse_lanes, parse_windows
-from bridge.cli_search import hits_as_json, options_named, print_hits, read_query
+from bridge.cli_search import EXAMPLE, hits_as_json, options_named, print_hits, read_query
 from bridge.index.cli import IndexOption
 from catalog.cli import ArchiveOption, EnvOption, MinLengthOption, RewardOption, WhereOption, parse_range
-from wshard.cli import JsonOption, parse_span, print_json, reported
+from wshard.cli import JsonOption, print_json, reported
 
 if TYPE_CHECKING:
     from bridge.hits import Hits
-    from bridge.query import Query
 
 
 @reported()
 def moments(
-    query: Annotated[
-        str | None, typer.Argument(help="An episode file, a .npy array [T, D], or a catalogued episode's id.")
-    ] = None,
+    query: Annotated[str | None, typer.Argument(help=f"{EXAMPLE}.")] = None,
     start: Annotated[int | None, typer.Option("--from", help="First timestep that asks (default: 0).")] = None,
     stop: Annotated[int | None, typer.Option("--to", help="Timestep behind the last that asks (default: end).")] = None,
     like: Annotated[
-        list[str] | None, typer.Option(help="A further example, QUERY or QUERY@START:STOP; may be repeated.")
+        list[str] | None, typer.Option(help="A further example, as QUERY; may be repeated.", metavar="QUERY")
     ] = None,
     unlike: Annotated[
-        list[str] | None, typer.Option(help="A counter-example, QUERY or QUERY@START:STOP; may be repeated.")
+        list[str] | None, typer.Option(help="A counter-example, as QUERY; may be repeated.", metavar="QUERY")
     ] = None,
     archive: ArchiveOption = None,
     index: IndexOption = None,
@@ -71,22 +66,14 @@ def moments(
     asked |= {"windows": None if windows is None else parse_windows(windows)}
     opened = TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=named)
     with options_named(), compiling(_tell_compiling) if refine else nullcontext(), opened as retriever:
-        asked |= {"like": [_example(one, named) for one in like or ()]}
-        asked |= {"unlike": [_example(one, named) for one in unlike or ()]}
+        asked |= {"like": [read_query(one, named) for one in like or ()]}
+        asked |= {"unlike": [read_query(one, named) for one in unlike or ()]}
         wanted = None if query is None else read_query(query, named, span)
         hits = retriever.search_moments(wanted, top, env or None, min_length, parse_range(reward), **asked)
     if as_json:
         print_json(_as_json(hits))
     else:
         print_hits(hits, with_span=True)
-
-
-def _example(text: str, archive: Path | str) -> Query:
-    """Return the example that is meant: QUERY, or timesteps of it."""
-    name, _, tail = text.rpartition("@")
-    if name and re.fullmatch(r"\d*:\d*", tail) and not Path(text).exists():
-        return read_query(name, archive, parse_span(tail))
-    return read_query(text, archive)
 
 
 def _tell_compiling() -> None:

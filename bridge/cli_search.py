@@ -5,6 +5,7 @@ Knows: how queries are named and hits are printed. Imports what it needs inside 
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -44,12 +45,12 @@ if TYPE_CHECKING:
     from bridge.query import Query
     from bridge.refs import EpisodeRef
 
-_EXAMPLE = "An episode file, a .npy array [T, D], or a catalogued episode's id"
+EXAMPLE = "An episode file, a .npy array [T, D], or a catalogued episode's id; with @START:STOP timesteps of it"
 
 
 @reported()
 def search(
-    query: Annotated[str | None, typer.Argument(help=f"{_EXAMPLE}; none with --like or --text.")] = None,
+    query: Annotated[str | None, typer.Argument(help=f"{EXAMPLE}; none with --like or --text.")] = None,
     archive: ArchiveOption = None,
     index: IndexOption = None,
     top: Annotated[int, typer.Option("--top", "-k", min=1, help="How many hits.")] = 10,
@@ -90,6 +91,10 @@ def search(
 
     if query is None and not like and text is None:
         raise typer.BadParameter("expected QUERY, --like or --text, found none of them")
+    if distinct and not (moments or windows is not None):
+        raise typer.BadParameter("--distinct: expected --moments beside it; of episodes each is one hit")
+    if sentences is not None and text is None:
+        raise typer.BadParameter("--sentences: expected --text beside it")
     named = archive_named(archive)
     target, used = index_target(index, named), None if span is None else parse_span(span)
     asked: dict[str, Any] = {"where": where, "text": text, "expand": expand, "plain": plain, "least": least}
@@ -160,12 +165,15 @@ def hits_as_json(hits: Hits) -> dict[str, Any]:
 
 
 def read_query(text: str, archive: Path | str, span: tuple[int | None, int | None] | None = None) -> Query:
-    """Return the file or array that a text names, or timesteps [start, stop) of it, as a query."""
+    """Return the file or array that a text names, or timesteps of it, [start, stop) or as NAME@START:STOP."""
     import numpy as np
 
     from wshard.errors import QueryError
     from wshard.types import Array
 
+    name, _, tail = text.rpartition("@")
+    if span is None and name and re.fullmatch(r"\d*:\d*", tail) and not Path(text).exists():
+        return read_query(name, archive, parse_span(tail))
     path = Path(text)
     if path.suffix == ".npy" and path.exists():
         try:

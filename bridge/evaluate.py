@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from bridge.index.metric import COSINE, L2
 from bridge.progress import Silent
 
 if TYPE_CHECKING:
@@ -73,42 +74,49 @@ def leave_one_out(
     labels: Sequence[str],
     *,
     queries: NDArray[Any] | None = None,
+    metric: str = COSINE,
     k: int = 10,
     progress: Progress | None = None,
 ) -> Scores:
-    """Score cosine ranking: each vector [N, E] asks for the others of its label.
+    """Score the ranking by a metric: each vector [N, E] asks for the others of its label.
 
     queries: [N, E] to ask with instead, one for each vector (the same episodes disturbed, say). Average precision is
     the mean, over the ranks of the relevant, of relevant-so-far / rank. A label that only one vector has gives no
     query. Raises ValueError without any query.
     """
-    rows = _unit(vectors)
-    asking = rows if queries is None else _unit(queries)
+    rows = _as_compared(vectors, metric)
+    asking = rows if queries is None else _as_compared(queries, metric)
     everyone = np.arange(len(rows))
-    return leave_one_out_by(lambda places: asking[places] @ rows.T, labels, everyone, k=k, progress=progress)
+
+    def ask(places: Ints) -> Floats:
+        return _similar(asking[places], rows, metric)
+
+    return leave_one_out_by(ask, labels, everyone, k=k, progress=progress)
 
 
-def leave_one_out_of_windows(
+def leave_one_out_of_windows(  # noqa: PLR0913  (most of them by name)
     vectors: NDArray[Any],
     starts: NDArray[np.int64],
     labels: Sequence[str],
     *,
     asking: Ints | None = None,
+    metric: str = COSINE,
     k: int = 10,
     progress: Progress | None = None,
 ) -> Scores:
     """Score the ranking of episodes of several windows: item i, of M, has the vectors [N, E] starts[i]:starts[i + 1].
 
     asking: the items that ask [Q]; None = all. How similar an episode is to the one that asks: the mean, over the
-    windows of the latter, of the cosine with the best window of the former. Else as leave_one_out, which it equals for
-    one window each.
+    windows of the latter, of the score by the metric with the best window of the former. Else as leave_one_out, which
+    it equals for one window each.
     """
-    rows = _unit_singles(vectors)
+    rows = _unit_singles(vectors) if metric == COSINE else np.asarray(vectors, np.float64)
 
     def ask(places: Ints) -> Floats:
         found = []
         for number in places.tolist():
-            best = np.maximum.reduceat(rows[starts[number] : starts[number + 1]] @ rows.T, starts[:-1], axis=1)
+            similar = _similar(rows[starts[number] : starts[number + 1]], rows, metric)
+            best = np.maximum.reduceat(similar, starts[:-1], axis=1)
             found.append(best.mean(axis=0, dtype=np.float64))
         return np.stack(found)
 
@@ -121,7 +129,8 @@ def leave_one_out_by(
 ) -> Scores:
     """Score any way to rank: the items at the places `asking` [Q] ask, some at a time, for the others of their labels.
 
-    ask: takes places [n] and returns how similar all are to those, [n, N]. Else as leave_one_out.
+    ask: takes places [n] and returns how similar all are to those, [n, N]; NaN alone for who cannot ask after all. Else
+    as leave_one_out.
     """
     known, names = np.unique(np.asarray(labels, dtype=object).astype(str), return_inverse=True)
     told = progress or Silent()
@@ -129,8 +138,11 @@ def leave_one_out_by(
     parts, instead = [np.zeros((0, 5))], Counter[tuple[int, int]]()
     for start in range(0, len(asking), _QUERIES):
         places = asking[start : start + _QUERIES]
-        ranked = names[_rankings(ask(places), places)]
+        similar = ask(places)
+        mute = np.isnan(similar).all(axis=1)
+        ranked = names[_rankings(similar, places)]
         relevant = ranked == names[places, None]
+        relevant[mute] = False
         able = relevant.any(axis=1)
         parts.append(np.column_stack([names[places[able]], _judged(relevant[able], k)]))
         own, first = np.broadcast_to(names[places, None], ranked.shape)[able, :_FIRST], ranked[able, :_FIRST]
@@ -180,6 +192,20 @@ def _judged(relevant: NDArray[np.bool_], k: int) -> Floats:
     average = (precision * relevant).sum(axis=1) / count
     ten, recall = relevant[:, :_FIRST].mean(axis=1), relevant[:, :k].sum(axis=1) / count
     return np.stack([relevant[:, :1].mean(axis=1), average, ten, recall], axis=1)
+
+
+def _as_compared(vectors: NDArray[Any], metric: str) -> Floats:
+    return _unit(vectors) if metric == COSINE else np.asarray(vectors, np.float64)
+
+
+def _similar(asking: NDArray[Any], rows: NDArray[Any], metric: str) -> NDArray[Any]:
+    """Return the scores by the metric of rows [N, E], unit ones for the cosine, against those that ask, [n, N]."""
+    products: NDArray[Any] = asking @ rows.T
+    if metric != L2:
+        return products
+    squares = np.square(asking).sum(axis=1)[:, None] + np.square(rows).sum(axis=1) - 2 * products
+    distances: NDArray[Any] = np.sqrt(np.maximum(squares, 0.0))
+    return -distances
 
 
 def _unit(vectors: NDArray[Any]) -> Floats:

@@ -20,6 +20,8 @@ from wshard.lanes import REWARD
 from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from embedders.space import LaneSpec, Space
 
 
@@ -48,16 +50,22 @@ class Fit:
     window: NDArray[Any]
 
 
-def fit(query: Query, spaces: Sequence[Space]) -> Fit:
+def fit(
+    query: Query, spaces: Sequence[Space], prefer: Callable[[Sequence[Space]], Sequence[Space]] | None = None
+) -> Fit:
     """Return the one Space that the query fits, and the query as its window.
 
     An array fits a Space by its number of channels, or the shape of its images; a mapping by lane names and shapes; an
     Episode by the lanes that it has, and of Spaces that differ in lanes only the one that takes in more of it counts.
     Windows of several sizes are what ingest makes by itself: those of one size, which somebody asked for, come first.
-    Raises QueryError, listing the Spaces, where none or several fit.
+    prefer: which of those that it fits count.
+    Raises QueryError, listing the Spaces, where none or several fit, and for lanes of different lengths.
     """
     asked = _plain(query)
     fits = [Fit(space, window) for space in spaces if (window := _window(asked, space)) is not None]
+    if prefer is not None:
+        kept = prefer([found.space for found in fits])
+        fits = [found for found in fits if found.space in kept]
     if isinstance(query, Episode):
         fits = [found for found in fits if not any(_takes_more(other.space, found.space) for other in fits)]
     asked_for = {found.space.lanes for found in fits if found.space.windows.scales is None}
@@ -168,8 +176,11 @@ def _side_by_side(values: Mapping[str, NDArray[Any]], space: Space) -> NDArray[A
         return _rows(images, space.window_shape)
     columns = [_lane_rows(values[lane.name], lane) for lane in space.lanes]
     known = [column for column in columns if column is not None]
-    if len(known) < len(columns) or len({len(column) for column in known}) != 1:
+    if len(known) < len(columns):
         return None
+    if len({len(column) for column in known}) != 1:
+        told = ", ".join(f"{lane.name} of {len(rows)}" for lane, rows in zip(space.lanes, known, strict=True))
+        raise QueryError(f"expected a query with lanes of as many timesteps, found {told}")
     return np.concatenate(known, axis=1, dtype=np.float64)
 
 

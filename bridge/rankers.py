@@ -17,7 +17,7 @@ from bridge.index.base import Answer, Explained, Match, Request
 from bridge.scales import reciprocal_rank, reciprocal_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from bridge.holdings import Holdings
     from bridge.index.base import VectorIndex, Vectors
@@ -106,26 +106,36 @@ def at_least(rank: Ranker, score: float) -> Ranker:
     return cut
 
 
-def differing(rank: Ranker, holdings: Holdings, space: Space, diversity: float) -> Ranker:
+def differing(
+    rank: Ranker,
+    holdings: Holdings,
+    space: Space,
+    diversity: float,
+    there: Callable[[Sequence[Match]], Collection[Match]] = lambda matches: matches,
+) -> Ranker:
     """Rank anew what another way ranks first, so that hits differ from each other.
 
-    Exact where none that it ranks later could have been chosen, unlike as it might be to those that were.
+    there: which matches can be hits; from the others, which come last, no hit has to differ. Exact where none that is
+    ranked later could have been chosen, unlike as it might be to those that were.
     """
 
     def choose(request: Request) -> Answer:
         deep = depth(request.top_k)
         answer = rank(replace(request, top_k=deep))
-        held = holdings.vectors(space, {match.episode for match in answer.matches})
+        present = there(answer.matches)
+        able = [match for match in answer.matches if match in present]
+        held = holdings.vectors(space, {match.episode for match in able})
         nothing = np.zeros((1, space.dim), np.float32)  # of episodes found by their words alone
-        rows = [vectors_of(held.get(match.episode, nothing), match) for match in answer.matches]
+        rows = [vectors_of(held.get(match.episode, nothing), match) for match in able]
         if not rows:
             return answer
-        scores = np.array([match.score for match in answer.matches])
+        scores = np.array([match.score for match in able])
         chosen, values = diverse(scores, np.stack(rows), request.top_k, diversity=diversity)
         beyond = (1 - diversity) * answer.matches[-1].score + diversity  # of the opposite of all that were chosen
         everything = len(answer.matches) < deep
         exact = answer.exact and (everything or min(values[1:], default=np.inf) > beyond)
-        return replace(answer, matches=tuple(answer.matches[number] for number in chosen), exact=exact)
+        others = [match for match in answer.matches if match not in present]
+        return replace(answer, matches=(*(able[number] for number in chosen), *others), exact=exact)
 
     return choose
 

@@ -5,6 +5,7 @@ Knows: which file, which timesteps, what the catalog says of it. Does not know: 
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,10 @@ from wshard.errors import QueryError, StaleEpisodeError
 from wshard.opening import open_episode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from catalog.records import EpisodeRow
+    from wshard.opening import OpenEpisode
     from wshard.types import Episode
 
 
@@ -60,10 +62,23 @@ class EpisodeRef:
         Raises FileNotFoundError if the file is gone, StaleEpisodeError if it is not the one that was ingested,
         EntryNotFoundError for an unknown channel, FormatError for damage.
         """
+        with self._opened() as file:
+            return file.load(channels)
+
+    def load_span(self, channels: Sequence[str] | None = None) -> Episode:
+        """Load the timesteps of the span alone, as `slice` of the open file does; reads little else.
+
+        Raises StepError for a span without timesteps, such as what comes after the end, and what load raises.
+        """
+        with self._opened() as file:
+            return file.slice(*self.span, channels)
+
+    @contextmanager
+    def _opened(self) -> Iterator[OpenEpisode]:
         with open_episode(self.file_path, hashed=False) as file:
             if self.digest and file.digest() != self.digest:
                 raise StaleEpisodeError(f"{self.file_path}: changed since it was ingested: ingest it again")
-            return file.load(channels)
+            yield file
 
 
 def make_ref(row: EpisodeRow, score: float, span: tuple[int, int]) -> EpisodeRef:

@@ -30,7 +30,7 @@ from bridge.query import Query, fit
 from bridge.rankers import Aim, at_least, differing, farthest, fused_by_rank, nearest, vectors_of
 from bridge.refs import EpisodeRef, make_ref
 from bridge.selection import named_lanes
-from bridge.wishes import MomentWishes, Wishes
+from bridge.wishes import MomentWishes, Wishes, wishes_of
 from catalog.filters import Where, build_where
 from catalog.form_text import as_where
 from embedders.base import embed_by
@@ -127,7 +127,7 @@ class TrajectoryRetriever:
         expanded by its best hits (docs/search.md); `plain=True` ranks by the cosine of whole episodes alone. Raises
         QueryError where the query fits no Space or several, EmbedderError for NaN, FilterError, SpaceMismatchError.
         """
-        wishes = Wishes(**asked)
+        wishes = wishes_of(Wishes, asked)
         wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(wishes.where)
         return self._search(
             query_obs, Request(_count(top_k), wanted, explain=wishes.explain), wishes, lambda plan: plan.whole
@@ -154,7 +154,7 @@ class TrajectoryRetriever:
         """
         size = None if window_size is None else whole_number(window_size, "window_size", QueryError, least=1)
         only = None if windows is None else as_plan(windows)
-        wishes = Wishes(**asked)
+        wishes = wishes_of(Wishes, asked)
         if wishes.text is not None:
             raise QueryError("text: expected a search for episodes, found one for timesteps, which have no words")
         wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(wishes.where)
@@ -182,7 +182,7 @@ class TrajectoryRetriever:
         hit.score is 1 for an exact match (docs/search.md). asked: see MomentWishes. Raises as search_similar_timesteps.
         """
         begun = time.perf_counter()
-        wishes = MomentWishes(**asked)
+        wishes = wishes_of(MomentWishes, asked)
         wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(wishes.where)
         like = [read_example(one) for one in [*([] if query_obs is None else [query_obs]), *wishes.like]]
         unlike = [read_example(one) for one in wishes.unlike]
@@ -212,8 +212,10 @@ class TrajectoryRetriever:
     def _found(self, examples: Sequence[Example], number: int, request: Request, wishes: MomentWishes) -> Found:
         """Return what is found for one of the examples, in the Space that the first of them fits."""
         while True:
-            spaces = self._choice.spaces(request.where, lambda plan: not plan.whole and wishes.windows in (None, plan))
-            asked = fit(examples[0].query, of_several_sizes(spaces))
+            spaces = self._choice.spaces(lambda plan: not plan.whole and wishes.windows in (None, plan))
+            asked = fit(
+                examples[0].query, spaces, lambda some: of_several_sizes(self._choice.holding(some, request.where))
+            )
             if number:
                 asked = fit(examples[number].query, [asked.space])
             vector = embed_by(self._maker(asked.space), asked.space, [asked.window])[0]
@@ -261,7 +263,7 @@ class TrajectoryRetriever:
             if unlike or wishes.diversity:
                 raise QueryError("unlike and diversity: expected a query or examples beside them, found words alone")
             return None
-        space = fit(like[0], self._choice.spaces(where, cut)).space
+        space = fit(like[0], self._choice.spaces(cut), lambda some: self._choice.holding(some, where)).space
         if space.metric != COSINE and (len(like) > 1 or wishes.turn_vectors):
             raise QueryError(
                 f"like, unlike, expand, least, diversity and contributions: expected a Space compared by the cosine, "
@@ -293,7 +295,14 @@ class TrajectoryRetriever:
         if wishes.min_score is not None:
             rank = at_least(rank, wishes.min_score)
         if aim is not None and wishes.diversity:
-            rank = differing(rank, self._holdings, aim.space, wishes.diversity)
+            windows_of = aim.space.windows
+            rank = differing(
+                rank,
+                self._holdings,
+                aim.space,
+                wishes.diversity,
+                lambda matches: {match for _, match in self._refs(matches, windows_of)},
+            )
         return rank
 
     def _windows_of(self, aim: Aim) -> Aim | None:

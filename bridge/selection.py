@@ -101,8 +101,12 @@ def choose_lanes(lanes: Iterable[LaneDefinition], choice: LaneChoice, where: str
 
 
 def block_name(name: str, known: Container[str]) -> str:
-    """Return the block that a lane's name means: one that is `known` itself, else the observation of that id."""
-    return name if name in known else f"signal/{name}"
+    """Return the block that a lane's name means: one that is `known` itself, else the observation of that id.
+
+    Where neither is known, a name that begins as blocks do is one of a block.
+    """
+    observation = f"signal/{name}"
+    return name if name in known or (name.startswith(_SUMMARISED) and observation not in known) else observation
 
 
 def is_summarised(lane: LaneDefinition) -> bool:

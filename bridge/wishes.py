@@ -6,9 +6,9 @@ Knows: names, meanings and limits of the options. Does not know: how any of them
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Real
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from embedders.windows import as_plan
 from wshard.arguments import finite_number, plain_text, told, whole_number
@@ -147,6 +147,20 @@ class MomentWishes:
         if self.per_episode is not None:
             whole_number(self.per_episode, "per_episode", QueryError, least=1)
         _check_score(self.min_score)
+
+
+Kind = TypeVar("Kind", Wishes, MomentWishes)
+
+
+def wishes_of(kind: type[Kind], asked: Mapping[str, Any]) -> Kind:
+    """Return the options of a search that were given by name.
+
+    Raises TypeError for another name, as any call does, but says which there are.
+    """
+    names = [field.name for field in fields(kind)]
+    if strange := [name for name in asked if name not in names]:
+        raise TypeError(f"{strange[0]}: expected an option of this search, found none of that name: {', '.join(names)}")
+    return kind(**asked)
 
 
 def _several(name: str, queries: Any) -> tuple[Any, ...]:

@@ -40,6 +40,10 @@ EMBEDDERS: Final[Mapping[str, str]] = {
 
 _OF_FILES: Final = {"learned": "weights", "torchmodule": "model"}  # and the parameter that names the file
 
+_TELLING: Final = ("embed", "dim")
+_MEMBERS: Final = ("name", "version", "uses_statistics", "metric", "parameters", *_TELLING)
+"""What an Embedder has; the first say that somebody meant to make one."""
+
 ENTRY_POINT_GROUP: Final = "wshard.embedders"
 """Where other packages announce theirs; a name of the table cannot be taken over."""
 
@@ -141,13 +145,19 @@ def _build(found: Any, name: str, parameters: dict[str, JSON]) -> Embedder:
     try:
         inspect.signature(found).bind(**parameters)
     except (TypeError, ValueError) as error:  # ValueError: a builtin class without a signature
-        raise EmbedderError(f"embedder {name!r}: expected its parameters, found {parameters}: {error}") from error
+        advice = f"; name its file, '{name}:FILE'" if name in _OF_FILES else ""
+        raise EmbedderError(
+            f"embedder {name!r}: expected its parameters, found {parameters}: {error}{advice}"
+        ) from error
     return _adopt(found(**parameters), name)
 
 
 def _adopt(value: Any, name: str | None) -> Embedder:
     if isinstance(value, Embedder) and not isinstance(value, type):
         return value
-    if callable(value) and not isinstance(value, type):
+    meant = all(hasattr(value, each) for each in _TELLING)  # an embedder, also where it can be called
+    if callable(value) and not isinstance(value, type) and not meant:
         return PooledCallable(value, name)
-    raise EmbedderError(f"expected a name, an embedder or a function of the mean over time, found {value!r}")
+    lacking = ", ".join(each for each in _MEMBERS if not hasattr(value, each))
+    told = f", an embedder that lacks {lacking}" if meant and lacking else ""
+    raise EmbedderError(f"expected a name, an embedder or a function of the mean over time, found {value!r}{told}")

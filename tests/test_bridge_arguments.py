@@ -194,6 +194,17 @@ def test_wishes_of_other_types_are_refused(wishes, asked, told):
         wishes(**asked)
 
 
+def test_options_that_a_search_does_not_have_are_refused_by_name(place, retriever):
+    path = files(place / "data")[0]
+    for search, strange in (
+        (retriever.search_similar_episodes, "distinct"),
+        (retriever.search_similar_timesteps, "max_length"),
+        (retriever.search_moments, "text"),
+    ):
+        with pytest.raises(TypeError, match=rf"^{strange}: expected an option of this search.*: where, .*min_score"):
+            search(path, **{strange: True})
+
+
 def test_what_names_no_file_is_refused_as_a_query(place, retriever):
     path = files(place / "data")[0]
     for query, told in (

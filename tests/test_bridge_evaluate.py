@@ -39,6 +39,19 @@ def test_scores_equal_the_definition(disturbed):
     assert scores.queries == 41
 
 
+@pytest.mark.parametrize("metric", ["dot", "l2"])
+def test_spaces_are_ranked_by_their_own_metric(metric):
+    rng = np.random.default_rng(3)
+    vectors, labels = 5 + rng.normal(size=(30, 4)) * rng.uniform(0.1, 3, (30, 1)), [str(n % 3) for n in range(30)]
+    by = {"dot": vectors @ vectors.T, "l2": -np.linalg.norm(vectors[:, None] - vectors, axis=2)}
+    expected = leave_one_out_by(lambda places: by[metric][places].copy(), labels, np.arange(30))
+    assert leave_one_out(vectors, labels, metric=metric) == expected != leave_one_out(vectors, labels)
+    starts = np.arange(0, 31, 2)
+    of_two = by[metric].reshape(30, 15, 2).max(axis=2).reshape(15, 2, 15).mean(axis=1)
+    expected = leave_one_out_by(lambda places: of_two[places].copy(), labels[:15], np.arange(15))
+    assert leave_one_out_of_windows(vectors, starts, labels[:15], metric=metric) == expected
+
+
 def test_perfect_and_hopeless():
     apart = np.repeat(np.eye(3), 4, axis=0)
     assert leave_one_out(apart, list("aaaabbbbcccc")).mean_average_precision == 1.0

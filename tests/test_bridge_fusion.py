@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 from bridge_episodes import episode, ingest, save, spaces_of, vectors_of
@@ -211,6 +214,22 @@ def test_diverse_hits_begin_with_the_best_and_spread_over_tasks(retriever):
     far = retriever.search_similar_episodes(made(1, 1), 4, diversity=0.7)
     assert far[0].episode_id == near[0].episode_id
     assert len({hit.metadata["env_id"] for hit in far}) > len({hit.metadata["env_id"] for hit in near})
+
+
+def test_hits_need_not_differ_from_episodes_whose_files_are_gone(folder, tmp_path):
+    data, query = shutil.copytree(folder, tmp_path / "data"), made(1, 1)
+    ingest(tmp_path / "archive", data)
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        first = retriever.search_similar_episodes(query, 6, diversity=0.5)
+        for hit in first[:3]:
+            Path(hit.file_path).unlink()
+        found = retriever.search_similar_episodes(query, 6, diversity=0.5)
+        gone = {hit.episode_id for hit in first[:3]}
+        without = retriever.search_similar_episodes(
+            query, 6, diversity=0.5, where=" ".join(f"-episode:{name}" for name in gone)
+        )
+    assert [hit.episode_id for hit in found] == [hit.episode_id for hit in without]
+    assert (found.missing, without.missing) == (3, 0)
 
 
 def test_lanes_say_what_they_add(folder, tmp_path):

@@ -22,7 +22,7 @@ from bridge.retrieve import TrajectoryRetriever
 from embedders.space import Statistics
 from embedders.windows import WindowPlan
 from wshard import Channel, Episode, load_wshard, save_wshard
-from wshard.errors import EmbedderError, QueryError, StaleEpisodeError
+from wshard.errors import EmbedderError, QueryError, StaleEpisodeError, StepError
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +161,13 @@ def test_a_beginning_is_found_and_a_hit_tells_what_comes_next(retriever):
     assert hit.after(10_000).span == (stop, len(play(4)[0]))
     assert hit.after(10_000).remaining == 0
     assert hit.after(10).load().id == "play-4"
+    whole, following = hit.load(), hit.after(10).load_span(["pose"])
+    np.testing.assert_array_equal(
+        following.observations["pose"].data, whole.observations["pose"].data[stop : stop + 10]
+    )
+    assert (following.length, list(following.observations)) == (10, ["pose"])
+    with pytest.raises(StepError):
+        hit.after(10_000).after(5).load_span()
 
 
 def test_moments_do_not_overlap_and_per_episode_limits_them(retriever):

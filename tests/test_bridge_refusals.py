@@ -114,11 +114,16 @@ def test_an_episode_without_observation_vectors_is_catalogued_and_told_what_it_h
 
 def test_an_episode_without_the_lanes_that_were_named_is_refused(archive, tmp_path):
     (path,) = save(tmp_path, episode())
-    with (
-        TrajectoryIngestor(archive, lanes=["typo"]) as ingestor,
-        pytest.raises(NoLaneError, match="expected signal/typo"),
+    for named, told in (
+        ("typo", "signal/typo"),
+        ("omen/state/dreamer", "omen/state/dreamer"),
+        ("action/x", "action/x"),
     ):
-        ingestor.ingest_episode(path)
+        with (
+            TrajectoryIngestor(archive, lanes=[named]) as ingestor,
+            pytest.raises(NoLaneError, match=f"expected {told}, found"),
+        ):
+            ingestor.ingest_episode(path)
     assert episodes_by_path(archive) == {}
 
 

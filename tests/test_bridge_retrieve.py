@@ -156,6 +156,27 @@ def test_env_id_tells_like_lanes_apart(tmp_path):
         assert retriever.search_similar_episodes(query)[0].score == EXACT
 
 
+def test_a_filter_that_only_episodes_of_other_lanes_pass_gives_no_hits(tmp_path):
+    other = [episode(5, n, T=40, lanes=("pose", "goal")) for n in range(3)]
+    save(tmp_path / "data", *(episode(0, n, T=40) for n in range(3)), *other)
+    TrajectoryIngestor(tmp_path / "archive").ingest([tmp_path / "data"], windows="both")
+    rows = other[1].observations["pose"].data
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        for find in (retriever.search_similar_episodes, retriever.search_similar_timesteps, retriever.search_moments):
+            for query in (other[1], {"pose": rows, "goal": rows}, np.concatenate([rows, rows], axis=1)):
+                assert find(query, env_id="task-5")
+                assert find(query, env_id="task-0") == find(query, where="meta.number:9") == []
+
+
+def test_lanes_of_different_lengths_are_told(tmp_path):
+    save(tmp_path / "data", *(episode(0, n, lanes=("pose", "goal")) for n in range(3)))
+    ingest(tmp_path / "archive", tmp_path / "data")
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        told = "expected a query with lanes of as many timesteps, found signal/goal of 6, signal/pose of 5"
+        with pytest.raises(QueryError, match=told):
+            retriever.search_similar_episodes({"pose": np.zeros((5, 4)), "goal": np.zeros((6, 4))})
+
+
 def test_an_episode_is_compared_by_as_many_of_its_lanes_as_can_be(tmp_path):
     more = [episode(1, n, lanes=("state", "goal")) for n in range(3)]
     save(tmp_path / "data", *(episode(0, n) for n in range(3)), *more)

@@ -72,8 +72,23 @@ def test_moments_one_per_episode(home):
     assert (hits[0]["episode_id"], hits[0]["span"]) == ("task-0-0", [0, 30])
 
 
+def test_timesteps_of_a_query_are_named_in_one_way_everywhere(home):
+    for where in ("task-0-0", home / "data/task-0/task-0-0.wshard"):
+        by_name, by_option = search(home, f"{where}@5:25"), search(home, where, "--span", "5:25")
+        assert by_name == by_option == search(home, "--like", f"{where}@5:25")
+    moments = ("moments", "--archive", home / "archive", "--json", "--top", 3)
+    found = json.loads(run(*moments, "task-0-0@5:35").stdout)["hits"]
+    assert found == json.loads(run(*moments, "task-0-0", "--from", 5, "--to", 35).stdout)["hits"]
+    assert found == json.loads(run(*moments, "--like", "task-0-0@5:35").stdout)["hits"]
+
+
 def test_mistakes_are_told_in_the_words_of_the_command_line(home, tmp_path):
     assert "expected QUERY, --like or --text" in run("search", "--archive", home / "archive", code=2).output
+    for option, told in (
+        ("--distinct", "expected --moments beside it"),
+        ("--sentences=none", "expected --text beside"),
+    ):
+        assert told in run("search", "task-0-0", option, "--archive", home / "archive", code=2).output
     for embedder in ("dct", "stats"):
         ingest(tmp_path, home / "data", embedder=embedder)
     told = run("search", "task-0-0", "--archive", tmp_path, code=1).output

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bridge_episodes import episode, ingest, looked_into, rewrite, save
+from bridge_episodes import episode, files, ingest, looked_into, rewrite, save
 from typer.testing import CliRunner
 
 from bridge import cli_curation
@@ -17,10 +17,11 @@ from bridge.curation import comparison, duplicates
 from bridge.curation.comparison import evaluate_label, evaluate_search
 from bridge.curation.duplicates import find_duplicates, find_leaks, group_of
 from bridge.curation.held import hold_one, whole_spaces
+from bridge.curation.outliers import outlyingness
 from bridge.curation.pieces import find_pieces, find_shared
 from bridge.curation.signals import find_mislabeled, find_outliers, select_subset, weigh
-from bridge.evaluate import leave_one_out
-from bridge.refs import make_ref
+from bridge.evaluate import leave_one_out, leave_one_out_by
+from bridge.refs import EpisodeRef, make_ref
 from bridge.retrieve import TrajectoryRetriever
 from embedders.windows import WindowPlan
 from wshard import open_wshard
@@ -180,6 +181,39 @@ def test_counts_and_differences_that_are_none_are_refused(home):
         assert [one.value for one in found] == [one.value for one in find_outliers(archive, neighbours=5)]
 
 
+class _Distant:
+    """Where an episode ends, far from the origin: all directions are about the same, distances are not."""
+
+    name, version, uses_statistics, metric = "distant", 1, False, "l2"
+
+    def parameters(self):
+        return {}
+
+    def dim(self, channels):
+        return channels
+
+    def embed(self, windows, statistics):  # noqa: ARG002  (as embedders do)
+        return np.array([40 + window[-1] for window in windows], np.float32).reshape(len(windows), -1)
+
+
+def test_vectors_of_another_metric_are_ranked_by_it_and_otherwise_by_direction(own, data):
+    ingest(own, data, embedder=_Distant())
+    with looked_into(own) as archive:
+        distant = next(space for space in whole_spaces(archive) if space.embedder == "distant")
+        held = hold_one(archive, "", distant.fingerprint)
+        assert np.linalg.norm(held.vectors, axis=1).min() > 50
+        wide = held.vectors.astype(np.float64)
+        units = wide / np.linalg.norm(wide, axis=1, keepdims=True)
+        np.testing.assert_allclose(held.directions, units, atol=1e-6)
+        values = {one.episode.id: one.value for one in find_outliers(archive, space=distant.fingerprint)}
+        expected = outlyingness(units.astype(np.float32), held.lengths)
+        np.testing.assert_allclose([values[row.id] for row in held.episodes], expected, atol=1e-3)
+        labels = [row.env_id for row in held.episodes]
+        found = next(one for one in evaluate_label(archive, "env") if one.space == distant)
+        far = -np.linalg.norm(wide[:, None] - wide, axis=2)
+        assert found.scores == leave_one_out_by(lambda places: far[places].copy(), labels, np.arange(len(labels)))
+
+
 def test_a_swapped_label_comes_first(own):
     with looked_into(own) as archive:
         ids = {row.episode_id: row.id for row in archive.catalog.rows(archive.catalog.ids()).values()}
@@ -220,7 +254,8 @@ def test_evaluation_is_leave_one_out_in_every_space(own, data):
 
 def test_duplicates_on_the_command_line(own):
     told = wshard("duplicates", "--write", "group", "--collection", "clean").stdout
-    assert "5 of 38 episodes are a copy of another" in told
+    assert "4 groups; 5 of 38 episodes are a copy of another" in told
+    assert "1 group; 1 of 2 episodes" in wshard("duplicates", "-w", "episode:task-1-3,noisy").stdout
     assert "collection clean: 33 picks" in told
     assert "near" in told
     found = json.loads(wshard("duplicates", "--json").stdout)
@@ -323,7 +358,7 @@ def test_evaluation_asks_episodes_that_can_be_asked(tmp_path, monkeypatch):
         assert evaluate_search(retriever, archive, "env").scores.queries == 2
 
 
-def test_evaluation_leaves_out_who_asks_from_a_damaged_file(tmp_path):
+def test_evaluation_leaves_out_who_asks_from_a_damaged_file(tmp_path, monkeypatch):
     save(tmp_path, *(episode(1, number) for number in range(4)))
     broken = tmp_path / "task-1" / "task-1-1.wshard"
     with open_wshard(broken) as file:  # its ticks are not embedded: ingest does not read them
@@ -333,8 +368,14 @@ def test_evaluation_leaves_out_who_asks_from_a_damaged_file(tmp_path):
     broken.write_bytes(raw)
     ingest(tmp_path / "archive", tmp_path, windows=[WindowPlan(), WindowPlan(scales=(10, 20))])
     with looked_into(tmp_path / "archive") as archive, TrajectoryRetriever(tmp_path / "archive") as retriever:
+        opened, load = [], EpisodeRef.load
+        monkeypatch.setattr(EpisodeRef, "load", lambda ref: opened.append(ref.episode_id) or load(ref))
         found = evaluate_search(retriever, archive, "env")
-    assert (found.episodes, found.scores.queries) == (4, 3)
+        assert (found.episodes, found.scores.queries) == (4, 3)
+        assert sorted(opened) == [f"task-1-{number}" for number in range(4)]  # each once
+        for path in files(tmp_path / "task-1"):
+            path.write_bytes(path.read_bytes()[:-1])
+        assert evaluate_search(retriever, archive, "env") is None
 
 
 def spliced():

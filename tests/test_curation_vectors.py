@@ -187,6 +187,18 @@ def test_noise_cancels_and_strangers_are_far():
     assert comparable(80, 76)
 
 
+@pytest.mark.parametrize("neighbours", [1, 5, 10])
+def test_what_lies_beside_copies_is_no_outlier_for_that(neighbours):
+    vectors, lengths = clustered(200), np.arange(200) + 50
+    alone = outlyingness(vectors, lengths, neighbours=neighbours)
+    found = outlyingness(
+        np.concatenate([vectors, np.repeat(vectors[7:8], 15, axis=0)]),
+        np.concatenate([lengths, np.repeat(lengths[7:8], 15)]),
+        neighbours=neighbours,
+    )
+    np.testing.assert_allclose(found, [*alone, *[alone[7]] * 15], atol=1e-6)
+
+
 @pytest.mark.parametrize("copies", [0, 100, 200])
 def test_copies_do_not_make_outliers_of_all_others(copies):
     rows = np.random.default_rng(0).normal(size=(300, 8))

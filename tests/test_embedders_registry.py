@@ -68,8 +68,15 @@ def test_every_name_of_the_table_makes_the_embedder_of_that_name(name):
 
 
 def test_an_embedder_of_a_file_needs_one():
-    with pytest.raises(EmbedderError, match="missing a required argument: 'model'"):
+    with pytest.raises(EmbedderError, match="missing a required argument: 'model'; name its file, 'torchmodule:FILE'"):
         make_embedder("torchmodule")
+
+
+@pytest.mark.parametrize("called", [False, True])
+def test_an_embedder_of_ones_own_is_told_what_it_lacks(called):
+    has = {"name": "half", "version": 1, "dim": len, "embed": list, **({"__call__": len} if called else {})}
+    with pytest.raises(EmbedderError, match="an embedder that lacks uses_statistics, metric, parameters"):
+        as_embedder(type("Half", (), has)())
 
 
 def test_a_name_without_its_file_is_told_what_it_lacks():

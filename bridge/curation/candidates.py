@@ -41,9 +41,9 @@ def candidates(
     for space in spaces:
         held = [hold(archive, space, where) for where in sets]
         mine, others = held[0], held[-1]
-        among = None if mine is others else others.vectors
+        among = None if mine is others else others.directions
         owners = None if space.windows.whole else (_ids(mine), _ids(others))
-        apart, pairs = near_pairs(mine.vectors, among, nearest, farthest, owners=owners, progress=progress)
+        apart, pairs = near_pairs(mine.directions, among, nearest, farthest, owners=owners, progress=progress)
         yield (mine, others), apart, pairs
 
 

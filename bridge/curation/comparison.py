@@ -18,7 +18,6 @@ from bridge.evaluate import Scores, leave_one_out, leave_one_out_by, leave_one_o
 from bridge.refs import make_ref
 from embedders.space import Space
 from wshard.errors import AmbiguousQueryError, EmbedderError, QueryError, WShardError
-from wshard.opening import open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,10 +72,12 @@ def evaluate_label(
         if len(set(known)) == len(known):
             continue  # nobody could ask
         if space.windows.whole:
-            scores = leave_one_out(held.vectors, known, k=k, progress=progress)
+            scores = leave_one_out(held.vectors, known, metric=space.metric, k=k, progress=progress)
         else:
             asking = _spread(_able(known), _asking(held))
-            scores = leave_one_out_of_windows(held.vectors, held.starts, known, asking=asking, k=k, progress=progress)
+            scores = leave_one_out_of_windows(
+                held.vectors, held.starts, known, asking=asking, metric=space.metric, k=k, progress=progress
+            )
         found.append(Evaluated(space, scores, len(known), len(set(known))))
     if not found:
         raise QueryError(f"expected two episodes with vectors and one label {label!r} at least, found none")
@@ -102,25 +103,35 @@ def evaluate_search(
     pairs = [(row, name) for row, name in zip(episodes, names, strict=True) if name is not None]
     known = [name for _, name in pairs]
     there = [place for place in _able(known).tolist() if os.path.exists(pairs[place][0].path)]  # noqa: PTH110  (Path.exists can raise)
-    asking = [place for place in _spread(np.array(there, np.int64), _BY_SEARCH).tolist() if _can_ask(pairs[place][0])]
-    if not asking:
+    if not there:
         return None
-    places = {row.uid: place for place, (row, _) in enumerate(pairs)}
+    places, read = {row.uid: place for place, (row, _) in enumerate(pairs)}, list[int]()
 
     def ask(wanted: NDArray[np.int64]) -> NDArray[np.float64]:
         found = np.full((len(wanted), len(places)), -np.inf)
         for similar, place in zip(found, wanted.tolist(), strict=True):
             row = pairs[place][0]
-            hits = retriever.search_similar_episodes(make_ref(row, 1.0, (0, row.length)), _HITS, where=where)
+            try:
+                episode = make_ref(row, 1.0, (0, row.length)).load()
+            except (WShardError, OSError):  # the file is damaged, or not what was catalogued
+                similar[:] = np.nan
+                continue
+            read.append(place)
+            hits = retriever.search_similar_episodes(episode, _HITS, where=where)
             for rank, hit in enumerate(hits):
                 if hit.uid in places:
                     similar[places[hit.uid]] = -rank
         return found
 
     try:
-        scores = leave_one_out_by(ask, known, np.array(asking), k=k, progress=progress)
+        asking = _spread(np.array(there, np.int64), _BY_SEARCH)
+        scores = leave_one_out_by(ask, known, asking, k=k, progress=progress)
     except (AmbiguousQueryError, EmbedderError):
         return None
+    except ValueError:
+        if read:
+            raise
+        return None  # nobody could ask
     return Evaluated(None, scores, len(known), len(set(known)))
 
 
@@ -151,18 +162,3 @@ def _able(labels: Sequence[str]) -> NDArray[np.int64]:
 def _spread(places: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     """Return so many of the places at most, evenly spread."""
     return places[np.linspace(0, len(places) - 1, min(most, len(places))).astype(np.int64)]
-
-
-def _can_ask(row: EpisodeRow) -> bool:
-    """Say whether the file holds what was catalogued, whole.
-
-    A search by an episode reads all of it, so that a damaged lane would end it, one that is not embedded too.
-    """
-    try:
-        with open_episode(row.path, hashed=False) as file:
-            same = file.digest() == row.digest
-            if same:
-                file.load()
-            return same
-    except (WShardError, OSError):
-        return False

@@ -14,8 +14,10 @@ import numpy as np
 
 from bridge.choosing import newest
 from bridge.index.base import stored_vectors
+from bridge.index.metric import COSINE
 from bridge.query import describe
 from bridge.reading import read_lanes
+from embedders.base import unit_rows
 from embedders.space import Space, Statistics
 from embedders.standardise import scales
 from embedders.statistics import Moments, merge, statistics
@@ -37,12 +39,17 @@ _KEPT: Final = 512  # episodes in memory
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """Unit vectors float32 [N, E] of one Space; episode i, of M, has rows starts[i]:starts[i + 1], at least one."""
+    """Vectors float32 [N, E] of one Space; episode i, of M, has rows starts[i]:starts[i + 1], at least one."""
 
     space: Space
     episodes: tuple[EpisodeRow, ...]
     starts: Ids
     vectors: Vectors
+
+    @cached_property
+    def directions(self) -> Vectors:
+        """The vectors at length 1, which they have already where the metric is the cosine, float32 [N, E]."""
+        return self.vectors if self.space.metric == COSINE else unit_rows(self.vectors.astype(np.float64))
 
     @cached_property
     def lengths(self) -> Ids:

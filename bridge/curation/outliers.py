@@ -27,14 +27,16 @@ def outlyingness(vectors: Vectors, lengths: Ids, *, neighbours: int = 10, progre
     """Return how far each of the unit vectors [N, E] is from the others, float64 [N]; 0 is usual, above 3 is rare.
 
     The logarithm of (mean distance to its `neighbours` nearest / mean of the same over these), in robust standard
-    deviations from the median of the 201 vectors that are next by length [N].
+    deviations from the median of the 201 vectors that are next by length [N]. Equal vectors count as one and have one
+    value: copies are no crowd, next to which their neighbours would stand alone.
     """
-    found = nearest(vectors, neighbours, progress=progress)
+    _, kept, whose = np.unique(vectors, axis=0, return_index=True, return_inverse=True)
+    found = nearest(vectors[kept], neighbours, progress=progress)
     if not found.rows.shape[1]:
         return np.zeros(len(vectors))
     own = np.maximum(found.distances.mean(axis=1), _LEAST)
     factor = np.log(own / own[found.rows].mean(axis=1))
-    return apart_by_length(factor, lengths)
+    return apart_by_length(factor, lengths[kept])[whose.ravel()]  # numpy 2.0 returns a column
 
 
 def apart_by_length(values: Floats, lengths: Ids) -> Floats:

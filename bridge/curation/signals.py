@@ -51,7 +51,7 @@ def find_outliers(
     """
     neighbours = whole_number(neighbours, "neighbours", QueryError, least=1)
     held = hold_one(archive, where, space)
-    values = outlyingness(held.vectors, held.lengths, neighbours=neighbours, progress=progress)
+    values = outlyingness(held.directions, held.lengths, neighbours=neighbours, progress=progress)
     return _falling(map(Valued, held.episodes, values.tolist()))
 
 
@@ -66,7 +66,7 @@ def select_subset(
     if method not in METHODS or count < 1:
         raise QueryError(f"expected 1 or more episodes by {' or '.join(METHODS)}, found {count} by {method!r}")
     held = hold_one(archive, where, space)
-    chosen = METHODS[method](held.vectors, count)
+    chosen = METHODS[method](held.directions, count)
     pairs = zip(chosen.rows.tolist(), chosen.reached.tolist(), strict=True)
     return [Valued(held.episodes[row], reached) for row, reached in pairs]
 
@@ -87,7 +87,7 @@ def weigh(
         raise QueryError(
             f"expected episodes of the target with vectors in Space {held.space.fingerprint[:12]}, found none"
         )
-    return _falling(map(Valued, held.episodes, importance(held.vectors, wanted.vectors, clip=clip).tolist()))
+    return _falling(map(Valued, held.episodes, importance(held.directions, wanted.directions, clip=clip).tolist()))
 
 
 def find_mislabeled(
@@ -111,7 +111,7 @@ def find_mislabeled(
     if not held.episodes:
         raise QueryError(f"expected episodes with a label {label!r}, found none among {len(names)}")
     labels = [name for name in names if name is not None]
-    found = doubts(held.vectors, labels, neighbours=neighbours, progress=progress)
+    found = doubts(held.directions, labels, neighbours=neighbours, progress=progress)
     suggested = [found.names[place] for place in found.suggested.tolist()]
     return _falling(Valued(*one) for one in zip(held.episodes, found.doubt.tolist(), labels, suggested, strict=True))
 
