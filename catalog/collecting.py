@@ -47,12 +47,18 @@ class Collecting(Session):
             return collections.load_named(connection)
 
     def save_query(self, name: str, where: Where | str, *, who: str = "") -> Named:
-        """Give a name to a filter; the collection is what passes it at the time of asking. A name is taken over."""
+        """Give a name to a filter; the collection is what passes it at the time of asking.
+
+        See Named.replaced.
+        """
         with self._write() as connection:
             return collections.name_query(connection, name, where=where, who=who)
 
     def save_snapshot(self, name: str, source: Where | str | Sequence[Pick], *, who: str = "") -> Named:
-        """Keep what passes a filter now, or these picks, as a snapshot that never changes, under a name."""
+        """Keep what passes a filter now, or these picks, as a snapshot that never changes, under a name.
+
+        See Named.replaced.
+        """
         with self._write() as connection:
             if not isinstance(source, str | Where):
                 listed = picks.as_picks(source)
@@ -121,10 +127,10 @@ class Collecting(Session):
                     found += [] if parent in there else collections.load_kept(connection, parent)
             return found
 
-    def drop_collection(self, name: str) -> None:
-        """Take a name away; a snapshot stays, by its hash."""
+    def drop_collection(self, name: str) -> Named:
+        """Take a name away and return what had it; a snapshot stays, by its hash."""
         with self._write() as connection:
-            collections.drop(connection, name)
+            return collections.drop(connection, name)
 
     def picked(self, ref: str) -> list[tuple[Pick, EpisodeRow | None]]:
         """Return each pick with its episode as it is now, None where that is gone or holds other data."""

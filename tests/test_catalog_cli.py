@@ -163,9 +163,20 @@ def test_collections_from_the_command_line(archive: Path) -> None:
     names = [found["name"] for found in json.loads(run("collection", "ls", "--json").stdout)]
     assert names == ["all", "first", "none", "rest", "whole"]
     assert "env:env-1" in run("collection", "ls").stdout
-    run("collection", "drop", "none")
+    assert "it was 0 picks, " in run("collection", "drop", "none").stdout
     assert "found 'none'" in run("collection", "show", "none", code=1).stderr
     assert len(listed("collection:rest")) == 9
+
+
+def test_a_name_that_is_taken_over_says_from_what(archive: Path) -> None:
+    assert run("collection", "save", "it", "-w", "env:env-1").stderr == ""
+    (made,) = json.loads(run("collection", "ls", "--json").stdout)
+    assert "replaced" not in made
+    told = run("collection", "save", "it", "--live", "-w", "env:env-2").stderr
+    assert told == f"it was 3 picks, {made['snapshot']['hash']} until now\n"
+    assert run("collection", "save", "it", "--live", "-w", "env:env-2").stderr == ""
+    assert run("collection", "union", "it", "it", "it").stderr == "it was the query env:env-2 until now\n"
+    assert "it was 2 picks, " in run("collection", "drop", "it").stdout
 
 
 def test_splits_and_lists_from_the_command_line(archive: Path, tmp_path: Path) -> None:
@@ -183,6 +194,8 @@ def test_splits_and_lists_from_the_command_line(archive: Path, tmp_path: Path) -
     assert "expected a format among" in run("export-list", "all", "--to", str(tmp_path / "list.xlsx"), code=1).stderr
     with Catalog.open(archive / "catalog.db") as catalog:
         catalog.remove(catalog.ids()[:2])
+    assert "12 picks, 1266 timesteps; 2 of them gone" in run("collection", "show", "all").stdout
+    assert json.loads(run("collection", "show", "all", "--json").stdout)["gone"] == 2
     told = run("export-list", "all", "--to", str(tmp_path / "list.csv"), code=1).stderr
     assert "2 of 12 picks without a path" in told
     assert len((tmp_path / "list.csv").read_text().splitlines()) == 13

@@ -138,9 +138,12 @@ def test_a_pick_that_cannot_be_is_refused(start, stop, weight) -> None:
 def test_names_are_taken_over_and_dropped(catalog: Catalog) -> None:
     kept = catalog.save_snapshot("name", "env:env-1").snapshot
     assert kept is not None
-    catalog.save_query("name", "env:env-2")
+    queried = catalog.save_query("name", "env:env-2")
+    assert queried.replaced is not None
+    assert queried.replaced.snapshot == kept
     assert uids(catalog, "name") == of(catalog, "env:env-2")
-    catalog.drop_collection("name")
+    assert catalog.save_query("name", "env:env-2").replaced is None  # the same again
+    assert catalog.drop_collection("name").query == "env:env-2"
     assert len(catalog.picks(kept.hash)) == 8
     for ask in (catalog.picks, catalog.snapshot, catalog.ancestors, catalog.drop_collection, catalog.picked):
         with pytest.raises(EntryNotFoundError, match="found 'name'"):
