@@ -124,6 +124,30 @@ def test_facets_and_histograms(archive: Path) -> None:
     assert "expected a numeric field" in run("facets", "--histogram", "env", code=1).stderr
 
 
+def test_what_a_facet_counts_is_told_apart(archive: Path) -> None:
+    said = ("", "-", None, {"name": "ann"}, ["ann", "bob"], "ann")
+    with Catalog.open(archive / "catalog.db") as catalog:
+        catalog.register([make_record(number, metadata={"by": by}) for number, by in enumerate(said, 20)])
+    shown = run("facets", "meta.by").stdout.splitlines()
+    assert sorted(line.rsplit(maxsplit=1) for line in shown[1:-1]) == [
+        ['""', "1"],
+        ['"-"', "1"],
+        ["(lists, objects)", "2"],
+        ["-", "13"],
+        ["ann", "1"],
+    ]
+    assert "\n-" not in run("facets", "meta.by", "-w", "meta.by:*").stdout
+    shown = run("stats", "length", "--by", "meta.by").stdout.splitlines()
+    assert sorted(line.split()[0] for line in shown[1:]) == ['""', '"-"', "-", "ann"]
+
+
+def test_a_facet_that_is_cut_says_so(archive: Path) -> None:
+    assert "there are more values: --limit" in run("facets", "meta.task", "-n", "11").stdout
+    assert "more" not in run("facets", "meta.task", "-n", "12").stdout
+    found = json.loads(run("facets", "meta.task", "-n", "11", "--json").stdout)
+    assert len(found["facets"]["meta.task"]) == 11
+
+
 def test_statistics(archive: Path) -> None:
     groups = json.loads(run("stats", "length", "--by", "success", "--json").stdout)
     assert [(group["key"], group["episodes"]) for group in groups] == [([False], 8), ([True], 4)]
