@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catalog.cli import ArchiveOption, WhereOption, open_catalog, print_table
+from catalog.cli import ArchiveOption, WhereOption, open_catalog, print_table, tell_unknown
 from wshard.cli import EXIT_FAILED, JsonOption, print_json, printable, reported
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def save(
     if where is None:
         raise typer.BadParameter("choose the episodes by --where ('' for all)")
     with open_catalog(archive) as catalog:
+        tell_unknown(catalog, where)
         make = catalog.save_query if live else catalog.save_snapshot
         _tell(make(name, where, who=account()))
 
@@ -123,9 +124,15 @@ def split(
     """Divide a collection into snapshots NAME/train, NAME/val, ... that share no episode, no copy, no group."""
     from catalog.cli_curate import account
 
+    shares = _fractions(fractions)
     with open_catalog(archive) as catalog:
-        for named in catalog.split(ref, _fractions(fractions), by=by or [], seed=seed, who=account()):
-            _tell(named)
+        made = catalog.split(ref, shares, by=by or [], seed=seed, who=account())
+    for named in made:
+        _tell(named)
+    sizes = [named.snapshot.picks for named in made if named.snapshot is not None]
+    empty = [named.name for named, size, share in zip(made, sizes, shares.values(), strict=True) if share and not size]
+    if empty and any(sizes):
+        typer.echo(f"empty: {printable(', '.join(empty))}: what must stay together leaves nothing for it", err=True)
 
 
 @app.command()

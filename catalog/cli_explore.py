@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catalog.cli import ArchiveOption, WhereOption, number, open_catalog, print_table
+from catalog.cli import ArchiveOption, WhereOption, number, open_catalog, print_table, tell_unknown
 from wshard.cli import JsonOption, print_json, reported
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def facets(
     """Count the values of fields among the episodes, and the distribution of numbers."""
     asked = fields or ([] if histogram else list(_FACETS))
     with open_catalog(archive) as catalog:
+        tell_unknown(catalog, where)
         counted = catalog.facets(asked, where or "", limit=limit + 1)  # one more says that there are more
         found = {name: values[:limit] for name, values in counted.items()}
         drawn = {name: catalog.histogram(name, where or "", bins=bins) for name in histogram or ()}
@@ -85,6 +86,7 @@ def stats(
     """Show count, mean, standard deviation and range of numbers, by group."""
     names, keys = fields or ["reward", "length"], by or []
     with open_catalog(archive) as catalog:
+        tell_unknown(catalog, where)
         groups = catalog.statistics(names, where or "", by=keys)
     if as_json:
         print_json([asdict(group) for group in groups])

@@ -87,7 +87,7 @@ class Collecting(Session):
         """Divide a collection into snapshots named "REF/PART" of about these fractions, without leaks.
 
         by: fields; episodes that share a value of one of them stay together, and so do those with none, and copies of
-        the same data. Without fields only copies do.
+        the same data. Without fields only copies do. CollectionError for a field that none of the episodes has.
         """
         shares, seed = picks.checked_fractions(fractions), whole_number(seed, "seed", CollectionError)
         by = several_names(by, "by")
@@ -153,14 +153,16 @@ class Collecting(Session):
         self, connection: Connection, uids: set[str], by: Sequence[str]
     ) -> dict[str, list[tuple[str, Scalar | None]]]:
         """Return (field, value) of every episode, for each field and value; a missing value is a group too."""
-        fields = [field_of(name) for name in by]
+        fields, there = [field_of(name) for name in by], set[str]()
         rows = list(queries.load_uids(connection, uids, base=self._base).values()) if fields else []
         groups: dict[str, list[Group]] = {}
         for start in range(0, len(rows), _GROUPED_AT_ONCE):
             batch = rows[start : start + _GROUPED_AT_ONCE]
             facts = load_facts(connection, [row.id for row in batch], parts_of(fields))
             for row in batch:
-                groups[row.uid] = [
-                    (field.name, value) for field in fields for value in read_field(field, row, facts[row.id]) or [None]
-                ]
+                found = {field.name: read_field(field, row, facts[row.id]) for field in fields}
+                there.update(name for name, values in found.items() if values)
+                groups[row.uid] = [(name, value) for name, values in found.items() for value in values or [None]]
+        if rows and (missing := {field.name for field in fields} - there):
+            raise CollectionError(f"by: expected fields that some of the episodes have, found {min(missing)!r}")
         return groups

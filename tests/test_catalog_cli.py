@@ -50,7 +50,7 @@ def test_tags_by_name_and_by_filter(archive: Path) -> None:
 def test_nothing_is_said_of_all_episodes_by_accident(archive: Path, verb: tuple[str, ...]) -> None:
     assert "name episodes" in run(*verb, code=2).stderr
     assert "neither a file nor an episode" in run(*verb, "nobody", code=1).stderr
-    assert "at character 1 of the filter" in run(*verb, "-w", "colour:red", code=1).stderr
+    assert "at character 1 of the filter" in run(*verb, "-w", "colour:red", code=2).stderr
 
 
 def test_notes(archive: Path) -> None:
@@ -62,6 +62,7 @@ def test_notes(archive: Path) -> None:
     assert listed("gripper") == []
     assert "expected the id of a note" in run("note", "--remove", "77", code=1).stderr
     run("note", code=2)
+    assert "expected --remove ID alone" in run("note", "--remove", "1", "episode_000003", code=2).stderr
 
 
 def test_reviews_undo_and_audit(archive: Path) -> None:
@@ -93,9 +94,9 @@ def test_columns_of_a_list(archive: Path) -> None:
     (found,) = json.loads(run("ls", *only, "--json").stdout)["episodes"]
     assert list(found) == names.split(",")
     assert list(found.values()) == ["episode_000003", 3.0, "pick 3", ["good"], ["ann"], "64x64x3", True]
-    wrong = run("ls", "--columns", "env,", code=1).stderr
+    wrong = run("ls", "--columns", "env,", code=2).stderr
     assert wrong == "error: expected names of columns with commas between them, found ''\n"
-    assert "found 'colour'" in run("ls", "--columns", "colour", code=1).stderr
+    assert "found 'colour'" in run("ls", "--columns", "colour", code=2).stderr
 
 
 def test_a_list_as_csv(archive: Path) -> None:
@@ -121,7 +122,21 @@ def test_facets_and_histograms(archive: Path) -> None:
     assert "env-1" in text
     assert "yes" in text
     assert "#" in text
-    assert "expected a numeric field" in run("facets", "--histogram", "env", code=1).stderr
+    assert "expected a numeric field" in run("facets", "--histogram", "env", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [("ls",), ("facets",), ("stats",), ("tag", "x"), ("review", "x"), ("note", "x"), ("collection", "save", "x")],
+)
+def test_a_name_in_a_filter_that_no_episode_has_is_told(archive: Path, verb: tuple[str, ...]) -> None:
+    where = "-meta.tsk:pick -score.qality.spike:>1 meta.task:* -lane.signal/stat.max:1"
+    names = ("lane.signal/stat.max", "meta.tsk", "score.qality.spike")
+    assert run(*verb, "--where", where).stderr == "".join(f"no episode has {name}\n" for name in names)
+
+
+def test_a_file_that_was_not_ingested_is_no_episode(archive: Path) -> None:
+    assert "is there, but no episode of this archive" in run("show", str(archive / "catalog.db"), code=1).stderr
 
 
 def test_what_a_facet_counts_is_told_apart(archive: Path) -> None:
@@ -213,6 +228,9 @@ def test_splits_and_lists_from_the_command_line(archive: Path, tmp_path: Path) -
         {row["env_id"] for row in json.loads(run("export-list", f"all/{n}").stdout)["picks"]} for n in ("train", "test")
     ]
     assert not sides[0] & sides[1]
+    assert "found 'meta.tsk'" in run("collection", "split", "all", "--by", "meta.tsk", code=1).stderr
+    told = run("collection", "split", "all", "--by", "success", "--fractions", "a=0.3,b=0.3,c=0.4").stderr
+    assert told == "empty: all/b: what must stay together leaves nothing for it\n"
     run("export-list", "all", "--to", str(tmp_path / "list.csv"))
     assert len((tmp_path / "list.csv").read_text().splitlines()) == 13
     assert "expected a format among" in run("export-list", "all", "--to", str(tmp_path / "list.xlsx"), code=1).stderr

@@ -270,6 +270,13 @@ def test_a_collection_is_split_by_any_field(catalog: Catalog, by: tuple[str, ...
         assert not left & right
 
 
+def test_a_split_by_what_no_episode_has_is_refused(catalog: Catalog) -> None:
+    catalog.save_query("all", "")
+    with pytest.raises(CollectionError, match=r"found 'meta\.scen'"):
+        catalog.split("all", {"train": 0.5, "test": 0.5}, by=["env_id", "meta.scen"])
+    assert [named.name for named in catalog.collections()] == ["all"]
+
+
 def test_a_part_knows_how_it_was_split_off(catalog: Catalog) -> None:
     catalog.save_query("all", "")
     train, test = catalog.split("all", {"train": 0.5, "test": 0.5}, by=["env_id"], seed=3)
