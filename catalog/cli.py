@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
 
 
-_FREE = ("meta", "score", "lane")
-"""Fields of any name, among which a mistyped one is no error."""
-
-
 def _named_place(text: str) -> str:
     named_path(text)  # refuses an empty one
     return text
@@ -91,13 +87,13 @@ def episode_ids(opened: Catalog, names: list[str], where: str | None) -> list[in
 
 
 def tell_unknown(opened: Catalog, where: Where | str | None) -> None:
-    """Say on stderr which metadata, scores and lanes a filter names that no episode has: mistyped, most likely."""
+    """Say on stderr which free names of a filter (metadata, scores, ...) no episode has: mistyped, most likely."""
     from catalog.fields import field_of
     from catalog.filters import Compare, comparisons
     from catalog.form_text import as_where
 
     for name in sorted({clause.field for clause in comparisons(as_where(where))}):
-        if field_of(name).root in _FREE and not opened.select(Compare(name, "exists"), order="id", limit=1).rows:
+        if field_of(name).free and not opened.select(Compare(name, "exists"), order="id", limit=1).rows:
             typer.echo(f"no episode has {printable(name)}", err=True)
 
 

@@ -87,7 +87,8 @@ class Collecting(Session):
         """Divide a collection into snapshots named "REF/PART" of about these fractions, without leaks.
 
         by: fields; episodes that share a value of one of them stay together, and so do those with none, and copies of
-        the same data. Without fields only copies do. CollectionError for a field that none of the episodes has.
+        the same data. Without fields only copies do. CollectionError for metadata, a score or the like that none
+        of the episodes has.
         """
         shares, seed = picks.checked_fractions(fractions), whole_number(seed, "seed", CollectionError)
         by = several_names(by, "by")
@@ -163,6 +164,6 @@ class Collecting(Session):
                 found = {field.name: read_field(field, row, facts[row.id]) for field in fields}
                 there.update(name for name, values in found.items() if values)
                 groups[row.uid] = [(name, value) for name, values in found.items() for value in values or [None]]
-        if rows and (missing := {field.name for field in fields} - there):
+        if rows and (missing := {field.name for field in fields if field.free} - there):
             raise CollectionError(f"by: expected fields that some of the episodes have, found {min(missing)!r}")
         return groups
