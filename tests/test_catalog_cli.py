@@ -58,6 +58,8 @@ def test_notes(archive: Path) -> None:
     assert listed('"gripper slips"') == ["episode_000003"]
     (note,) = json.loads(run("show", "episode_000003", "--json").stdout)["notes"]
     assert (note["text"], note["who"]) == ("The gripper slips", "ann")
+    run("note", "rutscht über", "episode_000004")
+    assert "rutscht über" in run("show", "episode_000004").stdout
     run("note", "--remove", str(note["id"]))
     assert listed("gripper") == []
     assert "expected the id of a note" in run("note", "--remove", "77", code=1).stderr
