@@ -200,7 +200,8 @@ def show(
     if len(files) > 1:
         pairs += [(file.role, f"{Path(file.path).name}, {file.size:,} bytes") for file in files]
     pairs += said.items()
-    print_table(("", ""), [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in pairs])
+    texts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for _, value in pairs]
+    print_table(("", ""), [(key, text) for (key, _), text in zip(pairs, texts, strict=True)])
 
 
 def _stored(lane: LaneFacts) -> dict[str, Any]:

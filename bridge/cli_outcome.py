@@ -75,6 +75,7 @@ def keep(
     weights: Mapping[int, float] | None = None,
 ) -> list[str]:
     """Keep values by episode as the score, and picks, of these weights, as the collection that is wanted; say so."""
+    from catalog.cli_collect import replaced_lines
     from catalog.cli_curate import account
     from catalog.picks import Pick
 
@@ -87,6 +88,7 @@ def keep(
         chosen = [Pick(row.uid, row.digest, 0, row.length, (weights or {}).get(row.id, 1.0)) for row in rows]
         kept = archive.catalog.save_snapshot(wanted.collection, chosen, who=account())
         told.append(f"collection {kept.name}: {len(chosen)} picks, {kept.snapshot.hash if kept.snapshot else ''}")
+        told += replaced_lines(kept)
     return told
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -129,15 +130,15 @@ def _among(run: Run, plan: _Plan) -> Among:
 
 def _embed(run: Run, targets: Sequence[_Target]) -> None:
     """Embed every pending episode into the Spaces that it lacks."""
-    counts = [run.archive.catalog.pending_count(target.row.id, target.among) for target in targets]
-    lacking = [target for target, count in zip(targets, counts, strict=True) if count]
+    waiting = [run.archive.catalog.pending_ids(target.row.id, target.among) for target in targets]
+    lacking = [target for target, ids in zip(targets, waiting, strict=True) if ids]
     if not lacking:
         return
-    run.watch.stage("embedding", sum(counts))
+    run.watch.stage("embedding", sum(map(len, waiting)))
     spaces = [Space.from_json(target.row.definition) for target in lacking]
     jobs = [Embedding(target.family.embedder, space) for target, space in zip(lacking, spaces, strict=True)]
     replaced: set[int] = set()
-    for outcome in run.crew.each(partial(embed_episodes, jobs), _pending(run, lacking)):
+    for outcome in run.crew.each(partial(embed_episodes, jobs), _pending(run, lacking, {*chain(*waiting)})):
         embedded: set[int] = set()
         for target, space, done in zip(lacking, spaces, outcome, strict=True):
             if target.row.id in replaced:
@@ -171,8 +172,8 @@ def commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) 
     return {entry.episode_id for entry in entries}
 
 
-def _pending(run: Run, targets: Sequence[_Target]) -> Iterator[list[Lacking]]:
-    """Yield batches of the episodes that any of the Spaces lacks.
+def _pending(run: Run, targets: Sequence[_Target], waiting: set[int]) -> Iterator[list[Lacking]]:
+    """Yield batches of the episodes that are waiting for any of the Spaces.
 
     What this run brought comes first, then the rest, batch by batch in an order drawn by lot: others may be at it too,
     on other machines, and all would embed the same in any order that they share. Those whose files are gone are left
@@ -180,12 +181,11 @@ def _pending(run: Run, targets: Sequence[_Target]) -> Iterator[list[Lacking]]:
     """
     catalog, brought = run.archive.catalog, set(run.brought)
     asked = [None if target.among.ids is None else {*target.among.ids} for target in targets]
-    waiting = {id_ for target in targets for id_ in catalog.pending_ids(target.row.id, target.among)} - brought
-    rest = [*batches(sorted(waiting))]
+    rest = [*batches(sorted(waiting - brought))]
     lots = np.random.default_rng().permutation(len(rest)).tolist()
     for ids in [*batches(sorted(brought)), *(rest[lot] for lot in lots)]:
         among = [_within(target.among, ids, wanted) for target, wanted in zip(targets, asked, strict=True)]
-        found = [catalog.pending(t.row.id, of, limit=len(ids)) for t, of in zip(targets, among, strict=True)]
+        found = [catalog.pending(t.row.id, of) for t, of in zip(targets, among, strict=True)]
         if lacking := _lacking(run, targets, found):
             yield lacking
 

@@ -15,6 +15,7 @@ from bridge.damage import Finding
 from bridge.follow import Follower
 from bridge.mend import mend
 from bridge.progress import Progress, Silent
+from bridge.register import has_left
 from bridge.run import BATCH, IngestReport, Run
 from bridge.workers import workers
 from embedders.space import Space
@@ -105,7 +106,9 @@ def _files(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> I
     for found, count in crew.each(partial(_counted, data=data), _rows(archive)):
         findings += found
         watch.advance(count)
-    lost = archive.catalog.rows(finding.episode for finding in findings if finding.code == "missing")
+    codes = {finding.episode: finding.code for finding in findings if finding.code in ("missing", "changed")}
+    rows, files = archive.catalog.rows(codes), archive.catalog.assets(codes)
+    lost = {id_: row for id_, row in rows.items() if codes[id_] == "missing" or has_left(row, files.get(id_, ()))}
     alike, left = look_around(archive.catalog.roots(), list(lost.values()))
     for finding in findings:
         row = lost.get(finding.episode)

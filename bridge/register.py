@@ -11,12 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bridge.assets import are_unchanged, freed
+from bridge.assets import are_unchanged, freed, status_of
 from bridge.check import check_rest
 from bridge.checking import INTEGRITY, Checker, Subject
 from bridge.reading import Failure, read_episodes
 from bridge.run import batches
 from catalog.records import Found
+from wshard.errors import WShardError
+from wshard.opening import open_episode
 from wshard.quality.form import VERSION
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from bridge.run import Run
     from bridge.selection import LaneChoice
     from catalog.catalog import Catalog
-    from catalog.records import EpisodeRecord, Known
+    from catalog.records import Asset, EpisodeRecord, EpisodeRow, Known
     from wshard.quality.limits import Limits
 
 _NAMED: Final = 3  # files in one message
@@ -42,7 +44,7 @@ def register(run: Run, files: Sequence[str], wanted: LaneChoice, limits: Limits 
     seen: list[str] = []
     checker = None if limits is None else Checker(run.archive.catalog, limits)
     while rest:
-        due = [path for batch in batches(rest) for path in unseen(run.archive.catalog, batch)]
+        due = unseen(run.archive.catalog, rest)
         run.report.unchanged += len(rest) - len(due)
         read = set(due)
         seen += [path for path in rest if path not in read]
@@ -113,10 +115,16 @@ def prune(run: Run, folders: Sequence[str], *, cautiously: bool) -> None:
 def unseen(catalog: Catalog, paths: Sequence[str]) -> list[str]:
     """Return those of the files that the catalog does not know as they are now, by size and modification time.
 
-    Of a chunked episode that is those of every chunk, too.
+    Of a chunked episode that is those of every chunk, too. New places come first: what moved there leaves its old place
+    to whatever is there now.
     """
-    known = catalog.known(paths)
-    return [path for path in paths if not (path in known and _same_file(path, known[path][0]))]
+    new: list[str] = []
+    other: list[str] = []
+    for batch in batches(paths):
+        known = catalog.known(batch)
+        new += [path for path in batch if path not in known]
+        other += [path for path in batch if path in known and not _same_file(path, known[path][0])]
+    return new + other
 
 
 def _same_file(path: str, known: Known) -> bool:
@@ -130,14 +138,14 @@ def _same_file(path: str, known: Known) -> bool:
 
 
 def _moved(catalog: Catalog, records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:
-    """Recognise episodes that were moved: equal digest, and not all of its files are left at the catalogued place."""
+    """Recognise episodes that were moved: equal digest, and no longer at the catalogued place."""
     known = catalog.known([record.path for record in records])
     fresh = {record.digest for record in records if record.path not in known}
     lost: dict[str, list[int]] = {}
     rows = catalog.by_digest(sorted(fresh))
     files = catalog.assets(row.id for row in rows) if rows else {}
     for row in rows:
-        if not all(Path(one.path).exists() for one in files.get(row.id, ())):
+        if has_left(row, files.get(row.id, ())):
             lost.setdefault(row.digest, []).append(row.id)
     return [
         replace(record, moved_from=lost[record.digest].pop(0))
@@ -145,6 +153,23 @@ def _moved(catalog: Catalog, records: Sequence[EpisodeRecord]) -> list[EpisodeRe
         else record
         for record in records
     ]
+
+
+def has_left(row: EpisodeRow, files: Sequence[Asset]) -> bool:
+    """Say whether an episode is no longer where it is catalogued: a file is gone, or another episode's, by its id.
+
+    One of the same id is what became of it there, and whatever has its data elsewhere is a copy from before.
+    """
+    if not all(Path(one.path).exists() for one in files):
+        return True
+    if are_unchanged(files):
+        return False
+    try:
+        status_of(row.path)  # opening a pipe would wait for ever
+        with open_episode(row.path, hashed=False) as file:
+            return file.id != row.episode_id
+    except (WShardError, OSError):
+        return False
 
 
 def _told(failure: Failure, listed: Sequence[str]) -> Failure:

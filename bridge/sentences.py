@@ -7,16 +7,17 @@ know: how a text becomes a vector, or how vectors are searched.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from bridge.fill import commit
-from bridge.run import BATCH
+from bridge.run import batches
 from catalog.records import Among, EmbeddingRow
 from catalog.words import texts
 from embedders.text import as_text_encoder, encode_by, text_space
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from bridge.index.base import Vectors
     from bridge.run import Run
@@ -57,21 +58,15 @@ def embed_tasks(run: Run, encoder: TextEncoder) -> None:
     done = False
     while not done:  # another ingest may have registered episodes meanwhile
         among, silent = speaking(catalog), []
-        if lacking := catalog.pending_count(number, among):
-            run.watch.stage("embedding tasks", lacking)
-        for batch in _pending(catalog, number, among):
-            said = [(row, text) for row in batch if (text := task_of(row))]
+        if waiting := catalog.pending_ids(number, among):
+            run.watch.stage("embedding tasks", len(waiting))
+        for batch in batches(waiting):
+            rows = catalog.pending(number, replace(among, ids=tuple(batch)))  # without what others did meanwhile
+            said = [(row, text) for row in rows if (text := task_of(row))]
             run.report.tasks += len(commit(run, number, space, _rows(encoder, said, known)))
-            silent += [row.id for row in batch if not task_of(row)]  # they have notes only
+            silent += [row.id for row in rows if not task_of(row)]  # they have notes only
             run.watch.advance(len(batch))
         done = catalog.activate(number, among, ignoring=silent)
-
-
-def _pending(catalog: Catalog, number: int, among: Among) -> Iterator[list[EpisodeRow]]:
-    after = 0
-    while batch := catalog.pending(number, among, after=after, limit=BATCH):
-        yield batch
-        after = batch[-1].id
 
 
 def _rows(

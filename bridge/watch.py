@@ -23,7 +23,7 @@ from bridge.assets import files_of, is_unfinished, locate, whole_of, without_chu
 from bridge.discover import is_episode, walk
 from bridge.reading import Failure
 from bridge.register import unseen
-from bridge.run import IngestReport, batches
+from bridge.run import IngestReport
 from wshard.errors import CatalogError, FormatError, IngestError, MissingExtraError, SourceNotFoundError, WShardError
 from wshard.layout import HEADER_SIZE, unpack_header
 from wshard.regular_file import open_file
@@ -206,7 +206,7 @@ def _unknown(catalog: Catalog, places: Iterable[str]) -> list[str]:
     """Return the files in these folders that the catalog does not know as they are now."""
     paths = without_chunks([path for place in places for path in _below(place)])
     try:
-        return [path for batch in batches(paths) for path in unseen(catalog, batch)]
+        return unseen(catalog, paths)
     except CatalogError:  # ingest will tell
         return paths
 

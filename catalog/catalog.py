@@ -224,21 +224,16 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         """Return the last issued number; it grows with every change of episodes, tags, ledger or the active spaces."""
         return self.instant().clock
 
-    def pending(self, space_id: int, among: Among, *, limit: int = 256, after: int = 0) -> list[EpisodeRow]:
-        """Return up to limit episodes of `among` without vectors in the space, by id, the first above `after`."""
+    def pending(self, space_id: int, among: Among) -> list[EpisodeRow]:
+        """Return the episodes of `among` without vectors in the space, by id."""
         with self._read() as connection:
-            found = ledger.pending_ids(connection, space_id, among=among, limit=limit, after=after)
+            found = ledger.pending_ids(connection, space_id, among=among)
             return queries.load_ids(connection, found, base=self._base)
 
     def pending_ids(self, space_id: int, among: Among) -> list[int]:
-        """Return the ids of all episodes of `among` without vectors in the space, ascending."""
+        """Return the ids of the episodes of `among` without vectors in the space, ascending."""
         with self._read() as connection:
             return ledger.pending_ids(connection, space_id, among=among)
-
-    def pending_count(self, space_id: int, among: Among) -> int:
-        """Return how many episodes of `among` have no vectors in the space."""
-        with self._read() as connection:
-            return ledger.pending_count(connection, space_id, among=among)
 
     def embedded(self, space_id: int) -> list[int]:
         """Return the ids of all episodes that have vectors in the space, ascending."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from catalog.catalog import Catalog
+    from catalog.filters import Where
     from catalog.records import EpisodeRow
 
 
@@ -69,6 +70,8 @@ def find_episode(opened: Catalog, name: str) -> EpisodeRow:
     if len(page.rows) == 1:
         return page.rows[0]
     if not page.rows:
+        if os.path.exists(name):  # noqa: PTH110  (Path's raises for names too long for a file, which an id may be)
+            raise EntryNotFoundError(f"{name!r} is there, but no episode of this archive: `wshard ingest` takes it in")
         raise EntryNotFoundError(f"{name!r} is neither a file nor an episode of this archive")
     places = "\n".join(f"  {row.uid}  {shorten(row.path)}" for row in page.rows)
     raise QueryError(f"several episodes have the id {name!r}; give the uid or the file:\n{places}")
@@ -79,7 +82,19 @@ def episode_ids(opened: Catalog, names: list[str], where: str | None) -> list[in
     if not names and where is None:
         raise typer.BadParameter("name episodes (id, uid or file), or choose them by --where")
     found = {find_episode(opened, name).id for name in names}
+    tell_unknown(opened, where)
     return sorted(found | set(opened.ids(where) if where is not None else ()))
+
+
+def tell_unknown(opened: Catalog, where: Where | str | None) -> None:
+    """Say on stderr which free names of a filter (metadata, scores, ...) no episode has: mistyped, most likely."""
+    from catalog.fields import field_of
+    from catalog.filters import Compare, comparisons
+    from catalog.form_text import as_where
+
+    for name in sorted({clause.field for clause in comparisons(as_where(where))}):
+        if field_of(name).free and not opened.select(Compare(name, "exists"), order="id", limit=1).rows:
+            typer.echo(f"no episode has {printable(name)}", err=True)
 
 
 def parse_range(text: str | None) -> tuple[float | None, float | None] | None:

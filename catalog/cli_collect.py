@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catalog.cli import ArchiveOption, WhereOption, open_catalog, print_table
+from catalog.cli import ArchiveOption, WhereOption, open_catalog, print_table, tell_unknown
 from wshard.cli import EXIT_FAILED, JsonOption, print_json, printable, reported
 
 if TYPE_CHECKING:
-    from catalog.collections import Named
+    from catalog.collections import Named, Snapshot
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the collection.")]
 RefArgument = Annotated[str, typer.Argument(help="Name of a collection, or hash of a snapshot.")]
@@ -35,7 +35,7 @@ def list_(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
     with open_catalog(archive) as catalog:
         named = catalog.collections()
     if as_json:
-        print_json([asdict(found) for found in named])
+        print_json([{key: value for key, value in asdict(found).items() if key != "replaced"} for found in named])
         return
     rows = [
         (found.name, "snapshot", str(found.snapshot.picks), found.snapshot.hash, found.who, found.at)
@@ -60,6 +60,7 @@ def save(
     if where is None:
         raise typer.BadParameter("choose the episodes by --where ('' for all)")
     with open_catalog(archive) as catalog:
+        tell_unknown(catalog, where)
         make = catalog.save_query if live else catalog.save_snapshot
         _tell(make(name, where, who=account()))
 
@@ -69,14 +70,16 @@ def save(
 def show(ref: RefArgument, archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
     """Show a collection, and what it was made from."""
     with open_catalog(archive) as catalog:
-        picks = catalog.picks(ref)
+        picked = catalog.picked(ref)
         ancestors = catalog.ancestors(ref)
         query = next((found.query for found in catalog.collections() if found.name == ref), None)
+    picks, gone = [pick for pick, _ in picked], sum(row is None for _, row in picked)
     if as_json:
-        about = {"query": query, "lineage": list(map(asdict, ancestors)), "picks": list(map(asdict, picks))}
-        print_json(about)
+        lineage = list(map(asdict, ancestors))
+        print_json({"query": query, "lineage": lineage, "gone": gone, "picks": list(map(asdict, picks))})
         return
-    typer.echo(f"{len(picks)} picks, {sum(pick.stop - pick.start for pick in picks)} timesteps")
+    told = f"; {gone} of them gone or of other data by now" if gone else ""
+    typer.echo(f"{len(picks)} picks, {sum(pick.stop - pick.start for pick in picks)} timesteps{told}")
     if query is not None:
         typer.echo(f"query: {printable(query)}")
     print_table(
@@ -121,9 +124,15 @@ def split(
     """Divide a collection into snapshots NAME/train, NAME/val, ... that share no episode, no copy, no group."""
     from catalog.cli_curate import account
 
+    shares = _fractions(fractions)
     with open_catalog(archive) as catalog:
-        for named in catalog.split(ref, _fractions(fractions), by=by or [], seed=seed, who=account()):
-            _tell(named)
+        made = catalog.split(ref, shares, by=by or [], seed=seed, who=account())
+    for named in made:
+        _tell(named)
+    sizes = [named.snapshot.picks for named in made if named.snapshot is not None]
+    empty = [named.name for named, size, share in zip(made, sizes, shares.values(), strict=True) if share and not size]
+    if empty and any(sizes):
+        typer.echo(f"empty: {printable(', '.join(empty))}: what must stay together leaves nothing for it", err=True)
 
 
 @app.command()
@@ -146,8 +155,8 @@ def diff(before: RefArgument, after: RefArgument, archive: ArchiveOption = None,
 def drop(name: NameArgument, archive: ArchiveOption = None) -> None:
     """Take a name away; a snapshot can still be found by its hash."""
     with open_catalog(archive) as catalog:
-        catalog.drop_collection(name)
-    typer.echo(f"{printable(name)} is no name of a collection any more")
+        dropped = catalog.drop_collection(name)
+    typer.echo(f"{printable(name)} is no name of a collection any more; it was {_before(dropped)}")
 
 
 @reported()
@@ -182,8 +191,23 @@ def _combine(name: str, operation: Any, left: str, right: str, archive: str | No
 
 
 def _tell(named: Named) -> None:
-    about = "a saved query" if named.snapshot is None else f"{named.snapshot.picks} picks, {named.snapshot.hash}"
+    about = "a saved query" if named.snapshot is None else _snapshot_text(named.snapshot)
     typer.echo(f"{printable(named.name)}: {about}")
+    for line in replaced_lines(named):
+        typer.echo(line, err=True)
+
+
+def replaced_lines(named: Named) -> list[str]:
+    """Say from what the name was taken, so that it can be had again: a snapshot by its hash, a query by its text."""
+    return [] if named.replaced is None else [f"{printable(named.name)} was {_before(named.replaced)} until now"]
+
+
+def _before(named: Named) -> str:
+    return printable(f"the query {named.query}") if named.snapshot is None else _snapshot_text(named.snapshot)
+
+
+def _snapshot_text(kept: Snapshot) -> str:
+    return f"{kept.picks} picks, {kept.hash}"
 
 
 def _fractions(text: str) -> dict[str, float]:

@@ -45,6 +45,8 @@ def note(
     """Write a note about episodes; its words are found by full text. `wshard show` lists notes with their ids."""
     with open_catalog(archive) as catalog:
         if remove is not None:
+            if text is not None or episodes or where is not None:
+                raise typer.BadParameter("expected --remove ID alone: an id names one note of one episode")
             catalog.remove_note(remove)
             typer.echo(f"note {remove} is gone")
             return

@@ -6,12 +6,16 @@ Knows: how answers are shown. Does not know: how they are found. Imports what it
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catalog.cli import ArchiveOption, WhereOption, number, open_catalog, print_table
+from catalog.cli import ArchiveOption, WhereOption, number, open_catalog, print_table, tell_unknown
 from wshard.cli import JsonOption, print_json, reported
+
+if TYPE_CHECKING:
+    from catalog.catalog import Catalog
+    from catalog.summaries import Facet
 
 _FACETS = ("env", "success", "review", "tag", "flag")
 _BAR = 40
@@ -32,23 +36,41 @@ def facets(
     """Count the values of fields among the episodes, and the distribution of numbers."""
     asked = fields or ([] if histogram else list(_FACETS))
     with open_catalog(archive) as catalog:
-        found = catalog.facets(asked, where or "", limit=limit)
+        tell_unknown(catalog, where)
+        counted = catalog.facets(asked, where or "", limit=limit + 1)  # one more says that there are more
+        found = {name: values[:limit] for name, values in counted.items()}
         drawn = {name: catalog.histogram(name, where or "", bins=bins) for name in histogram or ()}
+        shown = {} if as_json else {name: _rows(catalog, name, where, values) for name, values in found.items()}
     if as_json:
-        counted = {name: [{"value": v, "episodes": count} for v, count in values] for name, values in found.items()}
-        print_json({"facets": counted, "histograms": {n: asdict(h) for n, h in drawn.items()}})
+        facets = {name: [{"value": v, "episodes": count} for v, count in values] for name, values in found.items()}
+        print_json({"facets": facets, "histograms": {n: asdict(h) for n, h in drawn.items()}})
         return
-    for name, values in found.items():
-        print_table((name, ">episodes"), [(_text(value) or "-", str(count)) for value, count in values])
-        typer.echo("")
+    for name, rows in shown.items():
+        print_table((name, ">episodes"), rows)
+        typer.echo("there are more values: --limit\n" if len(counted[name]) > limit else "")
     for name, shape in drawn.items():
         most = max(shape.counts, default=0)
-        rows = [
+        bars = [
             (f"{low:.4g}", f"{high:.4g}", str(count), "#" * round(_BAR * count / most) if most else "")
             for low, high, count in zip(shape.edges, shape.edges[1:], shape.counts, strict=False)
         ]
-        print_table((f">{name} from", ">to", ">episodes", ""), rows)
+        print_table((f">{name} from", ">to", ">episodes", ""), bars)
         typer.echo(f"{shape.missing} without\n")
+
+
+def _rows(catalog: Catalog, name: str, where: str | None, values: Facet) -> list[tuple[str, str]]:
+    """Return what is shown of a facet: metadata that is there, but is no single value, is told from what is missing."""
+    from catalog.filters import Compare, negation
+    from catalog.form_text import as_where
+
+    rows = []
+    for value, count in values:
+        missing = count
+        if value is None and name.startswith("meta."):
+            missing = catalog.count(as_where(where) & negation(Compare(name, "exists")))
+            rows += [("(lists, objects)", str(count - missing))] if missing < count else []
+        rows += [(_value(value), str(missing))] if missing else []
+    return rows
 
 
 @reported()
@@ -64,12 +86,13 @@ def stats(
     """Show count, mean, standard deviation and range of numbers, by group."""
     names, keys = fields or ["reward", "length"], by or []
     with open_catalog(archive) as catalog:
+        tell_unknown(catalog, where)
         groups = catalog.statistics(names, where or "", by=keys)
     if as_json:
         print_json([asdict(group) for group in groups])
         return
     rows = [
-        (*map(_text, group.key), str(group.episodes), name, str(s.count), *map(number, (s.mean, s.std, s.min, s.max)))
+        (*map(_value, group.key), str(group.episodes), name, str(s.count), *map(number, (s.mean, s.std, s.min, s.max)))
         for group in groups
         for name, s in group.values.items()
     ]
@@ -97,6 +120,11 @@ def sql(
 
 def _cell(value: Any) -> Any:
     return f"<{len(value)} bytes>" if isinstance(value, bytes) else value
+
+
+def _value(value: Any) -> str:
+    """Return a value among others: "-" for a missing one, so text that looks like that, or like nothing, is quoted."""
+    return "-" if value is None else f'"{value}"' if value in ("", "-") else _text(value)
 
 
 def _text(value: Any) -> str:

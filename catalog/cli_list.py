@@ -24,6 +24,7 @@ from catalog.cli import (
     parse_range,
     print_table,
     shorten,
+    tell_unknown,
 )
 from wshard.cli import JsonOption, print_json, reported
 
@@ -85,6 +86,7 @@ def ls(
     )
     chosen = None if columns is None else columns_of(split_names(columns))
     with open_catalog(archive) as catalog:
+        tell_unknown(catalog, wanted)
         if as_csv:
             pages = _pages(catalog, wanted, order=sort, after=after, limit=limit)
             _print_csv(catalog, chosen or columns_of(catalog.columns()), pages)

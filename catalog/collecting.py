@@ -47,12 +47,18 @@ class Collecting(Session):
             return collections.load_named(connection)
 
     def save_query(self, name: str, where: Where | str, *, who: str = "") -> Named:
-        """Give a name to a filter; the collection is what passes it at the time of asking. A name is taken over."""
+        """Give a name to a filter; the collection is what passes it at the time of asking.
+
+        See Named.replaced.
+        """
         with self._write() as connection:
             return collections.name_query(connection, name, where=where, who=who)
 
     def save_snapshot(self, name: str, source: Where | str | Sequence[Pick], *, who: str = "") -> Named:
-        """Keep what passes a filter now, or these picks, as a snapshot that never changes, under a name."""
+        """Keep what passes a filter now, or these picks, as a snapshot that never changes, under a name.
+
+        See Named.replaced.
+        """
         with self._write() as connection:
             if not isinstance(source, str | Where):
                 listed = picks.as_picks(source)
@@ -81,7 +87,8 @@ class Collecting(Session):
         """Divide a collection into snapshots named "REF/PART" of about these fractions, without leaks.
 
         by: fields; episodes that share a value of one of them stay together, and so do those with none, and copies of
-        the same data. Without fields only copies do.
+        the same data. Without fields only copies do. CollectionError for metadata, a score or the like that none
+        of the episodes has.
         """
         shares, seed = picks.checked_fractions(fractions), whole_number(seed, "seed", CollectionError)
         by = several_names(by, "by")
@@ -121,10 +128,10 @@ class Collecting(Session):
                     found += [] if parent in there else collections.load_kept(connection, parent)
             return found
 
-    def drop_collection(self, name: str) -> None:
-        """Take a name away; a snapshot stays, by its hash."""
+    def drop_collection(self, name: str) -> Named:
+        """Take a name away and return what had it; a snapshot stays, by its hash."""
         with self._write() as connection:
-            collections.drop(connection, name)
+            return collections.drop(connection, name)
 
     def picked(self, ref: str) -> list[tuple[Pick, EpisodeRow | None]]:
         """Return each pick with its episode as it is now, None where that is gone or holds other data."""
@@ -147,14 +154,16 @@ class Collecting(Session):
         self, connection: Connection, uids: set[str], by: Sequence[str]
     ) -> dict[str, list[tuple[str, Scalar | None]]]:
         """Return (field, value) of every episode, for each field and value; a missing value is a group too."""
-        fields = [field_of(name) for name in by]
+        fields, there = [field_of(name) for name in by], set[str]()
         rows = list(queries.load_uids(connection, uids, base=self._base).values()) if fields else []
         groups: dict[str, list[Group]] = {}
         for start in range(0, len(rows), _GROUPED_AT_ONCE):
             batch = rows[start : start + _GROUPED_AT_ONCE]
             facts = load_facts(connection, [row.id for row in batch], parts_of(fields))
             for row in batch:
-                groups[row.uid] = [
-                    (field.name, value) for field in fields for value in read_field(field, row, facts[row.id]) or [None]
-                ]
+                found = {field.name: read_field(field, row, facts[row.id]) for field in fields}
+                there.update(name for name, values in found.items() if values)
+                groups[row.uid] = [(name, value) for name, values in found.items() for value in values or [None]]
+        if rows and (missing := {field.name for field in fields if field.free} - there):
+            raise CollectionError(f"by: expected fields that some of the episodes have, found {min(missing)!r}")
         return groups

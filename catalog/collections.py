@@ -7,7 +7,7 @@ transactions, how picks are combined (picks.py). `base` is the catalog's folder,
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, insert, select, update
@@ -43,13 +43,17 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Named:
-    """A named collection: a saved query (a filter as text, asked anew each time), or a snapshot."""
+    """A named collection: a saved query (a filter as text, asked anew each time), or a snapshot.
+
+    replaced: the other one from which saving took the name, if it had one; None when collections are listed.
+    """
 
     name: str
     query: str | None
     snapshot: Snapshot | None
     who: str
     at: str
+    replaced: Named | None = None
 
 
 def load_named(connection: Connection, name: str | None = None) -> list[Named]:
@@ -126,33 +130,39 @@ def check_known(connection: Connection, picks: Sequence[Pick]) -> None:
 def name_query(connection: Connection, name: str, *, where: Where | str, who: str) -> Named:
     """Give a name to a query; FilterError for one that cannot be asked, or that asks for itself."""
     query = where_text(as_where(where))
-    _name(connection, name, query=query, snapshot_id=None, who=who)
+    named = _name(connection, name, query=query, snapshot_id=None, who=who)
     resolved(connection, Compare("collection", "eq", name))
-    return load_named(connection, name)[0]
+    return named
 
 
 def name_snapshot(connection: Connection, name: str, *, hash_: str, who: str) -> Named:
     """Give a name to a snapshot, taking it from what had it before."""
     number = connection.execute(select(snapshot.c.id).where(snapshot.c.hash == hash_)).scalar_one()
-    _name(connection, name, query=None, snapshot_id=number, who=who)
-    return load_named(connection, name)[0]
+    return _name(connection, name, query=None, snapshot_id=number, who=who)
 
 
-def _name(connection: Connection, name: str, *, query: str | None, snapshot_id: int | None, who: str) -> None:
+def _name(connection: Connection, name: str, *, query: str | None, snapshot_id: int | None, who: str) -> Named:
     check_text(name, "a collection's name")
     if load_snapshot(connection, name):
         raise CollectionError(f"expected a name that is no snapshot's hash, found {name!r}")
     values = {"query": query, "snapshot_id": snapshot_id, "who": who, "at": now()}
+    before = load_named(connection, name)
     if connection.execute(update(collection).where(collection.c.name == name).values(values)).rowcount == 0:
         connection.execute(insert(collection).values(name=name, **values))
     advance(connection)
+    named = load_named(connection, name)[0]
+    others = [old for old in before if (old.query, old.snapshot) != (named.query, named.snapshot)]
+    return replace(named, replaced=others[0] if others else None)
 
 
-def drop(connection: Connection, name: str) -> None:
-    """Take a name away; its snapshot stays, by its hash. EntryNotFoundError when there is none."""
-    if connection.execute(delete(collection).where(collection.c.name == name)).rowcount == 0:
+def drop(connection: Connection, name: str) -> Named:
+    """Take a name away and return what had it; its snapshot stays, by its hash. EntryNotFoundError for none."""
+    named = load_named(connection, name)
+    if not named:
         raise EntryNotFoundError(f"expected a collection's name, found {name!r}")
+    connection.execute(delete(collection).where(collection.c.name == name))
     advance(connection)
+    return named[0]
 
 
 def snapshot_of(connection: Connection, ref: str, *, base: str | None) -> Snapshot:

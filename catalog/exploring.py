@@ -76,9 +76,9 @@ class Exploring(Session):
     def facets(
         self, fields: Sequence[str], where: Where | str | None = EVERYTHING, *, limit: int | None = None
     ) -> dict[str, Facet]:
-        """Return (value, episodes) per field among the matching episodes, the most frequent first; None = missing.
+        """Return (value, episodes) per field among the matching episodes, the most frequent first.
 
-        limit: at most so many values per field.
+        None stands for the missing, and for lists and objects of metadata. limit: at most so many values per field.
         """
         with self._read() as connection:
             wanted = self._resolved(connection, where)

@@ -122,6 +122,11 @@ class Field:
         return self.root in _MANY
 
     @property
+    def free(self) -> bool:
+        """Whether files and people give the names, so that a mistyped one is missing everywhere instead of unknown."""
+        return self.root in ("meta", "score", "lane", "lineage")
+
+    @property
     def operators(self) -> tuple[str, ...]:
         """The operators that make sense for the field."""
         if self.root == "text":

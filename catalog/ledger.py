@@ -116,23 +116,14 @@ def mark_checked(connection: Connection, space_id: int, *, seq: int) -> None:
     connection.execute(later.values(checked_seq=seq))
 
 
-def pending_ids(
-    connection: Connection, space_id: int, *, among: Among, limit: int | None = None, after: int = 0
-) -> list[int]:
-    """Return the ids of the episodes without vectors in the space, ascending: the first ones above `after`."""
+def pending_ids(connection: Connection, space_id: int, *, among: Among, limit: int | None = None) -> list[int]:
+    """Return the ids of the episodes without vectors in the space, ascending."""
     found, number = [], episode.c.id
     for layout_id in set(among.layout_ids):  # one by one: an index then gives the ids of each in order
-        wanted = (episode.c.layout_id == layout_id, number > after, *_narrowed(connection, among))
+        wanted = (episode.c.layout_id == layout_id, *_narrowed(connection, among))
         statement = select(number).where(*wanted, _without_vectors(space_id))
         found.append(connection.execute(statement.order_by(number).limit(limit)).scalars().all())
     return list(islice(heapq.merge(*found), limit))
-
-
-def pending_count(connection: Connection, space_id: int, *, among: Among) -> int:
-    """Return how many of the episodes have no vectors in the space."""
-    wanted = (one_of(connection, episode.c.layout_id, among.layout_ids), *_narrowed(connection, among))
-    statement = select(func.count()).select_from(episode).where(*wanted, _without_vectors(space_id))
-    return int(connection.execute(statement).scalar_one())
 
 
 def embedded_ids(connection: Connection, space_id: int) -> list[int]:

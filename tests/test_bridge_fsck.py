@@ -12,7 +12,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bridge_episodes import assert_complete, copies, episode, files, ingest, looked_into, rewrite, save, spaces_of
+from bridge_episodes import (
+    assert_complete,
+    copies,
+    episode,
+    episodes_by_path,
+    files,
+    ingest,
+    looked_into,
+    rewrite,
+    save,
+    spaces_of,
+)
 from databases import SQLITE_ALONE
 from typer.testing import CliRunner
 
@@ -24,6 +35,7 @@ from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
 from embedders.space import WindowPlan
 from wshard.container import ShardReader
+from wshard.episode_file import save_wshard
 from wshard.errors import VectorIndexError
 from wshard.streaming import WShardStreamWriter
 
@@ -109,6 +121,17 @@ def test_a_moved_file_is_found_again(archive, folder):
     assert codes(archive) == []
     assert said(archive) == 12
     assert_complete(archive, [folder / "elsewhere" / "other.wshard", *paths[1:]])
+
+
+def test_a_moved_file_is_found_where_another_episode_took_its_name(archive, folder):
+    path = files(folder)[0]
+    before = episodes_by_path(archive)[path].uid
+    moved = path.rename(path.with_name("z.wshard"))
+    save_wshard(episode(7), path)
+    assert codes(archive) == ["moved"]
+    assert mended(archive) == []
+    assert episodes_by_path(archive)[moved].uid == before
+    assert said(archive) == 12
 
 
 @SQLITE_ALONE

@@ -146,6 +146,33 @@ def test_a_moved_file_keeps_its_uid_tags_and_vector(archive, folder):
     assert_complete(archive, [*files(folder), *files(moved)])
 
 
+def test_a_moved_file_whose_name_another_episode_took_keeps_what_was_said(archive, folder, monkeypatch):
+    monkeypatch.setattr("bridge.run.BATCH", 1)  # so that neither meets the other by luck
+    ingest(archive, folder)
+    path = files(folder)[0]
+    before = episodes_by_path(archive)[path]
+    with looked_into(archive) as opened:
+        opened.catalog.review([before.id], "accepted")
+    moved = path.rename(path.with_name("z.wshard"))  # behind the other in every order of names
+    save_wshard(episode(7), path)
+    assert counts(ingest(archive, folder), "embedded") == {"unchanged": 11, "moved": 1, "new": 1}
+    after = episodes_by_path(archive)
+    assert (after[moved].uid, after[path].uid == before.uid) == (before.uid, False)
+    with looked_into(archive) as opened:
+        assert opened.catalog.ids("review:accepted") == [after[moved].id]
+    assert_complete(archive, files(folder))
+
+
+def test_a_file_that_was_edited_beside_its_copy_keeps_what_was_said(archive, folder):
+    ingest(archive, folder)
+    path = files(folder)[0]
+    before = episodes_by_path(archive)[path]
+    shutil.copy(path, path.with_name("z.wshard"))
+    rewrite(path, episode(0, 0, metadata={"operator": "ann"}))
+    assert counts(ingest(archive, folder), "embedded") == {"unchanged": 11, "changed": 1, "new": 1}
+    assert episodes_by_path(archive)[path].uid == before.uid
+
+
 def test_copies_of_one_file_are_two_episodes(archive, folder):
     path = files(folder)[0]
     shutil.copy(path, path.with_name("copy.wshard"))

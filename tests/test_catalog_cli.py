@@ -50,7 +50,7 @@ def test_tags_by_name_and_by_filter(archive: Path) -> None:
 def test_nothing_is_said_of_all_episodes_by_accident(archive: Path, verb: tuple[str, ...]) -> None:
     assert "name episodes" in run(*verb, code=2).stderr
     assert "neither a file nor an episode" in run(*verb, "nobody", code=1).stderr
-    assert "at character 1 of the filter" in run(*verb, "-w", "colour:red", code=1).stderr
+    assert "at character 1 of the filter" in run(*verb, "-w", "colour:red", code=2).stderr
 
 
 def test_notes(archive: Path) -> None:
@@ -58,10 +58,13 @@ def test_notes(archive: Path) -> None:
     assert listed('"gripper slips"') == ["episode_000003"]
     (note,) = json.loads(run("show", "episode_000003", "--json").stdout)["notes"]
     assert (note["text"], note["who"]) == ("The gripper slips", "ann")
+    run("note", "rutscht über", "episode_000004")
+    assert "rutscht über" in run("show", "episode_000004").stdout
     run("note", "--remove", str(note["id"]))
     assert listed("gripper") == []
     assert "expected the id of a note" in run("note", "--remove", "77", code=1).stderr
     run("note", code=2)
+    assert "expected --remove ID alone" in run("note", "--remove", "1", "episode_000003", code=2).stderr
 
 
 def test_reviews_undo_and_audit(archive: Path) -> None:
@@ -93,9 +96,9 @@ def test_columns_of_a_list(archive: Path) -> None:
     (found,) = json.loads(run("ls", *only, "--json").stdout)["episodes"]
     assert list(found) == names.split(",")
     assert list(found.values()) == ["episode_000003", 3.0, "pick 3", ["good"], ["ann"], "64x64x3", True]
-    wrong = run("ls", "--columns", "env,", code=1).stderr
+    wrong = run("ls", "--columns", "env,", code=2).stderr
     assert wrong == "error: expected names of columns with commas between them, found ''\n"
-    assert "found 'colour'" in run("ls", "--columns", "colour", code=1).stderr
+    assert "found 'colour'" in run("ls", "--columns", "colour", code=2).stderr
 
 
 def test_a_list_as_csv(archive: Path) -> None:
@@ -121,7 +124,45 @@ def test_facets_and_histograms(archive: Path) -> None:
     assert "env-1" in text
     assert "yes" in text
     assert "#" in text
-    assert "expected a numeric field" in run("facets", "--histogram", "env", code=1).stderr
+    assert "expected a numeric field" in run("facets", "--histogram", "env", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [("ls",), ("facets",), ("stats",), ("tag", "x"), ("review", "x"), ("note", "x"), ("collection", "save", "x")],
+)
+def test_a_name_in_a_filter_that_no_episode_has_is_told(archive: Path, verb: tuple[str, ...]) -> None:
+    where = "-meta.tsk:pick -score.qality.spike:>1 meta.task:* -lane.signal/stat.max:1"
+    names = ("lane.signal/stat.max", "meta.tsk", "score.qality.spike")
+    assert run(*verb, "--where", where).stderr == "".join(f"no episode has {name}\n" for name in names)
+
+
+def test_a_file_that_was_not_ingested_is_no_episode(archive: Path) -> None:
+    assert "is there, but no episode of this archive" in run("show", str(archive / "catalog.db"), code=1).stderr
+
+
+def test_what_a_facet_counts_is_told_apart(archive: Path) -> None:
+    said = ("", "-", None, {"name": "ann"}, ["ann", "bob"], "ann")
+    with Catalog.open(archive / "catalog.db") as catalog:
+        catalog.register([make_record(number, metadata={"by": by}) for number, by in enumerate(said, 20)])
+    shown = run("facets", "meta.by").stdout.splitlines()
+    assert sorted(line.rsplit(maxsplit=1) for line in shown[1:-1]) == [
+        ['""', "1"],
+        ['"-"', "1"],
+        ["(lists, objects)", "2"],
+        ["-", "13"],
+        ["ann", "1"],
+    ]
+    assert "\n-" not in run("facets", "meta.by", "-w", "meta.by:*").stdout
+    shown = run("stats", "length", "--by", "meta.by").stdout.splitlines()
+    assert sorted(line.split()[0] for line in shown[1:]) == ['""', '"-"', "-", "ann"]
+
+
+def test_a_facet_that_is_cut_says_so(archive: Path) -> None:
+    assert "there are more values: --limit" in run("facets", "meta.task", "-n", "11").stdout
+    assert "more" not in run("facets", "meta.task", "-n", "12").stdout
+    found = json.loads(run("facets", "meta.task", "-n", "11", "--json").stdout)
+    assert len(found["facets"]["meta.task"]) == 11
 
 
 def test_statistics(archive: Path) -> None:
@@ -163,9 +204,20 @@ def test_collections_from_the_command_line(archive: Path) -> None:
     names = [found["name"] for found in json.loads(run("collection", "ls", "--json").stdout)]
     assert names == ["all", "first", "none", "rest", "whole"]
     assert "env:env-1" in run("collection", "ls").stdout
-    run("collection", "drop", "none")
+    assert "it was 0 picks, " in run("collection", "drop", "none").stdout
     assert "found 'none'" in run("collection", "show", "none", code=1).stderr
     assert len(listed("collection:rest")) == 9
+
+
+def test_a_name_that_is_taken_over_says_from_what(archive: Path) -> None:
+    assert run("collection", "save", "it", "-w", "env:env-1").stderr == ""
+    (made,) = json.loads(run("collection", "ls", "--json").stdout)
+    assert "replaced" not in made
+    told = run("collection", "save", "it", "--live", "-w", "env:env-2").stderr
+    assert told == f"it was 3 picks, {made['snapshot']['hash']} until now\n"
+    assert run("collection", "save", "it", "--live", "-w", "env:env-2").stderr == ""
+    assert run("collection", "union", "it", "it", "it").stderr == "it was the query env:env-2 until now\n"
+    assert "it was 2 picks, " in run("collection", "drop", "it").stdout
 
 
 def test_splits_and_lists_from_the_command_line(archive: Path, tmp_path: Path) -> None:
@@ -178,11 +230,16 @@ def test_splits_and_lists_from_the_command_line(archive: Path, tmp_path: Path) -
         {row["env_id"] for row in json.loads(run("export-list", f"all/{n}").stdout)["picks"]} for n in ("train", "test")
     ]
     assert not sides[0] & sides[1]
+    assert "found 'meta.tsk'" in run("collection", "split", "all", "--by", "meta.tsk", code=1).stderr
+    told = run("collection", "split", "all", "--by", "success", "--fractions", "a=0.3,b=0.3,c=0.4").stderr
+    assert told == "empty: all/b: what must stay together leaves nothing for it\n"
     run("export-list", "all", "--to", str(tmp_path / "list.csv"))
     assert len((tmp_path / "list.csv").read_text().splitlines()) == 13
     assert "expected a format among" in run("export-list", "all", "--to", str(tmp_path / "list.xlsx"), code=1).stderr
     with Catalog.open(archive / "catalog.db") as catalog:
         catalog.remove(catalog.ids()[:2])
+    assert "12 picks, 1266 timesteps; 2 of them gone" in run("collection", "show", "all").stdout
+    assert json.loads(run("collection", "show", "all", "--json").stdout)["gone"] == 2
     told = run("export-list", "all", "--to", str(tmp_path / "list.csv"), code=1).stderr
     assert "2 of 12 picks without a path" in told
     assert len((tmp_path / "list.csv").read_text().splitlines()) == 13

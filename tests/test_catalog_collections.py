@@ -138,9 +138,12 @@ def test_a_pick_that_cannot_be_is_refused(start, stop, weight) -> None:
 def test_names_are_taken_over_and_dropped(catalog: Catalog) -> None:
     kept = catalog.save_snapshot("name", "env:env-1").snapshot
     assert kept is not None
-    catalog.save_query("name", "env:env-2")
+    queried = catalog.save_query("name", "env:env-2")
+    assert queried.replaced is not None
+    assert queried.replaced.snapshot == kept
     assert uids(catalog, "name") == of(catalog, "env:env-2")
-    catalog.drop_collection("name")
+    assert catalog.save_query("name", "env:env-2").replaced is None  # the same again
+    assert catalog.drop_collection("name").query == "env:env-2"
     assert len(catalog.picks(kept.hash)) == 8
     for ask in (catalog.picks, catalog.snapshot, catalog.ancestors, catalog.drop_collection, catalog.picked):
         with pytest.raises(EntryNotFoundError, match="found 'name'"):
@@ -265,6 +268,13 @@ def test_a_collection_is_split_by_any_field(catalog: Catalog, by: tuple[str, ...
     for what in (lambda row: {row.digest}, *(values[name] for name in by)):
         left, right = (set().union(*(what(rows[pick.uid]) for pick in side)) for side in sides)
         assert not left & right
+
+
+def test_a_split_by_what_no_episode_has_is_refused(catalog: Catalog) -> None:
+    catalog.save_query("all", "")
+    with pytest.raises(CollectionError, match=r"found 'meta\.scen'"):
+        catalog.split("all", {"train": 0.5, "test": 0.5}, by=["env_id", "meta.scen"])
+    assert [named.name for named in catalog.collections()] == ["all"]
 
 
 def test_a_part_knows_how_it_was_split_off(catalog: Catalog) -> None:

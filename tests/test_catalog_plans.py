@@ -145,10 +145,8 @@ CALLS: dict[str, Callable[[Watch], object]] = {
     "rates": lambda w: w.catalog.rates(w.layouts, "signal/state"),
     "pending": lambda w: w.catalog.pending(w.space, Among(w.layouts)),
     "pending ids": lambda w: w.catalog.pending_ids(w.space, Among(w.layouts)),
-    "pending count": lambda w: w.catalog.pending_count(w.space, Among(w.layouts)),
     "pending of some": lambda w: w.catalog.pending(w.space, Among(w.layouts, tuple(w.ids[20:30]))),
     "pending with words": lambda w: w.catalog.pending(w.space, Among(w.layouts, with_words=True)),
-    "pending count with words": lambda w: w.catalog.pending_count(w.space, Among(w.layouts, with_words=True)),
     "embedded": lambda w: w.catalog.embedded(w.space),
     "withdraw": lambda w: w.catalog.withdraw(w.ids[:3]),
     "ledger": lambda w: list(w.catalog.ledger(w.space, since=3)),
@@ -183,7 +181,7 @@ WALKED = {
 WORDED = {"total_reward": "reward_env", "-length": "length", "success": "success", "episode_id": "episode_id"}
 """Orders of pages of words, and the index that gives each."""
 
-ABOUT_VECTORS = ("pending", "pending count", "pending of some", "pending with words", "embedded", "ledger state")
+ABOUT_VECTORS = ("pending", "pending ids", "pending of some", "pending with words", "embedded", "ledger state")
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -47,8 +47,7 @@ WALKED = {
     # Which layouts have the lane is asked of all of them.
     "lane's type": {"table layout"},
     # All episodes have one of the layouts that are asked for.
-    "pending count": {"index episode_pkey"},
-    "pending count with words": {"index episode_pkey"},
+    **{call: {"index episode_pkey"} for call in ("pending", "pending ids", "pending with words")},
 }
 
 INDEXED = ("Index Scan", "Index Only Scan", "Bitmap Index Scan")

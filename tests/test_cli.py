@@ -126,7 +126,7 @@ def test_filters_as_text(home):
     lanes = json.loads(command("ls", "-w", "lane.signal/joint_pos.max[6]:*", "--json", folder=home).stdout)
     assert lanes["total"] == 8
     wrong = command("ls", "-w", "env:Push-v1 lenght:5", folder=home)
-    assert wrong.exit_code == 1
+    assert wrong.exit_code == 2
     assert "found 'lenght' (length?), at character 13 of the filter" in wrong.stderr
     assert len(wrong.stderr.strip().splitlines()) == 1
 

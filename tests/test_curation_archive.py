@@ -270,7 +270,7 @@ def test_duplicates_on_the_command_line(own):
 
 
 def test_a_set_that_is_neither_a_collection_nor_a_filter_is_told_as_both(own):
-    done = wshard("leaks", "nobody/train", "nobody/val", code=1)
+    done = wshard("leaks", "nobody/train", "nobody/val", code=2)
     assert "expected a collection (`wshard collection ls` lists them) or a filter, found 'nobody/train'" in done.stderr
 
 

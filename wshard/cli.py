@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from wshard.errors import StepError, WShardError
+from wshard.errors import FilterError, StepError, WShardError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,7 +52,8 @@ def reported() -> Iterator[None]:
     except (WShardError, OSError) as error:
         told = "\n".join(printable(line) for line in _in_words(error).split("\n"))
         typer.echo(f"error: {told}", err=True)
-        raise typer.Exit(EXIT_FAILED) from None
+        # A mistake in a filter is one of the command line; 1 would say that something was found, to `wshard check` say.
+        raise typer.Exit(EXIT_USAGE if isinstance(error, FilterError) else EXIT_FAILED) from None
 
 
 def _in_words(error: Exception) -> str:
