@@ -71,6 +71,10 @@ class SpaceChoice:
             self._active = (now, known)
         return known
 
+    def embedded(self) -> set[str]:
+        """Return the lanes that any Space is of."""
+        return {lane.name for space in self.active() for lane in space.lanes}
+
     def _space(self, row: SpaceRow) -> Space:
         if row.fingerprint not in self._read:
             self._read[row.fingerprint] = Space.from_json(row.definition)

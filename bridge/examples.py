@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bridge.assets import locate
 from bridge.discover import SUFFIX, is_episode
@@ -20,12 +20,16 @@ from wshard.formats.base import OWN_DATA
 from wshard.opening import open_episode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from bridge.query import Query
     from catalog.catalog import Catalog
     from catalog.filters import Where
+    from wshard.opening import OpenEpisode
     from wshard.types import Episode
+
+_IMAGE: Final = 2
+"""Dimensions of one timestep of an image, at least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,22 +41,24 @@ class Example:
     uid: str = ""
 
 
-def read_example(query: Query) -> Example:
+def read_example(query: Query, embedded: Callable[[], Collection[str]]) -> Example:
     """Return what a query of any form holds; those that name an episode are read from its file.
 
+    embedded: gives the lanes that any Space is of; images that are not among them are not decoded.
     Raises QueryError for a path without a file and a span that is not in the episode, StaleEpisodeError for a hit whose
     file has changed since, FileNotFoundError for one whose file is gone, FormatError.
     """
     if isinstance(query, EpisodeRef):
-        episode = query.load()
+        with query.open() as file:
+            episode = _read(file, embedded())
         return Example(episode if query.span == (0, 0) else cut(episode, *query.span), uid=query.uid)
     if isinstance(query, (str, os.PathLike)):
-        return Example(_load(query), path=locate(query))
+        return Example(_load(query, embedded()), path=locate(query))
     if isinstance(query, tuple) and query and isinstance(query[0], (str, os.PathLike)):
         if len(query) != 3:
             raise QueryError(f"(file, start, stop): expected these three, found {told(query)}")
         path, start, stop = query
-        return Example(cut(_load(path), _step(start), _step(stop)), path=locate(path))
+        return Example(cut(_load(path, embedded()), _step(start), _step(stop)), path=locate(path))
     return Example(query)
 
 
@@ -74,10 +80,23 @@ def without_their_episodes(examples: Iterable[Example], catalog: Catalog) -> Whe
     return all_of(~Compare("uid", "in", tuple(sorted(uids)))) if uids else all_of()
 
 
-def _load(path: str | os.PathLike[str]) -> Episode:
+def _read(file: OpenEpisode, embedded: Collection[str]) -> Episode:
+    """Return the episode without images that no Space is of: to decode them takes longer than all else."""
+    lanes = file.lanes()
+    channels = {name: name.partition("/")[2] for name in lanes if name.startswith(("signal/", "action/"))}
+    # Of a channel or of what is predicted of it: the name of either holds its id.
+    needed = [
+        name
+        for name, id_ in channels.items()
+        if len(lanes[name].shape) < _IMAGE or any(id_ in lane for lane in embedded)
+    ]
+    return file.load(None if len(needed) == len(channels) else needed)
+
+
+def _load(path: str | os.PathLike[str], embedded: Collection[str]) -> Episode:
     try:
         with open_episode(path) as file:
-            return file.load()
+            return _read(file, embedded)
     except HeaderError as error:
         if is_episode(os.path.basename(path)):  # noqa: PTH119  (likewise)
             raise

@@ -62,7 +62,7 @@ class EpisodeRef:
         Raises FileNotFoundError if the file is gone, StaleEpisodeError if it is not the one that was ingested,
         EntryNotFoundError for an unknown channel, FormatError for damage.
         """
-        with self._opened() as file:
+        with self.open() as file:
             return file.load(channels)
 
     def load_span(self, channels: Sequence[str] | None = None) -> Episode:
@@ -70,11 +70,15 @@ class EpisodeRef:
 
         Raises StepError for a span without timesteps, such as what comes after the end, and what load raises.
         """
-        with self._opened() as file:
+        with self.open() as file:
             return file.slice(*self.span, channels)
 
     @contextmanager
-    def _opened(self) -> Iterator[OpenEpisode]:
+    def open(self) -> Iterator[OpenEpisode]:
+        """Open the file or chunks lazily: `with hit.open() as file: file["state"][10:20]`.
+
+        Raises what load raises of files that are gone, changed or damaged.
+        """
         with open_episode(self.file_path, hashed=False) as file:
             if self.digest and file.digest() != self.digest:
                 raise StaleEpisodeError(f"{self.file_path}: changed since it was ingested: ingest it again")

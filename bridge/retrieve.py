@@ -41,7 +41,7 @@ from wshard.arguments import whole_number
 from wshard.errors import EmbedderError, QueryError, SpaceMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Unpack
 
     from bridge.examples import Example
@@ -184,8 +184,8 @@ class TrajectoryRetriever:
         begun = time.perf_counter()
         wishes = wishes_of(MomentWishes, asked)
         wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(wishes.where)
-        like = [read_example(one) for one in [*([] if query_obs is None else [query_obs]), *wishes.like]]
-        unlike = [read_example(one) for one in wishes.unlike]
+        like = self._read([*([] if query_obs is None else [query_obs]), *wishes.like])
+        unlike = self._read(wishes.unlike)
         if not like:
             raise QueryError("moments: expected a query or examples (like=[...]), found neither")
         if wishes.exclude_self:
@@ -209,6 +209,9 @@ class TrajectoryRetriever:
             explained=found[0].answer.explained,
         )
 
+    def _read(self, queries: Iterable[Query]) -> list[Example]:
+        return [read_example(one, self._choice.embedded) for one in queries]
+
     def _found(self, examples: Sequence[Example], number: int, request: Request, wishes: MomentWishes) -> Found:
         """Return what is found for one of the examples, in the Space that the first of them fits."""
         while True:
@@ -228,8 +231,8 @@ class TrajectoryRetriever:
 
     def _search(self, query: Query | None, request: Request, wishes: Wishes, cut: Callable[[WindowPlan], bool]) -> Hits:
         begun = time.perf_counter()
-        like = [read_example(one) for one in [*([] if query is None else [query]), *wishes.like]]
-        unlike = [read_example(one) for one in wishes.unlike]
+        like = self._read([*([] if query is None else [query]), *wishes.like])
+        unlike = self._read(wishes.unlike)
         if wishes.exclude_self:
             left = without_their_episodes([*like, *unlike], self._archive.catalog)
             request = replace(request, where=request.where & left)

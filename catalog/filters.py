@@ -14,6 +14,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from dataclasses import field as member
+from numbers import Real
 from typing import Any, Final, NoReturn, TypeAlias
 
 from catalog.fields import Field, field_of
@@ -178,7 +179,10 @@ def _bounds(reward_range: Any) -> tuple[Any, Any]:
     listed = list(pair) if isinstance(pair, Iterable) else []
     if len(listed) != 2:
         raise FilterError(f"reward_range: expected (low, high), None = open, found {told(reward_range)}")
-    return listed[0], listed[1]
+    low, high = listed
+    if isinstance(low, Real) and isinstance(high, Real) and low > high:
+        raise FilterError(f"reward_range: expected (low, high), found a low end above the high one: {told(listed)}")
+    return low, high
 
 
 def parts_of(where: Where) -> tuple[Where, ...]:

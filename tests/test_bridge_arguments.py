@@ -160,6 +160,11 @@ def test_searches_take_the_notation_of_windows_and_refuse_what_is_none(place, re
         ({"reward_range": (0,)}, FilterError, r"reward_range: expected \(low, high\)"),
         ({"reward_range": (0, 1, 2)}, FilterError, r"reward_range: expected \(low, high\)"),
         ({"reward_range": 5}, FilterError, r"reward_range: expected \(low, high\)"),
+        (
+            {"reward_range": (1, 0)},
+            FilterError,
+            "reward_range: .*found a low end above the high one",
+        ),
         ({"min_score": "a"}, QueryError, "min_score: expected a finite number"),
     ],
 )

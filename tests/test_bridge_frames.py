@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from embedders.frames import Frames
 from embedders.space import Space
 from embedders.windows import WindowPlan
 from wshard import Channel, load_wshard, save_wshard
-from wshard.errors import NoLaneError, QueryError
+from wshard.errors import ChecksumError, NoLaneError, QueryError
 from wshard.testing import make_episode
 
 
@@ -71,6 +72,29 @@ def test_the_default_embedder_leaves_images_out_and_frames_take_no_others(folder
     assert sorted(lanes) == [["signal/camera/rgb"], ["signal/gripper", "signal/joint_pos"]]
     with TrajectoryRetriever(folder / "archive", "frames") as retriever:
         assert len(retriever.search_similar_episodes(load_wshard(folder / "episodes" / "ep-0.wshard"))) == 4
+
+
+@pytest.mark.parametrize("embedder", ["arcdct", "frames"])
+def test_a_query_from_a_file_decodes_images_only_where_images_are_embedded(folder, embedder):
+    assert ingest(folder, embedder).ok
+    path = folder / "episodes" / "ep-2.wshard"
+    images = load_wshard(path).observations["camera/rgb"].data.tobytes()
+    content = bytearray(path.read_bytes())
+    content[content.index(images)] ^= 1
+    path.write_bytes(content)
+    with TrajectoryRetriever(folder / "archive") as retriever:
+        (hit,) = (
+            hit
+            for hit in retriever.search_similar_episodes(folder / "episodes" / "ep-0.wshard")
+            if hit.episode_id == "reach-0002"
+        )
+        for query in (path, (path, 2, 8), hit):
+            with pytest.raises(ChecksumError) if embedder == "frames" else nullcontext():
+                assert len(retriever.search_similar_episodes(query)) == 4
+        with hit.open() as file:
+            assert file["joint_pos"][2:5].shape == (3, 7)
+            with pytest.raises(ChecksumError):
+                file.lane("camera/rgb")
 
 
 def test_an_image_lane_needs_an_embedder_of_frames_and_says_so(folder):
