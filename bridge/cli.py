@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from bridge.ingest import IngestReport
     from catalog.records import LaneFacts
 
-_TOLD = 20  # episodes without vectors, which every run over them tells again
+_TOLD = 20  # of a kind; --json lists all
 
 app = typer.Typer(
     help="The episode archive you can search.",
@@ -133,6 +133,7 @@ def _tell(report: IngestReport, place: str, as_json: bool) -> None:
             **counts,
             "failed": failed,
             "unembedded": unembedded,
+            "replaced": [asdict(other) for other in report.replaced],
             "delayed": report.delayed,
             "seconds": round(report.seconds, 3),
         }
@@ -143,6 +144,10 @@ def _tell(report: IngestReport, place: str, as_json: bool) -> None:
         typer.echo(f"catalogued, not embedded: {where}: {printable(failure.error)}", err=True)
     if len(report.unembedded) > _TOLD:
         typer.echo(f"catalogued, not embedded: {len(report.unembedded) - _TOLD} more (--json lists all)", err=True)
+    for other in report.replaced[:_TOLD]:
+        typer.echo(printable(str(other)), err=True)
+    if len(report.replaced) > _TOLD:
+        typer.echo(f"other episodes than before: {len(report.replaced) - _TOLD} more (--json lists all)", err=True)
     for failure in report.failed:
         typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
     if any(isinstance(failure.cause, HeaderError) and not is_episode(failure.path) for failure in report.failed):

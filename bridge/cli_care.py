@@ -86,6 +86,8 @@ def _tell_batch(report: IngestReport, as_json: bool) -> None:
         failed = [failure.facts() for failure in report.failed]
         typer.echo(json.dumps({**counts, "failed": failed, "delayed": report.delayed}))
         return
+    for other in report.replaced:
+        typer.echo(printable(str(other)), err=True)
     for failure in report.failed:
         typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
     if report.delayed is not None:

@@ -15,7 +15,7 @@ from bridge.assets import are_unchanged, freed, status_of
 from bridge.check import check_rest
 from bridge.checking import INTEGRITY, Checker, Subject
 from bridge.reading import Failure, read_episodes
-from bridge.run import batches
+from bridge.run import Replaced, batches
 from catalog.records import Found
 from wshard.errors import WShardError
 from wshard.opening import open_episode
@@ -68,7 +68,9 @@ def read_again(run: Run, files: Sequence[str], wanted: LaneChoice, checker: Chec
     read = partial(read_episodes, wanted=wanted, measuring=checker is not None)
     more: list[str] = []
     for readings, failed in run.crew.each(read, batches(files)):
-        done = catalog.register(_moved(catalog, [found.record for found in readings]))
+        records = _moved(catalog, [found.record for found in readings])
+        report.replaced += _replaced(catalog, records)
+        done = catalog.register(records)
         for registered in done:
             name = registered.outcome
             setattr(report, name, getattr(report, name) + 1)
@@ -152,6 +154,26 @@ def _moved(catalog: Catalog, records: Sequence[EpisodeRecord]) -> list[EpisodeRe
         if record.path not in known and lost.get(record.digest)
         else record
         for record in records
+    ]
+
+
+def _replaced(catalog: Catalog, records: Sequence[EpisodeRecord]) -> list[Replaced]:
+    """Return where people said something of one episode, and another one is now: that stays with the file's name."""
+    leaving = {record.moved_from for record in records}
+    now = {(record.path, record.key): record for record in records}
+    others = {
+        one.id: now[path, one.key]
+        for path, ones in catalog.known([record.path for record in records]).items()
+        for one in ones
+        if (path, one.key) in now and now[path, one.key].digest != one.digest and one.id not in leaving
+    }
+    rows = catalog.rows(others) if others else {}
+    renamed = [row for row in rows.values() if row.episode_id != others[row.id].episode_id]
+    said = catalog.facts([row.id for row in renamed], parts={"notes", "review"}) if renamed else {}
+    return [
+        Replaced(others[row.id].path, row.episode_id, others[row.id].episode_id)
+        for row in renamed
+        if row.tags or said[row.id].notes or said[row.id].review
     ]
 
 

@@ -21,14 +21,30 @@ BATCH: Final = 256  # episodes per transaction: large enough to share one fsync,
 Item = TypeVar("Item")
 
 
+@dataclass(frozen=True)
+class Replaced:
+    """An episode of which people had said something, and whose file holds another one now: by their ids."""
+
+    path: str
+    before: str
+    now: str
+
+    def __str__(self) -> str:
+        """Say so."""
+        return (
+            f"{self.path}: was episode {self.before!r}, is {self.now!r}: tags, notes and reviews of the one "
+            "stay with the file's name"
+        )
+
+
 @dataclass
 class IngestReport:
     """What a run did, in episodes.
 
     embedded counts those that got vectors, once more where statistics had moved and they got new ones; tasks, those
     whose task got a vector of what it says; flagged, those in which quality checks found something. failed says what
-    was left out and why; unembedded, what was catalogued without a vector, and why; delayed, why the index is behind
-    the ledger: the next run catches up.
+    was left out and why; unembedded, what was catalogued without a vector, and why; replaced, where tags, notes and
+    reviews of one episode now stand at another; delayed, why the index is behind the ledger: the next run catches up.
     """
 
     new: int = 0
@@ -41,6 +57,7 @@ class IngestReport:
     flagged: int = 0
     failed: list[Failure] = field(default_factory=list)
     unembedded: list[Failure] = field(default_factory=list)
+    replaced: list[Replaced] = field(default_factory=list)
     delayed: str | None = None
     seconds: float = 0.0
 

@@ -163,6 +163,19 @@ def test_a_moved_file_whose_name_another_episode_took_keeps_what_was_said(archiv
     assert_complete(archive, files(folder))
 
 
+def test_what_people_said_of_another_episode_of_a_renumbered_file_is_told(archive, folder):
+    ingest(archive, folder)
+    first, second, third = files(folder)[:3]
+    ids = {path: row.episode_id for path, row in episodes_by_path(archive).items()}
+    with looked_into(archive) as opened:
+        opened.catalog.tag([episodes_by_path(archive)[second].id], "good")
+    second.rename(first)
+    third.rename(second)
+    report = ingest(archive, folder)
+    assert [(one.path, one.before, one.now) for one in report.replaced] == [(str(second), ids[second], ids[third])]
+    assert ingest(archive, folder).replaced == []
+
+
 def test_a_file_that_was_edited_beside_its_copy_keeps_what_was_said(archive, folder):
     ingest(archive, folder)
     path = files(folder)[0]
