@@ -30,7 +30,7 @@ from bridge.cli_options import (
 )
 from bridge.index.cli import IndexOption
 from catalog.cli import ArchiveOption, open_catalog, print_table, shorten
-from wshard.cli import EXIT_FAILED, JsonOption, named_path, printable, reported
+from wshard.cli import EXIT_FAILED, JsonOption, counted, named_path, printable, reported
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -169,6 +169,5 @@ def _tell(found: Checked, as_json: bool) -> None:
         typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
     for code, advice in {one.code: one.advice for one in found.findings}.items():
         typer.echo(f"{code}: {advice}", err=True)
-    many = len(found.findings)
-    what = f"{many} {'finding' if many == 1 else 'findings'}" if many else "nothing is wrong"
+    what = counted(len(found.findings), "finding") if found.findings else "nothing is wrong"
     typer.echo(f"{found.episodes} episodes checked: {what}")

@@ -26,7 +26,7 @@ from bridge.cli_outcome import (
 )
 from bridge.findings import as_group, as_pair, by_group, print_lines, print_twins
 from catalog.cli import ArchiveOption, WhereOption
-from wshard.cli import EXIT_FAILED, JsonOption, print_json, reported
+from wshard.cli import EXIT_FAILED, JsonOption, counted, print_json, reported
 
 if TYPE_CHECKING:
     from bridge.archive import Archive
@@ -78,8 +78,7 @@ def duplicates(
         return
     print_twins([twin for pairs in found.values() for twin in pairs][:limit])
     spare = len(groups) - len(set(groups.values()))
-    groups_told = f"{len(found)} group{'' if len(found) == 1 else 's'}"
-    print_lines([f"{groups_told}; {spare} of {len(groups)} episodes are a copy of another", *told])
+    print_lines([f"{counted(len(found), 'group')}; {spare} of {len(groups)} episodes are a copy of another", *told])
 
 
 @reported()

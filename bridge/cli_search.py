@@ -36,7 +36,7 @@ from catalog.cli import (
     print_table,
     shorten,
 )
-from wshard.cli import JsonOption, parse_span, print_json, reported
+from wshard.cli import JsonOption, counted, parse_span, print_json, reported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -144,7 +144,7 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
         rows.append(cells)
     print_table(columns, rows)
     how = "exact" if hits.exact else "approximate"
-    typer.echo(f"{len(hits)} hit{'' if len(hits) == 1 else 's'}, {how}, {hits.milliseconds:.1f} ms")
+    typer.echo(f"{counted(len(hits), 'hit')}, {how}, {hits.milliseconds:.1f} ms")
     if hits.missing:
         typer.echo(
             f"{hits.missing} left out: their files are gone or were changed; ingest the place where they are now",

@@ -22,7 +22,7 @@ from wshard.opening import open_episode
 from wshard.quality.form import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bridge.reading import Reading
     from bridge.run import Run
@@ -68,8 +68,9 @@ def read_again(run: Run, files: Sequence[str], wanted: LaneChoice, checker: Chec
     read = partial(read_episodes, wanted=wanted, measuring=checker is not None)
     more: list[str] = []
     for readings, failed in run.crew.each(read, batches(files)):
-        records = _moved(catalog, [found.record for found in readings])
-        report.replaced += _replaced(catalog, records)
+        known = catalog.known([found.record.path for found in readings])
+        records = _moved(catalog, [found.record for found in readings], known)
+        report.replaced += _replaced(catalog, records, known)
         done = catalog.register(records)
         for registered in done:
             name = registered.outcome
@@ -139,9 +140,13 @@ def _same_file(path: str, known: Known) -> bool:
     return (status.st_size, status.st_mtime_ns) == (known.size, known.mtime_ns)
 
 
-def _moved(catalog: Catalog, records: Sequence[EpisodeRecord]) -> list[EpisodeRecord]:
-    """Recognise episodes that were moved: equal digest, and no longer at the catalogued place."""
-    known = catalog.known([record.path for record in records])
+def _moved(
+    catalog: Catalog, records: Sequence[EpisodeRecord], known: Mapping[str, Sequence[Known]]
+) -> list[EpisodeRecord]:
+    """Recognise episodes that were moved: equal digest, and no longer at the catalogued place.
+
+    known: what is catalogued at the paths of the records.
+    """
     fresh = {record.digest for record in records if record.path not in known}
     lost: dict[str, list[int]] = {}
     rows = catalog.by_digest(sorted(fresh))
@@ -157,13 +162,15 @@ def _moved(catalog: Catalog, records: Sequence[EpisodeRecord]) -> list[EpisodeRe
     ]
 
 
-def _replaced(catalog: Catalog, records: Sequence[EpisodeRecord]) -> list[Replaced]:
+def _replaced(
+    catalog: Catalog, records: Sequence[EpisodeRecord], known: Mapping[str, Sequence[Known]]
+) -> list[Replaced]:
     """Return where people said something of one episode, and another one is now: that stays with the file's name."""
     leaving = {record.moved_from for record in records}
     now = {(record.path, record.key): record for record in records}
     others = {
         one.id: now[path, one.key]
-        for path, ones in catalog.known([record.path for record in records]).items()
+        for path, ones in known.items()
         for one in ones
         if (path, one.key) in now and now[path, one.key].digest != one.digest and one.id not in leaving
     }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catalog.cli import ArchiveOption, WhereOption, number, open_catalog, print_table, tell_unknown
-from wshard.cli import JsonOption, print_json, reported
+from wshard.cli import JsonOption, counted, print_json, reported
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
@@ -115,7 +115,7 @@ def sql(
         print_json({"columns": answer.columns, "rows": rows, "more": answer.more})
         return
     print_table(answer.columns, [tuple(_text(value) for value in row) for row in rows])
-    typer.echo(f"{len(rows)} {'row' if len(rows) == 1 else 'rows'}{', there are more' if answer.more else ''}")
+    typer.echo(f"{counted(len(rows), 'row')}{', there are more' if answer.more else ''}")
 
 
 def _cell(value: Any) -> Any:
