@@ -84,7 +84,8 @@ def _tell_batch(report: IngestReport, as_json: bool) -> None:
     counts = {name: getattr(report, name) for name in _COUNTS}
     if as_json:
         failed = [failure.facts() for failure in report.failed]
-        typer.echo(json.dumps({**counts, "failed": failed, "delayed": report.delayed}))
+        replaced = [asdict(other) for other in report.replaced]
+        typer.echo(json.dumps({**counts, "failed": failed, "replaced": replaced, "delayed": report.delayed}))
         return
     for other in report.replaced:
         typer.echo(printable(str(other)), err=True)

@@ -14,8 +14,8 @@ from bridge.check_vectors import check_index, check_ledger
 from bridge.damage import Finding
 from bridge.follow import Follower
 from bridge.mend import mend
+from bridge.moves import has_left
 from bridge.progress import Progress, Silent
-from bridge.register import has_left
 from bridge.run import BATCH, IngestReport, Run
 from bridge.workers import workers
 from embedders.space import Space

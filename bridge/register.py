@@ -11,24 +11,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bridge.assets import are_unchanged, freed, status_of
+from bridge.assets import are_unchanged, freed
 from bridge.check import check_rest
 from bridge.checking import INTEGRITY, Checker, Subject
+from bridge.moves import lost, settled
 from bridge.reading import Failure, read_episodes
-from bridge.run import Replaced, batches
+from bridge.run import batches
 from catalog.records import Found
-from wshard.errors import WShardError
-from wshard.opening import open_episode
 from wshard.quality.form import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from bridge.reading import Reading
     from bridge.run import Run
     from bridge.selection import LaneChoice
     from catalog.catalog import Catalog
-    from catalog.records import Asset, EpisodeRecord, EpisodeRow, Known
+    from catalog.records import EpisodeRecord, Known
     from wshard.quality.limits import Limits
 
 _NAMED: Final = 3  # files in one message
@@ -67,10 +66,10 @@ def read_again(run: Run, files: Sequence[str], wanted: LaneChoice, checker: Chec
     run.watch.stage("reading", len(files))
     read = partial(read_episodes, wanted=wanted, measuring=checker is not None)
     more: list[str] = []
+    aside: dict[int, EpisodeRecord] = {}
     for readings, failed in run.crew.each(read, batches(files)):
-        known = catalog.known([found.record.path for found in readings])
-        records = _moved(catalog, [found.record for found in readings], known)
-        report.replaced += _replaced(catalog, records, known)
+        records = settled(catalog, [found.record for found in readings])
+        aside |= {record.displaces: record for record in records if record.displaces is not None}
         done = catalog.register(records)
         for registered in done:
             name = registered.outcome
@@ -87,6 +86,7 @@ def read_again(run: Run, files: Sequence[str], wanted: LaneChoice, checker: Chec
         _withdraw(run, failures)
         report.leave_out(failures)
         run.watch.advance(len(readings) + len(failures))
+    report.replaced += lost(catalog, aside)
     return more
 
 
@@ -138,67 +138,6 @@ def _same_file(path: str, known: Known) -> bool:
     except OSError:
         return False  # reading it will tell what is wrong
     return (status.st_size, status.st_mtime_ns) == (known.size, known.mtime_ns)
-
-
-def _moved(
-    catalog: Catalog, records: Sequence[EpisodeRecord], known: Mapping[str, Sequence[Known]]
-) -> list[EpisodeRecord]:
-    """Recognise episodes that were moved: equal digest, and no longer at the catalogued place.
-
-    known: what is catalogued at the paths of the records.
-    """
-    fresh = {record.digest for record in records if record.path not in known}
-    lost: dict[str, list[int]] = {}
-    rows = catalog.by_digest(sorted(fresh))
-    files = catalog.assets(row.id for row in rows) if rows else {}
-    for row in rows:
-        if has_left(row, files.get(row.id, ())):
-            lost.setdefault(row.digest, []).append(row.id)
-    return [
-        replace(record, moved_from=lost[record.digest].pop(0))
-        if record.path not in known and lost.get(record.digest)
-        else record
-        for record in records
-    ]
-
-
-def _replaced(
-    catalog: Catalog, records: Sequence[EpisodeRecord], known: Mapping[str, Sequence[Known]]
-) -> list[Replaced]:
-    """Return where people said something of one episode, and another one is now: that stays with the file's name."""
-    leaving = {record.moved_from for record in records}
-    now = {(record.path, record.key): record for record in records}
-    others = {
-        one.id: now[path, one.key]
-        for path, ones in known.items()
-        for one in ones
-        if (path, one.key) in now and now[path, one.key].digest != one.digest and one.id not in leaving
-    }
-    rows = catalog.rows(others) if others else {}
-    renamed = [row for row in rows.values() if row.episode_id != others[row.id].episode_id]
-    said = catalog.facts([row.id for row in renamed], parts={"notes", "review"}) if renamed else {}
-    return [
-        Replaced(others[row.id].path, row.episode_id, others[row.id].episode_id)
-        for row in renamed
-        if row.tags or said[row.id].notes or said[row.id].review
-    ]
-
-
-def has_left(row: EpisodeRow, files: Sequence[Asset]) -> bool:
-    """Say whether an episode is no longer where it is catalogued: a file is gone, or another episode's, by its id.
-
-    One of the same id is what became of it there, and whatever has its data elsewhere is a copy from before.
-    """
-    if not all(Path(one.path).exists() for one in files):
-        return True
-    if are_unchanged(files):
-        return False
-    try:
-        status_of(row.path)  # opening a pipe would wait for ever
-        with open_episode(row.path, hashed=False) as file:
-            return file.id != row.episode_id
-    except (WShardError, OSError):
-        return False
 
 
 def _told(failure: Failure, listed: Sequence[str]) -> Failure:

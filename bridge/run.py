@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Replaced:
-    """An episode of which people had said something, and whose file holds another one now: by their ids."""
+    """An episode that is missing since its file holds another one: where, and both by their ids."""
 
     path: str
     before: str
@@ -32,8 +32,8 @@ class Replaced:
     def __str__(self) -> str:
         """Say so."""
         return (
-            f"{self.path}: was episode {self.before!r}, is {self.now!r}: tags, notes and reviews of the one "
-            "stay with the file's name"
+            f"{self.path}: was episode {self.before!r}, is {self.now!r}: the one is missing, and keeps its tags, notes "
+            "and reviews until it is ingested from elsewhere, or forgotten with --prune"
         )
 
 
@@ -43,8 +43,8 @@ class IngestReport:
 
     embedded counts those that got vectors, once more where statistics had moved and they got new ones; tasks, those
     whose task got a vector of what it says; flagged, those in which quality checks found something. failed says what
-    was left out and why; unembedded, what was catalogued without a vector, and why; replaced, where tags, notes and
-    reviews of one episode now stand at another; delayed, why the index is behind the ledger: the next run catches up.
+    was left out and why; unembedded, what was catalogued without a vector, and why; replaced, episodes whose
+    files others took, and that are missing since; delayed, why the index is behind the ledger: the next run catches up.
     """
 
     new: int = 0

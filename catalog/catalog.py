@@ -97,8 +97,9 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         At a known (path, key) an equal digest refreshes size and mtime only; another one replaces the episode and
         buries its vectors. A record with moved_from takes over that episode (uid, tags, vectors) when it still has the
         same digest, is not found at its old place by another record, and the new place is free; else it is new or
-        changed. Episodes at the paths of a record's assets are forgotten: it has them. What people said of them is said
-        of it from then on.
+        changed. A record that displaces the episode which is catalogued at its place, under another digest, sets it
+        aside, to a path that no file has: it is missing until a record takes it over. Episodes at the paths of a
+        record's assets are forgotten: it has them. What people said of them is said of it from then on.
         """
         with self._write() as connection:
             return register.register(connection, records, base=self._base)

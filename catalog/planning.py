@@ -1,7 +1,7 @@
 """What is to become of records: which are new, changed, unchanged or moved episodes.
 
-Knows: who is at a place already, which claim of a move holds, how ids and uids are given out. Does not know: how it is
-written (register.py).
+Knows: who is at a place already, and who has to leave it, which claim of a move holds, how ids and uids are given out.
+Does not know: how it is written (register.py).
 """
 
 from __future__ import annotations
@@ -61,9 +61,13 @@ def waves(records: Sequence[EpisodeRecord]) -> Iterator[list[EpisodeRecord]]:
         yield list(wave.values())
 
 
-def plan(connection: Connection, wave: Sequence[EpisodeRecord], *, roots: Roots) -> list[Step]:
-    """Return what to do with records of different places, in their order."""
+def plan(
+    connection: Connection, wave: Sequence[EpisodeRecord], *, roots: Roots
+) -> tuple[list[Step], dict[str, Occupant]]:
+    """Return what to do with records of different places, in their order, and who is set aside first, by new path."""
     here = load_occupants(connection, [record.path for record in wave], roots=roots)
+    displaced = _displaced(wave, here)
+    here = {place: occupant for place, occupant in here.items() if place not in displaced}
     movers = _movers(connection, wave, here=here)
     gone = {mover.id for mover in movers.values()}
     steps: list[Step | None] = []
@@ -78,7 +82,8 @@ def plan(connection: Connection, wave: Sequence[EpisodeRecord], *, roots: Roots)
             steps.append(Step(record, "unchanged" if occupant.digest == record.digest else "changed", occupant))
     new = [record for record, step in zip(wave, steps, strict=True) if step is None]
     fresh = iter(_newcomers(connection, new, _free_uids(connection, new)))
-    return [step or next(fresh) for step in steps]
+    left = {_aside(path, occupant.uid): occupant for (path, _), occupant in displaced.items()}
+    return [step or next(fresh) for step in steps], left
 
 
 class FirstLoad:
@@ -116,6 +121,22 @@ def load_occupants(connection: Connection, paths: Collection[str], *, roots: Roo
             found[path, key] = Occupant(*values)
             ranks[path, key] = rank
     return found
+
+
+def _displaced(wave: Sequence[EpisodeRecord], here: Mapping[Place, Occupant]) -> dict[Place, Occupant]:
+    """Return those who must leave their places."""
+    left: dict[Place, Occupant] = {}
+    for record in wave:
+        occupant = here.get((record.path, record.key)) if record.displaces is not None else None
+        if occupant is not None and occupant.id == record.displaces and occupant.digest != record.digest:
+            left[record.path, record.key] = occupant
+    return left
+
+
+def _aside(path: str, uid: str) -> str:
+    """Return where an episode is catalogued whose place another one has: where nobody has a file."""
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/.replaced/{uid}/{name}"
 
 
 def _movers(

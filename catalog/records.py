@@ -93,10 +93,10 @@ class EpisodeRecord:
     path is the absolute, normalised POSIX path of the file, key is "" for files of one episode, length counts
     timesteps, size bytes, mtime_ns nanoseconds. assets are the files of an episode of several, all of them in or below
     the folder of path; size is then that of all, mtime_ns that of the latest. moved_from is the id of the catalogued
-    episode whose file is now here. A NaN reward is a missing one. Raises IngestError for a value that the catalog
-    cannot hold. What is stored is made here, for records are made in parallel and stored one after another: encoded is
-    the metadata as text, layout the lanes as text, words those of the metadata that full text looks through, word_bits
-    what these may be.
+    episode whose file is now here; displaces that of the one that is catalogued here, though this is another. A NaN
+    reward is a missing one. Raises IngestError for a value that the catalog cannot hold. What is stored is made here,
+    for records are made in parallel and stored one after another: encoded is the metadata as text, layout the lanes as
+    text, words those of the metadata that full text looks through, word_bits what these may be.
     """
 
     path: str
@@ -112,6 +112,7 @@ class EpisodeRecord:
     metadata: Mapping[str, JSON]
     lanes: tuple[LaneRecord, ...]
     moved_from: int | None = None
+    displaces: int | None = None
     assets: tuple[Asset, ...] = ()
     encoded: str = field(init=False, repr=False, compare=False)
     layout: str = field(init=False, repr=False, compare=False)

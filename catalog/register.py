@@ -78,9 +78,12 @@ def _write(
     done: list[Step] = []
     gone: dict[int, tuple[int, ...]] = {}
     for wave in waves(records):
-        steps = plan(connection, wave, roots=roots)
+        steps, left = plan(connection, wave, roots=roots)
         if late:
             late.expect(sum(step.outcome != "unchanged" for step in steps))
+        # First, for others move to their places, and they themselves may go on from there.
+        aside = [(*roots.spot(path), occupant.id) for path, occupant in left.items()]
+        renew(connection, episode, ("root_id", "path", "id"), aside)
         _apply(connection, steps, roots=roots)
         gone |= _supersede(connection, steps, roots=roots)
         done += steps

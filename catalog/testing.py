@@ -178,6 +178,29 @@ class CatalogContract:
         assert catalog.assets([done.id]) == {}
         assert catalog.sql("SELECT count(*) FROM asset").rows == ((0,),)
 
+    def test_episodes_that_displace_one_another_keep_what_they_are(self, catalog: Catalog) -> None:
+        records = [make_record(number) for number in range(4)]
+        done = catalog.register(records)
+        catalog.tag([done[0].id], "first")
+        turned = [
+            replace(there, digest=comes.digest, moved_from=mover.id, displaces=occupant.id)
+            for there, comes, mover, occupant in zip(
+                records, records[-1:] + records[:-1], done[-1:] + done[:-1], done, strict=True
+            )
+        ]
+        assert [(one.id, one.uid, one.outcome) for one in catalog.register(turned)] == [
+            (one.id, one.uid, "moved") for one in done[-1:] + done[:-1]
+        ]
+        assert [path for _, path in sorted(catalog.places())] == [records[k].path for k in (1, 2, 3, 0)]
+        (fresh,) = catalog.register([replace(records[1], digest="fresh", displaces=done[0].id)])
+        assert (fresh.outcome, catalog.get(fresh.id).path) == ("new", records[1].path)
+        assert catalog.get(done[0].id).path.startswith("/data/set/.replaced/")
+        assert catalog.ids("tag:first") == [done[0].id]
+        assert catalog.register([replace(records[1], digest="later", displaces=done[0].id)])[0].outcome == "changed"
+        assert catalog.register([replace(records[1], digest="later", displaces=fresh.id)])[0].outcome == "unchanged"
+        back = replace(records[0], path="/data/set/back.wshard", moved_from=done[0].id)
+        assert catalog.register([back])[0].id == done[0].id
+
     def test_loading_is_registering(self, catalog: Catalog) -> None:
         known = _crowd(catalog)
         fresh = [make_record(number, metadata={"task": f"stack cube {number}"}) for number in range(100, 130)]

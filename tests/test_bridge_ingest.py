@@ -163,17 +163,72 @@ def test_a_moved_file_whose_name_another_episode_took_keeps_what_was_said(archiv
     assert_complete(archive, files(folder))
 
 
-def test_what_people_said_of_another_episode_of_a_renumbered_file_is_told(archive, folder):
+def renamed(paths, order):
+    """Give the files one another's names: order has the number of the file that each name gets, None for a new one."""
+    for path in paths:
+        path.rename(path.with_suffix(".aside"))
+    for path, number in zip(paths, order, strict=True):
+        if number is None:
+            save_wshard(episode(7), path)
+        else:
+            paths[number].with_suffix(".aside").rename(path)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 256])
+@pytest.mark.parametrize("order", ["10234", "12340", "40123", "43210", "n0123", "1234n", "24n01"])
+def test_renumbered_files_keep_what_was_said_of_their_episodes(archive, folder, monkeypatch, order, batch):
+    monkeypatch.setattr("bridge.run.BATCH", batch)
+    paths, numbers = files(folder)[:5], [None if name == "n" else int(name) for name in order]
+    for number, path in enumerate(paths):
+        os.utime(path, (number, number))  # so that none looks like another: they are of one size
     ingest(archive, folder)
-    first, second, third = files(folder)[:3]
-    ids = {path: row.episode_id for path, row in episodes_by_path(archive).items()}
+    before = [episodes_by_path(archive)[path] for path in paths]
     with looked_into(archive) as opened:
-        opened.catalog.tag([episodes_by_path(archive)[second].id], "good")
-    second.rename(first)
-    third.rename(second)
+        for row in before:
+            opened.catalog.tag([row.id], row.episode_id)
+    renamed(paths, numbers)
     report = ingest(archive, folder)
-    assert [(one.path, one.before, one.now) for one in report.replaced] == [(str(second), ids[second], ids[third])]
-    assert ingest(archive, folder).replaced == []
+    after = episodes_by_path(archive)
+    for path, number in zip(paths, numbers, strict=True):
+        now = after.pop(path)
+        assert now.tags == (() if number is None else (before[number].episode_id,))
+        assert number is None or now.uid == before[number].uid
+    moved = sum(number not in (None, place) for place, number in enumerate(numbers))
+    assert (report.moved, report.changed, report.new) == (moved, 0, numbers.count(None))
+    gone = {*range(5)} - {*numbers}
+    assert [(one.path, one.before) for one in report.replaced] == [(str(paths[k]), before[k].episode_id) for k in gone]
+    assert [row.tags for path, row in after.items() if not path.exists()] == [(before[k].episode_id,) for k in gone]
+    assert counts(ingest(archive, folder)) == {"unchanged": 12}
+    ingest(archive, folder, prune=True)
+    assert_complete(archive, files(folder))
+
+
+def test_an_episode_whose_file_another_one_took_is_found_again(archive, folder):
+    ingest(archive, folder)
+    first, second = files(folder)[:2]
+    before = episodes_by_path(archive)
+    with looked_into(archive) as opened:
+        opened.catalog.add_note([before[second].id], "spilled")
+    kept = second.rename(folder.parent / "kept.wshard")
+    first.rename(second)
+    (told,) = ingest(archive, folder).replaced
+    assert (told.path, told.before, told.now) == (str(second), before[second].episode_id, before[first].episode_id)
+    with TrajectoryRetriever(archive) as retriever:
+        assert len(retriever.search_similar_episodes(episode(0, 0), 100)) == 11
+    assert counts(ingest(archive, kept), "embedded") == {"moved": 1}
+    after = episodes_by_path(archive)
+    assert (after[second].uid, after[kept].uid) == (before[first].uid, before[second].uid)
+    assert_complete(archive, [*files(folder), kept])
+
+
+def test_another_episode_in_a_file_of_which_nothing_was_said_is_what_became_of_it(archive, folder):
+    ingest(archive, folder)
+    path = files(folder)[0]
+    before = episodes_by_path(archive)[path]
+    rewrite(path, episode(7))
+    assert counts(ingest(archive, folder), "embedded") == {"unchanged": 11, "changed": 1}
+    after = episodes_by_path(archive)[path]
+    assert (after.uid, after.episode_id) == (before.uid, episode(7).id)
 
 
 def test_a_file_that_was_edited_beside_its_copy_keeps_what_was_said(archive, folder):

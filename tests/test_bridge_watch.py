@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -48,11 +49,11 @@ def watched(archive, *folders, **changes):
         said.update(err=err, code=process.returncode)
 
 
-def until_told(said, **counts):
+def until_told(said, pattern=r"(\d+) {}", **counts):
     """Wait until so many were told of, in all batches: what is interrupted before that is in no summary."""
     deadline = time.monotonic() + PATIENCE
     for name, wanted in counts.items():
-        while sum(map(int, re.findall(rf"(\d+) {name}", "".join(said["out"])))) < wanted:
+        while sum(map(int, re.findall(pattern.format(name), "".join(said["out"])))) < wanted:
             assert time.monotonic() < deadline, f"expected {wanted} {name} within {PATIENCE} s, found {said['out']}"
             time.sleep(0.05)
 
@@ -91,6 +92,17 @@ def test_what_is_there_and_what_comes_is_taken_in(place, tmp_path):
     assert "10 new" in said["out"][-1]
     assert "1 moved" in said["out"][-1]
     assert_complete(archive, [path for path in files(folder) if ".hidden" not in path.parts])
+
+
+def test_whose_file_another_episode_took_is_told(tmp_path):
+    folder, archive = tmp_path / "data", tmp_path / "archive"
+    first, second = save(folder, episode(0, 0, 8), episode(0, 1, 9))
+    ingest(archive, folder)
+    with watched(archive, folder, "--json") as said:
+        first.rename(second)
+        until_told(said, moved=1, pattern=r'"{}": (\d+)')
+    told = [one for line in said["out"] for one in json.loads(line)["replaced"]]
+    assert told == [{"path": str(second), "before": episode(0, 1).id, "now": episode(0, 0).id}]
 
 
 @pytest.mark.parametrize(
