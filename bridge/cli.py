@@ -124,7 +124,7 @@ def _tell(report: IngestReport, place: str, as_json: bool) -> None:
 
     counts = {
         name: getattr(report, name)
-        for name in ("new", "changed", "moved", "unchanged", "removed", "embedded", "tasks", "flagged")
+        for name in ("new", "changed", "moved", "unchanged", "removed", "missing", "embedded", "tasks", "flagged")
     }
     if as_json:
         failed = [{"path": failure.path, "error": failure.error} for failure in report.failed]
@@ -155,6 +155,8 @@ def _tell(report: IngestReport, place: str, as_json: bool) -> None:
     if report.delayed is not None:
         typer.echo(f"index delayed: {printable(report.delayed)}", err=True)
         typer.echo("the vectors are safe in the catalog; run the same command again to catch up", err=True)
+    if report.missing:
+        typer.echo("missing: no file where they are catalogued; wshard fsck lists them, --prune forgets them", err=True)
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to do"
     failed_count = f", {len(report.failed)} left out" if report.failed else ""
     typer.echo(f"{place}: {told}{failed_count} in {report.seconds:.1f} s")

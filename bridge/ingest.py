@@ -26,8 +26,7 @@ from bridge.discover import discover, listed_paths
 from bridge.fill import fill
 from bridge.follow import Follower
 from bridge.progress import Progress, Silent
-from bridge.register import prune as prune_below
-from bridge.register import register
+from bridge.register import register, take_stock
 from bridge.run import IngestReport, Run
 from bridge.selection import LaneChoice
 from bridge.sentences import embed_tasks, loaded
@@ -181,8 +180,7 @@ class TrajectoryIngestor:
             run = Run(self._archive, crew, progress or Silent(), report, Follower(self._archive))
             self._begin(sources.folders)
             files = register(run, sources.files, self._lanes, self._limits)
-            if prune:
-                prune_below(run, sources.folders, cautiously=prune == "cautiously")
+            take_stock(run, sources.folders, sources.files, prune=prune)
             fill(run, [self._chosen(plan) for plan in wanted or self._kept_plans()], files)
             if encoder is not None:
                 embed_tasks(run, encoder)

@@ -9,7 +9,7 @@ import posixpath
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from bridge.assets import are_unchanged, freed
 from bridge.check import check_rest
@@ -101,18 +101,28 @@ def _check(run: Run, checker: Checker, readings: Sequence[Reading], ids: Sequenc
     checker.take(subjects)
 
 
-def prune(run: Run, folders: Sequence[str], *, cautiously: bool) -> None:
-    """Forget the episodes below these folders whose files are gone; cautiously: not if they are more than half."""
-    catalog = run.archive.catalog
+def take_stock(run: Run, folders: Sequence[str], files: Sequence[str], *, prune: bool | Literal["cautiously"]) -> None:
+    """Count the episodes below these folders whose files are gone, or forget them; cautiously: unless most are gone.
+
+    files: those that were found there.
+    """
+    catalog, found, missing = run.archive.catalog, set(files), set[int]()
     for folder in folders:
-        there = dict(catalog.places(folder))
-        gone = [id_ for id_, path in there.items() if not Path(path).exists()]
-        if cautiously and 2 * len(gone) > len(there):
-            text = f"{len(gone)} of {len(there)} episodes that are catalogued here are gone: nothing was pruned"
+        there = 0
+        gone: list[int] = []
+        for id_, path in catalog.places(folder):
+            there += 1
+            if path not in found and not Path(path).exists():
+                gone.append(id_)
+        if prune == "cautiously" and 2 * len(gone) > there:
+            text = f"{len(gone)} of {there} episodes that are catalogued here are gone: nothing was pruned"
             run.report.leave_out([Failure(folder, f"{text}; is a disk missing? If not, prune with --yes")])
+        elif prune:
+            run.report.removed += catalog.remove(gone)
+            run.follower.delete(gone)
             continue
-        run.report.removed += catalog.remove(gone)
-        run.follower.delete(gone)
+        missing.update(gone)
+    run.report.missing = len(missing)
 
 
 def unseen(catalog: Catalog, paths: Sequence[str]) -> list[str]:

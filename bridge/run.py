@@ -41,10 +41,11 @@ class Replaced:
 class IngestReport:
     """What a run did, in episodes.
 
-    embedded counts those that got vectors, once more where statistics had moved and they got new ones; tasks, those
-    whose task got a vector of what it says; flagged, those in which quality checks found something. failed says what
-    was left out and why; unembedded, what was catalogued without a vector, and why; replaced, episodes whose
-    files others took, and that are missing since; delayed, why the index is behind the ledger: the next run catches up.
+    missing counts those below the folders whose files are gone; embedded, those that got vectors, once more where
+    statistics had moved and they got new ones; tasks, those whose task got a vector of what it says; flagged, those in
+    which quality checks found something. failed says what was left out and why; unembedded, what was catalogued without
+    a vector, and why; replaced, episodes whose files others took, and that are missing since; delayed, why the index is
+    behind the ledger: the next run catches up.
     """
 
     new: int = 0
@@ -52,6 +53,7 @@ class IngestReport:
     moved: int = 0
     unchanged: int = 0
     removed: int = 0
+    missing: int = 0
     embedded: int = 0
     tasks: int = 0
     flagged: int = 0

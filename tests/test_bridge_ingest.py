@@ -103,7 +103,9 @@ def test_deleted_files_stay_catalogued_until_they_are_pruned(archive, folder, tm
     elsewhere[0].unlink()
     for path in everything[:3]:
         path.unlink()
-    assert counts(ingest(archive, folder)) == {"unchanged": 9}
+    nested = files(folder)[-1].parent
+    assert counts(ingest(archive, folder, nested)) == {"unchanged": 9, "missing": 3}  # each counts once
+    assert counts(ingest(archive, nested)) == {"unchanged": 4}
     assert len(episodes_by_path(archive)) == 13
     assert counts(ingest(archive, folder, prune=True), "embedded") == {"unchanged": 9, "removed": 3}
     assert set(episodes_by_path(archive)) == {*everything[3:], elsewhere[0]}
@@ -198,7 +200,8 @@ def test_renumbered_files_keep_what_was_said_of_their_episodes(archive, folder, 
     gone = {*range(5)} - {*numbers}
     assert [(one.path, one.before) for one in report.replaced] == [(str(paths[k]), before[k].episode_id) for k in gone]
     assert [row.tags for path, row in after.items() if not path.exists()] == [(before[k].episode_id,) for k in gone]
-    assert counts(ingest(archive, folder)) == {"unchanged": 12}
+    again = ingest(archive, folder)
+    assert (again.unchanged, again.missing, again.replaced) == (12, len(gone), [])
     ingest(archive, folder, prune=True)
     assert_complete(archive, files(folder))
 
