@@ -194,7 +194,7 @@ def show(
         lanes = next(layout.lanes for layout in opened.layouts() if layout.id == row.layout_id)
         facts = opened.facts([row.id])[row.id]
         files = opened.assets([row.id])[row.id]
-    about: dict[str, Any] = {**asdict(row), "file_is_there": all(Path(file.path).exists() for file in files)}
+    about: dict[str, Any] = {**row._asdict(), "file_is_there": all(Path(file.path).exists() for file in files)}
     said = {name: part for name, part in asdict(facts).items() if part and name not in ("lanes", "embedded", "assets")}
     about["lanes"] = {lane.name: f"{lane.dtype}{list(lane.shape)}" for lane in lanes}
     if as_json:

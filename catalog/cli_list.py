@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -125,7 +124,7 @@ def _cells(catalog: Catalog, columns: Sequence[Column], rows: Sequence[EpisodeRo
 
 def _as_json(catalog: Catalog, columns: Sequence[Column] | None, rows: Sequence[EpisodeRow]) -> list[dict[str, Any]]:
     if columns is None:
-        return [asdict(row) for row in rows]
+        return [row._asdict() for row in rows]
     names = [column.name for column in columns]
     return [dict(zip(names, cells, strict=True)) for cells in _cells(catalog, columns, rows)]
 

@@ -155,8 +155,7 @@ class Known:
     assets: tuple[Asset, ...] = ()
 
 
-@dataclass(frozen=True)
-class EpisodeRow:
+class EpisodeRow(NamedTuple):  # pages of them are made for every listing, so they must be made quickly
     """One catalogued episode; path and its root are absolute, ingested_at is UTC in ISO 8601, tags are sorted."""
 
     id: int
