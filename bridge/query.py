@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bridge.refs import EpisodeRef
 from bridge.selection import block_name
+from wshard.arguments import array_of
 from wshard.errors import AmbiguousQueryError, QueryError
 from wshard.lanes import REWARD
 from wshard.types import Channel, Episode
@@ -144,15 +145,12 @@ def _plain(query: Query) -> _Plain:
     if isinstance(query, Episode):
         return query
     if isinstance(query, Mapping):
-        return {name: _array(value.data if isinstance(value, Channel) else value) for name, value in query.items()}
-    return _array(query)
+        return {name: _array(f"query: lane {name!r}", value) for name, value in query.items()}
+    return _array("query, [D] or [T, D]", query)
 
 
-def _array(value: Any) -> NDArray[Any]:
-    try:
-        return np.asarray(value)
-    except ValueError as error:
-        raise QueryError(f"expected a query of one shape, [D] or [T, D], found rows that differ: {error}") from error
+def _array(where: str, value: Any) -> NDArray[Any]:
+    return array_of(value.data if isinstance(value, Channel) else value, where, QueryError)
 
 
 def _window(query: _Plain, space: Space) -> NDArray[Any] | None:

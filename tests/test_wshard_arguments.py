@@ -63,6 +63,28 @@ def test_arrays_that_no_file_can_hold_are_refused_by_name(tmp_path, data):
         Episode("e", rewards=data)
 
 
+@pytest.mark.parametrize("error", [RuntimeError("it requires grad"), TypeError("unsupported BFloat16")])
+def test_tensors_that_are_no_arrays_are_refused_by_our_own_error(tmp_path, error):
+    class Tensor:
+        def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+            raise error
+
+    with pytest.raises(EpisodeError, match=f"channel 's': expected an array: {error}"):
+        Channel.of("s", Tensor())
+    with writer(tmp_path / "a.wshard") as recording:
+        recording.begin_episode()
+        with pytest.raises(EpisodeError, match=f"signal/state: expected an array: {error}"):
+            recording.write_timestep(0, {"state": Tensor()}, {"ctrl": 0}, 0, done=False)
+
+
+@pytest.mark.parametrize("name", ["ticks", "timestamps_ns"])
+def test_masked_times_are_refused(tmp_path, name):
+    ep = make_episode(T=3)
+    setattr(ep, name, MASKED)
+    with pytest.raises(EpisodeError, match="expected an array without masked elements"):
+        save_wshard(ep, tmp_path / "a.wshard")
+
+
 def test_a_mask_that_hides_nothing_is_no_matter():
     found = Channel.of("s", np.ma.masked_equal([1, 2, 3], 7))
     assert type(found.data) is np.ndarray

@@ -56,20 +56,18 @@ def span(start: object, stop: object, length: int, where: str) -> range:
     return range(first, end)
 
 
-def array_of(values: Any, where: str) -> NDArray[Any]:
-    """Return values as an array; raises EpisodeError for rows of different lengths, and for masked elements.
+def array_of(values: Any, where: str, error: type[WShardError] = EpisodeError) -> NDArray[Any]:
+    """Return values as an array; raises `error` for masked elements, and for what numpy makes no array of.
 
-    No file can hold a mask: what it hides would come back as if it had been measured.
+    No file can hold a mask: what it hides would come back as if it had been measured; nor does a search know of it.
     """
     parts = values if isinstance(values, list | tuple) else (values,)
     if any(hasattr(part, "mask") and np.ma.is_masked(part) for part in parts):
-        raise EpisodeError(
-            f"{where}: expected an array without masked elements: fill them (numpy.ma.filled) or cut them"
-        )
+        raise error(f"{where}: expected an array without masked elements: fill them (numpy.ma.filled) or cut them")
     try:
         return np.asarray(values)
-    except ValueError as error:
-        raise EpisodeError(f"{where}: expected an array: {error}") from None
+    except (ValueError, TypeError, RuntimeError) as refused:  # the latter of tensors: of other dtypes, with gradients
+        raise error(f"{where}: expected an array: {refused}") from None
 
 
 def file_object(given: Any, verb: str) -> IO[bytes]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wshard.arguments import array_of
 from wshard.errors import EpisodeError
 from wshard.lanes import DONE, EXACT_REWARD, REWARD, TICKS, TIMESTAMPS, TRUNCATIONS, declaration_of, is_residual
 from wshard.meta import META_BLOCKS, Declaration, Description
@@ -94,7 +95,7 @@ def _booleans(values: Array, name: str) -> Array:
 
 
 def _integers(values: Array, name: str) -> Array:
-    array = np.asarray(values)
+    array = array_of(values, name)
     if array.dtype.kind not in "iu" or int(array.max(initial=0)) > _MAX_INT64:
         raise EpisodeError(f"{name}: expected 64-bit signed integers, found {array.dtype}")
     return array.astype("<i8")
