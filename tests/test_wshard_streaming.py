@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
 import subprocess
 import sys
 
@@ -29,9 +30,12 @@ from wshard.types import Channel, DType, Episode, Modality, TimebaseSpec
     dtypes=st.lists(st.sampled_from(list(DType)), min_size=1, max_size=4),
     compression=st.sampled_from(["none", "zstd", {"signal/*": "lz4"}]),
     truncated=st.booleans(),
+    rewarded=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_stream_equals_batch_byte_for_byte(tmp_path_factory, *, steps, interval, dtypes, compression, truncated, seed):
+def test_stream_equals_batch_byte_for_byte(
+    tmp_path_factory, *, steps, interval, dtypes, compression, truncated, rewarded, seed
+):
     """J-7: for any length, flush interval, dtype and codec."""
     rng = np.random.default_rng(seed)
     path = tmp_path_factory.mktemp("stream") / "a.wshard"
@@ -47,9 +51,11 @@ def test_stream_equals_batch_byte_for_byte(tmp_path_factory, *, steps, interval,
         recording.begin_episode("Env-v0", TimebaseSpec(tick_hz=29.97), metadata={"a": 1})
         for t in range(steps):
             row = {name: array[t] for name, array in arrays.items()}
-            recording.write_timestep(t, row, row, rewards[t], ends[t], truncated=truncated and t == steps - 1)
+            reward = rewards[t] if rewarded else None
+            recording.write_timestep(t, row, row, reward, ends[t], truncated=truncated and t == steps - 1)
         size = recording.end_episode(metadata={"success": True})
-    batch = Episode("ep", "Env-v0", steps, TimebaseSpec(tick_hz=29.97), rewards=rewards, terminations=ends)
+    batch = Episode("ep", "Env-v0", steps, TimebaseSpec(tick_hz=29.97), terminations=ends)
+    batch.rewards = rewards if rewarded else None
     batch.observations = {name: Channel.of(name, array) for name, array in arrays.items()}
     batch.actions = dict(batch.observations)
     batch.metadata = {"a": 1, "success": True}
@@ -310,7 +316,7 @@ REFUSED = {
     "negative too large for i8": {"actions": {"ctrl": -129}},
     "float for i8": {"actions": {"ctrl": 0.5}},
     "action of another shape": {"actions": {"ctrl": [1]}},
-    "reward none": {"reward": None},
+    "missing reward": {"reward": None},
     "reward text": {"reward": "much"},
     "reward too large": {"reward": 1e300},
     "done of many": {"done": np.array([True, False])},
@@ -334,6 +340,27 @@ def test_refused_timesteps_leave_no_trace(tmp_path, case, first):
             write(recording, t)
     record(tmp_path / "b.wshard", 5)
     assert (tmp_path / "a.wshard").read_bytes() == (tmp_path / "b.wshard").read_bytes()
+
+
+def test_a_recording_without_rewards_has_none(tmp_path):
+    """A demonstration that nobody rewarded is no episode of reward 0, also where it has to be recovered."""
+    whole, killed = tmp_path / "whole.wshard", tmp_path / "killed.wshard"
+    for path in (whole, killed):
+        recording = writer(path, flush_interval=2)
+        recording.begin_episode()
+        for t in range(5):
+            write(recording, t, reward=None)
+            with pytest.raises(EpisodeError, match=f"timestep {t + 1}: expected what the first timestep had: .*reward"):
+                write(recording, t, reward=0.5)
+        if path == whole:
+            recording.end_episode()
+        else:
+            shutil.copy(recording.partial, tmp_path / "copy.wshard.partial")
+            recording.abort()
+    assert load_wshard(whole).rewards is None
+    rest = load_wshard(recover(tmp_path / "copy.wshard.partial"))
+    assert rest.rewards is None
+    assert rest.observations["state"].data.tolist() == [[t, 2 * t] for t in range(4)]
 
 
 @pytest.mark.parametrize("t", [1.5, None, "1", 2**31, -(2**31)])

@@ -143,9 +143,12 @@ def plan_of(
 def checked_step(
     t: object, reward: SupportsFloat | None, done: object, truncated: object
 ) -> tuple[tuple[str, float], ...]:
-    """Return the values of the four lanes that every timestep has; raises EpisodeError where they cannot hold them."""
+    """Return the values of the lanes that every timestep has, that of the reward only where there is one.
+
+    Raises EpisodeError where they cannot hold them.
+    """
     try:
-        tick, value = operator.index(t), float(reward)  # type: ignore[arg-type]  # others are refused below
+        tick, value = operator.index(t), 0.0 if reward is None else float(reward)  # type: ignore[arg-type]  # see below
         step = ((REWARD, value), (DONE, bool(done)), (TICKS, tick), (TRUNCATIONS, bool(truncated)))
     except (TypeError, ValueError) as error:
         raise EpisodeError(f"timestep {t!r}: expected an integer t, a number as reward, booleans: {error}") from None
@@ -153,7 +156,7 @@ def checked_step(
         raise EpisodeError(f"timestep {tick}: t: expected at most {_MAX_TICK}")
     if abs(value) > _MAX_REWARD and math.isfinite(value):
         raise EpisodeError(f"timestep {tick}: reward: f32 cannot hold {value}")
-    return step
+    return step if reward is not None else step[1:]
 
 
 def checked_value(value: Any, lane: Declaration) -> Array:

@@ -211,8 +211,8 @@ def _lanes(record: _Record, about: Description, where: str) -> list[Declaration]
         names = json.loads(bytes(record.payload)) if record.kind == JOURNAL_LANES else None
     except (ValueError, RecursionError):
         names = None
-    fixed = [lane.block for lane in STEP_LANES]
-    if not isinstance(names, list) or names[-len(fixed) :] != fixed or len(set(map(repr, names))) != len(names):
+    always = [lane.block for lane in STEP_LANES if lane.block != REWARD]
+    if not isinstance(names, list) or names[-len(always) :] != always or len(set(map(repr, names))) != len(names):
         raise FormatError(f"{where}: expected the list of recorded lanes after the description, found {record.kind!r}")
     unknown = [name for name in names if not isinstance(name, str) or name not in known]
     if unknown:

@@ -19,13 +19,15 @@ from wshard.codec_plan import CodecPlan, Compression
 from wshard.episode_file import store
 from wshard.errors import FormatError, LaneError, RecordingExistsError
 from wshard.journal import STEP_LANES
-from wshard.lanes import TRUNCATIONS
+from wshard.lanes import REWARD, TRUNCATIONS
 from wshard.writer import sync_folder
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
 
     from wshard.codec_plan import FrameSteps
+    from wshard.layout import Buffer
     from wshard.meta import Description
 
 
@@ -38,12 +40,21 @@ def finalise(file: IO[bytes], target: Path, about: Description, plan: CodecPlan)
     recorded = journal.read(file, str(target))
     if about.length != recorded.about.length:
         raise FormatError(f"{target}: {about.length} timesteps were recorded, {recorded.about.length} are on disk")
-    pieces = dict(recorded.pieces)
-    if not pieces:
-        pieces = {lane.block: () for lane in (*about.declared.values(), *STEP_LANES)}
+    blocks = [lane.block for lane in (*about.declared.values(), *STEP_LANES)]
+    pieces: dict[str, Sequence[Buffer]] = {**dict.fromkeys(blocks, ()), **recorded.pieces}
+    if recorded.pieces and REWARD not in recorded.pieces:  # as in a batch save: zeros, which are said to be no rewards
+        pieces[REWARD] = _zeros(recorded.about.length or 0)
+        about = replace(about, synthesized=about.synthesized | {REWARD})
     if not any(np.frombuffer(piece, np.uint8).any() for piece in pieces[TRUNCATIONS]):
         del pieces[TRUNCATIONS]  # as in a batch save, where "no truncations recorded" is the absence of the lane
     return store(target, about, pieces, plan)
+
+
+def _zeros(rewards: int) -> Sequence[Buffer]:
+    """Return the bytes of so many rewards of 0 in pieces, which take no memory however many they are."""
+    size = rewards * np.dtype("<f4").itemsize
+    piece = bytes(1 << 16)
+    return [piece] * (size // len(piece)) + [piece[: size % len(piece)]]
 
 
 def recover(

@@ -164,7 +164,7 @@ class WShardStreamWriter:
         *,
         truncated: bool | np.bool_ = False,
     ) -> None:
-        """Append one timestep; every timestep must bring the same channels as the first.
+        """Append one timestep; every timestep must bring the same channels as the first, and a reward if that did.
 
         Either `write_timestep(t, observations, actions, reward, done)`, where channels that the first timestep leaves
         out are not recorded, or `write_timestep({"state": ..., "ctrl": ...}, reward=..., done=...)` with all channels
@@ -196,10 +196,11 @@ class WShardStreamWriter:
 
     def _append(self, rows: Sequence[tuple[Declaration, Array]], step: Sequence[tuple[str, float]]) -> None:
         if not self._buffers:
-            self._start_lanes([lane for lane, _ in rows])
-        elif len(rows) + len(STEP_LANES) != len(self._buffers):
+            self._start_lanes([lane for lane, _ in rows], {block for block, _ in step})
+        elif len(rows) + len(step) != len(self._buffers) or any(block not in self._buffers for block, _ in step):
             raise EpisodeError(
-                f"timestep {self._steps}: expected the channels of the first timestep: {', '.join(self._buffers)}"
+                f"timestep {self._steps}: expected what the first timestep had: {', '.join(self._buffers)}; "
+                f"found {', '.join([lane.block for lane, _ in rows] + [block for block, _ in step])}"
             )
         for lane, _ in rows:
             if lane.block not in self._buffers:
@@ -225,8 +226,8 @@ class WShardStreamWriter:
             rows.append((lane, checked_value(value, lane)))
         return rows
 
-    def _start_lanes(self, lanes: Sequence[Declaration]) -> None:
-        chosen = (*lanes, *STEP_LANES)
+    def _start_lanes(self, lanes: Sequence[Declaration], came: set[str]) -> None:
+        chosen = (*lanes, *(lane for lane in STEP_LANES if lane.block in came))
         with self._journal() as file:
             journal.append_lanes(file, [lane.block for lane in chosen])
         self._buffers = {lane.block: np.zeros((self._capacity, *lane.shape), lane.dtype.numpy_dtype) for lane in chosen}
