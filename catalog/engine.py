@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from sqlalchemy import (
     ARRAY,
@@ -157,6 +157,12 @@ class Database:
         if self._closed or self._process != os.getpid():
             state = "closed" if self._closed else "of another process; open it after the fork"
             raise CatalogError(f"expected an open catalog, but the one at {self.name} is {state}")
+
+    def __reduce__(self) -> NoReturn:
+        """Raise TypeError: connections are of one process."""
+        raise TypeError(
+            f"the catalog at {self.name}: what is open can be neither copied nor sent to another process: open it there"
+        )
 
     @property
     def url(self) -> URL:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -262,6 +263,17 @@ def test_hits_can_be_kept_in_sets(place, retriever):
     assert first == again
     assert len({*first, *again}) == len(first) == 4
     assert len({first[0], replace(first[0], lane_scores={}), replace(first[0], span=(1, 2))}) == 3
+
+
+def test_hits_can_be_sent_to_workers_and_what_is_open_cannot(place, retriever):
+    hits = retriever.search_similar_timesteps(files(place / "data")[0], 3, window_size=32)
+    sent = pickle.loads(pickle.dumps(hits))  # noqa: S301  (our own)
+    assert sent == hits
+    assert sent[0].load_span() == hits[0].load_span()
+    with TrajectoryIngestor(place / "archive") as ingestor:
+        for opened in (retriever, ingestor):
+            with pytest.raises(TypeError, match=r"the catalog at .*: what is open can be neither copied nor sent"):
+                pickle.dumps(opened)
 
 
 def test_what_comes_after_a_hit_is_told_in_whole_timesteps(place, retriever):

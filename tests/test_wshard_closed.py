@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import io
+import pickle
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,6 +71,18 @@ def test_a_closed_episode_still_tells_what_it_was_told(tmp_path, make):
         before = told(file)
     assert told(file) == before
     assert "signal/gripper" in file.lanes()
+
+
+@pytest.mark.parametrize("make", [in_one_file, in_chunks])
+@pytest.mark.parametrize("send", [pickle.dumps, copy.deepcopy])
+def test_an_open_file_stays_in_its_process(tmp_path, make, send):
+    """Workers that are started afresh are told to open the path, by its name; a loaded episode can be sent."""
+    with open_episode(make(tmp_path)) as file:
+        loaded = file.load()
+        for opened in (file, file["gripper"]):
+            with pytest.raises(TypeError, match=r"\.wshard: .*what is open can be neither copied .*: open its path"):
+                send(opened)
+    assert copy.deepcopy(loaded) == pickle.loads(pickle.dumps(loaded)) == loaded  # noqa: S301  (our own)
 
 
 @pytest.mark.parametrize("kind", ["path", "bytes", "file object"])

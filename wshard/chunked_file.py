@@ -19,6 +19,7 @@ from wshard.errors import ClosedError, EntryNotFoundError, LaneError, ManifestEr
 from wshard.lane_view import LazyLane
 from wshard.lanes import TICKS, TRUNCATIONS
 from wshard.manifest import validate_chunk_continuity
+from wshard.source import OfOneProcess
 from wshard.splitting import join, joined
 from wshard.stored_block import Stored
 from wshard.types import DType
@@ -72,7 +73,7 @@ class _JoinedLane(LazyLane):
         return self._read(start, stop)
 
 
-class ChunkedEpisodeFile:
+class ChunkedEpisodeFile(OfOneProcess):
     """A lazily opened chunked episode; a chunk is opened, and checked, when a timestep of it is needed.
 
     Has what EpisodeFile has, as far as that makes sense for several files; `where` is the manifest. What speaks of the

@@ -25,7 +25,7 @@ from wshard.layout import (
     unpack_header,
 )
 from wshard.metadata import ShardMetadata, read_section
-from wshard.source import ClosedSource, PathOrFile, Source, open_source
+from wshard.source import ClosedSource, OfOneProcess, PathOrFile, Source, open_source
 from wshard.stored_block import check, codec_flags, decode
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["PathOrFile", "ShardReader"]
 
 
-class ShardReader:
+class ShardReader(OfOneProcess):
     """Random access to the blocks of one Shard file, of any role.
 
     source: a path (memory-mapped when larger than 1 MiB), bytes-like, a memory map, or a binary file object (read

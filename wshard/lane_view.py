@@ -16,6 +16,7 @@ from wshard.errors import StepError
 from wshard.lanes import lane_shape, typed
 from wshard.layout import ENTRY_ZSTD
 from wshard.seekable import read_frame, read_table
+from wshard.source import OfOneProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from wshard.types import Array
 
 
-class LazyLane(ABC):
+class LazyLane(OfOneProcess, ABC):
     """A lane [T, *shape] that reads what is asked of it: `view[100:116]`, `view[-1]`, `view[::10]`, `np.asarray(view)`.
 
     A subclass says how timesteps are read; `where` they come from is told in errors.
@@ -37,7 +38,7 @@ class LazyLane(ABC):
         self.declaration = declaration
         self.shape = shape
         self.dtype: np.dtype[Any] = declaration.dtype.numpy_dtype
-        self._where = f"{where}: block {declaration.block!r}"
+        self.where = f"{where}: block {declaration.block!r}"
 
     @abstractmethod
     def _rows(self, start: int, stop: int) -> Array:
@@ -74,11 +75,11 @@ class LazyLane(ABC):
             step = operator.index(key)  # type: ignore[arg-type]
         except TypeError:
             raise StepError(
-                f"{self._where}: expected an int or a slice of timesteps, found {key!r}: "
+                f"{self.where}: expected an int or a slice of timesteps, found {key!r}: "
                 f"np.asarray of the lane takes every other index"
             ) from None
         if not -len(self) <= step < len(self):
-            raise StepError(f"{self._where}: expected a timestep below {len(self)}, found {step}")
+            raise StepError(f"{self.where}: expected a timestep below {len(self)}, found {step}")
         return self._rows(step % len(self), step % len(self) + 1)[0]
 
     def _span(self, start: int, stop: int, stride: int) -> Array:
@@ -157,6 +158,6 @@ class LaneView(LazyLane):
         """Decode a frame; the last one is kept, since neighbouring timesteps are often asked for one by one."""
         kept, data = self._frame
         if kept != number:
-            data = read_frame(self._read_stored, table, number, self._where)
+            data = read_frame(self._read_stored, table, number, self.where)
             self._frame = (number, data)
         return data

@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import threading
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
 
 from wshard.arguments import file_object
 from wshard.errors import ClosedError, FormatError, IndexCorruptError
@@ -26,6 +26,18 @@ _READ_WHOLE_BELOW: Final = 1 << 20  # a mapping would pin a file descriptor for 
 _AHEAD: Final = 1 << 12  # what stands behind a small range is often asked for next: index behind header, meta blocks
 _READ_RANGE_BELOW: Final = 1 << 16  # reading a small range costs less than mapping the file for it
 _CHUNK: Final = 1 << 20
+
+
+class OfOneProcess:
+    """What is open in the process that opened it: a copy would close the file twice, elsewhere another one."""
+
+    where: str
+
+    def __reduce__(self) -> NoReturn:
+        """Raise TypeError."""
+        raise TypeError(
+            f"{self.where}: what is open can be neither copied nor sent to another process: open its path there"
+        )
 
 
 class MemorySource:
