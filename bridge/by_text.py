@@ -36,7 +36,7 @@ def by_text(archive: Archive, text: str, encoder: TextEncoder | None) -> list[Ra
             f"the archive holds no vectors of the text encoder {encoder.name!r} {dict(space.parameters)}: ingest with "
             f"it first (`wshard ingest ... --sentences FOLDER`), or search by words alone"
         )
-    return [words, _Meaning(archive, space, encode_by(encoder, [text])[0])] if text.strip() else [words]
+    return [words, _Meaning(archive, space, encode_by(encoder, [text])[0])]
 
 
 @dataclass(frozen=True, eq=False)

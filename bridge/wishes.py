@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
+from catalog.words import words
 from embedders.windows import as_plan
 from wshard.arguments import finite_number, plain_text, told, whole_number
 from wshard.errors import QueryError
@@ -71,8 +72,8 @@ class Wishes:
     def __post_init__(self) -> None:
         object.__setattr__(self, "like", _several("like", self.like))
         object.__setattr__(self, "unlike", _several("unlike", self.unlike))
-        if self.text is not None:
-            plain_text(self.text, "text", QueryError)
+        if self.text is not None and not words(plain_text(self.text, "text", QueryError)):
+            raise QueryError(f"text: expected words, found {told(self.text)}")
         if self.expand is not None:
             whole_number(self.expand, "expand", QueryError, least=0)
         if not 0 <= finite_number(self.diversity, "diversity", QueryError) <= 1:

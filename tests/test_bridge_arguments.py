@@ -191,6 +191,8 @@ def test_what_no_search_can_take_is_refused(place, retriever, asked, error, told
         (Wishes, {"diversity": None}, "diversity: expected a finite number"),
         (Wishes, {"diversity": "x"}, "diversity: expected a finite number"),
         (Wishes, {"text": 5}, "text: expected text, found 5"),
+        (Wishes, {"text": ""}, "text: expected words, found ''"),
+        (Wishes, {"text": " ?! "}, "text: expected words, found ' \\?! '"),
         (MomentWishes, {"per_episode": 1.5}, "per_episode: expected a whole number"),
         (MomentWishes, {"max_overlap": "a"}, "max_overlap: expected a finite number"),
     ],

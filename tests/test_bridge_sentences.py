@@ -88,7 +88,8 @@ def test_a_task_in_other_words_is_found_by_what_it_means(archive):
     assert tasks(archive, Meanings(), text="lift cup")[:3] == [0, 0, 0]
     assert sorted(set(tasks(archive, Meanings(), text="lift cup"))) == [0, 1, 3]  # 2 says nothing
     assert tasks(archive, Meanings(), text="lift cup", where="env:task-3") == [3] * 3
-    assert tasks(archive, Meanings(), text=" ") == []
+    with pytest.raises(QueryError, match="text: expected words, found ' '"):
+        tasks(archive, Meanings(), text=" ")
 
 
 def test_each_task_with_words_has_the_vector_of_its_text(archive):
