@@ -69,6 +69,12 @@ UNSAVABLE = {
         altered(observations=lane(np.zeros(4, "f4"), modality="rgb")),
         "modality: expected a Modality",
     ),
+    "an array as channel": (
+        altered(actions={"x": np.zeros((4, 2), "f4")}),
+        "action/x: expected a channel, such as Channel.of(name, array), found array",
+    ),
+    "metadata of a list": (altered(metadata=[1]), "metadata: expected a mapping, found [1]"),
+    "no episode": ("a.wshard", "expected an episode, then where to save it, found 'a.wshard'"),
     "slash in omen model": (altered(omens={"a": lane(np.zeros(4, "f4")) | {"b/c": None}}), "omen model 'b/c'"),
     "residual of floats": (altered(residuals={"a": Residual("a", "t", np.zeros(1))}), "packed bits in uint8"),
     "block is meta": (altered(blocks={"meta/episode": b""}), "would be read as a lane"),

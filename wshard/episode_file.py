@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from wshard.arguments import span
+from wshard.arguments import span, told
 from wshard.codec import Codec, CompressionLevel, CompressionType
 from wshard.codec_plan import CodecPlan, Compression
 from wshard.container import PathOrFile, ShardReader
 from wshard.decoding import decode_episode
 from wshard.encoding import describe
-from wshard.errors import EntryNotFoundError, HeaderError, IndexCorruptError, LaneError
+from wshard.errors import EntryNotFoundError, EpisodeError, HeaderError, IndexCorruptError, LaneError
 from wshard.lane_view import LaneView
 from wshard.lanes import (
     EXACT_REWARD,
@@ -29,6 +29,7 @@ from wshard.layout import CONTENT_JSON, DEFAULT_ALIGNMENT, ROLE_WSHARD
 from wshard.meta import META_BLOCKS, Declaration, Description, read_description
 from wshard.meta_writer import write_description
 from wshard.stored_block import Stored, codec_name
+from wshard.types import Episode
 from wshard.writer import ShardWriter
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from wshard.chunked_file import Part
     from wshard.codec_plan import FrameSteps
     from wshard.layout import Buffer
-    from wshard.types import Array, Episode, TimebaseSpec
+    from wshard.types import Array, TimebaseSpec
 
 _STEPS_PER_BYTE = 8  # no lane is thinner than one bit per timestep
 
@@ -250,6 +251,8 @@ def save_wshard(
     Raises EpisodeError (a ValueError) for an inconsistent episode, CodecError (likewise) for an unknown codec or the
     name of a block that is not there, OSError for the disk; an earlier file stays intact.
     """
+    if not isinstance(ep, Episode):
+        raise EpisodeError(f"expected an episode, then where to save it, found {told(ep)}")
     ep.validate()
     about, payloads = describe(ep)
     plan = CodecPlan.of(compression, compression_level, frame_steps)

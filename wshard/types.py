@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import reprlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wshard.arguments import array_of, integer
+from wshard.arguments import array_of, integer, told
 from wshard.equality import EqualByValue
 from wshard.errors import EpisodeError, LaneError
 from wshard.step_array import StepField
@@ -272,6 +273,8 @@ class Episode(EqualByValue):
             raise EpisodeError("episode: expected a non-empty id")
         if (integer(self.length) or 0) <= 0:
             raise EpisodeError(f"episode {self.id!r}: expected length > 0, a whole number, found {self.length!r}")
+        if not isinstance(self.metadata, Mapping | None):
+            raise EpisodeError(f"metadata: expected a mapping, found {told(self.metadata)}")
         for block, channel in (self.lanes() | self.predictions()).items():
             _check_channel(block, channel, self.length)
         for model in {model for models in self.omens.values() for model in models if "/" in model}:
@@ -303,7 +306,9 @@ def _check_chunk(index: int | None, total: int | None, bounds: list[int] | None)
             raise EpisodeError(f"timestep_range: expected [first, last], first <= last, found {bounds}")
 
 
-def _check_channel(block: str, channel: Channel, length: int) -> None:
+def _check_channel(block: str, channel: object, length: int) -> None:
+    if not isinstance(channel, Channel):
+        raise EpisodeError(f"{block}: expected a channel, such as Channel.of(name, array), found {told(channel)}")
     data = channel.data
     if data.shape[:1] != (length,):
         raise EpisodeError(f"{block}: length mismatch: expected {length} timesteps, found shape {list(data.shape)}")
