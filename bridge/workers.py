@@ -17,6 +17,7 @@ from itertools import chain, islice
 from multiprocessing import get_context, parent_process
 from typing import TYPE_CHECKING, TypeVar
 
+from wshard.arguments import whole_number
 from wshard.errors import EmbedderError, IngestError
 
 if TYPE_CHECKING:
@@ -89,9 +90,10 @@ def _check_sendable(function: object, batch: object) -> None:
 def workers(count: int) -> Iterator[Workers]:
     """Give the hands of `count` processes, of which this one is the first; the others end afterwards, as after Ctrl-C.
 
-    They start with the first work that is worth it.
+    They start with the first work that is worth it. Raises IngestError unless the count is a whole number from 1 on.
     """
-    if count <= 1:
+    count = whole_number(count, "workers_count", IngestError, least=1)
+    if count == 1:
         yield Workers(None, 0)
         return
     # spawn: a forked child would share database connections and BLAS threads with its parent

@@ -87,6 +87,14 @@ def test_what_is_no_plan_is_refused_before_anything_is_written(tmp_path, place, 
 # ---- lists of queries -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("count", [0, -1, "2", 1.5, None, True])
+def test_what_is_no_number_of_workers_is_refused_before_anything_is_read(tmp_path, place, count):
+    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
+        with pytest.raises(IngestError, match="workers_count: expected"):
+            ingestor.ingest(place / "data", workers_count=count)
+        assert ingestor.ingest(place / "data", workers_count=np.int64(1)).new == 6
+
+
 def test_one_query_is_no_list_of_queries(place, retriever):
     path = files(place / "data")[0]
     array, hit = episode(0, 0, 60).observations["state"].data, retriever.search_similar_episodes(path)[0]
