@@ -3,9 +3,9 @@
 Knows: lane names, dtypes and shapes. Does not know: values, files, embedders.
 
 The rule, where no lanes are named: every observation lane (signal/...) that is a number or a vector of at most 256
-numbers per timestep, by name. Named lanes may be any such: actions, "reward", predictions ("omen/state/dreamer") and
-uncertainties ("uncert/state") too. Images and other tensors are left out; episodes whose chosen lanes differ in name or
-shape live in different Spaces.
+numbers per timestep, of any dtype but bf16, by name. Named lanes may be any such: actions, "reward", predictions
+("omen/state/dreamer") and uncertainties ("uncert/state") too. Images and other tensors are left out; episodes whose
+chosen lanes differ in name or shape live in different Spaces.
 
 An embedder of frames gets one lane of images, [height, width] or [height, width, 1, 3 or 4] with sides of at least 16
 pixels: the named one, or the only observation lane that holds such.
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 MAX_CHANNELS: Final = 256
 MIN_SIDE: Final = 16
-_VECTOR: Final = "a number or a vector of at most 256 numbers per timestep (images: embedder 'frames')"
-_PICTURE: Final = "one lane of images of at least 16 x 16 pixels (where there are several, name one)"
+_VECTOR: Final = "a number or a vector of at most 256 numbers per timestep, not bf16 (images: embedder 'frames')"
+_PICTURE: Final = "one lane of images of at least 16 x 16 pixels, not bf16 (where there are several, name one)"
 _SUMMARISED: Final = ("signal/", "action/", "omen/", "uncert/")
 _NO_NUMBERS: Final = frozenset({"bf16"})  # numpy has no arithmetic for it without another package
 

@@ -39,7 +39,7 @@ from wshard.errors import (
     NotEmbeddedWarning,
     SourceNotFoundError,
 )
-from wshard.types import Channel
+from wshard.types import Channel, DType
 
 
 @pytest.fixture
@@ -110,6 +110,13 @@ def test_an_episode_without_observation_vectors_is_catalogued_and_told_what_it_h
     with TrajectoryIngestor(archive, lanes=["action/ctrl"]) as ingestor:
         ingestor.ingest_episode(path)
     assert spaces_of(archive)[0].channels == 2
+
+
+def test_a_lane_of_bf16_is_not_embedded_and_the_refusal_says_so(archive, tmp_path):
+    state = Channel("state", DType.BFLOAT16, [3], np.zeros((30, 3), np.uint16))
+    (path,) = save(tmp_path, episode(observations={"state": state}))
+    with TrajectoryIngestor(archive) as ingestor, pytest.warns(NotEmbeddedWarning, match=r"not bf16 .*state bf16\[3\]"):
+        ingestor.ingest_episode(path)
 
 
 def test_an_episode_without_the_lanes_that_were_named_is_refused(archive, tmp_path):
