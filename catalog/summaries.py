@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Double, FromClause, cast, func, literal, select, type_coerce
+from sqlalchemy import ColumnElement, Connection, Double, FromClause, Select, cast, func, literal, select, type_coerce
 
 from catalog.conditions import condition
 from catalog.dialect import bin_of, json_element, json_scalar, square
@@ -32,6 +32,9 @@ MAX_BINS = 1000
 
 _ONCE: Final = MappingProxyType({"tag": tag, "flag": finding})
 """Where an episode holds each value of a field once, in a column `name` that an index gives in order."""
+
+_FAR: Final = 1e6
+"""Squared distance from a centre, in variances, within which sums keep some nine digits of the variance."""
 
 Facet = list[tuple[Scalar | None, int]]
 
@@ -112,25 +115,90 @@ def load_groups(
     keys, source = _keys(connection, by, base=base)
     wanted = condition(connection, where, base=base)
     values = [_finite(_number(connection, name, base=base)) for name in names]
-    centres = _centres(connection, values, wanted)
+    centres: list[ColumnElement[Any]] = [literal(mean, Double()) for mean in _means(connection, values, wanted)]
+    fields = [field_of(name) for name in by]
+
+    def groups(statement: Select[Any]) -> list[tuple[tuple[Scalar | None, ...], int, list[_Sums]]]:
+        return [
+            (
+                tuple(_plain(field, value) for field, value in zip(fields, row[: len(by)], strict=True)),
+                int(row[len(by)]),
+                [_Sums(*row[place : place + 6]) for place in range(len(by) + 1, len(row), 6)],
+            )
+            for row in connection.execute(statement)
+        ]
+
+    found = groups(_summed(keys, values, centres).select_from(source).where(wanted))
+    if by and any(sums.are_vague for _, _, of_group in found for sums in of_group):
+        found = groups(_summed(*_centred(keys, values, source, wanted)))  # takes several times as long
+    return [
+        Group(key, episodes, {name: sums.summary() for name, sums in zip(names, of_group, strict=True)})
+        for key, episodes, of_group in found
+    ]
+
+
+def _summed(
+    keys: Sequence[ColumnElement[Any]], values: Sequence[ColumnElement[Any]], centres: Sequence[ColumnElement[Any]]
+) -> Select[Any]:
+    """Return the question for keys, episodes and _Sums of every group, the largest first."""
     columns: list[ColumnElement[Any]] = [func.count()]
     for value, centre in zip(values, centres, strict=True):
-        apart = value - literal(centre)  # sums of squares around some mean lose no digits
-        columns += [func.count(value), func.min(value), func.max(value), func.sum(apart), func.sum(square(apart))]
-    statement = select(*keys, *columns).select_from(source).where(wanted).group_by(*keys)
-    statement = statement.order_by(func.count().desc(), *(key.asc().nulls_first() for key in keys))
-    fields = [field_of(name) for name in by]
-    return [
-        Group(
-            tuple(_plain(field, value) for field, value in zip(fields, row[: len(by)], strict=True)),
-            int(row[len(by)]),
-            {
-                name: _summary(row[len(by) + 1 + 5 * place :][:5], centre)
-                for place, (name, centre) in enumerate(zip(names, centres, strict=True))
-            },
+        apart = value - centre  # sums of squares around some mean lose no digits
+        columns += [func.count(value), func.min(value), func.max(value), func.min(centre)]
+        columns += [func.sum(apart), func.sum(square(apart))]
+    statement = select(*keys, *columns).group_by(*keys)
+    return statement.order_by(func.count().desc(), *(key.asc().nulls_first() for key in keys))
+
+
+def _centred(
+    keys: Sequence[ColumnElement[Any]],
+    values: Sequence[ColumnElement[Any]],
+    source: FromClause,
+    wanted: ColumnElement[bool],
+) -> tuple[Sequence[ColumnElement[Any]], Sequence[ColumnElement[Any]], Sequence[ColumnElement[Any]]]:
+    """Return keys, values and, as centre of each value, its mean in its group."""
+    means = [func.avg(cast(value, Double)).over(partition_by=keys) for value in values]
+    named = [column.label(f"c{number}") for number, column in enumerate((*keys, *values, *means))]
+    columns = list(select(*named).select_from(source).where(wanted).subquery().c)
+    behind = len(keys), len(keys) + len(values)
+    return columns[: behind[0]], columns[behind[0] : behind[1]], columns[behind[1] :]
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Values of one group summed up: total and squares are of what they are apart from the centre."""
+
+    count: int
+    low: float | None
+    high: float | None
+    centre: float | None
+    total: float | None
+    squares: float | None
+
+    @property
+    def _moments(self) -> tuple[float, float]:
+        """Mean and variance of what the values are apart from the centre."""
+        offset = (self.total or 0.0) / self.count
+        return offset, max(0.0, (self.squares or 0.0) / self.count - offset * offset)
+
+    @property
+    def are_vague(self) -> bool:
+        """Whether the values are so far from the centre that little is left of their spread."""
+        if not self.count or self.low == self.high:
+            return False
+        offset, variance = self._moments
+        return offset * offset > _FAR * variance
+
+    def summary(self) -> Summary:
+        """Return what the values are like."""
+        if not self.count or self.low is None or self.high is None or self.centre is None:
+            return Summary(0, None, None, None, None)
+        if self.low == self.high:
+            return Summary(int(self.count), float(self.low), 0.0, float(self.low), float(self.high))
+        offset, variance = self._moments
+        return Summary(
+            int(self.count), float(self.centre + offset), math.sqrt(variance), float(self.low), float(self.high)
         )
-        for row in connection.execute(statement)
-    ]
 
 
 def _keys(
@@ -146,20 +214,11 @@ def _keys(
     return keys, source
 
 
-def _centres(connection: Connection, values: Sequence[ColumnElement[Any]], wanted: ColumnElement[bool]) -> list[float]:
+def _means(connection: Connection, values: Sequence[ColumnElement[Any]], wanted: ColumnElement[bool]) -> list[float]:
     if not values:
         return []
     found = connection.execute(select(*(func.avg(value) for value in values)).select_from(episode).where(wanted)).one()
     return [float(centre) if centre is not None and math.isfinite(centre) else 0.0 for centre in found]
-
-
-def _summary(row: Sequence[Any], centre: float) -> Summary:
-    count, low, high, total, squares = row
-    if not count:
-        return Summary(0, None, None, None, None)
-    offset = total / count
-    variance = squares / count - offset * offset
-    return Summary(int(count), float(centre + offset), math.sqrt(max(0.0, variance)), float(low), float(high))
 
 
 def _grouped(connection: Connection, field: Field, *, base: str | None) -> tuple[ColumnElement[Any], FromClause | None]:

@@ -172,6 +172,22 @@ def test_statistics_by_group(by: tuple[str, ...], filled) -> None:
         assert group.values["score.quality"].count == len([score for score in scores if score is not None])
 
 
+def test_groups_of_other_magnitudes_keep_their_mean_and_spread(location) -> None:
+    """One reward counts cents, another one millions: the mean of all says nothing of either."""
+    rewards = {"cents": [0.25, 0.5, 1.0], "millions": [4e11, 5e11, 9e11], "nothing": [0.0, 0.0], "other": [1e-7, 3e-7]}
+    with Catalog.open(location, create=True) as catalog:
+        pairs = [(env, reward) for env, listed in rewards.items() for reward in listed]
+        catalog.register([make_record(n, env_id=env, total_reward=reward) for n, (env, reward) in enumerate(pairs)])
+        found = catalog.statistics(["total_reward", "length"], by=["env_id"])
+    assert {group.key[0] for group in found} == set(rewards)
+    for group in found:
+        listed, summary = rewards[group.key[0]], group.values["total_reward"]
+        assert (group.episodes, summary.count) == (len(listed), len(listed))
+        assert summary.mean == pytest.approx(statistics.fmean(listed), rel=1e-12)
+        assert summary.std == pytest.approx(statistics.pstdev(listed), rel=1e-9)
+        assert group.values["length"].count == len(listed)
+
+
 def test_statistics_of_nothing(filled) -> None:
     (nothing,) = filled[0].statistics(["length"], "env:nowhere")
     assert (nothing.episodes, nothing.values["length"].mean) == (0, None)
