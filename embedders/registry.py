@@ -131,7 +131,9 @@ def _load(target: str) -> Any:
     try:
         module = import_module(module_name)
     except ImportError as error:
-        raise MissingExtraError(f"expected to import {target!r}; install what is missing: {error}") from error
+        own = error.name == module_name.partition(".")[0]  # commands do not look into the folder they are called in
+        advice = "install it, or put its folder into PYTHONPATH" if own else "install what is missing"
+        raise MissingExtraError(f"expected to import {target!r}: {error}: {advice}") from error
     if not hasattr(module, attribute):
         raise UnknownEmbedderError(f"expected an embedder {attribute!r} in module {module_name!r}, found no such name")
     return getattr(module, attribute)

@@ -119,6 +119,13 @@ def test_an_entry_point_that_cannot_be_imported_says_what_is_missing(foreign):
         make_embedder("needy")
 
 
+def test_a_module_of_ones_own_that_lacks_another_says_which(tmp_path, monkeypatch):
+    (tmp_path / "needy_embedder.py").write_text("import a_module_that_nobody_has\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(MissingExtraError, match="'a_module_that_nobody_has': install what is missing"):
+        make_embedder("needy_embedder:x")
+
+
 def test_a_module_path_gives_a_class_a_ready_embedder_or_a_function(foreign):
     assert make_embedder(f"{foreign}:Sized", {"size": 7}).parameters() == {"size": 7}
     assert make_embedder(f"{foreign}:ready").parameters() == {"size": 5}
@@ -137,7 +144,12 @@ def test_a_module_path_gives_a_class_a_ready_embedder_or_a_function(foreign):
         ("{}:", None, UnknownEmbedderError, "package.module:attribute"),
         (".{}:Sized", None, UnknownEmbedderError, "package.module:attribute"),
         (":Sized", None, UnknownEmbedderError, "package.module:attribute"),
-        ("no_such_module_anywhere:x", None, MissingExtraError, "no_such_module_anywhere"),
+        (
+            "no_such_module_anywhere:x",
+            None,
+            MissingExtraError,
+            "'no_such_module_anywhere': install it, or put .*PYTHONPATH",
+        ),
         ("collections:Counter", None, EmbedderError, "found Counter"),
         ("builtins:dict", None, EmbedderError, "builtins:dict"),
     ],
