@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -168,6 +169,17 @@ def test_fields_that_were_not_recorded_come_back_as_none_though_other_readers_fi
         assert file.total_reward() is None
         assert file.lane("reward").tolist() == [0, 0, 0]
         assert file.lane("time/ticks").tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("rewards", "total"), [([1.7e308, 1.7e308], "inf"), ([np.inf, -np.inf], "nan"), ([np.nan, 1], "nan")]
+)
+def test_a_sum_of_rewards_that_is_no_number_is_given_without_a_warning(rewards, total):
+    ep = make_episode(T=2)
+    ep.rewards = np.array(rewards)
+    with warnings.catch_warnings(), open_wshard(saved(ep)) as file:
+        warnings.simplefilter("error")
+        assert str(file.total_reward()) == total
 
 
 # ---- the testing tools themselves ----------------------------------------------------------------------------------

@@ -199,7 +199,10 @@ class EpisodeFile:
     def total_reward(self) -> float | None:
         """Return the sum of rewards in float64, None if none were recorded."""
         exact = EXACT_REWARD if EXACT_REWARD in self._numbers else REWARD
-        return float(self.lane(exact).sum(dtype=np.float64)) if self.has(REWARD) else None
+        if not self.has(REWARD):
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):  # the sum says so itself: inf, NaN
+            return float(self.lane(exact).sum(dtype=np.float64))
 
     def load(self, channels: Sequence[str] | None = None) -> Episode:
         """Return the Episode with all lanes, or with the named channels (see load_wshard)."""
