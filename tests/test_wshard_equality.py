@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +23,14 @@ def test_any_episode_equals_its_copy_and_what_was_saved_of_it(ep):
     assert ep == ep.clone()
     assert load_wshard(file.getvalue()) == ep
     assert ep == ep  # noqa: PLR0124  (what raised)
+
+
+def test_a_nan_that_signals_is_equal_without_a_warning():
+    bits = np.array([0x7F81, 1], np.uint16)
+    lane, again = (Channel("s", DType.BFLOAT16, [], bits.view(DType.BFLOAT16.numpy_dtype)) for _ in range(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert lane == again
 
 
 def with_lane(**changes: object) -> Episode:
