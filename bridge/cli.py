@@ -51,7 +51,7 @@ from wshard.cli import EXIT_FAILED, EXIT_INTERRUPTED, JsonOption, named_path, pr
 from wshard.interrupts import interrupt_once
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from bridge.ingest import IngestReport
     from catalog.records import LaneFacts
@@ -139,17 +139,9 @@ def _tell(report: IngestReport, place: str, as_json: bool) -> None:
         }
         print_json(about)
         return
-    for failure in report.unembedded[:_TOLD]:
-        where = printable(shorten(failure.path))
-        typer.echo(f"catalogued, not embedded: {where}: {printable(failure.error)}", err=True)
-    if len(report.unembedded) > _TOLD:
-        typer.echo(f"catalogued, not embedded: {len(report.unembedded) - _TOLD} more (--json lists all)", err=True)
-    for other in report.replaced[:_TOLD]:
-        typer.echo(printable(str(other)), err=True)
-    if len(report.replaced) > _TOLD:
-        typer.echo(f"other episodes than before: {len(report.replaced) - _TOLD} more (--json lists all)", err=True)
-    for failure in report.failed:
-        typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
+    _list("catalogued, not embedded", [f"{shorten(one.path)}: {one.error}" for one in report.unembedded])
+    _list("replaced", [f"{shorten(one.path)}: {one}" for one in report.replaced])
+    _list("left out", [f"{shorten(one.path)}: {one.error}" for one in report.failed])
     if any(isinstance(failure.cause, HeaderError) and not is_episode(failure.path) for failure in report.failed):
         typer.echo(f"only episode files are ingested: {OWN_DATA}", err=True)
     if report.delayed is not None:
@@ -160,6 +152,14 @@ def _tell(report: IngestReport, place: str, as_json: bool) -> None:
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to do"
     failed_count = f", {len(report.failed)} left out" if report.failed else ""
     typer.echo(f"{place}: {told}{failed_count} in {report.seconds:.1f} s")
+
+
+def _list(what: str, found: Sequence[str]) -> None:
+    """Tell the first of them."""
+    for one in found[:_TOLD]:
+        typer.echo(f"{what}: {printable(one)}", err=True)
+    if len(found) > _TOLD:
+        typer.echo(f"{what}: {len(found) - _TOLD} more (--json lists all)", err=True)
 
 
 @reported()

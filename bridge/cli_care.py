@@ -88,7 +88,7 @@ def _tell_batch(report: IngestReport, as_json: bool) -> None:
         typer.echo(json.dumps({**counts, "failed": failed, "replaced": replaced, "delayed": report.delayed}))
         return
     for other in report.replaced:
-        typer.echo(printable(str(other)), err=True)
+        typer.echo(f"replaced: {printable(shorten(other.path))}: {printable(str(other))}", err=True)
     for failure in report.failed:
         typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
     if report.delayed is not None:

@@ -30,10 +30,10 @@ class Replaced:
     now: str
 
     def __str__(self) -> str:
-        """Say so."""
+        """Say so, without the place."""
         return (
-            f"{self.path}: was episode {self.before!r}, is {self.now!r}: the one is missing, and keeps its tags, notes "
-            "and reviews until it is ingested from elsewhere, or forgotten with --prune"
+            f"was episode {self.before!r}, is {self.now!r}: the one is missing, and keeps its tags, notes and reviews "
+            "until it is ingested from elsewhere, or forgotten with --prune"
         )
 
 

@@ -194,6 +194,16 @@ def test_a_broken_file_is_left_out_and_told_and_the_rest_goes_in(own):
     assert wshard("show", "episodes/broken.wshard", folder=own).returncode == 1
 
 
+def test_of_many_files_that_are_left_out_the_first_are_named(tmp_path):
+    for number in range(23):
+        (tmp_path / f"{number:02d}.wshard").write_bytes(b"none")
+    done = command("ingest", ".", "-a", "archive", folder=tmp_path)
+    assert (done.exit_code, done.stderr.count("left out: ")) == (1, 21)
+    assert "left out: 3 more (--json lists all)" in done.stderr
+    everything = json.loads(command("ingest", ".", "-a", "archive", "--json", folder=tmp_path).stdout)
+    assert len(everything["failed"]) == 23
+
+
 def test_episodes_of_two_kinds_are_told_apart(own):
     planar = Channel.of("pose", np.cumsum(np.ones((25, 2), np.float32), axis=0))
     save_wshard(Episode("planar", "Plane-v0", 25, observations={"pose": planar}), own / "episodes" / "planar.wshard")

@@ -565,6 +565,10 @@ def test_an_open_episode_tells_the_same_in_one_file_and_in_chunks(tmp_path_facto
     save_wshard(ep, folder / "whole.wshard")
     manifest = written(ep, folder, size).manifest_path
     with open_episode(folder / "whole.wshard") as one, open_episode(manifest) as many:
+        for file in (one, many):
+            assert list(file) == list(file.lanes())
+            assert all(name in file and file[name] for name in [*file, *ep.observations])
+            assert not any(name in file for name in ("zz", "meta/wshard", 0))
         for name in ("id", "env_id", "length", "timebase", "metadata"):
             assert getattr(many, name) == getattr(one, name), name
         recorded = {name: lane for name, lane in one.lanes().items() if one.has(name)}

@@ -25,7 +25,7 @@ from wshard.stored_block import Stored
 from wshard.types import DType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from wshard.chunked import ChunkedEpisodeReader
@@ -219,6 +219,15 @@ class ChunkedEpisodeFile(OfOneProcess):
             return self._read(block, start, stop, lambda file: file.lane_view(block, verify=verify))
 
         return _JoinedLane(lane, (self.length, *lane.shape), self.where, read)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the block names of its lanes."""
+        return iter(self.lanes())
+
+    def __contains__(self, name: object) -> bool:
+        """Return True for what self[name] takes: the block name of a lane, or an observation's id."""
+        lanes = self.lanes()
+        return name in lanes or f"signal/{name}" in lanes
 
     def __getitem__(self, name: str) -> LazyLane:
         """Return lane_view(name)."""

@@ -33,7 +33,7 @@ from wshard.types import Episode
 from wshard.writer import ShardWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from wshard.chunked_file import Part
     from wshard.codec_plan import FrameSteps
@@ -181,6 +181,15 @@ class EpisodeFile:
             view = LaneView(self._shard, self._declaration(name), self.description.length, verify=verify)
             self._views[name, verify] = view
         return self._views[name, verify]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the block names of its lanes."""
+        return iter(self.lanes())
+
+    def __contains__(self, name: object) -> bool:
+        """Return True for what self[name] takes: the block name of a lane, or an observation's id."""
+        lanes = self.lanes()
+        return name in lanes or f"signal/{name}" in lanes
 
     def __getitem__(self, name: str) -> LaneView:
         """Return lane_view(name)."""
