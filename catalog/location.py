@@ -79,6 +79,8 @@ def base_folder(database: Path) -> Path:
     """Return the folder that moves with a catalog; roots inside it are stored relative to it.
 
     That is the archive folder, and for a default archive ".wshard", which belongs to the folder around it, that folder.
+    Links on the way are followed, as ingest follows them to episodes: by whatever name an archive is opened, what lies
+    inside of it does, and under one path.
     """
     folder = database.parent
-    return folder.parent if folder.name == DEFAULT_ARCHIVE else folder
+    return Path(os.path.realpath(folder.parent if folder.name == DEFAULT_ARCHIVE else folder))

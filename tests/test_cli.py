@@ -54,6 +54,28 @@ def test_the_same_command_twice_does_nothing_the_second_time(home):
     assert "new" not in again.stdout
 
 
+@pytest.mark.parametrize("kind", [".wshard", "archive"])
+def test_an_archive_that_is_opened_by_a_link_is_the_same_archive(own, tmp_path, kind):
+    link = tmp_path / "link"
+    link.symlink_to(own)
+    assert "8 new" in command("ingest", own / "episodes", "-a", link / "archive", folder=tmp_path).stdout
+    for archive, episodes in ((own, own), (link, own), (own, link)):
+        told = command("ingest", episodes / "episodes", "-a", archive / kind, folder=tmp_path).stdout
+        assert "8 unchanged" in told
+        assert "new" not in told
+    shown = command("show", own / "episodes/ep_2.wshard", "-a", link / kind, folder=tmp_path)
+    assert f"{own}/episodes/ep_2.wshard" in shown.stdout, shown.output
+
+
+def test_an_archive_that_was_made_by_a_link_can_be_moved_with_its_episodes(own, tmp_path):
+    shutil.rmtree(own / ".wshard")
+    (tmp_path / "link").symlink_to(own)
+    assert "8 new" in command("ingest", "link/episodes", "-a", "link/.wshard", folder=tmp_path).stdout
+    (tmp_path / "link").unlink()
+    own.rename(tmp_path / "elsewhere")
+    assert "nothing is wrong" in command("fsck", "-a", "elsewhere/.wshard", folder=tmp_path).stdout
+
+
 def test_search_finds_the_query_first_and_tells_how(home):
     done = wshard("search", "episodes/ep_3.wshard", "--top", 3, folder=home)
     lines = done.stdout.splitlines()
