@@ -11,11 +11,14 @@ import subprocess
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
+from sqlalchemy import inspect
+
 from catalog import engine
 from catalog.backup import draft_beside, finish, is_dump, renew
 from catalog.engine import absolute_path
 from catalog.migrations import STEPS
 from catalog.postgresql import open_server
+from catalog.schema import metadata
 from wshard.errors import CatalogError, CatalogExistsError, CatalogVersionError
 
 if TYPE_CHECKING:
@@ -61,8 +64,25 @@ def restore_dump(source: Path, location: str, *, force: bool = False) -> None:
     with closing(open_server(location)) as database:
         if not force and database.peek("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")[0]:
             raise CatalogExistsError(f"expected no tables at {database.name}, found some: --force replaces them")
+        _refuse_what_would_stay(source, database)
         _run(database.url, "pg_restore", "--clean", "--if-exists", "--no-owner", "--single-transaction", str(source))
     renew(open_server(location))
+
+
+def _refuse_what_would_stay(source: Path, database: Database) -> None:
+    """Refuse a dump by older software where a catalog has tables that it lacks: they would stay, about other episodes.
+
+    pg_restore drops what its dump knows, and a transaction of ours before it could not be one with its own.
+    """
+    entries = [line.split()[3:6] for line in _run(None, "pg_restore", "--list", str(source)).splitlines()]
+    kept = {entry[2] for entry in entries if entry[:2] == ["TABLE", "public"]}
+    with database.transaction("read") as connection:
+        staying = sorted((metadata.tables.keys() & set(inspect(connection).get_table_names())) - kept)
+    if staying:
+        raise CatalogExistsError(
+            f"expected no tables at {database.name} that the backup, by older software, does not replace, found "
+            f"{', '.join(staying)}: restore it into an empty database (createdb), which brings it up to date"
+        )
 
 
 def _archive_id(source: Path) -> str:

@@ -14,6 +14,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.pool import NullPool
 
 from catalog import Catalog, EmbeddingRow
 from catalog.backup import back_up, restore
@@ -273,6 +275,24 @@ def test_a_catalog_on_a_server_is_backed_up_and_restored(served: str, server: Se
     restore_dump(file, elsewhere)
     assert said(elsewhere) == (20, 3)
     assert strangers(tmp_path, "kept.dump", "later.dump") == []
+
+
+def test_a_dump_by_older_software_goes_into_an_empty_database_only(served: str, server: Server, tmp_path: Path) -> None:
+    older, empty, file = server.empty(), server.empty(), tmp_path / "older.dump"
+    make(older)
+    engine = create_engine(older, poolclass=NullPool)
+    with engine.begin() as connection:
+        for change in ("DROP TABLE asset", "DROP TABLE finding", "DELETE FROM migration WHERE version > 3"):
+            connection.exec_driver_sql(change)
+    server.dump(older, file)
+    before = said(served)
+    with pytest.raises(CatalogExistsError, match=r"found asset, finding: restore it into an empty database"):
+        restore_dump(file, served, force=True)
+    assert said(served) == before
+    restore_dump(file, empty)
+    assert said(empty) == before
+    restore_dump(file, older, force=True)  # brought up to date by nobody yet
+    assert said(older) == before
 
 
 def test_what_is_no_backup_of_a_server_is_refused_and_nothing_replaced(
