@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from catalog.engine import Database
 
 _DUMP: Final = b"PGDMP"  # how a file by pg_dump begins
+_SQLITE: Final = b"SQLite format 3\0"  # how a database does
 _PAGES: Final = 4096  # copied between two looks at Ctrl-C
 _BESIDE: Final = ("", "-wal", "-shm", "-journal")  # a database, and what SQLite keeps beside one
 
@@ -68,6 +69,8 @@ def restore(source: Path, database: Path, *, force: bool = False) -> Path | None
             f"expected a backup of a catalog in a file at {source}, found one of a catalog on a server: "
             "restore it there, with --archive postgresql://..."
         )
+    if not _begins(source, _SQLITE):
+        raise CatalogError(f"expected a backup of a catalog at {source}, found another file")
     if database.exists() and not force:
         raise CatalogExistsError(f"expected no catalog at {database}, found one: --force replaces it")
     with _folder(database.parent), draft_beside(database) as draft:
@@ -107,13 +110,22 @@ def is_dump(source: Path) -> bool:
         raise CatalogNotFoundError(
             f"expected a backup at {source}, found {'a folder' if source.is_dir() else 'nothing'}"
         )
-    with source.open("rb") as file:
-        return file.read(len(_DUMP)) == _DUMP
+    return _begins(source, _DUMP)
+
+
+def _begins(file: Path, beginning: bytes) -> bool:
+    with file.open("rb") as opened:
+        return opened.read(len(beginning)) == beginning
 
 
 @contextlib.contextmanager
 def draft_beside(target: Path) -> Iterator[Path]:
-    """Yield a name beside the target for a file that is not finished; whatever has it afterwards is removed."""
+    """Yield a name beside the target for a file that is not finished; whatever has it afterwards is removed.
+
+    CatalogWriteError where there is no folder for it.
+    """
+    if not target.parent.is_dir():
+        raise CatalogWriteError(f"cannot write {target}: {target.parent} is no folder")
     draft = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
     try:
         yield draft

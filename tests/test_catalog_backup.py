@@ -205,7 +205,7 @@ def test_what_is_no_sound_backup_is_refused(tmp_path: Path) -> None:
         restore(tmp_path / "none.db", tmp_path / "new.db")
     (tmp_path / "text.db").write_text("text" * 2000)
     for place in (tmp_path, tmp_path / "new" / "deeper"):
-        with pytest.raises(CatalogError, match="damaged or no database"):
+        with pytest.raises(CatalogError, match=r"expected a backup of a catalog at .*text\.db, found another file$"):
             restore(tmp_path / "text.db", place / "new.db")
     cut = bytearray(file.read_bytes())
     (tmp_path / "cut.db").write_bytes(cut[: len(cut) // 2])
@@ -224,6 +224,15 @@ def test_what_is_no_sound_backup_is_refused(tmp_path: Path) -> None:
     assert strangers(tmp_path, "catalog.db", "backup.db", "text.db", "cut.db", "holes.db") == []
     with Catalog.open(path) as catalog:
         assert catalog.count() == 20
+
+
+def test_a_backup_into_no_folder_says_so(location: Path | str, server: Server, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("PATH", f"{server.process.bin_path}:{os.environ['PATH']}")
+    with (
+        Catalog.open(location, create=True) as catalog,
+        pytest.raises(CatalogWriteError, match=r"cannot write .*backup: .*none is no folder$"),
+    ):
+        catalog.back_up(tmp_path / "none" / "backup")
 
 
 def test_a_writer_that_does_not_end_is_reported(tmp_path: Path, monkeypatch) -> None:
