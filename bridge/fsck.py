@@ -84,7 +84,7 @@ def _check(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> C
     try:
         damage = archive.catalog.check(full=data)
         if damage:
-            return Checked(0, tuple(Finding("database", str(archive.folder), told) for told in damage))
+            return Checked(0, tuple(Finding("database", archive.place.name, told) for told in damage))
         episodes = archive.catalog.count()
         findings = list(_files(archive, crew, watch, data=data))
         excused = {found.episode for found in findings}  # what stands in their way is told already
@@ -94,7 +94,7 @@ def _check(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> C
     except (CatalogBusyError, CatalogUnreachableError):  # says nothing about the database
         raise
     except CatalogError as error:
-        return Checked(0, (Finding("database", str(archive.folder), str(error)),))
+        return Checked(0, (Finding("database", archive.place.name, str(error)),))
     living = [Space.from_json(row.definition).fingerprint for row in archive.catalog.spaces() if row.state != "retired"]
     return Checked(episodes, (*findings, *leftovers(archive.folder, living)))
 

@@ -154,7 +154,7 @@ def _batches(archive: Archive, ingest: Ingest, ticks: Iterator[Iterable[str]]) -
         except SourceNotFoundError:  # one of them went just now: without it they are tried again
             continue
         except (WShardError, OSError) as error:
-            report = IngestReport(failed=[Failure(str(archive.folder), f"{error}; what came waits, to be tried again")])
+            report = IngestReport(failed=[Failure(archive.place.name, f"{error}; what came waits, to be tried again")])
             well = False
         hold, wait = (0.0, _WAIT_S) if well else (now + wait, min(2 * wait, _WAIT_LONGEST_S))
         due = math.inf if well else hold

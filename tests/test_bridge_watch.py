@@ -23,6 +23,7 @@ from bridge import watch as watching
 from bridge.archive import open_archive
 from bridge.ingest import TrajectoryIngestor
 from catalog import Catalog
+from catalog.location import place_of
 from wshard.errors import CatalogNotFoundError, MissingExtraError, SourceNotFoundError
 
 PATIENCE = 30.0
@@ -158,11 +159,11 @@ def collect(ingestor, folder, enough, **changes):
     return reports
 
 
-def test_errors_are_told_and_what_came_is_tried_again(tmp_path, monkeypatch):
+def test_errors_are_told_and_what_came_is_tried_again(place, tmp_path, monkeypatch):
     monkeypatch.setattr(watching, "_WAIT_S", 0.1)
     paths = save(tmp_path / "data", *(episode(0, number, 8) for number in range(4)))
     calls = []
-    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
+    with TrajectoryIngestor(place) as ingestor:
         real = ingestor.ingest
 
         def refuse(listed, **options):
@@ -175,6 +176,7 @@ def test_errors_are_told_and_what_came_is_tried_again(tmp_path, monkeypatch):
         reports = collect(ingestor, tmp_path / "data", lambda seen: any(report.new for report in seen))
     assert [len(report.failed) for report in reports] == [1, 1, 0]
     assert "No space left" in reports[0].failed[0].error
+    assert reports[0].failed[0].path == place_of(place).name
     assert reports[-1].new == len(paths)
 
 
