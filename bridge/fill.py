@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bridge.checking import INTEGRITY
 from bridge.embedding import Embedding, Lacking, embed_episodes
 from bridge.index.base import Point, stored_vectors
 from bridge.reading import Failure, told
 from bridge.run import batches
 from bridge.spaces import Family, current, due, families
-from catalog.records import Among
+from catalog.records import Among, Found
 from embedders.space import Space
-from wshard.errors import NoLaneError, SpaceMismatchError
+from wshard.errors import FormatError, NoLaneError, SpaceMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -134,6 +135,7 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
     lacking = [target for target, ids in zip(targets, waiting, strict=True) if ids]
     if not lacking:
         return
+    catalog = run.archive.catalog
     run.watch.stage("embedding", sum(map(len, waiting)))
     spaces = [Space.from_json(target.row.definition) for target in lacking]
     jobs = [Embedding(target.family.embedder, space) for target, space in zip(lacking, spaces, strict=True)]
@@ -149,6 +151,9 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
                 replaced.add(target.row.id)  # by another ingest meanwhile
                 continue
             target.left_out.extend(id_ for id_, _ in done.failed)
+            for id_, failure in done.failed:
+                if isinstance(failure.cause, FormatError):
+                    catalog.flag([id_], Found(INTEGRITY, failure.error))
             # A file that went meanwhile is no failure, as above.
             run.report.leave_out(failure for _, failure in done.failed if Path(failure.path).exists())
             run.watch.advance(len(done.rows) + len(done.failed))

@@ -211,6 +211,15 @@ def test_check_finds_damage_that_nobody_has_looked_at(archive, folder):
     assert list(flags(archive)) == ["arm-03", "arm-07"]
 
 
+def test_damage_that_is_met_when_vectors_are_made_is_flagged(archive, folder):
+    ingest(archive, folder)
+    path = files(folder)[5]
+    damage(path)
+    report = ingest(archive, folder, embedder="dct")
+    assert [failure.path for failure in report.failed] == [str(path)]
+    assert list(flags(archive)["arm-05"]) == ["integrity"]
+
+
 @SQLITE_ALONE
 def test_a_known_file_that_cannot_be_read_any_more_is_flagged_until_it_is_mended(archive, folder):
     ingest(archive, folder)

@@ -56,6 +56,21 @@ def test_faults_of_the_clock_are_found_with_their_place(change, told):
     assert found["clock"].startswith(told)
 
 
+def test_all_that_is_wrong_with_a_clock_is_told():
+    lanes, times = arm(1, 120)
+    stamped = times.copy()
+    stamped[50] = stamped[49]
+    one, other = (
+        "1 timesteps at the time of the one before, first at timestep 50",
+        "1 timesteps missing before, first at",
+    )
+    assert reasons(judged(lanes, stamped))["clock"] == f"clock: {one}; {other} timestep 51"
+    scattered = times + (np.random.default_rng(0).normal(0, 0.2, 120) * PERIOD_NS).astype(np.int64)
+    told = reasons(judged(lanes, scattered))["clock"]
+    assert "timesteps missing before" in told
+    assert "timesteps scatter by" in told
+
+
 def test_what_is_not_finite_is_found_with_lane_channel_and_timestep():
     def change(joints):
         joints[17, 2] = np.nan

@@ -37,8 +37,8 @@ _GAIN_FLOOR: Final = 0.2  # of the fit
 _TINY: Final = 1e-9
 _AMOUNTS: Final = MappingProxyType(
     {
+        "repeated": "timesteps at the time of the one before, first at timestep",  # which leaves a gap behind it
         "missing": "timesteps missing before, first at timestep",
-        "repeated": "timesteps at the time of the one before, first at timestep",
         "backward": "timesteps back in time, first at timestep",
     }
 )
@@ -101,11 +101,15 @@ def _clock(found: Measures, known: Usual | None, limits: Limits) -> Judged:
     names = list(measured)
     parts = np.stack([values / getattr(limits, name) for name, values in measured.items()])
 
-    def reason(n: int) -> str:
-        name = names[int(np.nanargmax(parts[:, n]))]
+    def told(name: str, n: int) -> str:
         if name in _AMOUNTS:
-            return f"clock: {counts[name][n]:.0f} {_AMOUNTS[name]} {found.of_clock(f'{name}_at')[n]:.0f}"
-        return f"clock: {_PARTS[name].format(float(measured[name][n]))}"
+            return f"{counts[name][n]:.0f} {_AMOUNTS[name]} {found.of_clock(f'{name}_at')[n]:.0f}"
+        return _PARTS[name].format(float(measured[name][n]))
+
+    def reason(n: int) -> str:
+        # All of them, the worst first: timesteps that scatter look like missing ones, too.
+        worst = np.argsort(-parts[:, n], kind="stable").tolist()
+        return f"clock: {'; '.join(told(names[part], n) for part in worst if parts[part, n] >= 1)}"
 
     return Judged(parts.max(axis=0), reason)
 
