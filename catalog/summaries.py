@@ -12,7 +12,19 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Double, FromClause, Select, cast, func, literal, select, type_coerce
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Double,
+    FromClause,
+    Select,
+    cast,
+    func,
+    literal,
+    select,
+    type_coerce,
+)
 
 from catalog.conditions import condition
 from catalog.dialect import bin_of, json_element, json_scalar, square
@@ -144,7 +156,8 @@ def _summed(
     columns: list[ColumnElement[Any]] = [func.count()]
     for value, centre in zip(values, centres, strict=True):
         apart = value - centre  # sums of squares around some mean lose no digits
-        columns += [func.count(value), func.min(value), func.max(value), func.min(centre)]
+        told = centre if isinstance(centre, BindParameter) else func.min(centre)  # one for all groups, or one of each
+        columns += [func.count(value), func.min(value), func.max(value), told]
         columns += [func.sum(apart), func.sum(square(apart))]
     statement = select(*keys, *columns).group_by(*keys)
     return statement.order_by(func.count().desc(), *(key.asc().nulls_first() for key in keys))
