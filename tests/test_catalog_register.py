@@ -78,7 +78,7 @@ def test_an_equal_digest_refreshes_only_what_says_when_to_look_again(catalog: Ca
     (first,) = catalog.register([make_record(1)])
     before = catalog.get(first.id)
     catalog.register([make_record(1, size=5, mtime_ns=6, env_id="other")])
-    assert catalog.get(first.id) == replace(before, size=5, mtime_ns=6)
+    assert catalog.get(first.id) == before._replace(size=5, mtime_ns=6)
 
 
 def test_another_digest_replaces_the_episode_and_keeps_its_identity(catalog: Catalog) -> None:
