@@ -64,7 +64,8 @@ def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
         group = next((paths for choice, paths in groups if choice == wanted), None)
         if group is None:
             groups.append((wanted, group := []))
-        group.append(finding.seen or finding.where)
+        # A file that another episode was moved to may be where one was moved from.
+        group += [path for path in (finding.seen, finding.where) if path and Path(path).exists()]
     for wanted, paths in groups:
         read_again(run, paths, wanted)
     told = Counter({name: getattr(run.report, name) for name in ("changed", "moved", "unchanged", "new")})

@@ -48,7 +48,7 @@ def lost(catalog: Catalog, aside: Mapping[int, EpisodeRecord]) -> list[Replaced]
     """Return those of the episodes that had to leave their places, by id, whose data did not come elsewhere."""
     rows = catalog.rows(aside) if aside else {}
     return [
-        Replaced(aside[row.id].path, row.episode_id, aside[row.id].episode_id)
+        Replaced(row.id, aside[row.id].path, row.episode_id, aside[row.id].episode_id)
         for row in rows.values()
         if not Path(row.path).exists()
     ]

@@ -104,15 +104,15 @@ def _check(run: Run, checker: Checker, readings: Sequence[Reading], ids: Sequenc
 def take_stock(run: Run, folders: Sequence[str], files: Sequence[str], *, prune: bool | Literal["cautiously"]) -> None:
     """Count the episodes below these folders whose files are gone, or forget them; cautiously: unless most are gone.
 
-    files: those that were found there.
+    files: those that were found there. What lost its file in this run is kept: its data may be where a later one looks.
     """
-    catalog, found, missing = run.archive.catalog, set(files), set[int]()
+    catalog, found, missing = run.archive.catalog, set(files), {one.id for one in run.report.replaced if prune}
     for folder in folders:
         there = 0
         gone: list[int] = []
         for id_, path in catalog.places(folder):
             there += 1
-            if path not in found and not Path(path).exists():
+            if path not in found and id_ not in missing and not Path(path).exists():
                 gone.append(id_)
         if prune == "cautiously" and 2 * len(gone) > there:
             text = f"{len(gone)} of {there} episodes that are catalogued here are gone: nothing was pruned"

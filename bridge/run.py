@@ -23,8 +23,9 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Replaced:
-    """An episode that is missing since its file holds another one: where, and both by their ids."""
+    """An episode that is missing since its file holds another one: where, both by their ids; id: in the catalog."""
 
+    id: int
     path: str
     before: str
     now: str
@@ -33,7 +34,7 @@ class Replaced:
         """Say so, without the place."""
         return (
             f"was episode {self.before!r}, is {self.now!r}: the one is missing, and keeps its tags, notes and reviews "
-            "until it is ingested from elsewhere, or forgotten with --prune"
+            "until its data comes under a name that is new, or a later --prune forgets it"
         )
 
 

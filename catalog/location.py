@@ -80,7 +80,10 @@ def base_folder(database: Path) -> Path:
 
     That is the archive folder, and for a default archive ".wshard", which belongs to the folder around it, that folder.
     Links on the way are followed, as ingest follows them to episodes: by whatever name an archive is opened, what lies
-    inside of it does, and under one path.
+    inside of it does, and under one path. A ".wshard" that is a link itself belongs to the folder around the link.
     """
     folder = database.parent
-    return Path(os.path.realpath(folder.parent if folder.name == DEFAULT_ARCHIVE else folder))
+    if folder.name == DEFAULT_ARCHIVE:
+        return Path(os.path.realpath(folder.parent))
+    real = Path(os.path.realpath(folder))
+    return real.parent if real.name == DEFAULT_ARCHIVE else real

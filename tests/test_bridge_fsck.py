@@ -165,6 +165,18 @@ def test_a_changed_file_is_read_and_embedded_again(archive, folder, secretly):
 
 
 @SQLITE_ALONE
+def test_renumbered_files_are_mended_at_once(archive, folder):
+    paths, before = files(folder)[:4], episodes_by_path(archive)
+    for path in reversed(paths):  # each takes the name behind it
+        path.rename(paths[paths.index(path) + 1] if path != paths[-1] else path.with_name("z.wshard"))
+    with open_archive(archive) as opened:
+        assert repair(opened).ok
+    after = episodes_by_path(archive)
+    moved = dict(zip(paths, [*paths[1:], paths[-1].with_name("z.wshard")], strict=True))
+    assert {after[new].uid for new in moved.values()} == {before[old].uid for old in paths}
+    assert all(after[new].uid == before[old].uid for old, new in moved.items())
+
+
 def test_a_damaged_block_is_found_by_reading_the_data(archive, folder):
     flip(files(folder)[0])
     assert codes(archive) == []

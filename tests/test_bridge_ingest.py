@@ -206,6 +206,19 @@ def test_renumbered_files_keep_what_was_said_of_their_episodes(archive, folder, 
     assert_complete(archive, files(folder))
 
 
+def test_what_lost_its_file_is_not_pruned_by_the_run_that_finds_so(archive, folder):
+    ingest(archive, folder)
+    first, *_, last = files(folder)
+    with looked_into(archive) as opened:
+        opened.catalog.tag([episodes_by_path(archive)[first].id], "good")
+    moved = first.rename(last.with_name("z.wshard"))
+    save_wshard(episode(7), first)
+    report = ingest(archive, first.parent, prune=True)
+    assert (report.new, report.missing, report.removed) == (1, 1, 0)
+    ingest(archive, folder)
+    assert episodes_by_path(archive)[moved].tags == ("good",)
+
+
 def test_an_episode_whose_file_another_one_took_is_found_again(archive, folder):
     ingest(archive, folder)
     first, second = files(folder)[:2]

@@ -67,6 +67,12 @@ def test_an_archive_that_is_opened_by_a_link_is_the_same_archive(own, tmp_path, 
     assert f"{own}/episodes/ep_2.wshard" in shown.stdout, shown.output
 
 
+def test_a_default_archive_that_is_opened_by_a_link_of_another_name_is_the_same(own, tmp_path):
+    (tmp_path / "mine").symlink_to(own / ".wshard")
+    assert "8 unchanged" in command("ingest", own / "episodes", "-a", "mine", folder=tmp_path).stdout
+    assert "nothing is wrong" in command("fsck", "-a", "mine", folder=tmp_path).stdout
+
+
 def test_an_archive_that_was_made_by_a_link_can_be_moved_with_its_episodes(own, tmp_path):
     shutil.rmtree(own / ".wshard")
     (tmp_path / "link").symlink_to(own)
