@@ -125,6 +125,11 @@ HOSTILE = {
     "lanes of lists": [*DESCRIPTION, (b"LANE", 0, LANES.replace(b"[", b"[[], "))],
     "lanes twice": [*DESCRIPTION, (b"LANE", 0, LANES.replace(b"[", b'["signal/s", "signal/s", '))],
     "lanes incomplete": [*DESCRIPTION, (b"LANE", 0, b'["signal/s"]')],
+    "reward before the channels": [
+        *DESCRIPTION,
+        (b"LANE", 0, LANES.replace(b'"reward", ', b'"reward", "signal/s", ')),
+        (b"ROWS", 1, bytes(14)),
+    ],
     "rows too short": [*DESCRIPTION, (b"LANE", 0, LANES), (b"ROWS", 2, bytes(10))],
     "rows too long": [*DESCRIPTION, (b"LANE", 0, LANES), (b"ROWS", 1, bytes(11))],
     "rows without end": [*DESCRIPTION, (b"LANE", 0, LANES), (b"ROWS", 2**32 - 1, b"")],

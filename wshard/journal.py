@@ -211,13 +211,14 @@ def _lanes(record: _Record, about: Description, where: str) -> list[Declaration]
         names = json.loads(bytes(record.payload)) if record.kind == JOURNAL_LANES else None
     except (ValueError, RecursionError):
         names = None
-    always = [lane.block for lane in STEP_LANES if lane.block != REWARD]
-    if not isinstance(names, list) or names[-len(always) :] != always or len(set(map(repr, names))) != len(names):
+    given = names if isinstance(names, list) else []
+    last = [lane.block for lane in STEP_LANES if lane.block != REWARD or REWARD in given]
+    if given[-len(last) :] != last or len(set(map(repr, given))) != len(given):
         raise FormatError(f"{where}: expected the list of recorded lanes after the description, found {record.kind!r}")
-    unknown = [name for name in names if not isinstance(name, str) or name not in known]
+    unknown = [name for name in given if not isinstance(name, str) or name not in known]
     if unknown:
         raise FormatError(f"{where}: expected declared lanes, found {unknown[0]!r}")
-    return [known[name] for name in names]
+    return [known[name] for name in given]
 
 
 def _flushes(records: Iterator[_Record], step_size: int, where: str) -> _Flushes:
