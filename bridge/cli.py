@@ -48,7 +48,7 @@ from catalog.cli import (
     shorten,
 )
 from wshard.cli import EXIT_FAILED, EXIT_INTERRUPTED, JsonOption, named_path, print_json, printable, reported
-from wshard.interrupts import interrupt_once
+from wshard.interrupts import interrupt_once, interrupts_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -291,3 +291,5 @@ def main() -> None:
     except KeyboardInterrupt:  # between two verbs' own answers to it
         typer.echo("interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)
+    finally:
+        interrupts_over()

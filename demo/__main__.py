@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from wshard.interrupts import end_when_interrupted, interrupt_once
+from wshard.interrupts import end_when_interrupted, interrupt_once, interrupts_over
 
 
 def main() -> int:
@@ -36,6 +36,8 @@ def main() -> int:
     except (WShardError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
+    finally:
+        interrupts_over()
     return 0
 
 

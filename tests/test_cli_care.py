@@ -185,6 +185,31 @@ def test_a_second_ctrl_c_ends_at_once_without_a_trace():
     assert "Traceback" not in errors
 
 
+LEAVING = """
+import atexit, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def leave():
+    print("leaving", flush=True)
+    time.sleep(60)
+atexit.register(leave)
+from bridge.command import main
+sys.argv = ["wshard", "--help"]
+main()
+"""
+
+
+def test_ctrl_c_while_python_leaves_shows_no_trace():
+    process = subprocess.Popen(
+        [sys.executable, "-c", LEAVING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while process.stdout.readline() != "leaving\n":
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == -signal.SIGINT
+    assert not errors
+
+
 @pytest.mark.parametrize("command", ["bridge.command", "demo.__main__"])
 @pytest.mark.parametrize("after", [0.02, 0.1, 0.25])
 def test_an_early_ctrl_c_is_one_line(tmp_path, command, after):

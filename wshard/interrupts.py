@@ -1,4 +1,4 @@
-"""Ctrl-C that ends a command in one line: while it starts, while it works, and a second time.
+"""Ctrl-C that ends a command in one line: while it starts, while it works, a second time, and while it leaves.
 
 Knows: signals. Does not know: what the command does. Whatever is written must bear a process that ends at any moment.
 """
@@ -25,6 +25,12 @@ def interrupt_once() -> None:
     """Raise KeyboardInterrupt at Ctrl-C, as ever, and end at once at one that comes while that is dealt with."""
     if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _end):
         signal.signal(signal.SIGINT, _interrupt)
+
+
+def interrupts_over() -> None:
+    """Leave Ctrl-C to the system once the answer is given: nothing is left to say it to while Python goes home."""
+    if signal.getsignal(signal.SIGINT) in (_interrupt, _end):
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
