@@ -1,6 +1,6 @@
 """How fast the catalog answers: python benchmarks/catalog_speed.py [--rows 1000000] [--write docs/performance.md].
 
-Loads episodes as ingest registers them (metadata, two lanes with moments and statistics), tags and scores some, asks
+Loads episodes as ingest registers them (metadata, two lanes with statistics), tags and scores some, asks
 SQLite and PostgreSQL the same questions, and prints the medians side by side. PostgreSQL is one that is started for it
 on a socket in a temporary folder, as the tests do, or that of --server. (A script named catalog.py would hide the
 package.)
@@ -42,7 +42,6 @@ THINGS = ("cube", "drawer", "button", "door", "peg", "mug", "lid", "handle", "le
 FACETS = ("env_id", "success", "review", "tag", "meta.robot")
 FILTER = "env:env-07 reward:20..80 length:>=150"
 STORED = (Storage("none", 3200, 3200), Storage("zstd", 6400, 4100))
-MOMENTS = (bytes(4 * 4 * 8), bytes(4 * 8 * 8))
 
 
 _ABOUT = """`python benchmarks/catalog_speed.py --rows {}`: {:,} episodes with metadata, two lanes, full text, tags and
@@ -110,7 +109,7 @@ def make_lane(name: str, kind: int, number: int) -> LaneRecord:
     """Return a lane of four or eight channels, with statistics that no other episode has."""
     size = 4 + 4 * kind
     spreads = tuple(Spread(-1.0 - n - number, 1.0 + n + number, 0.1 * n, 0.5) for n in range(size))
-    return LaneRecord(name, "f32", (size,), 200, MOMENTS[kind], spreads, 30.0, STORED[kind])
+    return LaneRecord(name, "f32", (size,), 200, spreads, 30.0, STORED[kind])
 
 
 def fill(catalog: Catalog, count: int) -> dict[str, float]:

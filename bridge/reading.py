@@ -7,7 +7,6 @@ Does not know: the catalog's tables, the index, which episodes are due.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -151,17 +150,13 @@ def _look(path: str, wanted: LaneChoice) -> _Look:
 
 
 def _record(look: _Look, summary: Summary) -> EpisodeRecord:
-    lanes = [LaneRecord(**lane, **_moments_of(summary.moments.get(lane["name"]))) for lane in look.lanes]
+    lanes = [LaneRecord(**lane, channels=_spreads(summary.moments.get(lane["name"]))) for lane in look.lanes]
     return EpisodeRecord(**look.about, lanes=tuple(lanes))
 
 
-def _moments_of(moments: Moments | None) -> dict[str, Any]:
+def _spreads(moments: Moments | None) -> tuple[Spread, ...] | None:
     """Return what the catalog stores of a lane's moments; None: no numbers, or some that are none (a check says so)."""
-    if moments is None:
-        return {"moments": None}
-    count = moments.count
-    spreads = [Spread(low, high, mean, sqrt(m2 / count)) for mean, m2, low, high in moments.table.T.tolist()]
-    return {"moments": moments.to_bytes(), "channels": tuple(spreads)}
+    return None if moments is None else tuple(map(Spread._make, moments.spreads.tolist()))
 
 
 def _check_whole(file: OpenEpisode) -> None:

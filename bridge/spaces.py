@@ -146,7 +146,7 @@ def _worth_checking(catalog: Catalog, family: Family, active: SpaceRow, clock: i
 
 
 def archive_statistics(catalog: Catalog, family: Family) -> Statistics:
-    """Return the statistics of all catalogued episodes of the family, from their stored moments.
+    """Return the statistics of all catalogued episodes of the family, from what the catalog says of each.
 
     An episode whose numbers in one lane are not finite counts for its other lanes. Raises NoLaneError where that
     leaves a lane without any episode.
@@ -171,8 +171,8 @@ def lane_statistics(catalog: Catalog, layout_ids: Sequence[int], lanes: Sequence
 
 
 def _lane_statistics(catalog: Catalog, layout_ids: Sequence[int], lane: str) -> Statistics:
-    stored = catalog.moments(layout_ids, lane)
+    stored = catalog.spreads(layout_ids, lane)
     first = next(stored, None)
     if first is None:
         raise NoLaneError(f"lane {lane!r}: expected finite numbers in one episode at least, found none")
-    return statistics([merge(Moments.from_bytes(count, data) for count, data in chain([first], stored))])
+    return statistics([merge(Moments.of_spreads(*one) for one in chain([first], stored))])

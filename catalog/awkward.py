@@ -45,11 +45,9 @@ REWARDS = (0.0, -0.0, 0.1, 0.30000000000000004, -1.5, 5e-324, 1.7976931348623157
 SPREADS = (Spread(-1.0, 1.0, 0.1, 0.5), Spread(0.0, 0.1, 0.05, 5e-324))
 
 LANES = (
-    LaneRecord("action/joint", "f32", (4,), 100, b"moments of the action", SPREADS, 50.0, Storage("zstd", 1600, 320)),
-    LaneRecord(
-        "signal/state", "f32", (39,), 100, b"moments of the state", rate=0.1, storage=Storage("none", 15_600, 15_600)
-    ),
-    LaneRecord("signal/camera", "u8", (64, 64, 3), 100, None),
+    LaneRecord("action/joint", "f32", (4,), 100, SPREADS, 50.0, Storage("zstd", 1600, 320)),
+    LaneRecord("signal/state", "f32", (39,), 100, rate=0.1, storage=Storage("none", 15_600, 15_600)),
+    LaneRecord("signal/camera", "u8", (64, 64, 3), 100),
 )
 
 

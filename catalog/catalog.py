@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from functools import cached_property, partial
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from catalog import assets, curation, ledger, places, planning, queries, register
@@ -27,7 +28,7 @@ from catalog.records import Known
 from catalog.refusing import check_path
 from catalog.schema import episode, space
 from catalog.values import storable
-from catalog.walks import walk_ledger, walk_moments, walk_places
+from catalog.walks import walk_ledger, walk_places, walk_spreads
 from wshard.arguments import episode_ids, several_names, whole_number
 from wshard.errors import EntryNotFoundError, FilterError
 
@@ -179,10 +180,13 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         with self._read() as connection:
             return queries.load_layouts(connection, self._resolved(connection, where), base=self._base)
 
-    def moments(self, layout_ids: Sequence[int], lane: str) -> Iterator[tuple[int, bytes]]:
-        """Yield (timesteps, moments) of the lane in every episode of these layouts that has them, by episode id."""
-        walks = [walk_moments(self._read, number, lane_name=lane) for number in sorted(set(layout_ids))]
-        return ((count, moments) for _, count, moments in heapq.merge(*walks, key=lambda found: found[0]))
+    def spreads(self, layout_ids: Sequence[int], lane: str) -> Iterator[tuple[int, tuple[float, ...]]]:
+        """Yield (timesteps, spreads) of the lane in every episode of these layouts that has them, by episode id.
+
+        spreads: least, greatest, mean and standard deviation of the first channel, then of the next.
+        """
+        walks = [walk_spreads(self._read, number, lane_name=lane) for number in sorted(set(layout_ids))]
+        return ((count, spreads) for _, count, spreads in heapq.merge(*walks, key=itemgetter(0)))
 
     def rates(self, layout_ids: Sequence[int], lane: str) -> set[float | None]:
         """Return the rates at which episodes of these layouts have the lane; None among them where nobody knows."""

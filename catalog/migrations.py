@@ -6,15 +6,30 @@ Knows: the ordered steps, each applied once, and the table that remembers them. 
 from __future__ import annotations
 
 import json
+import struct
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from math import sqrt
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Column, Connection, bindparam, create_mock_engine, func, insert, inspect, select, update
+from sqlalchemy import (
+    Column,
+    Connection,
+    LargeBinary,
+    bindparam,
+    column,
+    create_mock_engine,
+    func,
+    insert,
+    inspect,
+    select,
+    update,
+)
 
 from catalog import words
+from catalog.encoding import pack_spread
 from catalog.loading import renew
 from catalog.schema import archive, document, episode, lane, metadata, migration, root
 from catalog.values import encode_metadata
@@ -117,6 +132,34 @@ def _add_bits_of_words(connection: Connection) -> None:
         index.create(connection)
 
 
+def _say_once_what_lanes_are_like(connection: Connection) -> None:
+    """Drop the moments of lanes, which their statistics tell; old software kept some alone: those become statistics."""
+    if "moments" not in {found["name"] for found in inspect(connection).get_columns(lane.name)}:
+        return
+    moments = column("moments", LargeBinary)
+    key = (lane.c.episode_row, lane.c.name)
+    alone = select(*key, lane.c.count, moments).where(lane.c.spread.is_(None), moments.is_not(None))
+    found = connection.execute(alone).all()
+    told = [
+        {"row": row, "lane": name, "spread": spread}
+        for row, name, count, stored in found
+        if (spread := pack_spread(_spreads(count, stored)))
+    ]
+    if told:
+        wanted = update(lane).where(lane.c.episode_row == bindparam("row"), lane.c.name == bindparam("lane"))
+        connection.execute(wanted.values(spread=bindparam("spread")), told)
+    connection.exec_driver_sql(f"ALTER TABLE {lane.name} DROP COLUMN moments")
+
+
+def _spreads(count: int, moments: bytes) -> list[tuple[float, float, float, float]]:
+    """Return (min, max, mean, std) of each channel from mean, sum of squares, least and greatest, float64 [4, D]."""
+    channels, beyond = divmod(len(moments), 4 * 8)
+    if count < 1 or beyond:
+        return []
+    means, squares, lows, highs = (struct.unpack_from(f"<{channels}d", moments, row * channels * 8) for row in range(4))
+    return list(zip(lows, highs, means, (sqrt(square / count) for square in squares), strict=True))
+
+
 STEPS: tuple[Step, ...] = (
     Step(1, "first tables", _begin_with_current_tables),
     Step(2, "notes, reviews, scores, lineage, collections, full text", _add_curation),
@@ -125,6 +168,7 @@ STEPS: tuple[Step, ...] = (
     Step(5, "rate, codec and bytes of lanes", _add_storage_of_lanes),
     Step(6, "files of episodes that consist of several", _add_assets),
     Step(7, "what words an episode may hold, beside the orders of pages", _add_bits_of_words),
+    Step(8, "lanes without moments, which their statistics tell", _say_once_what_lanes_are_like),
 )
 
 

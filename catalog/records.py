@@ -1,7 +1,7 @@
 """The plain values that go into and come out of the catalog.
 
 Knows: what an episode, a layout, a space and a ledger entry are made of, and which of them are refused.
-Does not know: tables, SQL, files, or what the vectors and moments mean (opaque bytes).
+Does not know: tables, SQL, files, or what the vectors mean (opaque bytes).
 """
 
 from __future__ import annotations
@@ -54,15 +54,14 @@ class Storage:
 class LaneRecord:
     """One lane of one episode; count in timesteps, rate in timesteps per second.
 
-    moments (opaque to the catalog) and channels are None when the lane is not summarised (images, text), rate and
-    storage where they are not known. spread: the channels as they are stored.
+    channels is None when the lane is not summarised (images, text), rate and storage where they are not known. spread:
+    the channels as they are stored.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     count: int
-    moments: bytes | None
     channels: tuple[Spread, ...] | None = None
     rate: float | None = None
     storage: Storage | None = None

@@ -102,7 +102,6 @@ lane = Table(
     Column("episode_row", BIG, ForeignKey("episode.id"), primary_key=True),
     Column("name", TEXT, primary_key=True),
     Column("count", BIG, nullable=False),
-    Column("moments", LargeBinary),
     Column("spread", Numbers),
     Column("rate", Double),
     Column("codec", TEXT),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from sqlalchemy import Connection, literal, select, tuple_
 
+from catalog.fields import SPREAD
 from catalog.ledger import read_ledger
 from catalog.places import Roots, join, load_roots, relative
 from catalog.schema import episode, lane
@@ -40,25 +41,25 @@ def walk_ledger(read: Read, space_id: int, *, since: int) -> Iterator[LedgerEntr
         limit = max(1, min(4096, LEDGER_BYTES // (size + 1)))
 
 
-def walk_moments(read: Read, layout_id: int, *, lane_name: str) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (episode id, timesteps, moments) of the lane in one layout, by episode id."""
+def walk_spreads(read: Read, layout_id: int, *, lane_name: str) -> Iterator[tuple[int, int, tuple[float, ...]]]:
+    """Yield (episode id, timesteps, the spread of each channel) of the lane in one layout, by episode id."""
     last = 0
     while True:
         statement = (
-            select(episode.c.id, lane.c.count, lane.c.moments)
+            select(episode.c.id, lane.c.count, lane.c.spread)
             .select_from(episode.join(lane))
             .where(
                 episode.c.layout_id == layout_id,
                 episode.c.id > last,
                 lane.c.name == lane_name,
-                lane.c.moments.is_not(None),
+                lane.c.spread.is_not(None),
             )
             .order_by(episode.c.id)
             .limit(CHUNK)
         )
         with read() as connection:
             rows = connection.execute(statement).all()
-        yield from ((number, count, moments) for number, count, moments in rows)
+        yield from ((number, count, spread[len(SPREAD) :]) for number, count, spread in rows)  # the whole lane's first
         if len(rows) < CHUNK:
             return
         last = rows[-1][0]

@@ -20,10 +20,10 @@ from wshard.errors import EmbedderError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
+_SPREAD: Final = 4  # numbers of one channel: low, high, mean, std
 _MERGED_AT_ONCE: Final = 4096  # bounds the memory of merge, however many parts come
-_ROW_BYTES: Final = 4 * 8  # of one channel in the stored form: mean, m2, low, high
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,19 +81,26 @@ class Moments:
             raise EmbedderError(f"moments of a lane: expected finite float32-sized numbers, found {found}")
         return moments
 
-    def to_bytes(self) -> bytes:
-        """Return mean, m2, low and high as little-endian float64 [4, D]; the count is stored beside it."""
-        return self.table.astype("<f8", copy=False).tobytes()
+    @property
+    def spreads(self) -> NDArray[np.float64]:
+        """Low, high, mean and population standard deviation of each channel [D, 4], of one timestep or more."""
+        mean, m2, low, high = self.table
+        return np.stack([low, high, mean, np.sqrt(m2 / self.count)], axis=1)
 
     @staticmethod
-    def from_bytes(count: int, data: bytes) -> Moments:
-        """Return the moments that `to_bytes` wrote. Raises EmbedderError when the size or the count cannot be."""
-        if count < 0 or len(data) % _ROW_BYTES:
-            found = f"{len(data)} bytes for {count} timesteps"
+    def of_spreads(count: int, spreads: ArrayLike) -> Moments:
+        """Return moments over so many timesteps by their `spreads`, [D, 4] or one after another; m2 but for a rounding.
+
+        Raises EmbedderError for less than one timestep, or numbers that are not four for each channel.
+        """
+        rows = np.asarray(spreads, np.float64)
+        if count < 1 or rows.size % _SPREAD:
+            found = f"{rows.size} for {count} timesteps"
             raise EmbedderError(
-                f"stored moments: expected a multiple of {_ROW_BYTES} bytes and a count >= 0, found {found}"
+                f"moments: expected {_SPREAD} numbers per channel and a timestep at least, found {found}"
             )
-        return Moments(count, np.frombuffer(data, "<f8").reshape(4, -1))
+        low, high, mean, std = rows.reshape(-1, _SPREAD).T
+        return Moments(count, np.stack([mean, std * std * count, low, high]))
 
 
 def moments_of(columns: NDArray[np.float64], lanes: Sequence[int]) -> list[list[Moments | None]]:

@@ -147,12 +147,12 @@ def test_an_image_with_nan_is_left_out_and_told(folder):
     ]
 
 
-def test_the_catalog_keeps_no_moments_of_images(folder):
+def test_the_catalog_keeps_no_statistics_of_images(folder):
     ingest(folder)
     with Catalog.open(folder / "archive" / "catalog.db") as catalog:
         (layout,) = catalog.layouts()
-        assert list(catalog.moments([layout.id], "signal/camera/rgb")) == []
-        assert len(list(catalog.moments([layout.id], "signal/joint_pos"))) == 4
+        assert list(catalog.spreads([layout.id], "signal/camera/rgb")) == []
+        assert len(list(catalog.spreads([layout.id], "signal/joint_pos"))) == 4
 
 
 def test_worker_processes_and_parameters(folder):

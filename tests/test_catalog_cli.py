@@ -180,9 +180,9 @@ def test_statistics(archive: Path) -> None:
 
 def test_sql_reads(archive: Path) -> None:
     answer = json.loads(
-        run("sql", "SELECT id, moments FROM episode JOIN lane ON id = episode_row LIMIT 1", "--json").stdout
+        run("sql", "SELECT id, spread FROM episode JOIN lane ON id = episode_row LIMIT 1", "--json").stdout
     )
-    assert answer == {"columns": ["id", "moments"], "rows": [[1, "<21 bytes>"]], "more": False}
+    assert answer == {"columns": ["id", "spread"], "rows": [[1, "<96 bytes>"]], "more": False}
     assert "2 rows, there are more" in run("sql", "SELECT env_id FROM episode", "-n", "2").stdout
     assert "something else than read" in run("sql", "DELETE FROM tag", code=1).stderr
 

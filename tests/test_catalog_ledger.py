@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from sqlalchemy import select
 
-from catalog import Among, Catalog, EmbeddingRow, LaneRecord, LedgerEntry
+from catalog import Among, Catalog, EmbeddingRow, LaneRecord, LedgerEntry, Spread
 from catalog.schema import embedding
 from catalog.testing import make_record
 from wshard.errors import EntryNotFoundError, SpaceMismatchError
@@ -58,7 +59,7 @@ def test_what_is_written_is_no_longer_pending(catalog: Catalog) -> None:
 
 
 def test_pending_merges_layouts_by_id(catalog: Catalog) -> None:
-    lanes = [(LaneRecord(f"signal/{name}", "f32", (1,), 1, b"m" + name.encode()),) for name in "abc"]
+    lanes = [(LaneRecord(f"signal/{name}", "f32", (1,), 1),) for name in "abc"]
     done = catalog.register([make_record(number, lanes=lanes[number % 3]) for number in range(30)])
     space = catalog.add_space("f", "family", "{}")
     wanted = Among(tuple(layout.id for layout in catalog.layouts() if layout.lanes[0].name != "signal/b"))
@@ -66,22 +67,25 @@ def test_pending_merges_layouts_by_id(catalog: Catalog) -> None:
     assert [row.id for row in catalog.pending(space.id, wanted)] == catalog.pending_ids(space.id, wanted) == ids
 
 
-def test_moments_come_by_episode_across_layouts_and_chunks(catalog: Catalog) -> None:
-    both = [(LaneRecord("signal/a", "f32", (size,), 1, None),) for size in (1, 2)]
+def test_spreads_come_by_episode_across_layouts_and_chunks(catalog: Catalog) -> None:
+    def spreads(number: int) -> list[Spread]:
+        return [Spread(number, number + 1.0, number + 0.5, channel) for channel in range(1 + number % 2)]
+
+    both = [(LaneRecord("signal/a", "f32", (size,), 1),) for size in (1, 2)]
     records = [
-        make_record(number, lanes=(replace(both[number % 2][0], count=number, moments=str(number).encode()),))
+        make_record(number, lanes=(replace(both[number % 2][0], count=number, channels=tuple(spreads(number))),))
         for number in range(2600)
     ]
     catalog.register(records)
-    expected = [(number, str(number).encode()) for number in range(2600)]
-    assert list(catalog.moments(layout_ids(catalog), "signal/a")) == expected
-    assert list(catalog.moments(layout_ids(catalog) * 2, "signal/a")) == expected
-    assert list(catalog.moments(layout_ids(catalog), "signal/absent")) == []
+    expected = [(number, tuple(chain.from_iterable(spreads(number)))) for number in range(2600)]
+    assert list(catalog.spreads(layout_ids(catalog), "signal/a")) == expected
+    assert list(catalog.spreads(layout_ids(catalog) * 2, "signal/a")) == expected
+    assert list(catalog.spreads(layout_ids(catalog), "signal/absent")) == []
 
 
 def test_rates_are_those_of_a_lane_in_the_layouts_asked_for(catalog: Catalog) -> None:
     there = [("a", 1, 30.0), ("a", 1, 30.0), ("a", 2, 29.97), ("b", 1, None), ("a", 2, None)]
-    lanes = [(LaneRecord(f"signal/{name}", "f32", (size,), 1, None, rate=rate),) for name, size, rate in there]
+    lanes = [(LaneRecord(f"signal/{name}", "f32", (size,), 1, rate=rate),) for name, size, rate in there]
     catalog.register([make_record(number, lanes=held) for number, held in enumerate(lanes)])
     scalar = catalog.get(1).layout_id
     assert catalog.rates([scalar], "signal/a") == {30.0}

@@ -79,14 +79,14 @@ def test_flags_and_bytes_are_stored_as_such_however_many_come_at_once(tmp_path: 
     def stored(name: str) -> list[Any]:
         with closing(sqlite3.connect(tmp_path / name)) as raw:
             flags = raw.execute("SELECT success, typeof(success) FROM episode ORDER BY id").fetchall()
-            lanes = "SELECT moments, typeof(moments), spread, typeof(spread) FROM lane ORDER BY episode_row, name"
+            lanes = "SELECT spread, typeof(spread) FROM lane ORDER BY episode_row, name"
             return flags + raw.execute(lanes).fetchall()
 
-    numbers = LaneRecord("a", "f32", (), 1, b"\0moments", (Spread(0.0, 1.0, 0.5, 0.5),))
-    pictures = LaneRecord("b", "u8", (), 1, None)
+    numbers = LaneRecord("a", "f32", (), 1, (Spread(0.0, 1.0, 0.5, 0.5),))
+    pictures = LaneRecord("b", "u8", (), 1)
     several = [
-        make_record(number, success=(True, False, None)[number % 3], lanes=(numbers, replace(pictures, moments=kept)))
-        for number, kept in enumerate((b"", None, b"x") * 67)
+        make_record(number, success=(True, False, None)[number % 3], lanes=(numbers, replace(pictures, channels=kept)))
+        for number, kept in enumerate(((), None, numbers.channels) * 67)
     ]
     with Catalog.open(tmp_path / "at once.db", create=True) as catalog:
         catalog.load([several])

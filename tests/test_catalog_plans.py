@@ -141,7 +141,7 @@ CALLS: dict[str, Callable[[Watch], object]] = {
     "digest": lambda w: w.catalog.by_digest([make_record(3).digest]),
     "known": lambda w: w.catalog.known([make_record(3).path]),
     "places": lambda w: list(w.catalog.places("/data/set")),
-    "moments": lambda w: list(w.catalog.moments(w.layouts, "signal/state")),
+    "spreads": lambda w: list(w.catalog.spreads(w.layouts, "signal/state")),
     "rates": lambda w: w.catalog.rates(w.layouts, "signal/state"),
     "pending": lambda w: w.catalog.pending(w.space, Among(w.layouts)),
     "pending ids": lambda w: w.catalog.pending_ids(w.space, Among(w.layouts)),

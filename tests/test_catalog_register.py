@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import shutil
 from dataclasses import fields, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalog import Asset, Catalog, EmbeddingRow, LaneRecord, build_where
+from catalog import Asset, Catalog, EmbeddingRow, LaneRecord, Spread, build_where
+from catalog.awkward import SPREADS
 from catalog.testing import AWKWARD, LANES, make_record, record_lists
 from wshard.errors import EntryNotFoundError, FilterError, IngestError
 
@@ -43,8 +45,8 @@ def test_a_new_episode_comes_back_as_it_went_in(catalog: Catalog) -> None:
     assert [(lane.name, lane.dtype, lane.shape) for lane in layout.lanes] == sorted(
         (lane.name, lane.dtype, lane.shape) for lane in LANES
     )
-    assert list(catalog.moments([layout.id], "signal/state")) == [(100, b"moments of the state")]
-    assert list(catalog.moments([layout.id], "signal/camera")) == []
+    assert list(catalog.spreads([layout.id], "action/joint")) == [(100, tuple(chain.from_iterable(SPREADS)))]
+    assert list(catalog.spreads([layout.id], "signal/camera")) == []
 
 
 @settings(max_examples=40, deadline=None)
@@ -84,14 +86,15 @@ def test_an_equal_digest_refreshes_only_what_says_when_to_look_again(catalog: Ca
 def test_another_digest_replaces_the_episode_and_keeps_its_identity(catalog: Catalog) -> None:
     (first,) = catalog.register([make_record(1)])
     catalog.tag([first.id], "good")
-    lanes = (LaneRecord("signal/state", "f64", (2,), 7, b"other"),)
+    other = (Spread(0.0, 2.0, 1.0, 0.5), Spread(-1.0, 0.0, -0.25, 0.125))
+    lanes = (LaneRecord("signal/state", "f64", (2,), 7, other),)
     changed = make_record(1, digest="other", env_id="env-new", length=7, total_reward=None, lanes=lanes)
     assert catalog.register([changed]) == [replace(first, outcome="changed")]
     row = catalog.get(first.id)
     assert (row.uid, row.tags, row.env_id, row.length, row.total_reward) == (first.uid, ("good",), "env-new", 7, None)
     (layout,) = catalog.layouts()
     assert (layout.id, layout.episodes) == (row.layout_id, 1)
-    assert list(catalog.moments([layout.id], "signal/state")) == [(7, b"other")]
+    assert list(catalog.spreads([layout.id], "signal/state")) == [(7, (*other[0], *other[1]))]
 
 
 def test_of_two_records_for_one_place_the_later_wins(catalog: Catalog) -> None:
@@ -344,7 +347,7 @@ def test_hostile_text_is_only_text(data, tmp_path_factory) -> None:
     text = st.sampled_from(AWKWARD)
     with Catalog.open(folder / "catalog.db", create=True) as catalog:
         names = {name: data.draw(text) for name in ("key", "episode_id", "env_id", "digest")}
-        lanes = (LaneRecord(data.draw(text), data.draw(text), (1,), 1, b"m"),)
+        lanes = (LaneRecord(data.draw(text), data.draw(text), (1,), 1, (Spread(0.0, 2.0, 1.0, 0.5),)),)
         path = f"/{data.draw(text).replace('/', '')}/x"
         (done,) = catalog.register([make_record(1, path=path.replace("//", "/"), lanes=lanes, **names)])
         row = catalog.get(done.uid)
@@ -354,7 +357,7 @@ def test_hostile_text_is_only_text(data, tmp_path_factory) -> None:
         assert catalog.ids(build_where(tag=label, env_id=names["env_id"])) == [done.id]
         assert [found.id for found in catalog.by_digest([names["digest"]])] == [done.id]
         assert [known.id for known in catalog.known([row.path])[row.path]] == [done.id]
-        assert list(catalog.moments([row.layout_id], lanes[0].name)) == [(1, b"m")]
+        assert list(catalog.spreads([row.layout_id], lanes[0].name)) == [(1, (0.0, 2.0, 1.0, 0.5))]
         assert list(catalog.places(row.path)) == [(done.id, row.path)]
         space = catalog.add_space(data.draw(text), data.draw(text), data.draw(text))
         assert catalog.spaces("'; DROP TABLE space; --") == []

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sqlalchemy import inspect, select
 
@@ -58,6 +60,23 @@ def test_what_was_there_can_be_searched_and_reviewed_after_the_upgrade(old: Path
         catalog.review([1], "accepted")
         catalog.add_note([2], "Wackelt")
         assert catalog.ids("review:accepted OR wackelt") == [1, 2]
+
+
+def test_what_old_software_knew_of_lanes_becomes_their_statistics(old: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(100, 2)) * [1.0, 1e6] + [0.5, -3e6]
+    means, lows, highs = rows.mean(axis=0), rows.min(axis=0), rows.max(axis=0)
+    moments = np.stack([means, ((rows - means) ** 2).sum(axis=0), lows, highs]).astype("<f8").tobytes()
+    with closing(sqlite3.connect(old)) as raw, raw:
+        raw.execute("UPDATE lane SET moments = ? WHERE name = 'signal/state' AND episode_row != 5", (moments,))
+    with Catalog.open(old) as catalog:
+        known = catalog.facts([1])[1].lanes["signal/state"]
+        whole, channels = known.whole, known.channels
+        assert np.array(channels) == pytest.approx(np.stack([lows, highs, means, rows.std(axis=0)], axis=1), rel=1e-12)
+        assert whole == pytest.approx((rows.min(), rows.max(), rows.mean(), rows.std()), rel=1e-12)
+        # One lane kept what nobody can read any more, and one is of images.
+        assert catalog.ids("lane.signal/state.mean:*") == [1, 2, 3, 4, 7]
+        assert [count for count, _ in catalog.spreads([1], "signal/state")] == [100] * 5
+        assert catalog.ids("lane.signal/camera.mean:*") == []
 
 
 def test_an_upgraded_archive_says_what_words_episodes_may_hold(old: Path) -> None:

@@ -17,10 +17,10 @@ from bridge.index.base import stored_vectors
 from bridge.index.metric import COSINE
 from bridge.query import describe
 from bridge.reading import read_lanes
+from bridge.spaces import lane_statistics
 from embedders.base import unit_rows
 from embedders.space import Space, Statistics
 from embedders.standardise import scales
-from embedders.statistics import Moments, merge, statistics
 from wshard.errors import QueryError, WShardError
 from wshard.opening import open_episode
 
@@ -163,14 +163,7 @@ def _deviations(archive: Archive, space: Space) -> Statistics | None:
     layouts = [
         layout.id for layout in catalog.layouts() if wanted <= {(lane.name, tuple(lane.shape)) for lane in layout.lanes}
     ]
-    lanes = [
-        statistics([merge(Moments.from_bytes(*stored) for stored in catalog.moments(layouts, lane.name))])
-        for lane in space.lanes
-    ]
-    count = min(lane.count for lane in lanes)
-    return Statistics(
-        count, np.concatenate([lane.mean for lane in lanes]), np.concatenate([lane.std for lane in lanes])
-    )
+    return lane_statistics(catalog, layouts, space.lanes)
 
 
 def _standardised(row: EpisodeRow, space: Space, scale: Statistics) -> Rows | None:
