@@ -22,7 +22,7 @@ from bridge.selection import LaneChoice, block_name, choose_lanes
 from embedders.base import dim_of
 from embedders.finite import check_number
 from embedders.space import LaneSpec, Space, Statistics
-from embedders.statistics import Moments, drift, merge, statistics
+from embedders.statistics import drift, merge_spreads, statistics
 from wshard.errors import EmbedderError, NoLaneError
 
 if TYPE_CHECKING:
@@ -175,4 +175,4 @@ def _lane_statistics(catalog: Catalog, layout_ids: Sequence[int], lane: str) -> 
     first = next(stored, None)
     if first is None:
         raise NoLaneError(f"lane {lane!r}: expected finite numbers in one episode at least, found none")
-    return statistics([merge(Moments.of_spreads(*one) for one in chain([first], stored))])
+    return statistics([merge_spreads(chain([first], stored))])

@@ -157,7 +157,7 @@ def _spreads(count: int, moments: bytes) -> list[tuple[float, float, float, floa
     if count < 1 or beyond:
         return []
     means, squares, lows, highs = (struct.unpack_from(f"<{channels}d", moments, row * channels * 8) for row in range(4))
-    return list(zip(lows, highs, means, (sqrt(square / count) for square in squares), strict=True))
+    return list(zip(lows, highs, means, (sqrt(max(square, 0.0) / count) for square in squares), strict=True))
 
 
 STEPS: tuple[Step, ...] = (

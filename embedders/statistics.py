@@ -20,7 +20,7 @@ from wshard.errors import EmbedderError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
 _SPREAD: Final = 4  # numbers of one channel: low, high, mean, std
 _MERGED_AT_ONCE: Final = 4096  # bounds the memory of merge, however many parts come
@@ -87,21 +87,6 @@ class Moments:
         mean, m2, low, high = self.table
         return np.stack([low, high, mean, np.sqrt(m2 / self.count)], axis=1)
 
-    @staticmethod
-    def of_spreads(count: int, spreads: ArrayLike) -> Moments:
-        """Return moments over so many timesteps by their `spreads`, [D, 4] or one after another; m2 but for a rounding.
-
-        Raises EmbedderError for less than one timestep, or numbers that are not four for each channel.
-        """
-        rows = np.asarray(spreads, np.float64)
-        if count < 1 or rows.size % _SPREAD:
-            found = f"{rows.size} for {count} timesteps"
-            raise EmbedderError(
-                f"moments: expected {_SPREAD} numbers per channel and a timestep at least, found {found}"
-            )
-        low, high, mean, std = rows.reshape(-1, _SPREAD).T
-        return Moments(count, np.stack([mean, std * std * count, low, high]))
-
 
 def moments_of(columns: NDArray[np.float64], lanes: Sequence[int]) -> list[list[Moments | None]]:
     """Return the moments of each lane of N episodes of one length: None where a number is none, or beyond float32.
@@ -138,6 +123,15 @@ def merge(parts: Iterable[Moments]) -> Moments:
     return merged
 
 
+def merge_spreads(parts: Iterable[tuple[int, Sequence[float]]]) -> Moments:
+    """Return the same of parts that are given by their timesteps and `spreads`, one number after another.
+
+    Raises EmbedderError also for less than one timestep, and for numbers that are not four per channel.
+    """
+    stream = iter(parts)
+    return merge(_of_spreads(batch) for batch in iter(lambda: list(islice(stream, _MERGED_AT_ONCE)), []))
+
+
 def statistics(moments: Sequence[Moments]) -> Statistics:
     """Return the statistics of lanes side by side: channels of the first lane first, population standard deviation.
 
@@ -169,17 +163,32 @@ def _nothing(channels: int) -> Moments:
     return Moments(0, np.repeat([[0.0], [0.0], [np.inf], [-np.inf]], channels, axis=1))
 
 
-def _merge_batch(parts: list[Moments]) -> Moments:
-    """Chan, Golub and LeVeque's formula for many parts at once."""
+def _of_spreads(parts: Sequence[tuple[int, Sequence[float]]]) -> Moments:
+    sizes, least = {len(numbers) for _, numbers in parts}, min(count for count, _ in parts)
+    if len(sizes) != 1 or min(sizes) % _SPREAD or least < 1:
+        found = f"{sorted(sizes)} for {least} timesteps or more"
+        raise EmbedderError(f"moments to merge: expected {_SPREAD} numbers per channel and timesteps, found {found}")
+    numbers = np.array([numbers for _, numbers in parts], np.float64).reshape(len(parts), -1, _SPREAD)
+    low, high, mean, std = np.moveaxis(numbers, 2, 0)
+    counts = [count for count, _ in parts]
+    return _merge_tables(counts, np.stack([mean, std * std * np.array(counts)[:, None], low, high]))
+
+
+def _merge_batch(parts: Sequence[Moments]) -> Moments:
     sizes = {part.mean.size for part in parts}
     if len(sizes) != 1:
         raise EmbedderError(f"moments to merge: expected parts of one number of channels, found {sorted(sizes)}")
-    counts = np.array([part.count for part in parts], np.float64)
-    total = sum(part.count for part in parts)
+    return _merge_tables([part.count for part in parts], np.stack([part.table for part in parts], axis=1))
+
+
+def _merge_tables(counts: Sequence[int], tables: NDArray[np.float64]) -> Moments:
+    """Chan, Golub and LeVeque's formula for many parts at once: timesteps of each, and their tables [4, n, D]."""
+    total = sum(counts)
+    means, m2s, lows, highs = tables
     if total == 0:
-        return _nothing(sizes.pop())
-    means, m2s, lows, highs = np.stack([part.table for part in parts], axis=1)
-    origin = means[counts.argmax()]  # near every mean: what is summed stays small beside a large offset
-    mean = origin + counts @ (means - origin) / total
-    m2 = m2s.sum(axis=0) + counts @ (means - mean) ** 2
+        return _nothing(means.shape[1])
+    weights = np.array(counts, np.float64)
+    origin = means[weights.argmax()]  # near every mean: what is summed stays small beside a large offset
+    mean = origin + weights @ (means - origin) / total
+    m2 = m2s.sum(axis=0) + weights @ (means - mean) ** 2
     return Moments(total, np.stack([mean, m2, lows.min(axis=0), highs.max(axis=0)]))

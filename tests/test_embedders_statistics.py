@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from embedders.space import Statistics
 from embedders.standardise import standardise
-from embedders.statistics import Moments, drift, merge, moments_of, statistics
+from embedders.statistics import Moments, drift, merge, merge_spreads, moments_of, statistics
 from wshard.errors import EmbedderError
 
 
@@ -85,26 +85,34 @@ def test_a_lane_without_timesteps_changes_nothing():
     assert (still_nothing.count, still_nothing.mean.tolist()) == (0, [0.0] * 4)
 
 
-@given(seed=st.integers(0, 2**32 - 1), length=st.integers(1, 4), channels=st.integers(1, 5))
-def test_moments_follow_from_their_spreads(seed, length, channels):
-    moments = Moments.of(np.random.default_rng(seed).normal(size=(length, channels)))
-    spreads = moments.spreads
-    assert spreads.shape == (channels, 4)
-    for stored in (spreads, spreads.ravel().tolist()):
-        again = Moments.of_spreads(length, stored)
-        for name in ("mean", "low", "high"):
-            assert (getattr(again, name) == getattr(moments, name)).all()
-        assert again.m2 == pytest.approx(moments.m2, rel=1e-15 * 8, abs=0)
+@given(seed=st.integers(0, 2**32 - 1), lengths=st.lists(st.integers(1, 4), min_size=1), channels=st.integers(1, 5))
+def test_parts_can_be_given_by_their_spreads(seed, lengths, channels):
+    rng = np.random.default_rng(seed)
+    parts = [Moments.of(rng.normal(rng.normal() * 100, size=(length, channels))) for length in lengths]
+    assert parts[0].spreads.shape == (channels, 4)
+    found = merge_spreads((part.count, part.spreads.ravel().tolist()) for part in parts)
+    expected = merge(parts)
+    assert found.count == expected.count
+    for name in ("mean", "m2", "low", "high"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-12, abs=1e-12)
 
 
 def test_spreads_are_low_high_mean_and_standard_deviation():
     assert Moments.of(np.array([[1.0], [5.0]])).spreads.tolist() == [[1.0, 5.0, 3.0, 2.0]]
 
 
-@pytest.mark.parametrize(("count", "numbers"), [(1, [1.0, 2.0, 3.0]), (0, [0.0] * 4), (-1, [0.0] * 4)])
-def test_numbers_that_are_no_spreads_are_refused(count, numbers):
-    with pytest.raises(EmbedderError, match="moments: expected 4 numbers per channel and a timestep"):
-        Moments.of_spreads(count, numbers)
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [(1, [1.0, 2.0, 3.0])],
+        [(0, [0.0] * 4)],
+        [(3, [0.0] * 4), (-1, [0.0] * 4)],
+        [(1, [0.0] * 4), (1, [0.0] * 8)],
+    ],
+)
+def test_numbers_that_are_no_spreads_are_refused(parts):
+    with pytest.raises(EmbedderError, match="moments to merge: expected 4 numbers per channel and timesteps"):
+        merge_spreads(parts)
 
 
 def test_lanes_of_many_episodes_have_the_moments_of_each_alone():
