@@ -169,6 +169,7 @@ def export_list(
 ) -> None:
     """Write a collection as a list of files, spans and weights, for other programs; 1 if any episode is gone."""
     from catalog.export import encode_list
+    from wshard.publishing import publish
 
     with open_catalog(archive) as catalog:
         picked = catalog.picked(ref)
@@ -176,7 +177,8 @@ def export_list(
     if to is None:
         sys.stdout.buffer.write(data)
     else:
-        to.write_bytes(data)
+        with publish(to) as file:
+            file.write(data)
     if gone := sum(row is None for _, row in picked):
         told = "without a path: their episodes are gone from the catalog or hold other data by now"
         typer.echo(f"{gone} of {len(picked)} picks {told}", err=True)

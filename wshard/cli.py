@@ -255,7 +255,7 @@ def cat(
     """Write a lane, or some timesteps of it, as .npy, CSV or JSON."""
     from wshard.lane_output import as_csv, as_json, as_npy
     from wshard.opening import open_episode
-    from wshard.writer import publish
+    from wshard.publishing import publish
 
     start, stop = parse_span(span)
     if output is not None and output.resolve() == path.resolve():
