@@ -18,6 +18,7 @@ from quality_arms import PERIOD_NS, arm
 import bridge.check
 import bridge.checking
 import bridge.run
+import catalog.engine
 from bridge.check import check_episodes
 from bridge.checking import Checker
 from bridge.ingest import TrajectoryIngestor
@@ -315,6 +316,27 @@ def test_check_takes_files_that_are_not_catalogued_and_other_limits(archive, fol
         (spiked,) = check_episodes(opened.catalog, where="flag:spike", limits=Limits(spike=float("inf")))
         assert spiked.findings == ()
     assert list(flags(archive)) == ["arm-07"]
+
+
+@SQLITE_ALONE
+def test_what_is_found_is_shown_also_where_the_archive_cannot_be_written(archive, folder, monkeypatch):
+    ingest(archive, folder)
+    damage(files(folder)[5])
+    before = flags(archive)
+    monkeypatch.setattr(catalog.engine, "access", lambda _: "mode=ro&immutable=1")  # what read-only media come to
+    done = command("check", "--json", "-a", archive, folder=folder)
+    assert done.exit_code == 1
+    shown = json.loads(done.stdout)
+    assert (shown["checked"], shown["flagged"]) == (COUNT, 3)
+    assert {Path(one["path"]).stem for one in shown["episodes"]} == {"arm-03", "arm-05", "arm-07"}
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith("not kept in the archive: ")
+    assert "it is read-only here" in line
+    done = command("check", files(folder)[1], "-a", archive, folder=folder)
+    assert (done.exit_code, done.stdout) == (0, "0 of 1 episodes flagged\n")
+    assert "it is read-only here" in done.stderr
+    monkeypatch.undo()
+    assert flags(archive) == before
 
 
 @SQLITE_ALONE
