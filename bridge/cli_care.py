@@ -30,7 +30,8 @@ from bridge.cli_options import (
 )
 from bridge.index.cli import IndexOption
 from catalog.cli import ArchiveOption, open_catalog, print_table, shorten
-from wshard.cli import EXIT_FAILED, JsonOption, counted, named_path, printable, reported
+from wshard.cli import EXIT_FAILED, JsonOption, named_path, printable, reported
+from wshard.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -81,7 +81,10 @@ def _windowed(run: Run) -> dict[str, list[int]]:
 
 
 def _embed(run: Run, windowed: Mapping[str, Sequence[int]]) -> Iterator[str]:
-    for row in run.archive.catalog.spaces("active") + run.archive.catalog.spaces("building"):
+    living = run.archive.catalog.spaces("active") + run.archive.catalog.spaces("building")
+    if not living:
+        yield "could not embed anew: no Space says how; the same wshard ingest as before makes one"
+    for row in living:
         try:
             _refill(run, row, windowed)
         except WShardError as error:

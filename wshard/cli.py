@@ -82,11 +82,6 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def counted(count: int, what: str) -> str:
-    """Return "1 hit", "2 hits": how many of what there are."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
 def printable(text: str) -> str:
     """Return text with control characters escaped: names come from files, and a terminal obeys what it is sent."""
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
