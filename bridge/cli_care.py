@@ -135,7 +135,7 @@ def backup(
     """Copy the catalog (tags, notes, reviews, vectors, all of it) to one file, while others may go on writing."""
     with open_catalog(archive) as catalog:
         size = catalog.back_up(file)
-        typer.echo(f"{printable(str(file))}: {catalog.count()} episodes, {size} bytes")
+        typer.echo(f"{printable(str(file))}: {counted(catalog.count(), 'episode')}, {size} bytes")
 
 
 @reported()
@@ -153,7 +153,7 @@ def restore(
     if kept is not None:
         typer.echo(f"the damaged catalog is kept as {printable(str(kept))}", err=True)
     with open_catalog(named) as catalog:
-        typer.echo(f"{printable(place_of(named).name)}: {catalog.count()} episodes")
+        typer.echo(f"{printable(place_of(named).name)}: {counted(catalog.count(), 'episode')}")
 
 
 def _tell(found: Checked, as_json: bool) -> None:
@@ -172,4 +172,4 @@ def _tell(found: Checked, as_json: bool) -> None:
     for code, advice in {one.code: one.advice for one in found.findings}.items():
         typer.echo(f"{code}: {advice}", err=True)
     what = counted(len(found.findings), "finding") if found.findings else "nothing is wrong"
-    typer.echo(f"{found.episodes} episodes checked: {what}")
+    typer.echo(f"{counted(found.episodes, 'episode')} checked: {what}")

@@ -13,6 +13,7 @@ import typer
 
 from catalog.cli import ArchiveOption, WhereOption, shorten
 from wshard.cli import JsonOption, print_json, printable, reported
+from wshard.wording import counted
 
 
 @reported()
@@ -50,4 +51,5 @@ def train_embedder(
         return
     for failure in learnt.left_out:
         typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
-    typer.echo(f"{out}: learned from {learnt.windows} windows, loss {learnt.loss:.3f}; use --embedder learned:{out}")
+    told = f"learned from {counted(learnt.windows, 'window')}, loss {learnt.loss:.3f}"
+    typer.echo(f"{out}: {told}; use --embedder learned:{out}")

@@ -19,6 +19,7 @@ from wshard.arguments import array_of
 from wshard.errors import AmbiguousQueryError, QueryError
 from wshard.lanes import REWARD
 from wshard.types import Channel, Episode
+from wshard.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,7 +136,8 @@ def describe(space: Space) -> str:
         + ("" if rate is None else f" at {rate:g} Hz")
         for lane, weight, rate in zip(space.lanes, space.weights or unknown, space.rates or unknown, strict=True)
     )
-    of_what = "what is said of tasks" if space.of_text else f"{lanes} ({space.channels} channels), {space.windows}"
+    rows = f"{lanes} ({counted(space.channels, 'channel')}), {space.windows}"
+    of_what = "what is said of tasks" if space.of_text else rows
     version = "" if space.version == 1 else f" version {space.version}"
     told = f"{space.embedder}{version} over {of_what}"
     return f"{told}, Space {space.fingerprint[:12]}"

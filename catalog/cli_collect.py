@@ -15,6 +15,7 @@ import typer
 
 from catalog.cli import ArchiveOption, WhereOption, open_catalog, print_table, tell_unknown
 from wshard.cli import EXIT_FAILED, JsonOption, print_json, printable, reported
+from wshard.wording import counted
 
 if TYPE_CHECKING:
     from catalog.collections import Named, Snapshot
@@ -79,7 +80,8 @@ def show(ref: RefArgument, archive: ArchiveOption = None, as_json: JsonOption = 
         print_json({"query": query, "lineage": lineage, "gone": gone, "picks": list(map(asdict, picks))})
         return
     told = f"; {gone} of them gone or of other data by now" if gone else ""
-    typer.echo(f"{len(picks)} picks, {sum(pick.stop - pick.start for pick in picks)} timesteps{told}")
+    steps = counted(sum(pick.stop - pick.start for pick in picks), "timestep")
+    typer.echo(f"{counted(len(picks), 'pick')}, {steps}{told}")
     if query is not None:
         typer.echo(f"query: {printable(query)}")
     print_table(
@@ -209,7 +211,7 @@ def _before(named: Named) -> str:
 
 
 def _snapshot_text(kept: Snapshot) -> str:
-    return f"{kept.picks} picks, {kept.hash}"
+    return f"{counted(kept.picks, 'pick')}, {kept.hash}"
 
 
 def _fractions(text: str) -> dict[str, float]:

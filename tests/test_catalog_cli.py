@@ -55,7 +55,7 @@ def test_nothing_is_said_of_all_episodes_by_accident(archive: Path, verb: tuple[
 
 
 def test_notes(archive: Path) -> None:
-    assert run("note", "The gripper slips", "episode_000003", "--who", "ann").stdout == "1 episodes got the note\n"
+    assert run("note", "The gripper slips", "episode_000003", "--who", "ann").stdout == "1 episode got the note\n"
     assert listed('"gripper slips"') == ["episode_000003"]
     (note,) = json.loads(run("show", "episode_000003", "--json").stdout)["notes"]
     assert (note["text"], note["who"]) == ("The gripper slips", "ann")

@@ -97,7 +97,7 @@ def test_ingest_finds_faults_and_says_where(archive, folder):
     found = flags(archive)
     assert {name: list(reasons) for name, reasons in found.items()} == {"arm-03": ["spike"], "arm-07": ["clock"]}
     assert found["arm-03"]["spike"].startswith("signal/joints[3]: timestep 64 lies")
-    assert found["arm-07"]["clock"] == "clock: 1 timesteps back in time, first at timestep 30"
+    assert found["arm-07"]["clock"] == "clock: 1 timestep back in time, first at timestep 30"
 
 
 def test_findings_are_fields_of_filters(archive, folder):
@@ -358,7 +358,7 @@ def test_an_episode_with_nan_is_catalogued_and_flagged_but_not_embedded(archive,
     assert [(Path(f.path).stem, f.error) for f in report.unembedded] == [
         ("arm-30", "lane 'signal/joints': expected finite float32-sized numbers, found nan at timestep 17, channel 2")
     ]
-    assert flags(archive)["arm-30"]["finite"].startswith("signal/joints[2]: NaN or Inf in 1 timesteps")
+    assert flags(archive)["arm-30"]["finite"].startswith("signal/joints[2]: NaN or Inf in 1 timestep")
     with TrajectoryRetriever(archive) as retriever:
         assert len(retriever.search_similar_episodes(episode(1), 100)) == COUNT
 

@@ -293,10 +293,11 @@ def recover(
     """Turn what a killed recording left behind into an episode file of all its flushed timesteps."""
     from wshard.episode_file import EpisodeFile
     from wshard.recovery import recover as recover_partial
+    from wshard.wording import counted
 
     path = recover_partial(partial, compression=compression)
     with EpisodeFile(path) as episode:
-        typer.echo(f"recovered  {printable(str(path))}  ({episode.length} timesteps)")
+        typer.echo(f"recovered  {printable(str(path))}  ({counted(episode.length, 'timestep')})")
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
