@@ -23,6 +23,7 @@ from bridge.check import check_episodes
 from bridge.checking import Checker
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
+from catalog.catalog import Catalog
 from wshard.episode_file import open_wshard, save_wshard
 from wshard.errors import NotEmbeddedWarning
 from wshard.quality.form import VERSION
@@ -212,13 +213,17 @@ def test_check_finds_damage_that_nobody_has_looked_at(archive, folder):
     assert list(flags(archive)) == ["arm-03", "arm-07"]
 
 
-def test_damage_that_is_met_when_vectors_are_made_is_flagged(archive, folder):
+def test_damage_that_is_met_when_vectors_are_made_is_flagged(archive, folder, monkeypatch):
     ingest(archive, folder)
     path = files(folder)[5]
     damage(path)
-    report = ingest(archive, folder, embedder="dct")
+    told = []
+    flag = Catalog.flag
+    monkeypatch.setattr(Catalog, "flag", lambda *args: told.append(args[1]) or flag(*args))
+    report = ingest(archive, folder, embedder="dct", windows="both")
     assert [failure.path for failure in report.failed] == [str(path)]
     assert list(flags(archive)["arm-05"]) == ["integrity"]
+    assert len(told) == 2  # once as often as it was read, though two Spaces lack it each time
 
 
 @SQLITE_ALONE
