@@ -28,6 +28,7 @@ from bridge.cli_options import (
     parse_lanes,
     parse_plans,
 )
+from bridge.cli_telling import tell_files
 from bridge.index.cli import IndexOption
 from catalog.cli import ArchiveOption, open_catalog, print_table, shorten
 from wshard.cli import EXIT_FAILED, JsonOption, named_path, printable, reported
@@ -88,10 +89,8 @@ def _tell_batch(report: IngestReport, as_json: bool) -> None:
         replaced = [asdict(other) for other in report.replaced]
         typer.echo(json.dumps({**counts, "failed": failed, "replaced": replaced, "delayed": report.delayed}))
         return
-    for other in report.replaced:
-        typer.echo(f"replaced: {printable(shorten(other.path))}: {printable(str(other))}", err=True)
-    for failure in report.failed:
-        typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
+    tell_files("replaced", [(one.path, str(one)) for one in report.replaced])
+    tell_files("left out", [(one.path, one.error) for one in report.failed])
     if report.delayed is not None:
         typer.echo(f"index delayed: {printable(report.delayed)}; the vectors are safe in the catalog", err=True)
     typer.echo(_summed({**counts, "failed": len(report.failed)}))
@@ -167,8 +166,7 @@ def _tell(found: Checked, as_json: bool) -> None:
         typer.echo(f"mended: {printable(line)}")
     if found.findings:
         print_table(("what", "where", "found"), [(one.code, shorten(one.where), one.told) for one in found.findings])
-    for failure in found.report.failed if found.report else ():
-        typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
+    tell_files("left out", [(one.path, one.error) for one in found.report.failed] if found.report else [])
     for code, advice in {one.code: one.advice for one in found.findings}.items():
         typer.echo(f"{code}: {advice}", err=True)
     what = counted(len(found.findings), "finding") if found.findings else "nothing is wrong"
