@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.filters import Where
     from catalog.records import Known
+    from wshard.errors import CatalogWriteError
     from wshard.quality.checks import Verdict
     from wshard.quality.limits import Limits
 
@@ -54,6 +55,12 @@ class Checkup:
         return max(self.scores.values(), default=0.0)
 
 
+class Checkups(list[Checkup]):
+    """The checkups of several files. unkept: why the catalog does not keep what was found, None where it does."""
+
+    unkept: CatalogWriteError | None = None
+
+
 @dataclass(frozen=True)
 class Work:
     """What a check works with."""
@@ -68,7 +75,7 @@ class Work:
 class _Checkups:
     """The checkups of files, completed as verdicts come: the measures of an episode stay no longer than it waits."""
 
-    done: list[Checkup] = field(default_factory=list)
+    done: Checkups = field(default_factory=Checkups)
     _waiting: dict[Subject, int] = field(default_factory=dict)
 
     def add(self, one: Checkup, subject: Subject | None = None) -> None:
@@ -91,10 +98,11 @@ def check_episodes(
     limits: Limits = DEFAULT_LIMITS,
     workers_count: int = 1,
     progress: Progress | None = None,
-) -> list[Checkup]:
+) -> Checkups:
     """Check episode files: those named and below the folders named, or else the catalogued ones that pass the filter.
 
-    What is found in catalogued episodes replaces what was found earlier. Raises SourceNotFoundError, FilterError.
+    What is found in catalogued episodes replaces what was found earlier; where the catalog cannot be written, the
+    result's `unkept` says why. Raises SourceNotFoundError, FilterError.
     """
     files = discover(paths).files if paths else [row.path for row in catalog.rows(catalog.ids(where)).values()]
     found = _Checkups()
@@ -102,6 +110,7 @@ def check_episodes(
         checker = Checker(catalog, limits, found.complete)
         _check(Work(catalog, checker, crew, progress or Silent()), files, every_byte=True, found=found)
         checker.finish()
+    found.done.unkept = checker.unkept
     return found.done
 
 
@@ -133,8 +142,7 @@ def _check(work: Work, files: Sequence[str], *, every_byte: bool, found: _Checku
         for failure in (one for one in outcome if isinstance(one, Failure)):
             broken, entry = Found(INTEGRITY, failure.error), known.get(failure.path)
             if entry is not None:
-                work.catalog.flag([entry.id], broken)
-                work.checker.flagged.add(entry.id)
+                work.checker.flag(entry.id, broken)
             uid = None if entry is None else uids.get(entry.id)
             add(Checkup(failure.path, "", uid, {INTEGRITY: 1.0}, (broken,)))
         work.watch.advance(len(outcome))

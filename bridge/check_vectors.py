@@ -5,6 +5,7 @@ Knows: Spaces, the ledger, the copies made of it. Does not know: files, or how a
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -26,16 +27,19 @@ from wshard.errors import (
     VectorIndexError,
     WShardError,
 )
+from wshard.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from bridge.archive import Archive
     from catalog.catalog import Catalog
     from catalog.records import Layout, SpaceRow
+    from embedders.space import LaneSpec
 
 _FLOAT: Final = 4  # bytes
+_NO_SPACE: Final = 0  # is no id
 _CODES: Final = {"orphaned": "orphaned", "outdated": "stale", "retired": "retired", "torn": "torn"}
 _TOLD: Final = {
     "orphaned": "embeddings of episodes that are gone",
@@ -53,12 +57,25 @@ def sizes_of(catalog: Catalog) -> dict[int, int]:
 def check_ledger(catalog: Catalog, excused: Collection[int]) -> Iterator[Finding]:
     """Yield what is wrong with the ledger; excused: ids of episodes whose files cannot be embedded."""
     names = {row.id: describe(Space.from_json(row.definition)) for row in catalog.spaces()}
-    counted = Counter((stray.space_id, stray.reason) for stray in catalog.strays(sizes_of(catalog)))
-    for (space_id, reason), count in sorted(counted.items()):
+    strays = Counter((stray.space_id, stray.reason) for stray in catalog.strays(sizes_of(catalog)))
+    for (space_id, reason), count in sorted(strays.items()):
         yield Finding(_CODES[reason], names[space_id], f"{count} {_TOLD[reason]}")
-    for row in catalog.spaces():
-        if row.state != "retired":
-            yield from _check_space(catalog, row, excused)
+    living = [row for row in catalog.spaces() if row.state != "retired"]
+    for row in living:
+        yield from _check_space(catalog, row, excused)
+    if not living and (count := len(_never_embedded(catalog) - set(excused))):
+        told = f"{counted(count, 'episode')} without vectors: the ingest that read the files ended before it made any"
+        yield Finding("unembedded", "the archive, which has no Space yet", told)
+
+
+def _never_embedded(catalog: Catalog) -> set[int]:
+    """Return the ids of the episodes that an ingest embeds by the rule of lanes, where there is no Space yet."""
+    found: set[int] = set()
+    for layout in catalog.layouts():
+        with contextlib.suppress(NoLaneError):  # images, say: an archive of them may do without
+            lanes = choose_lanes(layout.lanes, LaneChoice())
+            found |= set(catalog.pending_ids(_NO_SPACE, Among((layout.id,)))) - _not_finite(catalog, lanes)
+    return found
 
 
 def _check_space(catalog: Catalog, row: SpaceRow, excused: Collection[int]) -> Iterator[Finding]:
@@ -73,15 +90,15 @@ def _check_space(catalog: Catalog, row: SpaceRow, excused: Collection[int]) -> I
         yield Finding("unembedded", describe(space), "a Space that no run has finished filling")
     elif space.windows.whole:
         without = set(unembedded(catalog, row)) - set(excused)
-        count = len(without - _not_finite(catalog, space) if without else without)
+        count = len(without - _not_finite(catalog, space.lanes) if without else without)
         if count:
-            yield Finding("unembedded", describe(space), f"{count} episodes without vectors")
+            yield Finding("unembedded", describe(space), f"{counted(count, 'episode')} without vectors")
 
 
-def _not_finite(catalog: Catalog, space: Space) -> set[int]:
-    """Return the ids of the episodes that hold NaN or infinities in a lane of the Space: it has no moments there."""
+def _not_finite(catalog: Catalog, lanes: Sequence[LaneSpec]) -> set[int]:
+    """Return the ids of the episodes that hold NaN or infinities in one of the lanes: it has no moments there."""
     summarised = {lane.name for layout in catalog.layouts() for lane in layout.lanes if is_summarised(lane)}
-    means = [Field("lane", (lane.name, "mean")).name for lane in space.lanes if lane.name in summarised]
+    means = [Field("lane", (lane.name, "mean")).name for lane in lanes if lane.name in summarised]
     return set(catalog.ids(any_of(*(~Compare(mean, "exists") for mean in means))))
 
 

@@ -18,6 +18,7 @@ import xxhash
 
 from bridge.measuring import Measured
 from catalog.records import Checked, Found
+from wshard.errors import CatalogWriteError
 from wshard.quality.checks import Verdict, judge
 from wshard.quality.form import VERSION
 from wshard.quality.usual import MOST, usual
@@ -80,7 +81,8 @@ class Checker:
 
     Make one before the files are read: what others find broken while episodes wait for a verdict is then left so.
     tell: gets each episode that was given to take(), and the verdict on it. flagged: ids of the catalogued episodes in
-    which something was found.
+    which something was found. unkept: why the catalog does not keep it, None where it does. Where verdicts are told,
+    they are worth having without being kept; else CatalogWriteError is raised.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Checker:
         self._waiting = 0
         self._rows: list[Checked] = []
         self.flagged: set[int] = set()
+        self.unkept: CatalogWriteError | None = None
 
     def take(self, subjects: Sequence[Subject]) -> None:
         """Judge the episodes, or keep them until enough of their family are known."""
@@ -120,6 +123,11 @@ class Checker:
         for family in list(self._growing):
             self._complete(family)
         self._write()
+
+    def flag(self, id_: int, found: Found) -> None:
+        """Say that something is wrong with an episode whose data cannot be measured."""
+        self.flagged.add(id_)
+        self._keep(lambda: self._catalog.flag([id_], found))
 
     def _complete(self, family: str) -> None:
         growing = self._growing.pop(family)
@@ -163,7 +171,16 @@ class Checker:
     def _write(self) -> None:
         rows, self._rows = self._rows, []
         if rows:
-            self._catalog.set_checked(rows, most=MOST, doubted=self._doubted)
+            self._keep(lambda: self._catalog.set_checked(rows, most=MOST, doubted=self._doubted))
+
+    def _keep(self, write: Callable[[], object]) -> None:
+        if self.unkept is None:
+            try:
+                write()
+            except CatalogWriteError as error:
+                if self._tell is None:
+                    raise
+                self.unkept = error
 
 
 def findings_of(verdict: Verdict) -> tuple[Found, ...]:

@@ -39,24 +39,22 @@ from bridge.cli_options import (
     parse_lanes,
     parse_plans,
 )
+from bridge.cli_telling import tell_files
 from bridge.index.cli import IndexOption
 from catalog.cli import (
     ArchiveOption,
     find_episode,
     open_catalog,
     print_table,
-    shorten,
 )
 from wshard.cli import EXIT_FAILED, EXIT_INTERRUPTED, JsonOption, named_path, print_json, printable, reported
 from wshard.interrupts import interrupt_once, interrupts_over
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from bridge.ingest import IngestReport
     from catalog.records import LaneFacts
-
-_TOLD = 20  # of a kind; --json lists all
 
 app = typer.Typer(
     help="The episode archive you can search.",
@@ -139,9 +137,9 @@ def _tell(report: IngestReport, place: str, as_json: bool) -> None:
         }
         print_json(about)
         return
-    _list("catalogued, not embedded", [f"{shorten(one.path)}: {one.error}" for one in report.unembedded])
-    _list("replaced", [f"{shorten(one.path)}: {one}" for one in report.replaced])
-    _list("left out", [f"{shorten(one.path)}: {one.error}" for one in report.failed])
+    tell_files("catalogued, not embedded", [(one.path, one.error) for one in report.unembedded])
+    tell_files("replaced", [(one.path, str(one)) for one in report.replaced])
+    tell_files("left out", [(one.path, one.error) for one in report.failed])
     if any(isinstance(failure.cause, HeaderError) and not is_episode(failure.path) for failure in report.failed):
         typer.echo(f"only episode files are ingested: {OWN_DATA}", err=True)
     if report.delayed is not None:
@@ -152,14 +150,6 @@ def _tell(report: IngestReport, place: str, as_json: bool) -> None:
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to do"
     failed_count = f", {len(report.failed)} left out" if report.failed else ""
     typer.echo(f"{place}: {told}{failed_count} in {report.seconds:.1f} s")
-
-
-def _list(what: str, found: Sequence[str]) -> None:
-    """Tell the first of them."""
-    for one in found[:_TOLD]:
-        typer.echo(f"{what}: {printable(one)}", err=True)
-    if len(found) > _TOLD:
-        typer.echo(f"{what}: {len(found) - _TOLD} more (--json lists all)", err=True)
 
 
 @reported()

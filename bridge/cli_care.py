@@ -28,9 +28,11 @@ from bridge.cli_options import (
     parse_lanes,
     parse_plans,
 )
+from bridge.cli_telling import tell_files
 from bridge.index.cli import IndexOption
 from catalog.cli import ArchiveOption, open_catalog, print_table, shorten
-from wshard.cli import EXIT_FAILED, JsonOption, counted, named_path, printable, reported
+from wshard.cli import EXIT_FAILED, JsonOption, named_path, printable, reported
+from wshard.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,10 +89,8 @@ def _tell_batch(report: IngestReport, as_json: bool) -> None:
         replaced = [asdict(other) for other in report.replaced]
         typer.echo(json.dumps({**counts, "failed": failed, "replaced": replaced, "delayed": report.delayed}))
         return
-    for other in report.replaced:
-        typer.echo(f"replaced: {printable(shorten(other.path))}: {printable(str(other))}", err=True)
-    for failure in report.failed:
-        typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
+    tell_files("replaced", [(one.path, str(one)) for one in report.replaced])
+    tell_files("left out", [(one.path, one.error) for one in report.failed])
     if report.delayed is not None:
         typer.echo(f"index delayed: {printable(report.delayed)}; the vectors are safe in the catalog", err=True)
     typer.echo(_summed({**counts, "failed": len(report.failed)}))
@@ -134,7 +134,7 @@ def backup(
     """Copy the catalog (tags, notes, reviews, vectors, all of it) to one file, while others may go on writing."""
     with open_catalog(archive) as catalog:
         size = catalog.back_up(file)
-        typer.echo(f"{printable(str(file))}: {catalog.count()} episodes, {size} bytes")
+        typer.echo(f"{printable(str(file))}: {counted(catalog.count(), 'episode')}, {size} bytes")
 
 
 @reported()
@@ -152,7 +152,7 @@ def restore(
     if kept is not None:
         typer.echo(f"the damaged catalog is kept as {printable(str(kept))}", err=True)
     with open_catalog(named) as catalog:
-        typer.echo(f"{printable(place_of(named).name)}: {catalog.count()} episodes")
+        typer.echo(f"{printable(place_of(named).name)}: {counted(catalog.count(), 'episode')}")
 
 
 def _tell(found: Checked, as_json: bool) -> None:
@@ -166,9 +166,8 @@ def _tell(found: Checked, as_json: bool) -> None:
         typer.echo(f"mended: {printable(line)}")
     if found.findings:
         print_table(("what", "where", "found"), [(one.code, shorten(one.where), one.told) for one in found.findings])
-    for failure in found.report.failed if found.report else ():
-        typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
+    tell_files("left out", [(one.path, one.error) for one in found.report.failed] if found.report else [])
     for code, advice in {one.code: one.advice for one in found.findings}.items():
         typer.echo(f"{code}: {advice}", err=True)
     what = counted(len(found.findings), "finding") if found.findings else "nothing is wrong"
-    typer.echo(f"{found.episodes} episodes checked: {what}")
+    typer.echo(f"{counted(found.episodes, 'episode')} checked: {what}")

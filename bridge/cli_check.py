@@ -12,7 +12,7 @@ import typer
 
 from bridge.cli_outcome import LimitOption
 from catalog.cli import ArchiveOption, WhereOption, open_catalog, print_table, shorten
-from wshard.cli import EXIT_FAILED, JsonOption, print_json, reported
+from wshard.cli import EXIT_FAILED, JsonOption, print_json, printable, reported
 
 if TYPE_CHECKING:
     from wshard.quality.limits import Limits
@@ -64,6 +64,8 @@ def check(
         if len(rows) > limit:
             typer.echo(f"{limit} of {len(rows)} rows, the worst first; --limit and --json show more")
         typer.echo(f"{len(flagged)} of {len(done)} episodes flagged")
+    if done.unkept is not None:
+        typer.echo(f"not kept in the archive: {printable(str(done.unkept))}", err=True)
     if flagged:
         raise typer.Exit(EXIT_FAILED)
 

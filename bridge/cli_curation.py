@@ -26,7 +26,8 @@ from bridge.cli_outcome import (
 )
 from bridge.findings import as_group, as_pair, by_group, print_lines, print_twins
 from catalog.cli import ArchiveOption, WhereOption
-from wshard.cli import EXIT_FAILED, JsonOption, counted, print_json, reported
+from wshard.cli import EXIT_FAILED, JsonOption, print_json, reported
+from wshard.wording import counted
 
 if TYPE_CHECKING:
     from bridge.archive import Archive

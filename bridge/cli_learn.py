@@ -11,8 +11,10 @@ from typing import Annotated
 
 import typer
 
-from catalog.cli import ArchiveOption, WhereOption, shorten
-from wshard.cli import JsonOption, print_json, printable, reported
+from bridge.cli_telling import tell_files
+from catalog.cli import ArchiveOption, WhereOption
+from wshard.cli import JsonOption, print_json, reported
+from wshard.wording import counted
 
 
 @reported()
@@ -48,6 +50,6 @@ def train_embedder(
     if as_json:
         print_json(asdict(learnt))
         return
-    for failure in learnt.left_out:
-        typer.echo(f"left out: {printable(shorten(failure.path))}: {printable(failure.error)}", err=True)
-    typer.echo(f"{out}: learned from {learnt.windows} windows, loss {learnt.loss:.3f}; use --embedder learned:{out}")
+    tell_files("left out", [(one.path, one.error) for one in learnt.left_out])
+    told = f"learned from {counted(learnt.windows, 'window')}, loss {learnt.loss:.3f}"
+    typer.echo(f"{out}: {told}; use --embedder learned:{out}")

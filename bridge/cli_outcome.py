@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bridge.findings import print_lines, print_valued, print_valued_json
+from wshard.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -82,12 +83,13 @@ def keep(
     told = []
     if wanted.write is not None:
         count = archive.catalog.set_scores(wanted.write, {id_: float(value) for id_, value in values.items()})
-        told.append(f"score.{wanted.write} of {count} episodes was written")
+        told.append(f"score.{wanted.write} of {counted(count, 'episode')} was written")
     if wanted.collection is not None:
         rows = archive.catalog.rows([*picks]).values()
         chosen = [Pick(row.uid, row.digest, 0, row.length, (weights or {}).get(row.id, 1.0)) for row in rows]
         kept = archive.catalog.save_snapshot(wanted.collection, chosen, who=account())
-        told.append(f"collection {kept.name}: {len(chosen)} picks, {kept.snapshot.hash if kept.snapshot else ''}")
+        hash_ = kept.snapshot.hash if kept.snapshot else ""
+        told.append(f"collection {kept.name}: {counted(len(chosen), 'pick')}, {hash_}")
         told += replaced_lines(kept)
     return told
 

@@ -36,7 +36,8 @@ from catalog.cli import (
     print_table,
     shorten,
 )
-from wshard.cli import JsonOption, counted, parse_span, print_json, reported
+from wshard.cli import JsonOption, parse_span, print_json, reported
+from wshard.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

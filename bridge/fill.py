@@ -151,13 +151,14 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
                 replaced.add(target.row.id)  # by another ingest meanwhile
                 continue
             target.left_out.extend(id_ for id_, _ in done.failed)
-            for id_, failure in done.failed:
-                if isinstance(failure.cause, FormatError):
-                    catalog.flag([id_], Found(INTEGRITY, failure.error))
             # A file that went meanwhile is no failure, as above.
             run.report.leave_out(failure for _, failure in done.failed if Path(failure.path).exists())
             run.watch.advance(len(done.rows) + len(done.failed))
         run.report.embedded += len(embedded)
+        # Once for each file that was read here, though several Spaces may lack it.
+        broken = {id_: one.error for done in outcome for id_, one in done.failed if isinstance(one.cause, FormatError)}
+        for id_, reason in broken.items():
+            catalog.flag([id_], Found(INTEGRITY, reason))
         if len(replaced) == len(lacking):
             break
 

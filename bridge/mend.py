@@ -20,6 +20,7 @@ from bridge.spaces import Choice
 from embedders.registry import embedder_of
 from embedders.space import Space
 from wshard.errors import VectorIndexError, WShardError
+from wshard.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +39,7 @@ def mend(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
     codes = {finding.code for finding in findings}
     before = _windowed(run)
     if codes & set(_DROP):
-        yield f"dropped {run.archive.catalog.drop_strays(sizes_of(run.archive.catalog))} stray embeddings"
+        yield f"dropped {counted(run.archive.catalog.drop_strays(sizes_of(run.archive.catalog)), 'stray embedding')}"
     if codes & set(_READ):
         yield from _read(run, [finding for finding in findings if finding.code in _READ])
     if codes & set(_EMBED):
@@ -70,7 +71,7 @@ def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
         read_again(run, paths, wanted)
     told = Counter({name: getattr(run.report, name) for name in ("changed", "moved", "unchanged", "new")})
     names = ", ".join(f"{count} {name}" for name, count in told.items() if count) or "none"
-    yield f"read {len(findings)} files again: {names}"
+    yield f"read {counted(len(findings), 'file')} again: {names}"
 
 
 def _windowed(run: Run) -> dict[str, list[int]]:
@@ -81,12 +82,15 @@ def _windowed(run: Run) -> dict[str, list[int]]:
 
 
 def _embed(run: Run, windowed: Mapping[str, Sequence[int]]) -> Iterator[str]:
-    for row in run.archive.catalog.spaces("active") + run.archive.catalog.spaces("building"):
+    living = run.archive.catalog.spaces("active") + run.archive.catalog.spaces("building")
+    if not living:
+        yield "could not embed anew: no Space says how; the same wshard ingest as before makes one"
+    for row in living:
         try:
             _refill(run, row, windowed)
         except WShardError as error:
             yield f"could not embed anew: {error}"
-    yield f"embedded {run.report.embedded} episodes anew"
+    yield f"embedded {counted(run.report.embedded, 'episode')} anew"
 
 
 def _refill(run: Run, row: SpaceRow, windowed: Mapping[str, Sequence[int]]) -> None:
@@ -111,4 +115,4 @@ def _tidy(findings: Sequence[Finding]) -> Iterator[str]:
         else:
             path.unlink(missing_ok=True)
     if findings:
-        yield f"removed {len(findings)} leftovers"
+        yield f"removed {counted(len(findings), 'leftover')}"

@@ -19,6 +19,7 @@ from wshard.arguments import array_of
 from wshard.errors import AmbiguousQueryError, QueryError
 from wshard.lanes import REWARD
 from wshard.types import Channel, Episode
+from wshard.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,11 +60,12 @@ def fit(
     An array fits a Space by its number of channels, or the shape of its images; a mapping by lane names and shapes; an
     Episode by the lanes that it has, and of Spaces that differ in lanes only the one that takes in more of it counts.
     Windows of several sizes are what ingest makes by itself: those of one size, which somebody asked for, come first.
-    prefer: which of those that it fits count.
+    A number per timestep may come as [T] or as [T, 1], whichever the lane is; where one Space has it as the other, and
+    another one as it comes, that one counts. prefer: which of those that it fits count.
     Raises QueryError, listing the Spaces, where none or several fit, and for lanes of different lengths.
     """
     asked = _plain(query)
-    fits = [Fit(space, window) for space in spaces if (window := _window(asked, space)) is not None]
+    fits = _fits(asked, spaces, loosely=False) or _fits(asked, spaces, loosely=True)
     if prefer is not None:
         kept = prefer([found.space for found in fits])
         fits = [found for found in fits if found.space in kept]
@@ -84,6 +86,12 @@ def fit(
     )
     ambiguous.query, ambiguous.spaces = _told(asked), listed
     raise ambiguous
+
+
+def _fits(asked: _Plain, spaces: Sequence[Space], *, loosely: bool) -> list[Fit]:
+    """Return the Spaces that the query fits; loosely: also where it has [T] for [T, 1], or the other way round."""
+    windows = ((space, _window(asked, space, loosely=loosely)) for space in spaces)
+    return [Fit(space, window) for space, window in windows if window is not None]
 
 
 def cut(episode: Episode, start: int | None, stop: int | None) -> Episode:
@@ -128,7 +136,8 @@ def describe(space: Space) -> str:
         + ("" if rate is None else f" at {rate:g} Hz")
         for lane, weight, rate in zip(space.lanes, space.weights or unknown, space.rates or unknown, strict=True)
     )
-    of_what = "what is said of tasks" if space.of_text else f"{lanes} ({space.channels} channels), {space.windows}"
+    rows = f"{lanes} ({counted(space.channels, 'channel')}), {space.windows}"
+    of_what = "what is said of tasks" if space.of_text else rows
     version = "" if space.version == 1 else f" version {space.version}"
     told = f"{space.embedder}{version} over {of_what}"
     return f"{told}, Space {space.fingerprint[:12]}"
@@ -153,26 +162,26 @@ def _array(where: str, value: Any) -> NDArray[Any]:
     return array_of(value.data if isinstance(value, Channel) else value, where, QueryError)
 
 
-def _window(query: _Plain, space: Space) -> NDArray[Any] | None:
+def _window(query: _Plain, space: Space, *, loosely: bool) -> NDArray[Any] | None:
     if isinstance(query, Episode):
         lanes = _lanes(query)
         if any(lane.name not in lanes for lane in space.lanes):
             return None
-        return _side_by_side({lane.name: lanes[lane.name] for lane in space.lanes}, space)
+        return _side_by_side({lane.name: lanes[lane.name] for lane in space.lanes}, space, loosely=loosely)
     if isinstance(query, Mapping):
         held = {lane.name for lane in space.lanes}
         named = {block_name(name, held): value for name, value in query.items()}
         if set(named) != held:
             return None
-        return _side_by_side(named, space)
+        return _side_by_side(named, space, loosely=loosely)
     return _rows(query, space.window_shape)
 
 
-def _side_by_side(values: Mapping[str, NDArray[Any]], space: Space) -> NDArray[Any] | None:
+def _side_by_side(values: Mapping[str, NDArray[Any]], space: Space, *, loosely: bool) -> NDArray[Any] | None:
     if len(space.window_shape) > 1:
         (images,) = values.values()
         return _rows(images, space.window_shape)
-    columns = [_lane_rows(values[lane.name], lane) for lane in space.lanes]
+    columns = [_lane_rows(values[lane.name], lane, loosely=loosely) for lane in space.lanes]
     known = [column for column in columns if column is not None]
     if len(known) < len(columns):
         return None
@@ -182,10 +191,14 @@ def _side_by_side(values: Mapping[str, NDArray[Any]], space: Space) -> NDArray[A
     return np.concatenate(known, axis=1, dtype=np.float64)
 
 
-def _lane_rows(array: NDArray[Any], lane: LaneSpec) -> NDArray[Any] | None:
+def _lane_rows(array: NDArray[Any], lane: LaneSpec, *, loosely: bool) -> NDArray[Any] | None:
     if array.shape == lane.shape:
         return array.reshape(1, lane.channels)
-    return array.reshape(len(array), lane.channels) if array.shape[1:] == lane.shape else None
+    if array.ndim == 0:
+        return None
+    step = array.shape[1:]
+    fitting = step == lane.shape or (loosely and {step, lane.shape} == {(), (1,)})
+    return array.reshape(len(array), lane.channels) if fitting else None
 
 
 def _rows(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any] | None:

@@ -15,6 +15,7 @@ import typer
 
 from catalog.cli import ArchiveOption, WhereOption, open_catalog, print_table, tell_unknown
 from wshard.cli import EXIT_FAILED, JsonOption, print_json, printable, reported
+from wshard.wording import counted
 
 if TYPE_CHECKING:
     from catalog.collections import Named, Snapshot
@@ -79,7 +80,8 @@ def show(ref: RefArgument, archive: ArchiveOption = None, as_json: JsonOption = 
         print_json({"query": query, "lineage": lineage, "gone": gone, "picks": list(map(asdict, picks))})
         return
     told = f"; {gone} of them gone or of other data by now" if gone else ""
-    typer.echo(f"{len(picks)} picks, {sum(pick.stop - pick.start for pick in picks)} timesteps{told}")
+    steps = counted(sum(pick.stop - pick.start for pick in picks), "timestep")
+    typer.echo(f"{counted(len(picks), 'pick')}, {steps}{told}")
     if query is not None:
         typer.echo(f"query: {printable(query)}")
     print_table(
@@ -169,6 +171,7 @@ def export_list(
 ) -> None:
     """Write a collection as a list of files, spans and weights, for other programs; 1 if any episode is gone."""
     from catalog.export import encode_list
+    from wshard.publishing import publish
 
     with open_catalog(archive) as catalog:
         picked = catalog.picked(ref)
@@ -176,7 +179,8 @@ def export_list(
     if to is None:
         sys.stdout.buffer.write(data)
     else:
-        to.write_bytes(data)
+        with publish(to) as file:
+            file.write(data)
     if gone := sum(row is None for _, row in picked):
         told = "without a path: their episodes are gone from the catalog or hold other data by now"
         typer.echo(f"{gone} of {len(picked)} picks {told}", err=True)
@@ -207,7 +211,7 @@ def _before(named: Named) -> str:
 
 
 def _snapshot_text(kept: Snapshot) -> str:
-    return f"{kept.picks} picks, {kept.hash}"
+    return f"{counted(kept.picks, 'pick')}, {kept.hash}"
 
 
 def _fractions(text: str) -> dict[str, float]:

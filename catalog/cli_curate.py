@@ -13,6 +13,7 @@ import typer
 
 from catalog.cli import ArchiveOption, WhereOption, episode_ids, open_catalog, print_table
 from wshard.cli import JsonOption, print_json, printable, reported
+from wshard.wording import counted
 
 EpisodesArgument = Annotated[list[str] | None, typer.Argument(help="Episode ids, uids or files.", show_default=False)]
 WhoOption = Annotated[str | None, typer.Option("--who", help="Your name (default: that of your account).")]
@@ -53,7 +54,7 @@ def note(
         if text is None:
             raise typer.BadParameter("expected the text of the note")
         done = catalog.add_note(episode_ids(catalog, episodes or [], where), text, who=account(who))
-    typer.echo(f"{len(done)} episodes got the note")
+    typer.echo(f"{counted(len(done), 'episode')} got the note")
 
 
 @reported()
@@ -91,7 +92,7 @@ def review(
             for e in entries
         ]
         print_table(("episode", "state", "who", "when", ""), rows)
-    typer.echo(f"{len(entries)} reviews" if audit else f"{len(entries)} of {len(ids)} episodes changed")
+    typer.echo(counted(len(entries), "review") if audit else f"{len(entries)} of {len(ids)} episodes changed")
 
 
 def account(who: str | None = None) -> str:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catalog.cli import ArchiveOption, WhereOption, number, open_catalog, print_table, tell_unknown
-from wshard.cli import JsonOption, counted, print_json, reported
+from wshard.cli import JsonOption, print_json, reported
+from wshard.wording import counted
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog

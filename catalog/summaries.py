@@ -19,6 +19,7 @@ from sqlalchemy import (
     Double,
     FromClause,
     Select,
+    case,
     cast,
     func,
     literal,
@@ -48,6 +49,9 @@ _ONCE: Final = MappingProxyType({"tag": tag, "flag": finding})
 _FAR: Final = 1e6
 """Squared distance from a centre, in variances, within which sums keep some nine digits of the variance."""
 
+_MOST: Final = 1e140
+"""Up to here sums of squares over any archive, and what the products make of them on the way, are floats."""
+
 Facet = list[tuple[Scalar | None, int]]
 
 
@@ -65,7 +69,10 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Summary:
-    """What the values of a field are like in a group; all but count None when there are none. std: population."""
+    """What the values of a field are like in a group; all but count None when there are none. std: population.
+
+    mean and std are None where values differ of which one is beyond 1e140: no float holds sums of their squares.
+    """
 
     count: int
     mean: float | None
@@ -155,7 +162,7 @@ def _summed(
     """Return the question for keys, episodes and _Sums of every group, the largest first."""
     columns: list[ColumnElement[Any]] = [func.count()]
     for value, centre in zip(values, centres, strict=True):
-        apart = value - centre  # sums of squares around some mean lose no digits
+        apart = _summable(value) - centre  # sums of squares around some mean lose no digits
         told = centre if isinstance(centre, BindParameter) else func.min(centre)  # one for all groups, or one of each
         columns += [func.count(value), func.min(value), func.max(value), told]
         columns += [func.sum(apart), func.sum(square(apart))]
@@ -170,7 +177,7 @@ def _centred(
     wanted: ColumnElement[bool],
 ) -> tuple[Sequence[ColumnElement[Any]], Sequence[ColumnElement[Any]], Sequence[ColumnElement[Any]]]:
     """Return keys, values and, as centre of each value, its mean in its group."""
-    means = [func.avg(cast(value, Double)).over(partition_by=keys) for value in values]
+    means = [func.avg(cast(_summable(value), Double)).over(partition_by=keys) for value in values]
     named = [column.label(f"c{number}") for number, column in enumerate((*keys, *values, *means))]
     columns = list(select(*named).select_from(source).where(wanted).subquery().c)
     behind = len(keys), len(keys) + len(values)
@@ -195,23 +202,29 @@ class _Sums:
         return offset, max(0.0, (self.squares or 0.0) / self.count - offset * offset)
 
     @property
+    def are_summable(self) -> bool:
+        """Whether total and squares are of all values."""
+        return max(-(self.low or 0.0), self.high or 0.0) <= _MOST
+
+    @property
     def are_vague(self) -> bool:
         """Whether the values are so far from the centre that little is left of their spread."""
-        if not self.count or self.low == self.high:
+        if not self.count or self.low == self.high or not self.are_summable:
             return False
         offset, variance = self._moments
         return offset * offset > _FAR * variance
 
     def summary(self) -> Summary:
         """Return what the values are like."""
-        if not self.count or self.low is None or self.high is None or self.centre is None:
+        if not self.count or self.low is None or self.high is None:
             return Summary(0, None, None, None, None)
         if self.low == self.high:
             return Summary(int(self.count), float(self.low), 0.0, float(self.low), float(self.high))
+        if not self.are_summable:
+            return Summary(int(self.count), None, None, float(self.low), float(self.high))
         offset, variance = self._moments
-        return Summary(
-            int(self.count), float(self.centre + offset), math.sqrt(variance), float(self.low), float(self.high)
-        )
+        mean = float((self.centre or 0.0) + offset)
+        return Summary(int(self.count), mean, math.sqrt(variance), float(self.low), float(self.high))
 
 
 def _keys(
@@ -230,7 +243,8 @@ def _keys(
 def _means(connection: Connection, values: Sequence[ColumnElement[Any]], wanted: ColumnElement[bool]) -> list[float]:
     if not values:
         return []
-    found = connection.execute(select(*(func.avg(value) for value in values)).select_from(episode).where(wanted)).one()
+    means = (func.avg(_summable(value)) for value in values)
+    found = connection.execute(select(*means).select_from(episode).where(wanted)).one()
     return [float(centre) if centre is not None and math.isfinite(centre) else 0.0 for centre in found]
 
 
@@ -264,6 +278,11 @@ def _number(connection: Connection, name: str, *, base: str | None) -> ColumnEle
         raise FilterError(f"expected a numeric field, found {field.name!r}")
     found = value_of(connection, field, kind="number", base=base)
     return cast(found, Double) if field.root == "meta" else found
+
+
+def _summable(value: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Return the value, NULL for one that takes no part in sums."""
+    return case((value.between(-_MOST, _MOST), value))
 
 
 def _finite(value: ColumnElement[Any]) -> ColumnElement[Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wshard.errors import MissingExtraError
-from wshard.writer import publish
+from wshard.publishing import publish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -84,7 +84,7 @@ def embedder_of(space: Space) -> Embedder:
     embedder of files, and SpaceMismatchError when the embedder of that name is not the one that the Space was made
     with.
     """
-    advice = "pass embedder=... with the one that made it, or embed the archive again"
+    advice = "pass embedder=... (on the command line: --embedder) with the one that made it, or embed the archive again"
     if space.embedder in _OF_FILES or _target(space.embedder) is None:
         found = f"{space.embedder!r} {dict(space.parameters)}"
         raise UnknownEmbedderError(f"expected a Space whose embedder can be made from it, found {found}: {advice}")

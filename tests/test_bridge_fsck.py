@@ -27,6 +27,7 @@ from bridge_episodes import (
 from databases import SQLITE_ALONE
 from typer.testing import CliRunner
 
+import bridge.ingest
 from bridge.archive import open_archive
 from bridge.cli import app
 from bridge.damage import ADVICE
@@ -36,8 +37,9 @@ from bridge.retrieve import TrajectoryRetriever
 from embedders.space import WindowPlan
 from wshard.container import ShardReader
 from wshard.episode_file import save_wshard
-from wshard.errors import VectorIndexError
+from wshard.errors import CatalogWriteError, VectorIndexError
 from wshard.streaming import WShardStreamWriter
+from wshard.types import Channel, Episode
 
 HOURS_AGO = time.time() - 7200
 
@@ -246,6 +248,29 @@ def test_a_space_that_nobody_finished_is_finished(archive, folder):
     assert "unembedded" in codes(archive)
     assert mended(archive) == []
     assert_complete(archive, files(folder))
+
+
+def test_an_ingest_that_ended_before_its_first_space_is_told_until_it_is_done_again(place, folder, monkeypatch):
+    def full(*_args, **_options):
+        raise CatalogWriteError("the disk is full")
+
+    save(folder, Episode("pictures", "env", 3, observations={"rgb": Channel.of("rgb", np.zeros((3, 20, 20, 3), "u1"))}))
+    change = Channel.of("state", np.full((12, 4), np.nan, "f4"))
+    save(folder, Episode("nan", "env", 12, observations={"state": change}))
+    monkeypatch.setattr(bridge.ingest, "fill", full)
+    with pytest.raises(CatalogWriteError):
+        ingest(place, folder)
+    monkeypatch.undo()
+    for find in (check, repair):
+        with open_archive(place) as opened:
+            assert opened.catalog.spaces() == []
+            found = find(opened)
+            (finding,) = found.findings
+            assert finding.code == "unembedded"
+            assert finding.told.startswith("12 episodes without vectors: ")  # as many as can have some
+    assert any("the same wshard ingest as before makes one" in line for line in found.done)
+    ingest(place, folder)
+    assert codes(place) == []
 
 
 @SQLITE_ALONE

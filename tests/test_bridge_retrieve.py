@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -30,7 +31,7 @@ from wshard.errors import (
     StaleEpisodeError,
 )
 from wshard.testing import assert_same_episode, make_episode
-from wshard.types import Channel
+from wshard.types import Channel, Episode
 
 EXACT = pytest.approx(1.0, abs=1e-6)
 
@@ -201,6 +202,35 @@ def test_lanes_of_different_lengths_are_told(tmp_path):
         told = "expected a query with lanes of as many timesteps, found signal/goal of 6, signal/pose of 5"
         with pytest.raises(QueryError, match=told):
             retriever.search_similar_episodes({"pose": np.zeros((5, 4)), "goal": np.zeros((6, 4))})
+
+
+def test_a_number_per_timestep_may_be_asked_for_in_either_form(tmp_path):
+    rng = np.random.default_rng(0)
+    grips = [rng.standard_normal(12).astype("f4") for _ in range(8)]
+
+    def gripping(number, form, name="grip"):
+        channel = Channel.of(name, grips[number].reshape(form))
+        return Episode(f"e{number}", f"env{len(form)}", 12, observations={name: channel})
+
+    save(tmp_path / "one", *(gripping(number, (12,)) for number in range(4)))
+    ingest(tmp_path / "one", tmp_path / "one")
+    save(tmp_path / "two", *(gripping(number, (12, 1)) for number in range(4, 8)))
+    ingest(tmp_path / "two", tmp_path / "two")
+    forms = [(12,), (12, 1)]
+    for place, numbers in (("one", range(4)), ("two", range(4, 8))):
+        with TrajectoryRetriever(tmp_path / place) as retriever:
+            for number, form in itertools.product(numbers, forms):
+                for query in ({"grip": grips[number].reshape(form)}, gripping(number, form)):
+                    hit = retriever.search_similar_episodes(query, 1)[0]
+                    assert (hit.episode_id, hit.score) == (f"e{number}", EXACT)
+            for form in [(12, 1, 1), (1, 12), (6, 2)]:
+                with pytest.raises(QueryError, match="fits none"):
+                    retriever.search_similar_episodes({"grip": grips[0].reshape(form)})
+    ingest(tmp_path / "one", tmp_path / "two")  # both forms in one archive: what comes as it is kept is not ambiguous
+    with TrajectoryRetriever(tmp_path / "one") as retriever:
+        for number, form in ((0, (12,)), (4, (12, 1))):
+            hits = retriever.search_similar_episodes({"grip": grips[number].reshape(form)})
+            assert hits[0].episode_id == f"e{number}"
 
 
 def test_an_episode_is_compared_by_as_many_of_its_lanes_as_can_be(tmp_path):

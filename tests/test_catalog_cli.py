@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import resource
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,7 +55,7 @@ def test_nothing_is_said_of_all_episodes_by_accident(archive: Path, verb: tuple[
 
 
 def test_notes(archive: Path) -> None:
-    assert run("note", "The gripper slips", "episode_000003", "--who", "ann").stdout == "1 episodes got the note\n"
+    assert run("note", "The gripper slips", "episode_000003", "--who", "ann").stdout == "1 episode got the note\n"
     assert listed('"gripper slips"') == ["episode_000003"]
     (note,) = json.loads(run("show", "episode_000003", "--json").stdout)["notes"]
     assert (note["text"], note["who"]) == ("The gripper slips", "ann")
@@ -245,3 +246,21 @@ def test_splits_and_lists_from_the_command_line(archive: Path, tmp_path: Path) -
     assert len((tmp_path / "list.csv").read_text().splitlines()) == 13
     run("collection", "split", "all", "--fractions", "nonsense", code=2)
     assert "add up to 1" in run("collection", "split", "all", "--fractions", "a=0.5", code=1).stderr
+
+
+def test_a_list_that_a_full_disk_cuts_leaves_the_earlier_one_whole(archive: Path, tmp_path: Path) -> None:
+    with Catalog.open(archive / "catalog.db") as catalog:  # the list is longer than what SQLite needs to read
+        catalog.register([make_record(number) for number in range(500)])
+    run("collection", "save", "all", "--where", "")
+    path, limits = tmp_path / "lists" / "list.json", resource.getrlimit(resource.RLIMIT_FSIZE)
+    path.parent.mkdir()
+    run("export-list", "all", "--to", str(path))
+    before = path.read_bytes()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, limits[1]))
+    try:
+        told = run("export-list", "all", "--to", str(path), code=1).stderr
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert told == f"error: {path}: File too large\n"
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from catalog import Catalog, EmbeddingRow, EpisodeRow, Facts, matches
 from catalog.fields import field_of
 from catalog.matching import read_field
+from catalog.summaries import Summary
 from catalog.testing import AWKWARD, JSON_NUMBERS, LENGTHS, REWARDS, TAGS, make_assets, make_record, wheres
 from catalog.values import comparable_number
 from wshard.errors import FilterError
@@ -186,6 +187,22 @@ def test_groups_of_other_magnitudes_keep_their_mean_and_spread(location) -> None
         assert summary.mean == pytest.approx(statistics.fmean(listed), rel=1e-12)
         assert summary.std == pytest.approx(statistics.pstdev(listed), rel=1e-9)
         assert group.values["length"].count == len(listed)
+
+
+def test_numbers_whose_squares_no_float_holds_are_told_without_mean_and_spread(location) -> None:
+    """Beside them others keep theirs, also those far below, and nothing is raised in the database's words."""
+    rewards = {"far": [1e200, -1e160, 1.0], "ends": [1.7e308, -1.7e308], "one": [1e300, 1e300], "cents": [0.25, 0.5]}
+    with Catalog.open(location, create=True) as catalog:
+        pairs = [(env, reward) for env, listed in rewards.items() for reward in listed]
+        catalog.register([make_record(n, env_id=env, total_reward=reward) for n, (env, reward) in enumerate(pairs)])
+        found = {one.key[0]: one.values["total_reward"] for one in catalog.statistics(["total_reward"], by=["env_id"])}
+        (whole,) = catalog.statistics(["total_reward"])
+    for env in ("far", "ends"):
+        listed = rewards[env]
+        assert found[env] == Summary(len(listed), None, None, min(listed), max(listed))
+    assert found["one"] == Summary(2, 1e300, 0.0, 1e300, 1e300)
+    assert found["cents"] == Summary(2, 0.375, 0.125, 0.25, 0.5)
+    assert whole.values["total_reward"] == Summary(len(pairs), None, None, -1.7e308, 1.7e308)
 
 
 def test_statistics_of_nothing(filled) -> None:

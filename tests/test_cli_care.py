@@ -15,10 +15,13 @@ import pytest
 from bridge_episodes import assert_complete, counts, episode, files, ingest, looked_into, save
 from typer.testing import CliRunner
 
+import bridge.cli_care
 from bridge.archive import restore_archive
 from bridge.cli import app
 from bridge.ingest import TrajectoryIngestor
+from bridge.reading import Failure
 from bridge.retrieve import TrajectoryRetriever
+from bridge.run import IngestReport
 from catalog.location import archive_named
 from wshard.errors import CatalogExistsError, CatalogNotFoundError, SourceNotFoundError
 
@@ -239,3 +242,13 @@ def test_an_early_ctrl_c_is_one_line(tmp_path, command, after):
     _, errors = process.communicate(timeout=30)
     assert process.returncode in (0, 130, -signal.SIGINT)  # the last: it had just finished, and Python was leaving
     assert "Traceback" not in errors
+
+
+def test_of_many_files_that_a_batch_left_out_the_first_are_told(capsys):
+    failed = [Failure(f"/data/{number}.wshard", "cut") for number in range(25)]
+    bridge.cli_care._tell_batch(IngestReport(failed=failed), as_json=False)
+    shown = capsys.readouterr()
+    lines = shown.err.splitlines()
+    assert (lines[0], len(lines)) == ("left out: /data/0.wshard: cut", 21)
+    assert lines[-1] == "left out: 5 more (--json lists all)"
+    assert shown.out == "nothing to do, 25 left out\n"

@@ -180,7 +180,7 @@ def test_a_stored_space_never_decides_what_is_imported(foreign):
 )
 def test_a_space_of_another_embedder_of_that_name_is_refused_with_advice(changes):
     space = make_space(ArcDct())
-    with pytest.raises(SpaceMismatchError, match=r"pass embedder=.*or embed the archive again"):
+    with pytest.raises(SpaceMismatchError, match=r"pass embedder=.* --embedder.*or embed the archive again"):
         embedder_of(replace(space, **changes))
 
 

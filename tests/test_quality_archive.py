@@ -18,10 +18,12 @@ from quality_arms import PERIOD_NS, arm
 import bridge.check
 import bridge.checking
 import bridge.run
+import catalog.engine
 from bridge.check import check_episodes
 from bridge.checking import Checker
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
+from catalog.catalog import Catalog
 from wshard.episode_file import open_wshard, save_wshard
 from wshard.errors import NotEmbeddedWarning
 from wshard.quality.form import VERSION
@@ -96,7 +98,7 @@ def test_ingest_finds_faults_and_says_where(archive, folder):
     found = flags(archive)
     assert {name: list(reasons) for name, reasons in found.items()} == {"arm-03": ["spike"], "arm-07": ["clock"]}
     assert found["arm-03"]["spike"].startswith("signal/joints[3]: timestep 64 lies")
-    assert found["arm-07"]["clock"] == "clock: 1 timesteps back in time, first at timestep 30"
+    assert found["arm-07"]["clock"] == "clock: 1 timestep back in time, first at timestep 30"
 
 
 def test_findings_are_fields_of_filters(archive, folder):
@@ -211,13 +213,17 @@ def test_check_finds_damage_that_nobody_has_looked_at(archive, folder):
     assert list(flags(archive)) == ["arm-03", "arm-07"]
 
 
-def test_damage_that_is_met_when_vectors_are_made_is_flagged(archive, folder):
+def test_damage_that_is_met_when_vectors_are_made_is_flagged(archive, folder, monkeypatch):
     ingest(archive, folder)
     path = files(folder)[5]
     damage(path)
-    report = ingest(archive, folder, embedder="dct")
+    told = []
+    flag = Catalog.flag
+    monkeypatch.setattr(Catalog, "flag", lambda *args: told.append(args[1]) or flag(*args))
+    report = ingest(archive, folder, embedder="dct", windows="both")
     assert [failure.path for failure in report.failed] == [str(path)]
     assert list(flags(archive)["arm-05"]) == ["integrity"]
+    assert len(told) == 2  # once as often as it was read, though two Spaces lack it each time
 
 
 @SQLITE_ALONE
@@ -318,6 +324,27 @@ def test_check_takes_files_that_are_not_catalogued_and_other_limits(archive, fol
 
 
 @SQLITE_ALONE
+def test_what_is_found_is_shown_also_where_the_archive_cannot_be_written(archive, folder, monkeypatch):
+    ingest(archive, folder)
+    damage(files(folder)[5])
+    before = flags(archive)
+    monkeypatch.setattr(catalog.engine, "access", lambda _: "mode=ro&immutable=1")  # what read-only media come to
+    done = command("check", "--json", "-a", archive, folder=folder)
+    assert done.exit_code == 1
+    shown = json.loads(done.stdout)
+    assert (shown["checked"], shown["flagged"]) == (COUNT, 3)
+    assert {Path(one["path"]).stem for one in shown["episodes"]} == {"arm-03", "arm-05", "arm-07"}
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith("not kept in the archive: ")
+    assert "it is read-only here" in line
+    done = command("check", files(folder)[1], "-a", archive, folder=folder)
+    assert (done.exit_code, done.stdout) == (0, "0 of 1 episodes flagged\n")
+    assert "it is read-only here" in done.stderr
+    monkeypatch.undo()
+    assert flags(archive) == before
+
+
+@SQLITE_ALONE
 def test_workers_find_the_same(archive, folder):
     ingest(archive, folder)
     with looked_into(archive) as opened:
@@ -336,7 +363,7 @@ def test_an_episode_with_nan_is_catalogued_and_flagged_but_not_embedded(archive,
     assert [(Path(f.path).stem, f.error) for f in report.unembedded] == [
         ("arm-30", "lane 'signal/joints': expected finite float32-sized numbers, found nan at timestep 17, channel 2")
     ]
-    assert flags(archive)["arm-30"]["finite"].startswith("signal/joints[2]: NaN or Inf in 1 timesteps")
+    assert flags(archive)["arm-30"]["finite"].startswith("signal/joints[2]: NaN or Inf in 1 timestep")
     with TrajectoryRetriever(archive) as retriever:
         assert len(retriever.search_similar_episodes(episode(1), 100)) == COUNT
 

@@ -39,9 +39,9 @@ def test_nothing_is_found_in_a_fine_episode(seed):
         (lambda t: np.delete(t, slice(50, 53)), "clock: 3 timesteps missing before, first at timestep 50"),
         (
             lambda t: np.insert(t, 70, t[69])[:120],
-            "clock: 1 timesteps at the time of the one before, first at timestep 70",
+            "clock: 1 timestep at the time of the one before, first at timestep 70",
         ),
-        (lambda t: t - (np.arange(120) >= 30) * 5 * PERIOD_NS, "clock: 1 timesteps back in time, first at timestep 30"),
+        (lambda t: t - (np.arange(120) >= 30) * 5 * PERIOD_NS, "clock: 1 timestep back in time, first at timestep 30"),
         (lambda t: t + (np.arange(120) % 2) * PERIOD_NS // 4, "clock: timesteps scatter by"),
         (lambda t: t + (np.arange(120) ** 2 * PERIOD_NS * 0.0003).astype(np.int64), "clock: the period drifts by"),
         (lambda t: t * 2, "clock: the period is 100% off that of this environment"),
@@ -61,8 +61,8 @@ def test_all_that_is_wrong_with_a_clock_is_told():
     stamped = times.copy()
     stamped[50] = stamped[49]
     one, other = (
-        "1 timesteps at the time of the one before, first at timestep 50",
-        "1 timesteps missing before, first at",
+        "1 timestep at the time of the one before, first at timestep 50",
+        "1 timestep missing before, first at",
     )
     assert reasons(judged(lanes, stamped))["clock"] == f"clock: {one}; {other} timestep 51"
     scattered = times + (np.random.default_rng(0).normal(0, 0.2, 120) * PERIOD_NS).astype(np.int64)
@@ -79,7 +79,7 @@ def test_what_is_not_finite_is_found_with_lane_channel_and_timestep():
 
     found = reasons(judged(with_joints(arm(2)[0], change)))
     assert found["finite"] == (
-        "signal/joints[2]: NaN or Inf in 2 timesteps, first at timestep 17, and in 1 other channels"
+        "signal/joints[2]: NaN or Inf in 2 timesteps, first at timestep 17, and in 1 other channel"
     )
 
 

@@ -31,7 +31,8 @@ from wshard.errors import (
     RecordingStateError,
 )
 from wshard.layout import ENTRY_COMPRESSED, ENTRY_LZ4, ENTRY_ZSTD, Header, IndexEntry, checksum
-from wshard.writer import ShardWriter, publish
+from wshard.publishing import publish
+from wshard.writer import ShardWriter
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 repetitive = st.builds(lambda unit, count: unit * count, st.binary(min_size=1, max_size=4), st.integers(0, 400))

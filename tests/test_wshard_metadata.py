@@ -234,7 +234,7 @@ def test_files_without_metadata_and_tags_have_no_section():
 def test_what_the_section_cannot_hold_is_refused_and_leaves_no_file(tmp_path):
     path = tmp_path / "a.shard"
     wrong = [{"extra": {"a": float("nan")}}, {"extra": {"a": object()}}, {"tag_dictionary": ["a", "a"]}]
-    wrong += [{"tag_dictionary": [str(number) for number in range(17)]}]
+    wrong += [{"extra": {1: "a", "1": "b"}}, {"tag_dictionary": [str(number) for number in range(17)]}]
     for fields in wrong:
         with pytest.raises(MetadataError), ShardWriter(path) as writer:
             writer.set_metadata(ShardMetadata(**fields))

@@ -58,6 +58,11 @@ UNSAVABLE = {
     "infinite rate": (altered(timebase=TimebaseSpec(tick_hz=float("inf"))), "tick_hz > 0"),
     "metadata not JSON": (altered(metadata={"a": object()}), "values that JSON can hold"),
     "metadata NaN": (altered(metadata={"a": float("nan")}), "values that JSON can hold"),
+    "metadata of one key twice": (altered(metadata={1: "a", "1": "b"}), "keys 1 and '1' of metadata are the same"),
+    "a key twice within": (
+        altered(metadata={"poses": [{"x": 1}, {"true": 1, True: 2}]}),
+        "the keys 'true' and True of metadata.poses[1] are the same in JSON",
+    ),
     "metadata too big": (altered(metadata={"a": "x" * (1 << 24)}), "expected at most 16777216 bytes"),
     "rate as text": (altered(observations=lane(np.zeros(4, "f4"), sampling_rate_hz="x")), "signal/x: sampling_rate_hz"),
     "rate of NaN": (altered(observations=lane(np.zeros(4, "f4"), sampling_rate_hz=np.nan)), "a finite number > 0"),

@@ -82,11 +82,6 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def counted(count: int, what: str) -> str:
-    """Return "1 hit", "2 hits": how many of what there are."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
 def printable(text: str) -> str:
     """Return text with control characters escaped: names come from files, and a terminal obeys what it is sent."""
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
@@ -255,7 +250,7 @@ def cat(
     """Write a lane, or some timesteps of it, as .npy, CSV or JSON."""
     from wshard.lane_output import as_csv, as_json, as_npy
     from wshard.opening import open_episode
-    from wshard.writer import publish
+    from wshard.publishing import publish
 
     start, stop = parse_span(span)
     if output is not None and output.resolve() == path.resolve():
@@ -298,10 +293,11 @@ def recover(
     """Turn what a killed recording left behind into an episode file of all its flushed timesteps."""
     from wshard.episode_file import EpisodeFile
     from wshard.recovery import recover as recover_partial
+    from wshard.wording import counted
 
     path = recover_partial(partial, compression=compression)
     with EpisodeFile(path) as episode:
-        typer.echo(f"recovered  {printable(str(path))}  ({episode.length} timesteps)")
+        typer.echo(f"recovered  {printable(str(path))}  ({counted(episode.length, 'timestep')})")
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from wshard.cli import EXIT_FAILED, EXIT_USAGE, printable, reported
+from wshard.wording import counted
 
 if TYPE_CHECKING:
     from wshard.types import Format
@@ -60,7 +61,7 @@ def convert(
     target = _written(target, formats[1])
     length = _convert(source, target, formats, compression)
     typer.echo(f"converted  {printable(str(source))}  ->  {printable(str(target))}")
-    typer.echo(f"           {formats[0].value}  ->  {formats[1].value}  ({length} timesteps)")
+    typer.echo(f"           {formats[0].value}  ->  {formats[1].value}  ({counted(length, 'timestep')})")
 
 
 @reported()

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from wshard.cli import printable
 from wshard.inspection import tree
+from wshard.wording import counted
 
 
 def print_report(report: dict[str, Any]) -> None:
@@ -24,7 +25,7 @@ def print_report(report: dict[str, Any]) -> None:
         episode = report["episode"]
         rate, length = episode["tick_hz"], episode["length"]
         lines |= {"episode id": episode["episode_id"], "env id": episode["env_id"]}
-        lines |= {"length": f"{length} timesteps at {rate:g} Hz ({length / rate:.2f} s)"}
+        lines |= {"length": f"{counted(length, 'timestep')} at {rate:g} Hz ({length / rate:.2f} s)"}
         lines |= {"metadata": json.dumps(episode["metadata"], ensure_ascii=False)} if episode["metadata"] else {}
         if episode["chunk_index"] is not None:
             lines["chunk"] = f"{episode['chunk_index']} of {episode['total_chunks']}"

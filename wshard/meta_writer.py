@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wshard.errors import EpisodeError, LaneError
+from wshard.json_keys import check_keys
 from wshard.layout import MAX_META_SIZE
 from wshard.meta import META_CHANNELS, META_EPISODE, META_WSHARD, unicode_text, usable_rate
 from wshard.types import Modality
@@ -111,6 +112,7 @@ def _channels_json(about: Description) -> dict[str, Any]:
 def _dump(value: dict[str, Any], block: str) -> bytes:
     try:
         data = json.dumps(value, allow_nan=False, default=_plain).encode()
+        check_keys(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise EpisodeError(f"{block}: expected values that JSON can hold: {error}") from error
     if len(data) > MAX_META_SIZE:

@@ -13,6 +13,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from wshard.errors import LimitError, MetadataError
+from wshard.json_keys import check_keys
 from wshard.layout import MAX_SECTION_SIZE, MAX_TAGS
 
 if TYPE_CHECKING:
@@ -110,9 +111,12 @@ class ShardMetadata:
         if len(self.tag_dictionary) > MAX_TAGS or len(set(self.tag_dictionary)) != len(self.tag_dictionary):
             raise MetadataError(f"tag_dictionary: expected at most {MAX_TAGS} words, each once: {self.tag_dictionary}")
         try:
-            return json.dumps(_plain(self), separators=(",", ":"), allow_nan=False).encode()
+            value = _plain(self)
+            data = json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+            check_keys(value)
         except (TypeError, ValueError, RecursionError) as error:
             raise MetadataError(f"metadata: expected values that JSON can hold: {error}") from error
+        return data
 
     @staticmethod
     def from_json(data: bytes, where: str = "metadata") -> ShardMetadata:

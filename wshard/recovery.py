@@ -20,7 +20,7 @@ from wshard.episode_file import store
 from wshard.errors import FormatError, LaneError, RecordingExistsError
 from wshard.journal import STEP_LANES
 from wshard.lanes import REWARD, TRUNCATIONS
-from wshard.writer import sync_folder
+from wshard.publishing import sync_folder
 
 if TYPE_CHECKING:
     import os

@@ -27,8 +27,8 @@ from wshard.lanes import TICKS, declaration_of
 from wshard.layout import ALIGNMENTS, DEFAULT_ALIGNMENT, ENTRY_LZ4, ENTRY_ZSTD, FLAG_HAS_CHECKSUMS, ROLE_WSHARD
 from wshard.meta import META_BLOCKS, META_WSHARD, read_description
 from wshard.metadata import ShardMetadata
+from wshard.publishing import sync_folder
 from wshard.shard_stream import ShardStreamWriter
-from wshard.writer import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -30,7 +30,8 @@ from wshard.layout import (
     round_up,
 )
 from wshard.packing import pack_block
-from wshard.writer import header_flags, publish
+from wshard.publishing import publish
+from wshard.writer import header_flags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

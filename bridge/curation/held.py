@@ -23,6 +23,7 @@ from embedders.space import Space, Statistics
 from embedders.standardise import scales
 from wshard.errors import QueryError, WShardError
 from wshard.opening import open_episode
+from wshard.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -123,7 +124,7 @@ def hold_one(archive: Archive, where: Where | str, name: str | None = None) -> H
     found = [held for space in whole_spaces(archive, name) if (held := hold(archive, space, where)).episodes]
     if len(found) > 1:
         found.sort(key=lambda held: -len(held.episodes))
-        listed = "\n".join(f"  {len(held.episodes)} episodes by {describe(held.space)}" for held in found)
+        listed = "\n".join(f"  {counted(len(held.episodes), 'episode')} by {describe(held.space)}" for held in found)
         choose = "choose one by its fingerprint (--space), or episodes of one (--where)"
         raise QueryError(f"vectors of several Spaces cannot be compared; {choose}:\n{listed}")
     if not found:

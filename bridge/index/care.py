@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 from bridge.deepdata.audit import Finding
 from embedders.space import Space
 from wshard.errors import EntryNotFoundError
+from wshard.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +83,7 @@ class State:
     @property
     def told(self) -> str:
         """What is wrong, in words."""
-        behind = f"{self.held} vectors, the catalog has {self.ledger}"
+        behind = f"{counted(self.held, 'vector')}, the catalog has {self.ledger}"
         if self.finding.state == "ok":
             return f"behind: {behind}"
         return f"{self.finding.state}: {self.finding.told or behind}"

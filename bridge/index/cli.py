@@ -12,6 +12,7 @@ import typer
 from bridge.cli_options import index_target
 from catalog.cli import ArchiveOption, print_table
 from wshard.cli import EXIT_FAILED, EXIT_USAGE, JsonOption, print_json, reported
+from wshard.wording import counted
 
 if TYPE_CHECKING:
     from bridge.index.care import Holding, State
@@ -53,7 +54,8 @@ def drop(
     named = archive_named(archive)
     with open_archive(index_target(index, named), archive=named) as opened:
         found = care.find(opened, space)
-        told = f"{found.vectors} vectors of {found.episodes} episodes, {found.size} bytes: {describe(found.space)}"
+        told = f"{counted(found.vectors, 'vector')} of {counted(found.episodes, 'episode')}, {found.size} bytes"
+        told = f"{told}: {describe(found.space)}"
         if not yes:
             typer.echo(f"would remove {told}\nsay --yes to do it", err=True)
             raise typer.Exit(EXIT_USAGE)

@@ -30,7 +30,7 @@ from bridge.index import lists_file
 from bridge.index.lock import locked
 from bridge.index.segment import Segment
 from wshard.layout import checksum
-from wshard.writer import publish, sync_folder
+from wshard.publishing import publish, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -41,7 +41,7 @@ from bridge.index.outlines import Outlines, outlined, terms
 from bridge.index.polar import Directions, Lengths, seen
 from bridge.index.seals import Seals
 from wshard.layout import checksum
-from wshard.writer import publish
+from wshard.publishing import publish
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,8 +21,8 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 import numpy as np
 
 from wshard.errors import EpisodeError, FormatError, LimitError
+from wshard.publishing import publish
 from wshard.regular_file import open_file
-from wshard.writer import publish
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

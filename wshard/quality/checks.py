@@ -14,6 +14,7 @@ import numpy as np
 
 from wshard.quality.form import PHASES
 from wshard.quality.lag import best_shift
+from wshard.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,9 +38,9 @@ _GAIN_FLOOR: Final = 0.2  # of the fit
 _TINY: Final = 1e-9
 _AMOUNTS: Final = MappingProxyType(
     {
-        "repeated": "timesteps at the time of the one before, first at timestep",  # which leaves a gap behind it
-        "missing": "timesteps missing before, first at timestep",
-        "backward": "timesteps back in time, first at timestep",
+        "repeated": "at the time of the one before, first at timestep",  # which leaves a gap behind it
+        "missing": "missing before, first at timestep",
+        "backward": "back in time, first at timestep",
     }
 )
 _PARTS: Final = MappingProxyType(
@@ -103,7 +104,7 @@ def _clock(found: Measures, known: Usual | None, limits: Limits) -> Judged:
 
     def told(name: str, n: int) -> str:
         if name in _AMOUNTS:
-            return f"{counts[name][n]:.0f} {_AMOUNTS[name]} {found.of_clock(f'{name}_at')[n]:.0f}"
+            return f"{counted(counts[name][n], 'timestep')} {_AMOUNTS[name]} {found.of_clock(f'{name}_at')[n]:.0f}"
         return _PARTS[name].format(float(measured[name][n]))
 
     def reason(n: int) -> str:
@@ -123,10 +124,9 @@ def _finite(found: Measures, _: Usual | None, limits: Limits) -> Judged | None:
 
     def reason(n: int) -> str:
         c, others = worst[n], int((count[n] > 0).sum()) - 1
-        more = f", and in {others} other channels" if others else ""
-        return (
-            f"{found.form.place(c)}: NaN or Inf in {count[n, c]:.0f} timesteps, first at timestep {at[n, c]:.0f}{more}"
-        )
+        more = f", and in {counted(others, 'other channel')}" if others else ""
+        many = counted(count[n, c], "timestep")
+        return f"{found.form.place(c)}: NaN or Inf in {many}, first at timestep {at[n, c]:.0f}{more}"
 
     return Judged(count.max(axis=1) / limits.finite, reason)
 
@@ -137,7 +137,7 @@ def _short(found: Measures, known: Usual | None, limits: Limits) -> Judged | Non
     length, common = found.of_episode("length"), float(known.middle.of_episode("length")[0])
     return Judged(
         limits.short * common / np.maximum(length, 1),
-        lambda n: f"{length[n]:.0f} timesteps, {length[n] / common:.0%} of the {common:.0f} that are usual",
+        lambda n: f"{counted(length[n], 'timestep')}, {length[n] / common:.0%} of the {common:.0f} that are usual",
     )
 
 
@@ -206,8 +206,8 @@ def _lag(found: Measures, known: Usual | None, limits: Limits) -> Judged | None:
     shift, better = best_shift(found.lag, known.answer)
 
     def reason(n: int) -> str:
-        when = "late" if shift[n] < 0 else "early"
-        return f"actions are {abs(shift[n])} timesteps too {when} for what is observed, against what is usual"
+        when = f"{counted(abs(shift[n]), 'timestep')} too {'late' if shift[n] < 0 else 'early'}"
+        return f"actions are {when} for what is observed, against what is usual"
 
     return Judged(better / (known.gain + _GAIN_FLOOR) / limits.lag, reason)
 
