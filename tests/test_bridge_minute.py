@@ -117,7 +117,7 @@ def test_a_full_disk_ends_an_ingest_in_one_line_and_nothing_is_lost(tmp_path):
     assert limited(1 << 30, archive, data)[0] == 0
     with looked_into(archive) as opened:
         opened.catalog.tag(opened.catalog.ids(), "good")
-    save(data / "two", *(episode(1, number, 8) for number in range(120)))
+    save(data / "two", *(episode(1, number, 8) for number in range(400)))
     limit = (archive / "catalog.db").stat().st_size + 30_000
     code, errors = limited(limit, archive, data)
     assert code == 1
