@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,7 +38,7 @@ from wshard.arguments import whole_number
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from catalog.filters import Where
 
@@ -134,7 +135,9 @@ def load_groups(
     keys, source = _keys(connection, by, base=base)
     wanted = condition(connection, where, base=base)
     values = [_finite(_number(connection, name, base=base)) for name in names]
-    centres: list[ColumnElement[Any]] = [literal(mean, Double()) for mean in _means(connection, values, wanted)]
+    means = _means(connection, values, wanted)
+    centres: list[ColumnElement[Any]] = [literal(mean, Double()) for mean, _ in means]
+    addends = [value if usual else _summable(value) for value, (_, usual) in zip(values, means, strict=True)]
     fields = [field_of(name) for name in by]
 
     def groups(statement: Select[Any]) -> list[tuple[tuple[Scalar | None, ...], int, list[_Sums]]]:
@@ -147,9 +150,9 @@ def load_groups(
             for row in connection.execute(statement)
         ]
 
-    found = groups(_summed(keys, values, centres).select_from(source).where(wanted))
+    found = groups(_summed(keys, values, addends, centres).select_from(source).where(wanted))
     if by and any(sums.are_vague for _, _, of_group in found for sums in of_group):
-        found = groups(_summed(*_centred(keys, values, source, wanted)))  # takes several times as long
+        found = groups(_summed(*_centred(keys, values, addends, source, wanted)))  # takes several times as long
     return [
         Group(key, episodes, {name: sums.summary() for name, sums in zip(names, of_group, strict=True)})
         for key, episodes, of_group in found
@@ -157,12 +160,15 @@ def load_groups(
 
 
 def _summed(
-    keys: Sequence[ColumnElement[Any]], values: Sequence[ColumnElement[Any]], centres: Sequence[ColumnElement[Any]]
+    keys: Sequence[ColumnElement[Any]],
+    values: Sequence[ColumnElement[Any]],
+    addends: Sequence[ColumnElement[Any]],
+    centres: Sequence[ColumnElement[Any]],
 ) -> Select[Any]:
-    """Return the question for keys, episodes and _Sums of every group, the largest first."""
+    """Return the question for keys, episodes and _Sums of every group, the largest first; addends: what is summed."""
     columns: list[ColumnElement[Any]] = [func.count()]
-    for value, centre in zip(values, centres, strict=True):
-        apart = _summable(value) - centre  # sums of squares around some mean lose no digits
+    for value, addend, centre in zip(values, addends, centres, strict=True):
+        apart = addend - centre  # sums of squares around some mean lose no digits
         told = centre if isinstance(centre, BindParameter) else func.min(centre)  # one for all groups, or one of each
         columns += [func.count(value), func.min(value), func.max(value), told]
         columns += [func.sum(apart), func.sum(square(apart))]
@@ -173,15 +179,16 @@ def _summed(
 def _centred(
     keys: Sequence[ColumnElement[Any]],
     values: Sequence[ColumnElement[Any]],
+    addends: Sequence[ColumnElement[Any]],
     source: FromClause,
     wanted: ColumnElement[bool],
-) -> tuple[Sequence[ColumnElement[Any]], Sequence[ColumnElement[Any]], Sequence[ColumnElement[Any]]]:
-    """Return keys, values and, as centre of each value, its mean in its group."""
-    means = [func.avg(cast(_summable(value), Double)).over(partition_by=keys) for value in values]
-    named = [column.label(f"c{number}") for number, column in enumerate((*keys, *values, *means))]
-    columns = list(select(*named).select_from(source).where(wanted).subquery().c)
-    behind = len(keys), len(keys) + len(values)
-    return columns[: behind[0]], columns[behind[0] : behind[1]], columns[behind[1] :]
+) -> Iterator[Sequence[ColumnElement[Any]]]:
+    """Yield keys, values, addends and, as centre of each of these, its mean in its group."""
+    means = [func.avg(cast(addend, Double)).over(partition_by=keys) for addend in addends]
+    named = [column.label(f"c{number}") for number, column in enumerate((*keys, *values, *addends, *means))]
+    columns = iter(select(*named).select_from(source).where(wanted).subquery().c)
+    for part in (keys, values, addends, means):
+        yield [*islice(columns, len(part))]
 
 
 @dataclass(frozen=True)
@@ -202,14 +209,9 @@ class _Sums:
         return offset, max(0.0, (self.squares or 0.0) / self.count - offset * offset)
 
     @property
-    def are_summable(self) -> bool:
-        """Whether total and squares are of all values."""
-        return max(-(self.low or 0.0), self.high or 0.0) <= _MOST
-
-    @property
     def are_vague(self) -> bool:
         """Whether the values are so far from the centre that little is left of their spread."""
-        if not self.count or self.low == self.high or not self.are_summable:
+        if not self.count or self.low == self.high or not _are_summable(self.low, self.high):
             return False
         offset, variance = self._moments
         return offset * offset > _FAR * variance
@@ -220,7 +222,7 @@ class _Sums:
             return Summary(0, None, None, None, None)
         if self.low == self.high:
             return Summary(int(self.count), float(self.low), 0.0, float(self.low), float(self.high))
-        if not self.are_summable:
+        if not _are_summable(self.low, self.high):  # total and squares lack some
             return Summary(int(self.count), None, None, float(self.low), float(self.high))
         offset, variance = self._moments
         mean = float((self.centre or 0.0) + offset)
@@ -240,12 +242,26 @@ def _keys(
     return keys, source
 
 
-def _means(connection: Connection, values: Sequence[ColumnElement[Any]], wanted: ColumnElement[bool]) -> list[float]:
+def _means(
+    connection: Connection, values: Sequence[ColumnElement[Any]], wanted: ColumnElement[bool]
+) -> list[tuple[float, bool]]:
+    """Return the mean of each value, or about that, and whether all that there is can be summed up."""
     if not values:
         return []
-    means = (func.avg(_summable(value)) for value in values)
-    found = connection.execute(select(*means).select_from(episode).where(wanted)).one()
-    return [float(centre) if centre is not None and math.isfinite(centre) else 0.0 for centre in found]
+    asked = (told(value) for value in values for told in (_mean, func.min, func.max))
+    found = connection.execute(select(*asked).select_from(episode).where(wanted)).one()
+    return [
+        (float(mean or 0.0), _are_summable(low, high))
+        for mean, low, high in zip(found[::3], found[1::3], found[2::3], strict=True)
+    ]
+
+
+def _mean(value: ColumnElement[Any]) -> ColumnElement[Any]:
+    return func.avg(_summable(value))
+
+
+def _are_summable(low: float | None, high: float | None) -> bool:
+    return max(-(low or 0.0), high or 0.0) <= _MOST
 
 
 def _grouped(connection: Connection, field: Field, *, base: str | None) -> tuple[ColumnElement[Any], FromClause | None]:
