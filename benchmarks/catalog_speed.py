@@ -51,14 +51,14 @@ of the server."""
 MAKING = "records made per second of the processor"
 SERVED = "the first of these in the server: planned and found (found)"
 ALONE = "the same rows, finished, by SQLite alone"
-_REASONS = """New episodes are four rows and a kilobyte and a quarter each; a fifth of them is loaded again as it is, and
-a tenth changed by `register`. Making the records is not counted: it takes {:.0f} microseconds each, text, words and
-statistics as bytes among them. SQLite alone is given finished rows by plain `executemany` into the same tables, in
-one transaction without a log, with keys, indexes and full text made at the end, as a first load does. In PostgreSQL
-rows go by binary COPY, and a first load makes indexes and foreign keys at its end. Words are asked for page by page,
-the first ten pages in turn. An index in the order of the page says in bits which words each episode may hold: it is
-walked where words are met often enough, and otherwise all that the index of words gives is sorted; by id SQLite's
-index of words has the order itself."""
+_REASONS = """New episodes are four rows and a kilobyte and a quarter each; a fifth of them is loaded again as it is,
+and a tenth changed by `register`. Making the records is not counted: it takes {:.0f} microseconds each, text, words
+and statistics as bytes among them. SQLite alone is given finished rows by plain `executemany` into the same tables,
+in one transaction without a log, with keys, indexes and full text made at the end, as a first load does. In
+PostgreSQL rows go by binary COPY, and a first load makes indexes and foreign keys at its end. Words are asked for
+page by page, the first ten pages in turn. An index in the order of the page says in bits which words each episode may
+hold: it is walked where words are met often enough, and otherwise all that the index of words gives is sorted; by id
+SQLite's index of words has the order itself."""
 PAGES = 10
 WORDS = {
     "all": "the",
