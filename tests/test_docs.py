@@ -87,6 +87,9 @@ def test_an_episode_is_recorded_and_clips_of_a_collection_are_read_as_the_page_s
     assert len(clips) == 4
     assert clips[1]["state"].tolist() == [[step] * 3 for step in range(8, 24)]
     assert clips[3]["action/ctrl"].shape == (16, 2)
+    assert [at for _, at in names["Clips"]("my-archive", "parts/train", 16, 10).clips] == [0, 10, 20, 24]
+    assert [at for _, at in names["Clips"]("my-archive", "parts/train", 40).clips] == [0]
+    assert not len(names["Clips"]("my-archive", "parts/train", 41))
 
 
 def test_the_picture_of_an_alignment_is_drawn(tmp_path, monkeypatch):
