@@ -71,10 +71,12 @@ def check_ledger(catalog: Catalog, excused: Collection[int]) -> Iterator[Finding
 def _never_embedded(catalog: Catalog) -> set[int]:
     """Return the ids of the episodes that an ingest embeds by the rule of lanes, where there is no Space yet."""
     found: set[int] = set()
+    fitting: dict[tuple[LaneSpec, ...], list[int]] = {}
     for layout in catalog.layouts():
         with contextlib.suppress(NoLaneError):  # images, say: an archive of them may do without
-            lanes = choose_lanes(layout.lanes, LaneChoice())
-            found |= set(catalog.pending_ids(_NO_SPACE, Among((layout.id,)))) - _not_finite(catalog, lanes)
+            fitting.setdefault(choose_lanes(layout.lanes, LaneChoice()), []).append(layout.id)
+    for lanes, layouts in fitting.items():
+        found |= set(catalog.pending_ids(_NO_SPACE, Among(tuple(layouts)))) - _not_finite(catalog, lanes)
     return found
 
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import (
-    BindParameter,
     ColumnElement,
     Connection,
     Double,
@@ -38,7 +36,7 @@ from wshard.arguments import whole_number
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from catalog.filters import Where
 
@@ -134,10 +132,8 @@ def load_groups(
     """Return a group per combination of values of the fields `by`, the largest first; infinities count as missing."""
     keys, source = _keys(connection, by, base=base)
     wanted = condition(connection, where, base=base)
-    values = [_finite(_number(connection, name, base=base)) for name in names]
-    means = _means(connection, values, wanted)
-    centres: list[ColumnElement[Any]] = [literal(mean, Double()) for mean, _ in means]
-    addends = [value if usual else _summable(value) for value, (_, usual) in zip(values, means, strict=True)]
+    values = [_number(connection, name, base=base) for name in names]
+    asked = [_Asked.around(value, mean) for value, mean in zip(values, _means(connection, values, wanted), strict=True)]
     fields = [field_of(name) for name in by]
 
     def groups(statement: Select[Any]) -> list[tuple[tuple[Scalar | None, ...], int, list[_Sums]]]:
@@ -150,45 +146,62 @@ def load_groups(
             for row in connection.execute(statement)
         ]
 
-    found = groups(_summed(keys, values, addends, centres).select_from(source).where(wanted))
+    found = groups(_summed(keys, asked).select_from(source).where(wanted))
     if by and any(sums.are_vague for _, _, of_group in found for sums in of_group):
-        found = groups(_summed(*_centred(keys, values, addends, source, wanted)))  # takes several times as long
+        found = groups(_summed(*_centred(keys, asked, source, wanted)))  # takes several times as long
     return [
         Group(key, episodes, {name: sums.summary() for name, sums in zip(names, of_group, strict=True)})
         for key, episodes, of_group in found
     ]
 
 
-def _summed(
-    keys: Sequence[ColumnElement[Any]],
-    values: Sequence[ColumnElement[Any]],
-    addends: Sequence[ColumnElement[Any]],
-    centres: Sequence[ColumnElement[Any]],
-) -> Select[Any]:
-    """Return the question for keys, episodes and _Sums of every group, the largest first; addends: what is summed."""
-    columns: list[ColumnElement[Any]] = [func.count()]
-    for value, addend, centre in zip(values, addends, centres, strict=True):
-        apart = addend - centre  # sums of squares around some mean lose no digits
-        told = centre if isinstance(centre, BindParameter) else func.min(centre)  # one for all groups, or one of each
-        columns += [func.count(value), func.min(value), func.max(value), told]
-        columns += [func.sum(apart), func.sum(square(apart))]
-    statement = select(*keys, *columns).group_by(*keys)
+class _Asked(NamedTuple):
+    """What is asked of a field: its values; those of them that are summed up, as what they are apart from a centre.
+
+    told: the centre, as one value of a group.
+    """
+
+    value: ColumnElement[Any]
+    addend: ColumnElement[Any]
+    centre: ColumnElement[Any]
+    told: ColumnElement[Any]
+
+    @classmethod
+    def around(cls, value: ColumnElement[Any], mean: _Mean) -> _Asked:
+        """Ask for values with one centre for all groups."""
+        centre: ColumnElement[Any] = literal(mean.value, Double())
+        if mean.of_all:
+            return cls(value, value, centre, centre)
+        return cls(_finite(value), _summable(value), centre, centre)  # twice as long
+
+    @property
+    def columns(self) -> tuple[ColumnElement[Any], ...]:
+        """What _Sums take."""
+        apart = self.addend - self.centre  # sums of squares around some mean lose no digits
+        sums = func.sum(apart), func.sum(square(apart))
+        return func.count(self.value), func.min(self.value), func.max(self.value), self.told, *sums
+
+
+def _summed(keys: Sequence[ColumnElement[Any]], asked: Sequence[_Asked]) -> Select[Any]:
+    """Return the question for keys, episodes and _Sums of every group, the largest first."""
+    statement = select(*keys, func.count(), *(column for one in asked for column in one.columns)).group_by(*keys)
     return statement.order_by(func.count().desc(), *(key.asc().nulls_first() for key in keys))
 
 
 def _centred(
     keys: Sequence[ColumnElement[Any]],
-    values: Sequence[ColumnElement[Any]],
-    addends: Sequence[ColumnElement[Any]],
+    asked: Sequence[_Asked],
     source: FromClause,
     wanted: ColumnElement[bool],
-) -> Iterator[Sequence[ColumnElement[Any]]]:
-    """Yield keys, values, addends and, as centre of each of these, its mean in its group."""
-    means = [func.avg(cast(addend, Double)).over(partition_by=keys) for addend in addends]
-    named = [column.label(f"c{number}") for number, column in enumerate((*keys, *values, *addends, *means))]
-    columns = iter(select(*named).select_from(source).where(wanted).subquery().c)
-    for part in (keys, values, addends, means):
-        yield [*islice(columns, len(part))]
+) -> tuple[list[ColumnElement[Any]], list[_Asked]]:
+    """Return keys and what is asked, with the mean of each group as its centre."""
+    columns = [*keys]
+    for one in asked:
+        columns += [one.value, one.addend, func.avg(cast(one.addend, Double)).over(partition_by=keys)]
+    named = [column.label(f"c{number}") for number, column in enumerate(columns)]
+    of_rows = [*select(*named).select_from(source).where(wanted).subquery().c]
+    of_fields = (of_rows[place : place + 3] for place in range(len(keys), len(of_rows), 3))
+    return of_rows[: len(keys)], [_Asked(value, addend, mean, func.min(mean)) for value, addend, mean in of_fields]
 
 
 @dataclass(frozen=True)
@@ -242,22 +255,23 @@ def _keys(
     return keys, source
 
 
-def _means(
-    connection: Connection, values: Sequence[ColumnElement[Any]], wanted: ColumnElement[bool]
-) -> list[tuple[float, bool]]:
-    """Return the mean of each value, or about that, and whether all that there is can be summed up."""
+class _Mean(NamedTuple):
+    """The mean of a field's values, or about that, and whether all of them are finite and can be summed up."""
+
+    value: float
+    of_all: bool
+
+
+def _means(connection: Connection, values: Sequence[ColumnElement[Any]], wanted: ColumnElement[bool]) -> list[_Mean]:
+    """Return the mean of each field."""
     if not values:
         return []
-    asked = (told(value) for value in values for told in (_mean, func.min, func.max))
+    asked = (told for value in values for told in (func.avg(_summable(value)), func.min(value), func.max(value)))
     found = connection.execute(select(*asked).select_from(episode).where(wanted)).one()
     return [
-        (float(mean or 0.0), _are_summable(low, high))
+        _Mean(float(mean or 0.0), _are_summable(low, high))
         for mean, low, high in zip(found[::3], found[1::3], found[2::3], strict=True)
     ]
-
-
-def _mean(value: ColumnElement[Any]) -> ColumnElement[Any]:
-    return func.avg(_summable(value))
 
 
 def _are_summable(low: float | None, high: float | None) -> bool:

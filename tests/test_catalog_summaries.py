@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from itertools import chain
@@ -203,6 +204,21 @@ def test_numbers_whose_squares_no_float_holds_are_told_without_mean_and_spread(l
     assert found["one"] == Summary(2, 1e300, 0.0, 1e300, 1e300)
     assert found["cents"] == Summary(2, 0.375, 0.125, 0.25, 0.5)
     assert whole.values["total_reward"] == Summary(len(pairs), None, None, -1.7e308, 1.7e308)
+
+
+def test_infinities_count_as_missing_in_statistics(location) -> None:
+    rewards = {"endless": [math.inf, 1.0, -math.inf, 3.0], "finite": [0.25, 0.75], "only": [math.inf, math.inf]}
+    with Catalog.open(location, create=True) as catalog:
+        pairs = [(env, reward) for env, listed in rewards.items() for reward in listed]
+        catalog.register([make_record(n, env_id=env, total_reward=reward) for n, (env, reward) in enumerate(pairs)])
+        found = catalog.statistics(["total_reward"], by=["env_id"])
+        (whole,) = catalog.statistics(["total_reward"])
+    assert {one.key[0]: (one.episodes, one.values["total_reward"]) for one in found} == {
+        "endless": (4, Summary(2, 2.0, 1.0, 1.0, 3.0)),
+        "finite": (2, Summary(2, 0.5, 0.25, 0.25, 0.75)),
+        "only": (2, Summary(0, None, None, None, None)),
+    }
+    assert whole.values["total_reward"] == Summary(4, 1.25, pytest.approx(1.0458250331675945), 0.25, 3.0)
 
 
 def test_statistics_of_nothing(filled) -> None:
