@@ -51,3 +51,8 @@ __getattr__ = importer(
         "open_archive": "bridge.archive",
     },
 )
+
+
+def __dir__() -> list[str]:
+    """Return the names above, also those that were not used yet."""
+    return sorted(__all__)

@@ -79,7 +79,10 @@ def fit(
         f"  {describe(space)}" for space in spaces
     )
     if not fits:
-        raise QueryError(f"the query {_told(asked)} fits none of the Spaces that can be searched:\n{listed}")
+        raise QueryError(
+            f"the query {_told(asked)} fits none of the Spaces that can be searched (other lanes come by lanes= at "
+            f"ingest):\n{listed}"
+        )
     ambiguous = AmbiguousQueryError(
         f"the query {_told(asked)} fits several Spaces; choose with lanes=[...], embedder=..., env_id=... or, for "
         f"windows, window_size=... or windows=...:\n{listed}"
@@ -214,5 +217,5 @@ def _told(query: _Plain) -> str:
     if isinstance(query, Episode):
         return f"episode {query.id!r} with lanes {', '.join(_lanes(query))}"
     if isinstance(query, Mapping):
-        return "with lanes " + ", ".join(f"{name}{list(array.shape)}" for name, array in query.items())
+        return "with lanes " + (", ".join(f"{name}{list(array.shape)}" for name, array in query.items()) or "(none)")
     return f"of shape {list(query.shape)}"

@@ -160,7 +160,7 @@ def wishes_of(kind: type[Kind], asked: Mapping[str, Any]) -> Kind:
     """
     names = [field.name for field in fields(kind)]
     if strange := [name for name in asked if name not in names]:
-        raise TypeError(f"{strange[0]}: expected an option of this search, found none of that name: {', '.join(names)}")
+        raise TypeError(f"expected options of this search ({', '.join(names)}), found {strange[0]!r}")
     return kind(**asked)
 
 

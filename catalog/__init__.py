@@ -151,3 +151,8 @@ __getattr__ = importer(
         "where_text": "catalog.writing",
     },
 )
+
+
+def __dir__() -> list[str]:
+    """Return the names above, also those that were not used yet."""
+    return sorted(__all__)

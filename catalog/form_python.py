@@ -37,6 +37,9 @@ class Name:
         more = f"[{part}]" if isinstance(part, int) else f".{quoted(part)}"
         return Name(self._written + more if self._written else str(part))
 
+    def __contains__(self, value: object) -> bool:
+        raise FilterError(f"expected a filter, found a use of 'in', which gives none: see {self!r}.contains and one_of")
+
     def __eq__(self, value: object) -> Where:  # type: ignore[override]  # a filter, not a truth
         return self._compare("eq", value)
 

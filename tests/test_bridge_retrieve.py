@@ -14,6 +14,7 @@ import pytest
 from bridge_episodes import episode, ingest, looked_into, save, spaces_of
 
 import bridge
+import catalog
 from bridge.ingest import TrajectoryIngestor
 from bridge.query import cut
 from bridge.retrieve import TrajectoryRetriever
@@ -447,7 +448,9 @@ def test_the_names_that_the_format_documents_are_there():
         deepdata_bridge.Nonsense  # noqa: B018
     with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
         bridge.Nonsense  # noqa: B018
-    assert all(getattr(bridge, name) is not None for name in bridge.__all__)
+    for package in (bridge, catalog, deepdata_bridge):
+        assert all(getattr(package, name) is not None for name in package.__all__)
+        assert dir(package) == sorted(package.__all__)  # what a prompt offers
 
 
 def test_importing_the_packages_loads_nothing_heavy():

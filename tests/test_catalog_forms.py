@@ -186,6 +186,11 @@ def test_a_filter_is_no_truth(make) -> None:
         make()
 
 
+def test_in_is_no_filter_and_the_message_names_what_is() -> None:
+    with pytest.raises(FilterError, match=r"see F\.env_id\.contains and one_of$"):
+        "push" in F.env_id  # noqa: B015
+
+
 def test_names_that_are_no_fields_are_refused() -> None:
     for make in (lambda: F.colour == 1, lambda: F.env_id.part == 1, lambda: F.score == 1, lambda: F.lane["x"] > 1):
         with pytest.raises(FilterError, match="expected"):

@@ -23,3 +23,8 @@ COLLECTION_TIMESTEPS: Final = "traj_timesteps"
 __getattr__ = importer(
     "wshard.deepdata_bridge", dict.fromkeys(("EpisodeRef", "TrajectoryIngestor", "TrajectoryRetriever"), "bridge")
 )
+
+
+def __dir__() -> list[str]:
+    """Return the names above, also those that were not used yet."""
+    return sorted(__all__)
