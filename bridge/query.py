@@ -84,8 +84,8 @@ def fit(
             f"ingest):\n{listed}"
         )
     ambiguous = AmbiguousQueryError(
-        f"the query {_told(asked)} fits several Spaces; choose with lanes=[...], embedder=..., env_id=... or, for "
-        f"windows, window_size=... or windows=...:\n{listed}"
+        f"the query {_told(asked)} fits several Spaces; choose with lanes=[...] or embedder=... of the retriever, "
+        f"env_id=... or, for windows, window_size=... or windows=...:\n{listed}"
     )
     ambiguous.query, ambiguous.spaces = _told(asked), listed
     raise ambiguous

@@ -109,8 +109,10 @@ class WindowPlan:
             if kind == "multi":
                 return WindowPlan(scales=tuple(map(int, rest.split(","))) if rest else SCALES)
             return WindowPlan(int(kind), int(rest))
-        except ValueError as error:
+        except EmbedderError as error:
             raise EmbedderError(f"expected {_NOTATION}, found {text!r}: {error}") from error
+        except ValueError:
+            raise EmbedderError(f"expected {_NOTATION}, found {text!r}") from None
 
 
 def _slide(length: int, size: int, stride: int) -> NDArray[np.int64]:
