@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check -q install -c constraints.txt
+# Most of what torch and others bring is never imported; compiling all of it would take a third of the time.
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q install --no-compile -c constraints.txt
 FIRST ?= 100# the first seed of rb_a, rb_b and rb_c; those below 100 were tuned on
 
 .PHONY: help install demo test bench bench-index rb_a rb_b rb_c fuzz torture minute live-deepdata clean
