@@ -43,7 +43,8 @@ def load_table(connection: Connection, where: Where, names: Sequence[str] | None
         import pyarrow as pa  # noqa: PLC0415  (only tables need it)
     except ImportError as error:
         raise MissingExtraError("tables need pyarrow: pip install 'wshard[parquet]'") from error
-    columns = columns_of(plain_columns(connection) if names is None else several_names(names, "columns"))
+    given = plain_columns(connection) if names is None else several_names(names, "columns")
+    columns = columns_of(list(dict.fromkeys(given)))  # a table has each name once
     if not columns:  # Arrow knows no number of rows without one
         raise FilterError("columns: expected one name or more, found none")
     kinds = {column.name: _kind(pa, column) for column in columns}
