@@ -196,3 +196,8 @@ def test_a_list_in_parquet_is_what_the_collection_holds(catalog: Catalog) -> Non
         about = (pick.uid, pick.digest, pick.start, pick.stop, pick.weight)
         assert (found["uid"], found["digest"], found["start"], found["stop"], found["weight"]) == about
         assert found["path"] == (row and row.path)
+
+
+def test_a_column_that_is_named_twice_is_there_once(catalog: Catalog) -> None:
+    table = catalog.to_arrow(columns=["length", "env", "length"])
+    assert (table.column_names, table.num_rows) == (["length", "env"], 10)
