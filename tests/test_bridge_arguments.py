@@ -217,7 +217,8 @@ def test_options_that_a_search_does_not_have_are_refused_by_name(place, retrieve
         (retriever.search_similar_timesteps, "max_length"),
         (retriever.search_moments, "text"),
     ):
-        with pytest.raises(TypeError, match=rf"^expected options of this search .where, .*found '{strange}'$"):
+        message = rf"^expected options of this search \(where, .*min_score.*\), found '{strange}'$"
+        with pytest.raises(TypeError, match=message):
             search(path, **{strange: True})
 
 
