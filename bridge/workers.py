@@ -22,6 +22,7 @@ from wshard.errors import EmbedderError, IngestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from types import FrameType
 
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
@@ -106,15 +107,28 @@ def workers(count: int) -> Iterator[Workers]:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Start processes that never see Ctrl-C, which a terminal sends to all of them: they inherit the blocked signal."""
+    """Start processes that never see Ctrl-C, which a terminal sends to all of them: they inherit the blocked signal.
+
+    One that comes meanwhile counts afterwards, or a process would be left half started, and say so in a traceback.
+    """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
+    usual = signal.getsignal(signal.SIGINT)
+    came: list[tuple[int, FrameType | None]] = []
+    # Only this thread blocks it: another one may take it, and Python interrupts the main thread all the same.
+    put_off = callable(usual) and threading.current_thread() is threading.main_thread()
+    if put_off:
+        signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if put_off:
+            signal.signal(signal.SIGINT, usual)
+        if came and callable(usual):
+            usual(*came[0])
 
 
 def end_with_parent() -> None:

@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
+from threading import Event
 
 import pytest
 from bridge_episodes import (
@@ -27,7 +28,7 @@ from bridge_episodes import (
 from bridge import run
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
-from bridge.workers import workers
+from bridge.workers import interrupts_held, workers
 from embedders.space import WindowPlan
 from wshard.errors import IngestError
 
@@ -233,3 +234,25 @@ def test_batches_are_worked_off_in_order_by_all_hands_and_a_single_one_starts_no
 def _who(number):
     time.sleep(0.005)
     return number, os.getpid()
+
+
+def test_a_ctrl_c_that_another_thread_takes_waits_until_the_processes_are_started():
+    """A program's libraries run threads, and the system hands the signal to any that does not block it."""
+    let_go, went_on = Event(), []
+
+    def interrupted_while_starting():
+        with interrupts_held():
+            os.kill(os.getpid(), signal.SIGINT)
+            for _ in range(20):  # moments in which Python looks for signals
+                time.sleep(0.01)
+            went_on.append(True)
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(let_go.wait)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                interrupted_while_starting()
+        finally:
+            let_go.set()
+    assert went_on
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
