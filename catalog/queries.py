@@ -25,7 +25,7 @@ from catalog.places import absolute, join
 from catalog.records import EpisodeRow, LaneDefinition, Layout, Page
 from catalog.schema import episode, layout, root, score, tag
 from catalog.values import storable
-from catalog.worded import PHRASES, Walk, pairs, walk, walk_of
+from catalog.worded import PHRASES, Met, Walk, pairs, walk, walk_of
 from wshard.arguments import whole_number
 from wshard.errors import FilterError
 
@@ -138,7 +138,10 @@ def _walked(
         return walk_of(spoken, statement, dear=scored)
 
     by = kept(where, ("walk", product, order, place_of(cursor)), make)
-    return walk(connection, by, parameters(cursor, wanted=wanted))
+    met = kept(where, ("met", product, order), Met)
+    if cursor is None:
+        met.apart = None
+    return walk(connection, by, parameters(cursor, wanted=wanted), met)
 
 
 def _spoken(where: Where) -> list[Compare]:

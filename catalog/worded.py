@@ -66,6 +66,16 @@ class Walk:
     alone: bool
 
 
+@dataclass
+class Met:
+    """How far apart the words are in an order, in episodes, as its first page told: its next ones need not ask again.
+
+    None where nothing was told yet, and after a page on which they were not met as often.
+    """
+
+    apart: int | None = None
+
+
 def walk_of(clauses: Sequence[Compare], statement: Select[Any], *, dear: bool) -> Walk:
     """Return the walk along the rows of a statement to those that hold the words.
 
@@ -84,23 +94,34 @@ def walk_of(clauses: Sequence[Compare], statement: Select[Any], *, dear: bool) -
     )
 
 
-def walk(connection: Connection, by: Walk, asked: Mapping[str, Any]) -> list[tuple[int, Any]] | None:
+def walk(connection: Connection, by: Walk, asked: Mapping[str, Any], met: Met) -> list[tuple[int, Any]] | None:
     """Return as many of its first rows that hold the words as are wanted; None where the index of words is quicker.
 
-    asked: the parameters of its statement, and how many rows are wanted.
+    asked: the parameters of its statement, and how many rows are wanted; met: what the page before told, if there is
+    one.
     """
-    impatience = by.dear * (_ALONE if by.alone else 1)
-    looked_at = _watched if connection.dialect.name == "sqlite" and by.dear == 1 else _begun
-    found = looked_at(connection, by, asked, most=_MOST // impatience)
-    return found if len(found) == asked["wanted"] else None
+    most = _MOST // (by.dear * (_ALONE if by.alone else 1))
+    if connection.dialect.name == "sqlite" and by.dear == 1:
+        found = _watched(connection, by, asked, most=most)
+    else:
+        found = _begun(connection, by, asked, met, most=most)
+    if len(found) == asked["wanted"]:
+        return found
+    met.apart = None
+    return None
 
 
-def _begun(connection: Connection, by: Walk, asked: Mapping[str, Any], *, most: int) -> list[tuple[int, Any]]:
+def _begun(connection: Connection, by: Walk, asked: Mapping[str, Any], met: Met, *, most: int) -> list[tuple[int, Any]]:
     """Return its first rows that hold the words, fewer than wanted where its beginning tells that they are rare."""
-    steps = most // _BEGINNING
-    found = pairs(connection, by.beginning, {**asked, "steps": steps})
-    likely = steps * asked["wanted"] // max(1, len(found))
-    if len(found) == asked["wanted"] or len(found) < _FEW or likely > most:
+    found: list[tuple[int, Any]] = []
+    if met.apart is None:
+        steps = most // _BEGINNING
+        found = pairs(connection, by.beginning, {**asked, "steps": steps})
+        if len(found) < min(_FEW, asked["wanted"]):
+            return found
+        met.apart = steps // len(found)
+    likely = met.apart * asked["wanted"]
+    if len(found) == asked["wanted"] or likely > most:
         return found
     return pairs(connection, by.beginning, {**asked, "steps": min(most, _MORE * likely)})
 
