@@ -17,7 +17,8 @@ _TYPES: Any = numba.types
 _FREE = {"reassoc", "contract", "nsz"}  # the order of a sum is free: bounds have room for any
 _LINE = 64  # bytes that the processor reads at once
 _AHEAD = 8  # rows whose codes are asked for before they are needed: waiting for memory takes longer than multiplying
-_FIRST = 16  # outlines of the next range that are asked for while one is read: the processor foresees the others
+_FIRST = 128  # outlines of the next range that are asked for while one is read: more than most have
+_RANGES_AHEAD = 4  # whose ends are asked for before that: where a page of memory lies takes long to find out
 _TOGETHER = 256  # rows whose codes are compared one after another, if there are that many
 _KEPT = np.int64(256)  # rows that there is room for at first
 _NONE = np.int64(0)  # a plain 0 has a type of its own, for which functions are compiled once more
@@ -73,8 +74,8 @@ def _prefetching(_typing, array, row, place):  # type: ignore[no-untyped-def]  #
         number = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [line.type, number, number, number])
         ask = builder.module.declare_intrinsic("llvm.prefetch", [line.type], kind)
-        to_read, into_all_caches, data = number(0), number(3), number(1)
-        builder.call(ask, [line, to_read, into_all_caches, data])
+        to_read, near_by, data = number(0), number(2), number(1)
+        builder.call(ask, [line, to_read, near_by, data])
         return context.get_dummy_value()
 
     return _TYPES.void(array, row, place), generate
@@ -240,6 +241,11 @@ def _bounds(ranges, frames, query):  # type: ignore[no-untyped-def]  # noqa: ANN
     place = 0
     for number in range(len(starts)):
         top = np.float32(-np.inf)
+        if number + _RANGES_AHEAD < len(starts):
+            far = number + _RANGES_AHEAD
+            _prefetch(which, starts[far], 0)
+            _prefetch(outlines, starts[far], 0)
+            _prefetch(outlines, stops[far] - 1, 0)
         if number + 1 < len(starts):
             for row in range(starts[number + 1], min(starts[number + 1] + _FIRST, stops[number + 1])):
                 _prefetch(outlines, row, 0)
