@@ -189,7 +189,7 @@ def _decode_lz4_without_end_rule(data: bytes, orig_size: int, where: str) -> byt
                 raise CodecError(f"{where}: lz4: literals run past the block")
             out += data[position : position + count]
             position += count
-            if position >= len(data):
+            if position >= len(data) or len(out) > orig_size:
                 break
             distance = int.from_bytes(data[position : position + 2], "little")
             count, position = _lz4_length(data, position + 2, token & 15)

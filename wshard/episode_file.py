@@ -17,12 +17,14 @@ from wshard.codec_plan import CodecPlan, Compression
 from wshard.container import PathOrFile, ShardReader
 from wshard.decoding import decode_episode
 from wshard.encoding import describe
+from wshard.entry_names import changed_names, uncounted
 from wshard.errors import EntryNotFoundError, EpisodeError, HeaderError, IndexCorruptError, LaneError
 from wshard.lane_view import LaneView
 from wshard.lanes import (
     EXACT_REWARD,
     REWARD,
     declaration_of,
+    known_blocks,
     lane_array,
 )
 from wshard.layout import CONTENT_JSON, DEFAULT_ALIGNMENT, ROLE_WSHARD
@@ -65,8 +67,24 @@ class EpisodeFile:
             name: self._shard.block(self._numbers[name]) for name in META_BLOCKS if name in self._numbers
         }
         self.description: Description = read_description(meta, self.where)
+        self._check_names()
         self._check_length()
         self._views: dict[tuple[str, bool], LaneView] = {}
+
+    def _check_names(self) -> None:
+        """Raise IndexCorruptError where damage renamed or left out a block: it would be missing, and nobody know."""
+        counted = self._shard.header.entry_count
+        if more := uncounted(self._shard):
+            raise IndexCorruptError(
+                f"{self.where}: entry_count: expected {counted + more}, the entries in the index, found {counted}: the "
+                f"header is damaged; `wshard repair` restores it"
+            )
+        for number, given in changed_names(self._shard, known_blocks(self.description)).items():
+            expected = "the name that its hash was made of" if given is None else f"{given!r}, as its hash tells"
+            raise IndexCorruptError(
+                f"{self.where}: block {self._shard.entries[number].name!r}: expected {expected}: the index is damaged; "
+                f"`wshard repair` restores what it can"
+            )
 
     def _check_length(self) -> None:
         length = self.description.length or 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from wshard.errors import LaneError
-from wshard.meta import Declaration, Description
+from wshard.meta import META_BLOCKS, Declaration, Description
 from wshard.types import Array, DType
 
 if TYPE_CHECKING:
@@ -33,6 +33,14 @@ _FIXED: Final[dict[str, DType]] = {
     DONE: DType.BOOL,
     TIMESTAMPS: DType.INT64,
 }
+
+
+_KNOWN: Final = frozenset((*META_BLOCKS, *_FIXED, TICKS, EXACT_REWARD, TRUNCATIONS))
+
+
+def known_blocks(about: Description) -> frozenset[str]:
+    """Return the names of the blocks that the profile or the episode itself speaks of."""
+    return _KNOWN.union(about.declared)
 
 
 def declaration_of(block: str, size: int, about: Description) -> Declaration | None:

@@ -6,6 +6,7 @@ Does not know: recordings that were killed (recovery.py), how blocks interleave 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -20,12 +21,14 @@ import numpy as np
 
 from wshard.codec_plan import CodecPlan
 from wshard.container import ShardReader
+from wshard.entry_index import scan_index
+from wshard.entry_names import changed_names, uncounted
 from wshard.episode_file import store
 from wshard.errors import FormatError, OverlapError, RecordingExistsError, RepairError
 from wshard.interleaved import deinterleave
-from wshard.lanes import TICKS, declaration_of
+from wshard.lanes import TICKS, declaration_of, known_blocks
 from wshard.layout import ALIGNMENTS, DEFAULT_ALIGNMENT, ENTRY_LZ4, ENTRY_ZSTD, FLAG_HAS_CHECKSUMS, ROLE_WSHARD
-from wshard.meta import META_BLOCKS, META_WSHARD, read_description
+from wshard.meta import META_BLOCKS, META_WSHARD, Description, read_description
 from wshard.metadata import ShardMetadata
 from wshard.publishing import sync_folder
 from wshard.shard_stream import ShardStreamWriter
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wshard.layout import Buffer, IndexEntry
-    from wshard.meta import Description
 
 
 class Damage(StrEnum):
@@ -114,14 +116,49 @@ def _replace(source: Path, backup: Path, write: Callable[[Path], None]) -> None:
 
 def _examine(reader: ShardReader) -> tuple[RepairReport, Callable[[Path], None] | None]:
     """Return what is wrong, and how to write the repaired file; None if nothing is wrong."""
-    errors = _unreadable(reader)
+    named, errors = _name_notes(reader), _unreadable(reader)
     shared = any(isinstance(problem, OverlapError) for problem in reader.problems)
     if shared and not errors and reader.header.role == ROLE_WSHARD:
         return _restore(reader)
     cut = reader.header.total_file_size != reader.size
-    if not errors and not reader.problems and not cut:
+    if not errors and not reader.problems and not cut and not named:
         return RepairReport(reader.where, Damage.INTACT, kept=tuple(reader.names())), None
-    return _salvage(reader, errors)
+    report, write = _salvage(reader, errors)
+    return replace(report, notes=(*named, *report.notes)), write
+
+
+def _name_notes(reader: ShardReader) -> list[str]:
+    """Give blocks of an episode back the names that damage has changed or left out, and tell of each."""
+    notes: list[str] = []
+    if reader.header.role != ROLE_WSHARD:
+        return notes
+    if more := uncounted(reader):
+        reader.header = reader.header._replace(entry_count=reader.header.entry_count + more)
+        front = reader.read_range(0, reader.header.data_section_offset)
+        scanned = scan_index(front, reader.header, reader.size, reader.where)
+        reader.entries = [entry for entry, wrong in scanned if wrong is None]
+        notes.append(f"the header left out {more} of {reader.header.entry_count} entries of the index: they are back")
+    for _ in range(2):  # again with what a meta block declares that has its name back
+        for number, given in changed_names(reader, known_blocks(_described(reader))).items():
+            entry = reader.entries[number]
+            if given is not None and given not in reader.names():
+                reader.entries[number] = entry._replace(name=given)
+                notes.append(f"block {given!r} has its name back: damage had made it {entry.name!r}")
+    left = changed_names(reader, known_blocks(_described(reader)))
+    names = [reader.entries[number].name for number in left]
+    return notes + [f"block {name!r} was given another name, which nothing tells any more" for name in names]
+
+
+def _described(reader: ShardReader) -> Description:
+    meta = {}
+    for number, entry in enumerate(reader.entries):
+        with contextlib.suppress(FormatError):
+            if entry.name in META_BLOCKS:
+                meta[entry.name] = reader.block(number)
+    try:
+        return read_description(meta, reader.where)
+    except FormatError:
+        return Description("unknown")
 
 
 def _unreadable(reader: ShardReader) -> dict[int, str]:
