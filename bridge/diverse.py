@@ -5,12 +5,14 @@ Knows: scores and unit vectors of candidates. Does not know: where they come fro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+_EQUAL: Final = 1e-6  # what float32 vectors leave of two values that are equal
 
 
 def diverse(
@@ -20,8 +22,9 @@ def diverse(
 
         (1 - diversity) * score - diversity * (highest cosine with those chosen).
 
-    With the numbers come these values, of the first its score. scores [N], vectors [N, E] of length 1. Ties go by
-    number; with diversity 0 this is the order of the scores.
+    With the numbers come these values, of the first its score. scores [N], vectors [N, E] of length 1. Of equal values
+    the higher score wins (where the query is itself the first, and diversity 0.5, all others are equal), then the
+    lower number; with diversity 0 this is the order of the scores.
     """  # noqa: D400, D415  (the formula ends the sentence)
     wide = vectors.astype(np.float64)
     alike = np.full(len(scores), -np.inf)
@@ -31,7 +34,8 @@ def diverse(
     while len(chosen) < min(count, len(scores)):
         penalty = diversity * alike if chosen else 0.0
         value = np.where(open_, (1 - diversity) * scores - penalty if chosen else scores, -np.inf)
-        best = int(np.argmax(value))
+        equal = np.flatnonzero(value >= value.max() - _EQUAL)
+        best = int(equal[np.argmax(scores[equal])])
         chosen.append(best)
         values.append(float(value[best]))
         open_[best] = False

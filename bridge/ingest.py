@@ -118,18 +118,21 @@ class TrajectoryIngestor:
         NotEmbeddedWarning says that the episode is catalogued, but has no vector (no lane to embed, NaN); an
         IndexWarning, that the index could not be told: the next ingest tells it.
         """
-        return self._ingest_one(path, None).uid
+        return self._ingest_one(path, None)[0].uid
 
     def ingest_timesteps(self, path: PathLike, window_size: int = 32, stride: int = 16) -> list[str]:
         """Ingest windows of one episode: window_size timesteps, one every `stride`, the tail covered too.
 
-        Returns one id "uid:start-stop" per window, stop exclusive. Raises as ingest_episode.
+        Returns one id "uid:start-stop" per window, stop exclusive; none where the episode has no vectors, which a
+        NotEmbeddedWarning tells. Raises as ingest_episode.
         """
         plan = WindowPlan(window_size, stride)
-        row = self._ingest_one(path, plan)
-        return [f"{row.uid}:{start}-{stop}" for start, stop in plan.spans(row.length).tolist()]
+        row, embedded = self._ingest_one(path, plan)
+        spans = plan.spans(row.length).tolist() if embedded else []
+        return [f"{row.uid}:{start}-{stop}" for start, stop in spans]
 
-    def _ingest_one(self, path: PathLike, windows: WindowPlan | None) -> EpisodeRow:
+    def _ingest_one(self, path: PathLike, windows: WindowPlan | None) -> tuple[EpisodeRow, bool]:
+        """Ingest the episode; return its row, and whether it has vectors."""
         listed = listed_paths(path)
         if len(listed) != 1 or Path(listed[0]).is_dir():
             found = "a folder" if len(listed) == 1 else f"{len(listed)} paths"
@@ -137,14 +140,15 @@ class TrajectoryIngestor:
         report = self.ingest(listed, windows=windows)
         if report.delayed is not None:
             warnings.warn(f"the vectors are safe in the catalog, the index lags: {report.delayed}", IndexWarning, 4)
-        where = locate(listed[0])
+        where, embedded = locate(listed[0]), True
         for failure in report.unembedded:
             if failure.path == where:
+                embedded = False
                 warnings.warn(f"{where}: catalogued, not embedded: {failure.error}", NotEmbeddedWarning, 4)
         for failure in report.failed:
             if failure.path == where:
                 raise failure.cause or IngestError(f"{failure.path}: {failure.error}")
-        return self._archive.catalog.get(self._archive.catalog.known([where])[where][0].id)
+        return self._archive.catalog.get(self._archive.catalog.known([where])[where][0].id), embedded
 
     def ingest(
         self,

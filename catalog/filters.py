@@ -162,6 +162,9 @@ def build_where(
 ) -> Where:
     """Build the common filters; None leaves a field free, ranges are inclusive, several names mean any of them."""
     low, high = _bounds(reward_range)
+    for name, names in (("env_id", env_id), ("tag", tag)):
+        if names is not None and not isinstance(names, str | Collection):
+            raise FilterError(f"{name}: expected a name or several names, found {told(names)}")
     wanted = (
         ("env_id", "eq" if isinstance(env_id, str) else "in", env_id),
         ("length", "ge", min_length),

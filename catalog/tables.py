@@ -17,6 +17,7 @@ from catalog.fields import Field
 from catalog.matching import NO_FACTS
 from catalog.queries import load_page
 from catalog.schema import score
+from catalog.values import INTEGER_LIMIT
 from wshard.arguments import several_names
 from wshard.errors import FilterError, MissingExtraError
 
@@ -80,10 +81,12 @@ def _kind(pa: Any, column: Column) -> Any:
 
 
 def _column(pa: Any, kind: Any, values: list[Any]) -> Any:
-    """Return chunks of one type as a column; metadata as what all of it is: flags, numbers, text; else as JSON text."""
+    """Return chunks of one type as a column; metadata as what all of it is (flags, integers, numbers, text) or JSON."""
     if kind is not None:
         return pa.chunked_array(values, kind)
     found = {type(value) for value in values if value is not None}
+    if found == {int} and all(value is None or abs(value) <= INTEGER_LIMIT for value in values):
+        return pa.array(values, pa.int64())
     if found <= {int, float}:
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
     if found in ({str}, {bool}):

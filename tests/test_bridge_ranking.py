@@ -124,6 +124,13 @@ def test_fused_lists_are_called_exact_only_where_nothing_beyond_them_can_matter(
     assert 20 < proven < 280
 
 
+def test_of_hits_that_are_equally_diverse_the_better_one_comes_first():
+    vectors = units(30, seed=4)  # the first is the query: what the others score is how much they are like it
+    scores = (vectors.astype(np.float64) @ vectors[0]).round(12)
+    best = int(np.argsort(scores)[-2])
+    assert diverse(scores, vectors, 2, diversity=0.5)[0] == [0, best]
+
+
 def test_equal_hits_are_put_back():
     vectors = units(2)[[0, 0, 0, 1]]
     assert diverse(np.array([0.9, 0.89, 0.88, 0.3]), vectors, 4, diversity=0.6)[0] == [0, 3, 1, 2]

@@ -99,6 +99,14 @@ def test_a_number_that_is_not_finite_is_told_with_lane_and_timestep_and_gets_no_
     assert ingest(archive, folder).failed == []
 
 
+def test_windows_that_got_no_vectors_have_no_ids(archive, folder):
+    (path,) = save(folder, with_value(np.nan))
+    ingest(archive, folder)
+    for _ in range(2):
+        with TrajectoryIngestor(archive) as ingestor, pytest.warns(NotEmbeddedWarning, match="not embedded"):
+            assert ingestor.ingest_timesteps(path, 8, 4) == []
+
+
 def test_an_episode_without_observation_vectors_is_catalogued_and_told_what_it_has(archive, tmp_path):
     image = Channel.of("camera", np.zeros((30, 8, 8, 3), np.uint8))
     (path,) = save(tmp_path, episode(observations={"camera": image}))

@@ -127,7 +127,7 @@ def test_columns_and_episodes_are_chosen_as_in_filters(catalog: Catalog) -> None
     assert table.to_pylist()[0] == {
         "env": "reach",
         "meta.task": "task 0",
-        "meta.seed": 0.0,
+        "meta.seed": 0,
         "meta.odd": "x",
         "meta.robot.arm": "é",
         "note": ["first", "second"],
@@ -138,6 +138,16 @@ def test_columns_and_episodes_are_chosen_as_in_filters(catalog: Catalog) -> None
     assert catalog.to_arrow(columns=["meta.odd"]).column(0).to_pylist()[:2] == ['"x"', "1"]
     with pytest.raises(FilterError, match="nonsense"):
         catalog.to_arrow(columns=["nonsense"])
+
+
+def test_integers_of_metadata_stay_exact(tmp_path: Path) -> None:
+    values = [{"seed": 2**60 + 1, "big": 2**63}, {"seed": -5, "big": 1}, {"mixed": 0.5}, {"mixed": 2}]
+    with Catalog.open(tmp_path / "catalog.db", create=True) as opened:
+        opened.register([make_record(number, metadata=found) for number, found in enumerate(values)])
+        table = opened.to_arrow(columns=["meta.seed", "meta.big", "meta.mixed"])
+    assert table.schema.types == [pa.int64(), pa.float64(), pa.float64()]
+    assert table.column(0).to_pylist() == [2**60 + 1, -5, None, None]
+    assert table.column(2).to_pylist() == [None, None, 0.5, 2.0]
 
 
 def test_more_than_one_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,8 @@ class CodecPlan:
         are asked of a block by name which zstd does not compress.
         """
         codecs = compression if isinstance(compression, Mapping) else {"*": compression}
-        frames = frame_steps if isinstance(frame_steps, Mapping) else {"*": frame_steps} if frame_steps else {}
+        asked = {} if frame_steps is None else frame_steps
+        frames = asked if isinstance(asked, Mapping) else {"*": asked}
         plan = CodecPlan(
             tuple((pattern, Codec.parse(codec, level)) for pattern, codec in codecs.items()),
             tuple(
