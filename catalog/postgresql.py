@@ -6,10 +6,13 @@ know: the catalog's tables or what is asked of them.
 
 from __future__ import annotations
 
+import select
+from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError, InvalidatePoolError, NoSuchModuleError
 
 from catalog import engine as files
 from catalog.engine import MODE, NO_ANSWER, Database, Reasons
@@ -23,13 +26,16 @@ from wshard.errors import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import URL, Connection
+    from sqlalchemy import URL, Connection, Dialect
+    from sqlalchemy.pool import ConnectionPoolEntry
 
 DRIVER = "postgresql+psycopg"
 LOCK = 0x777368617264
 """Key of the advisory lock that every writing transaction takes first: the letters "wshard"."""
 
 _CONNECT_SECONDS = 10
+_IN_USE = 5.0
+"""Seconds after which a connection may have been dropped by anything between here and the server."""
 _UNREACHABLE = (
     "its server cannot be reached: is it running, and are host, port, user and database right? What was committed is "
     "safe; try again when it is back"
@@ -54,7 +60,6 @@ def open_server(location: str) -> Database:
         engine = create_engine(
             url,
             max_overflow=-1,  # threads wait for the write lock in the server, never for a connection
-            pool_pre_ping=True,  # a server that was started again is noticed before a statement is lost
             connect_args={
                 "prepare_threshold": None,  # plans fit their values, and proxies that share connections work
                 "connect_timeout": _CONNECT_SECONDS,
@@ -71,9 +76,39 @@ def open_server(location: str) -> Database:
     except NoSuchModuleError as error:
         raise CatalogError(f"expected sqlite or postgresql, found the database {_shown(url)}") from error
     event.listen(engine, "begin", _begin)
+    event.listen(engine, "checkin", _put_back)
+    event.listen(engine, "checkout", partial(_look_at, engine.dialect))
     # All statements of a reading transaction see the same state, as they do in SQLite.
     reading = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
     return Database(engine, _shown(url), reasons=_REASONS, reading=reading)
+
+
+def _put_back(_connection: Any, record: ConnectionPoolEntry) -> None:
+    record.info["used"] = monotonic()
+
+
+def _look_at(dialect: Dialect, connection: Any, record: ConnectionPoolEntry, _borrowed: Any) -> None:
+    """Have a connection made anew whose server was started again meanwhile, before a statement is lost.
+
+    A server that goes says so on every connection, so that a look at those in use costs no question; others may have
+    been dropped on the way.
+    """
+    used = record.info.get("used")
+    if used is None or (monotonic() - used < _IN_USE and _silent(connection)):
+        return
+    try:
+        dialect.do_ping(connection)
+    except dialect.loaded_dbapi.Error as error:
+        raise InvalidatePoolError from error
+
+
+def _silent(connection: Any) -> bool:
+    """Say whether nothing came from the server since its last answer; False where that cannot be seen."""
+    if not (hasattr(select, "poll") and hasattr(connection, "fileno")):  # Windows, other drivers
+        return False
+    looked = select.poll()
+    looked.register(connection.fileno(), select.POLLIN)
+    return not looked.poll(0)
 
 
 def server_url(location: str) -> URL:
