@@ -34,6 +34,8 @@ LOCK = 0x777368617264
 """Key of the advisory lock that every writing transaction takes first: the letters "wshard"."""
 
 _CONNECT_SECONDS = 10
+_HELPERS = 6000
+"""What the planner counts for starting processes that help: not worth it for a page, but for facets of everything."""
 _IN_USE = 5.0
 """Seconds after which a connection may have been dropped by anything between here and the server."""
 _UNREACHABLE = (
@@ -64,8 +66,8 @@ def open_server(location: str) -> Database:
                 "prepare_threshold": None,  # plans fit their values, and proxies that share connections work
                 "connect_timeout": _CONNECT_SECONDS,
                 "application_name": "wshard",
-                # Compiling takes longer than these questions do.
-                "options": f"-c jit=off {url.query.get('options', '')}",
+                # Compiling takes longer than these questions do, and starting helpers than most.
+                "options": f"-c jit=off -c parallel_setup_cost={_HELPERS} {url.query.get('options', '')}",
             },
         )
     except ImportError as error:
