@@ -9,7 +9,7 @@ FIRST ?= 100# the first seed of rb_a, rb_b and rb_c; those below 100 were tuned 
 .PHONY: help install demo test bench bench-index rb_a rb_b rb_c fuzz torture minute live-deepdata clean
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
-	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (about 15 minutes the first time)"
+	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (6 to 15 minutes the first time)"
 	@echo "make install  only create .venv with everything in it                 (about 1 minute)"
 	@echo "make bench    measure speed on this machine                           (about 5 minutes)"
 	@echo "make fuzz     200,000 damaged files, none of which may give a wrong value  (about 5 minutes)"
@@ -52,7 +52,7 @@ test: $(VENV)/.dev
 	@echo "== ruff (seconds)" && $(BIN)/ruff check -q . && $(BIN)/ruff format --check -q .
 	@echo "== mypy --strict (half a minute)" && $(BIN)/mypy
 	@echo "== rooms and arrows (seconds)" && $(BIN)/lint-imports --no-cache | tail -n 12
-	@echo "== tests, docs and README (about 11 minutes on 2 cores)"
+	@echo "== tests, docs and README (5 to 11 minutes on 2 cores)"
 	@$(BIN)/pytest -W error -n 2 --dist worksteal
 
 $(VENV)/.bench: $(VENV)/.dev

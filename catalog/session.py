@@ -49,17 +49,20 @@ class Session:
     def __init__(self, database: Database, *, base: str | None) -> None:
         self._database = database
         self._base = base
+        self._seen: tuple[object, ...] | None = None
         with self._read() as connection:
             self._now = _NOW[connection.dialect.name]
         self.instant()
 
     def instant(self) -> Instant:
         """Return the state that the catalog is in, for little time."""
-        clock, archive_id, number = self._database.peek(self._now)
-        instant = Instant(f"{archive_id}/{number}", int(clock))
-        self.archive_id = str(archive_id)
-        self.edition = instant.life if self._base is None else self.archive_id
-        return instant
+        found = self._database.peek(self._now)
+        if found is not self._seen:
+            clock, archive_id, number = found
+            self._instant, self._seen = Instant(f"{archive_id}/{number}", int(clock)), found
+            self.archive_id = str(archive_id)
+            self.edition = self._instant.life if self._base is None else self.archive_id
+        return self._instant
 
     def close(self) -> None:
         """Close the database; the catalog cannot be used any more."""

@@ -239,6 +239,7 @@ def _who(number):
 def test_a_ctrl_c_that_another_thread_takes_waits_until_the_processes_are_started():
     """A program's libraries run threads, and the system hands the signal to any that does not block it."""
     let_go, went_on = Event(), []
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def interrupted_while_starting():
         with interrupts_held():
@@ -254,5 +255,6 @@ def test_a_ctrl_c_that_another_thread_takes_waits_until_the_processes_are_starte
                 interrupted_while_starting()
         finally:
             let_go.set()
+            after = signal.signal(signal.SIGINT, before)
     assert went_on
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert after is signal.default_int_handler

@@ -13,30 +13,38 @@ from typing import TYPE_CHECKING, Final
 from wshard.layout import HEADER_SIZE, INDEX_ENTRY, INDEX_ENTRY_SIZE, name_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from wshard.container import ShardReader
     from wshard.layout import IndexEntry
 
 _FNV_START: Final = 0xCBF29CE484222325
 _FNV_FACTOR: Final = 0x100000001B3
-_LONGEST: Final = 256  # bytes: of longer names no bit is flipped back
-_KINDS: Final = ("signal/", "action/", "omen/", "uncert/", "residual/", "time/", "aux/")
+# What is looked at, so that nobody's file takes longer than a moment: no episode has as much.
+_ENTRIES: Final = 2048
+_STRANGE: Final = 8
+_LONGEST: Final = 256
 
 
-def changed_names(reader: ShardReader, known: Collection[str]) -> dict[int, str | None]:
+def changed_names(reader: ShardReader, known: Collection[str]) -> dict[int, str]:
     """Return the names that blocks of an episode were given, by the numbers of those that have others now.
 
-    None where nothing tells it any more. known: names that stand for something by themselves. A wrong hash alone does
-    no harm: the name of a lane is believed unless one bit makes it the name of that hash, and so is every name in a
-    file whose hashes are some other writer's.
+    known: names that stand for something by themselves. A wrong hash alone does no harm: a name is believed unless the
+    hash is that of a known one, or of what one flipped bit made it from.
     """
-    strange = [n for n, entry in enumerate(reader.entries) if entry.name not in known and not _is_named(entry)]
-    if not strange or not any(map(_is_named, reader.entries)):
+    entries = reader.entries
+    unknown = [number for number, entry in enumerate(entries) if entry.name not in known]
+    strange = [number for number in unknown if not _has(entries[number], name_hash)]
+    if not strange or len(entries) > _ENTRIES or (hashed := _writers(entries)) is None:
         return {}
-    given = {number: _given(reader, number, known) for number in strange}
-    names = [entry.name for entry in reader.entries]
-    return {n: name for n, name in given.items() if name is not None or not names[n].startswith(_KINDS)}
+    strange = [number for number in strange if not _has(entries[number], hashed)]
+    given: dict[int, str] = {}
+    for number in strange[:_STRANGE]:
+        stored = entries[number].name_hash
+        candidates = (name for name in (*known, *_one_bit_off(reader, number)) if len(name) <= _LONGEST)
+        if (found := next((name for name in candidates if hashed(name) == stored), None)) is not None:
+            given[number] = found
+    return given
 
 
 def uncounted(reader: ShardReader) -> int:
@@ -44,45 +52,49 @@ def uncounted(reader: ShardReader) -> int:
     header, number = reader.header, reader.header.entry_count
     if HEADER_SIZE + (number + 1) * INDEX_ENTRY_SIZE > header.string_table_offset:
         return 0
-    names = bytes(reader.read_range(header.string_table_offset, header.data_section_offset))
-    while (end := HEADER_SIZE + (number + 1) * INDEX_ENTRY_SIZE) <= header.string_table_offset:
+    while number < _ENTRIES and (end := HEADER_SIZE + (number + 1) * INDEX_ENTRY_SIZE) <= header.string_table_offset:
         stored, offset, size, *_ = INDEX_ENTRY.unpack(reader.read_range(end - INDEX_ENTRY_SIZE, end))
-        name = names[offset : offset + size].decode(errors="ignore")
+        name = _name_at(reader, offset, size)
         if not name or stored not in (name_hash(name), _fnv(name)):
             break
         number += 1
     return number - header.entry_count
 
 
-def _is_named(entry: IndexEntry) -> bool:
+def _has(entry: IndexEntry, hashed: Callable[[str], int]) -> bool:
     """Say whether it is the name's hash that is stored, or was until a bit of it was flipped: that does no harm."""
-    stored = entry.name_hash or 0
-    return (stored ^ name_hash(entry.name)).bit_count() <= 1 or (stored ^ _fnv(entry.name)).bit_count() <= 1
+    return len(entry.name) > _LONGEST or ((entry.name_hash or 0) ^ hashed(entry.name)).bit_count() <= 1
 
 
-def _given(reader: ShardReader, number: int, known: Collection[str]) -> str | None:
-    stored = reader.entries[number].name_hash
-    for name in (*known, *_one_bit_off(reader, number)):
-        if stored in (name_hash(name), _fnv(name)):
-            return name
-    return None
+def _writers(entries: Sequence[IndexEntry]) -> Callable[[str], int] | None:
+    """Return the hash that most of the names have, None if none has any that is known."""
+    ways = {hashed: sum(_has(entry, hashed) for entry in entries) for hashed in (name_hash, _fnv)}
+    best = max(ways, key=ways.__getitem__)
+    return best if ways[best] else None
 
 
 def _one_bit_off(reader: ShardReader, number: int) -> Iterator[str]:
     """Yield the names that come of this index entry, or of this name, with one bit flipped."""
-    begin, header = HEADER_SIZE + number * INDEX_ENTRY_SIZE, reader.header
+    begin = HEADER_SIZE + number * INDEX_ENTRY_SIZE
     _, offset, size, *_ = INDEX_ENTRY.unpack(reader.read_range(begin, begin + INDEX_ENTRY_SIZE))
-    table = bytes(reader.read_range(header.string_table_offset, header.data_section_offset))
-    places = [(offset ^ 1 << bit, size) for bit in range(32)] + [(offset, size ^ 1 << bit) for bit in range(16)]
-    for start, length in places:
-        if start + length <= len(table):
-            yield table[start : start + length].decode(errors="ignore")
-    raw = bytearray(table[offset : offset + size])
-    for place in range(len(raw) if len(raw) <= _LONGEST else 0):
+    for bit in range(32):
+        yield _name_at(reader, offset ^ 1 << bit, size)
+    for bit in range(16):
+        yield _name_at(reader, offset, size ^ 1 << bit)
+    raw = bytearray(reader.entries[number].name.encode()[:_LONGEST])
+    for place in range(len(raw)):
         for bit in range(8):
             raw[place] ^= 1 << bit
             yield raw.decode(errors="ignore")
             raw[place] ^= 1 << bit
+
+
+def _name_at(reader: ShardReader, offset: int, size: int) -> str:
+    """Return the name that lies there in the string table, "" for none, and for a long one."""
+    start = reader.header.string_table_offset + offset
+    if size > _LONGEST or start + size > reader.header.data_section_offset:
+        return ""
+    return bytes(reader.read_range(start, start + size)).decode(errors="ignore")
 
 
 def _fnv(name: str) -> int:

@@ -80,10 +80,9 @@ class EpisodeFile:
                 f"header is damaged; `wshard repair` restores it"
             )
         for number, given in changed_names(self._shard, known_blocks(self.description)).items():
-            expected = "the name that its hash was made of" if given is None else f"{given!r}, as its hash tells"
             raise IndexCorruptError(
-                f"{self.where}: block {self._shard.entries[number].name!r}: expected {expected}: the index is damaged; "
-                f"`wshard repair` restores what it can"
+                f"{self.where}: block {self._shard.entries[number].name!r}: expected {given!r}, as its hash tells: the "
+                f"index is damaged; `wshard repair` restores the name"
             )
 
     def _check_length(self) -> None:

@@ -141,12 +141,10 @@ def _name_notes(reader: ShardReader) -> list[str]:
     for _ in range(2):  # again with what a meta block declares that has its name back
         for number, given in changed_names(reader, known_blocks(_described(reader))).items():
             entry = reader.entries[number]
-            if given is not None and given not in reader.names():
+            if given not in reader.names():
                 reader.entries[number] = entry._replace(name=given)
                 notes.append(f"block {given!r} has its name back: damage had made it {entry.name!r}")
-    left = changed_names(reader, known_blocks(_described(reader)))
-    names = [reader.entries[number].name for number in left]
-    return notes + [f"block {name!r} was given another name, which nothing tells any more" for name in names]
+    return notes
 
 
 def _described(reader: ShardReader) -> Description:

@@ -62,6 +62,9 @@ class Candidates:
     vain: bool = False
 
 
+_NO_CANDIDATES: Final = Candidates(_NONE, "none", 0, 0)
+
+
 def candidates(
     segment: Segment, query: Vectors, wanted: Ids | None, request: Request, direct_rows: int, metric: str = COSINE
 ) -> Candidates:
@@ -70,7 +73,7 @@ def candidates(
     direct_rows: up to so many passing rows lists are not worth a look. Raises ChecksumError.
     """
     if not len(segment.vectors):
-        return Candidates(_NONE, "none", 0, 0)
+        return _NO_CANDIDATES
     choice = segment.chosen(wanted)
     passing = choice.rows
     if passing == 0 or request.top_k < 1:
