@@ -96,11 +96,12 @@ def _look_at(dialect: Dialect, connection: Any, record: ConnectionPoolEntry, _bo
     been dropped on the way.
     """
     used = record.info.get("used")
-    if used is None or (monotonic() - used < _IN_USE and _silent(connection)):
+    if used is None:
         return
     try:
-        dialect.do_ping(connection)
-    except dialect.loaded_dbapi.Error as error:
+        if monotonic() - used > _IN_USE or not _silent(connection):
+            dialect.do_ping(connection)
+    except (dialect.loaded_dbapi.Error, OSError) as error:
         raise InvalidatePoolError from error
 
 

@@ -49,7 +49,7 @@ class Session:
     def __init__(self, database: Database, *, base: str | None) -> None:
         self._database = database
         self._base = base
-        self._seen: tuple[object, ...] | None = None
+        self._known: tuple[tuple[object, ...], Instant] | None = None
         with self._read() as connection:
             self._now = _NOW[connection.dialect.name]
         self.instant()
@@ -57,12 +57,13 @@ class Session:
     def instant(self) -> Instant:
         """Return the state that the catalog is in, for little time."""
         found = self._database.peek(self._now)
-        if found is not self._seen:
+        known = self._known
+        if known is None or known[0] is not found:
             clock, archive_id, number = found
-            self._instant, self._seen = Instant(f"{archive_id}/{number}", int(clock)), found
+            known = self._known = found, Instant(f"{archive_id}/{number}", int(clock))
             self.archive_id = str(archive_id)
-            self.edition = self._instant.life if self._base is None else self.archive_id
-        return self._instant
+            self.edition = known[1].life if self._base is None else self.archive_id
+        return known[1]
 
     def close(self) -> None:
         """Close the database; the catalog cannot be used any more."""

@@ -114,16 +114,16 @@ def walk(connection: Connection, by: Walk, asked: Mapping[str, Any], met: Met) -
 def _begun(connection: Connection, by: Walk, asked: Mapping[str, Any], met: Met, *, most: int) -> list[tuple[int, Any]]:
     """Return its first rows that hold the words, fewer than wanted where its beginning tells that they are rare."""
     found: list[tuple[int, Any]] = []
-    if met.apart is None:
-        steps = most // _BEGINNING
+    steps, apart = most // _BEGINNING, met.apart
+    if apart is None:
         found = pairs(connection, by.beginning, {**asked, "steps": steps})
         if len(found) < min(_FEW, asked["wanted"]):
             return found
-        met.apart = steps // len(found)
-    likely = met.apart * asked["wanted"]
+        apart = met.apart = steps // len(found)
+    likely = apart * asked["wanted"]
     if len(found) == asked["wanted"] or likely > most:
         return found
-    return pairs(connection, by.beginning, {**asked, "steps": min(most, _MORE * likely)})
+    return pairs(connection, by.beginning, {**asked, "steps": min(most, max(steps, _MORE * likely))})
 
 
 def _watched(connection: Connection, by: Walk, asked: Mapping[str, Any], *, most: int) -> list[tuple[int, Any]]:

@@ -340,6 +340,12 @@ def check_everything(made, space):
     check(made, space, query, top(5, build_where(env_id=["env-1", "env-3"])))
 
 
+def test_a_query_whose_square_is_beyond_float32_is_answered(shelf):
+    made, space = shelf
+    query = np.full(space.dim, 1e20, np.float32)
+    assert len(made.index.search(space, query, Request(5, EVERYTHING)).matches) == 5
+
+
 def test_the_answer_explains_itself(shelf):
     made, space = shelf
     answer = made.index.search(space, unit_vectors(1, 3)[0], Request(5, EVERYTHING, explain=True))

@@ -27,6 +27,7 @@ from wshard.errors import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from typing import Any
 
     from databases import Server
 
@@ -189,6 +190,20 @@ def test_a_server_that_was_stopped_is_told_and_used_again_when_it_is_back(server
         server.stop()
         server.start()
         assert catalog.tag([1], "good") == 1
+
+
+def test_connections_that_were_closed_while_nobody_used_them_are_replaced(server: Server, url: str) -> None:
+    with Catalog.open(url) as catalog:
+        catalog.register([make_record(1)])
+        for close in ("itself", "the server"):
+            with catalog._read() as connection:
+                raw: Any = connection.connection.driver_connection
+                number = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+            if close == "itself":
+                raw.close()
+            else:
+                server.run(f"SELECT pg_terminate_backend({number}, 5000)")
+            assert catalog.count() == 1
 
 
 def test_a_connection_that_dies_loses_the_transaction_and_nothing_else(server: Server, url: str) -> None:

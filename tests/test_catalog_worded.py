@@ -101,6 +101,18 @@ def test_common_words_are_met_in_the_order_and_rare_ones_looked_up(catalog: Cata
         assert set(pages(reads(catalog, words, order, limit=5)[1])) == {"index"}, words
 
 
+def test_a_short_page_after_a_long_one_is_met_too(location: Path | str, catalog: Catalog) -> None:
+    """What a dense first page tells says little of the next: as much is looked at as for a first one."""
+    with Catalog.open(location) as again:
+        again.remove(again.ids())
+        words = [{"task": "weld" if n < 300 or n % 4 == 0 else "cut"} for n in range(400)]
+        again.register([make_record(n, total_reward=-float(n), metadata=found) for n, found in enumerate(words)])
+        first = again.select('"weld"', order="-total_reward", limit=299)
+        page, statements = reads(again, '"weld"', "-total_reward", limit=3, after=first.next)
+        assert [row.total_reward for row in page.rows] == [-299.0, -300.0, -304.0]
+        assert isinstance(location, Path) or pages(statements) == ["walk"]  # SQLite judges while it walks
+
+
 def test_no_text_is_looked_at_whose_episode_lacks_a_bit(catalog: Catalog) -> None:
     assert pages(reads(catalog, "red", "length", limit=5)[1]) == ["walk"]
     with catalog._write() as connection:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
-from wshard_files import saved, with_blocks
+from wshard_files import saved, with_blocks, with_json
 
 from wshard.cli import app
 from wshard.container import ShardReader
@@ -143,6 +143,39 @@ def test_names_that_were_wiped_out_are_told_and_come_back(tmp_path):
     path.write_bytes(data)
     assert repair(path, tmp_path / "again.wshard").complete
     assert load_wshard(tmp_path / "again.wshard") == load_wshard(OWN)
+
+
+def test_a_block_that_is_out_of_reach_is_told_also_where_the_header_left_it_out(tmp_path):
+    data, count = bytearray(FOREIGN), len(ShardReader(FOREIGN).entries)
+    data[12] = count - 2
+    data[HEADER_SIZE + INDEX_ENTRY_SIZE * (count - 1) + 16 + 5] ^= 1  # its data_offset
+    path = tmp_path / "damaged.wshard"
+    path.write_bytes(data)
+    report = repair(path)
+    assert not report.complete
+    assert set(report.lost) == {ShardReader(FOREIGN).names()[-1]}
+    assert len(report.kept) == count - 1
+
+
+def test_a_name_comes_back_beside_an_entry_that_is_out_of_reach(tmp_path):
+    data, names = bytearray(FOREIGN), ShardReader(FOREIGN).names()
+    data[HEADER_SIZE + 16 + 5] ^= 1
+    data[hash_place(FOREIGN, "notes.txt") + 12] ^= 1  # its length
+    path = tmp_path / "damaged.wshard"
+    path.write_bytes(data)
+    report = repair(path)
+    assert sorted(report.kept) == sorted(names[1:])
+    assert any("'notes.txt' has its name back" in note for note in report.notes)
+
+
+def test_many_declared_lanes_take_no_longer_than_a_moment():
+    channels = [{"id": f"{n:0200d}"} for n in range(50_000)]
+    data = bytearray(with_json(FOREIGN, "meta/channels", channels=channels))
+    place = hash_place(data, "notes.txt")
+    data[place : place + 8] = b"\5" * 8
+    begun = time.process_time()
+    open_wshard(bytes(data)).close()
+    assert time.process_time() - begun < 10
 
 
 def test_many_wrong_hashes_take_no_longer_than_a_moment():

@@ -102,6 +102,7 @@ def test_golden_frames_are_found_by_their_table():
     ("compression", "frame_steps"),
     [
         ("zstd", -1),
+        ("zstd", 0),
         ("zstd", {"*": 0}),
         ("zstd", 1.5),
         ("zstd", "4"),

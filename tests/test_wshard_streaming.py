@@ -257,6 +257,11 @@ def test_codecs_and_frames_of_single_channels_equal_a_batch_save(tmp_path_factor
     assert path.read_bytes() == expected.getvalue()
 
 
+def test_frames_of_no_timesteps_are_refused(tmp_path):
+    with pytest.raises(CodecError, match="frame_steps: '\\*': expected"):
+        writer(tmp_path / "a.wshard", compression="zstd", frame_steps=0)
+
+
 @pytest.mark.parametrize(
     "options", [{"compression": {"state": "zstd"}}, {"compression": "zstd", "frame_steps": {"a": 4}}]
 )

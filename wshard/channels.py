@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, SupportsFloat
 import numpy as np
 
 from wshard.arguments import array_of
-from wshard.codec_plan import CodecPlan
+from wshard.codec_plan import CodecPlan, frames_by_block
 from wshard.errors import EpisodeError
 from wshard.lanes import DONE, REWARD, TICKS, TRUNCATIONS
 from wshard.meta import Declaration
@@ -128,7 +128,7 @@ def plan_of(
     Raises CodecError as CodecPlan.of does, and for the name of a block that no timestep can bring.
     """
     codecs = dict(compression) if isinstance(compression, Mapping) else {"*": compression}
-    frames = dict(frame_steps) if isinstance(frame_steps, Mapping) else {"*": frame_steps} if frame_steps else {}
+    frames = frames_by_block(frame_steps)
     for channel in channels:
         for block in channel.blocks:
             if channel.compression is not None:

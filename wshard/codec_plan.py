@@ -22,6 +22,13 @@ Compression = str | CompressionType | Codec | Mapping[str, "str | CompressionTyp
 FrameSteps = int | Mapping[str, int]
 
 
+def frames_by_block(frame_steps: FrameSteps | None) -> dict[str, int]:
+    """Return the timesteps per frame by pattern, none where nobody asked for frames."""
+    if frame_steps is None:
+        return {}
+    return dict(frame_steps) if isinstance(frame_steps, Mapping) else {"*": frame_steps}
+
+
 @dataclass(frozen=True)
 class CodecPlan:
     """Which codec and which frames each block gets: patterns in order, first match wins; exact names beat patterns."""
@@ -37,13 +44,11 @@ class CodecPlan:
         are asked of a block by name which zstd does not compress.
         """
         codecs = compression if isinstance(compression, Mapping) else {"*": compression}
-        asked = {} if frame_steps is None else frame_steps
-        frames = asked if isinstance(asked, Mapping) else {"*": asked}
         plan = CodecPlan(
             tuple((pattern, Codec.parse(codec, level)) for pattern, codec in codecs.items()),
             tuple(
                 (pattern, timesteps(steps, f"frame_steps: {pattern!r}", CodecError))
-                for pattern, steps in frames.items()
+                for pattern, steps in frames_by_block(frame_steps).items()
             ),
         )
         for pattern, _ in plan.frames:

@@ -65,6 +65,12 @@ class ShardReader(OfOneProcess):
             self.entries = unpack_index(front, self.header, self.where)
         self._verified: set[int] = set()
 
+    def recount(self, entry_count: int) -> None:
+        """Take so many entries of the index of a damaged file, whatever its header says."""
+        self.header = self.header._replace(entry_count=entry_count)
+        self.problems, self.outside = [], []
+        self.entries = self._scan(self._source.read(0, self.header.data_section_offset))
+
     def _scan(self, front: memoryview) -> list[IndexEntry]:
         entries = []
         for entry, wrong in scan_index(front, self.header, self._source.size, self.where):

@@ -24,6 +24,7 @@ _FNV_FACTOR: Final = 0x100000001B3
 _ENTRIES: Final = 2048
 _STRANGE: Final = 8
 _LONGEST: Final = 256
+_SAMPLED: Final = 32
 
 
 def changed_names(reader: ShardReader, known: Collection[str]) -> dict[int, str]:
@@ -35,16 +36,15 @@ def changed_names(reader: ShardReader, known: Collection[str]) -> dict[int, str]
     entries = reader.entries
     unknown = [number for number, entry in enumerate(entries) if entry.name not in known]
     strange = [number for number in unknown if not _has(entries[number], name_hash)]
-    if not strange or len(entries) > _ENTRIES or (hashed := _writers(entries)) is None:
+    if not strange or max(len(entries), len(known)) > _ENTRIES or (hashed := _writers(entries)) is None:
         return {}
     strange = [number for number in strange if not _has(entries[number], hashed)]
-    given: dict[int, str] = {}
-    for number in strange[:_STRANGE]:
-        stored = entries[number].name_hash
-        candidates = (name for name in (*known, *_one_bit_off(reader, number)) if len(name) <= _LONGEST)
-        if (found := next((name for name in candidates if hashed(name) == stored), None)) is not None:
-            given[number] = found
-    return given
+    hashes = {hashed(name): name for name in known if len(name) <= _LONGEST} if strange else {}
+    given = {number: hashes.get(entries[number].name_hash or 0) for number in strange}
+    for number in [number for number, name in given.items() if name is None][:_STRANGE]:
+        others = _one_bit_off(reader, entries[number])
+        given[number] = next((name for name in others if hashed(name) == entries[number].name_hash), None)
+    return {number: name for number, name in given.items() if name is not None}
 
 
 def uncounted(reader: ShardReader) -> int:
@@ -68,20 +68,22 @@ def _has(entry: IndexEntry, hashed: Callable[[str], int]) -> bool:
 
 def _writers(entries: Sequence[IndexEntry]) -> Callable[[str], int] | None:
     """Return the hash that most of the names have, None if none has any that is known."""
-    ways = {hashed: sum(_has(entry, hashed) for entry in entries) for hashed in (name_hash, _fnv)}
+    some = entries[:_SAMPLED]
+    ways = {hashed: sum(_has(entry, hashed) for entry in some) for hashed in (name_hash, _fnv)}
     best = max(ways, key=ways.__getitem__)
     return best if ways[best] else None
 
 
-def _one_bit_off(reader: ShardReader, number: int) -> Iterator[str]:
+def _one_bit_off(reader: ShardReader, entry: IndexEntry) -> Iterator[str]:
     """Yield the names that come of this index entry, or of this name, with one bit flipped."""
-    begin = HEADER_SIZE + number * INDEX_ENTRY_SIZE
-    _, offset, size, *_ = INDEX_ENTRY.unpack(reader.read_range(begin, begin + INDEX_ENTRY_SIZE))
-    for bit in range(32):
-        yield _name_at(reader, offset ^ 1 << bit, size)
-    for bit in range(16):
-        yield _name_at(reader, offset, size ^ 1 << bit)
-    raw = bytearray(reader.entries[number].name.encode()[:_LONGEST])
+    rows = reader.read_range(HEADER_SIZE, HEADER_SIZE + reader.header.entry_count * INDEX_ENTRY_SIZE)
+    for hash_, offset, size, *others in INDEX_ENTRY.iter_unpack(rows):
+        if (*others, hash_) == entry[1:]:
+            for bit in range(32):
+                yield _name_at(reader, offset ^ 1 << bit, size)
+            for bit in range(16):
+                yield _name_at(reader, offset, size ^ 1 << bit)
+    raw = bytearray(entry.name.encode()[:_LONGEST])
     for place in range(len(raw)):
         for bit in range(8):
             raw[place] ^= 1 << bit

@@ -21,7 +21,6 @@ import numpy as np
 
 from wshard.codec_plan import CodecPlan
 from wshard.container import ShardReader
-from wshard.entry_index import scan_index
 from wshard.entry_names import changed_names, uncounted
 from wshard.episode_file import store
 from wshard.errors import FormatError, OverlapError, RecordingExistsError, RepairError
@@ -119,7 +118,8 @@ def _examine(reader: ShardReader) -> tuple[RepairReport, Callable[[Path], None] 
     named, errors = _name_notes(reader), _unreadable(reader)
     shared = any(isinstance(problem, OverlapError) for problem in reader.problems)
     if shared and not errors and reader.header.role == ROLE_WSHARD:
-        return _restore(reader)
+        report, write = _restore(reader)
+        return replace(report, notes=(*named, *report.notes)), write
     cut = reader.header.total_file_size != reader.size
     if not errors and not reader.problems and not cut and not named:
         return RepairReport(reader.where, Damage.INTACT, kept=tuple(reader.names())), None
@@ -133,10 +133,7 @@ def _name_notes(reader: ShardReader) -> list[str]:
     if reader.header.role != ROLE_WSHARD:
         return notes
     if more := uncounted(reader):
-        reader.header = reader.header._replace(entry_count=reader.header.entry_count + more)
-        front = reader.read_range(0, reader.header.data_section_offset)
-        scanned = scan_index(front, reader.header, reader.size, reader.where)
-        reader.entries = [entry for entry, wrong in scanned if wrong is None]
+        reader.recount(reader.header.entry_count + more)
         notes.append(f"the header left out {more} of {reader.header.entry_count} entries of the index: they are back")
     for _ in range(2):  # again with what a meta block declares that has its name back
         for number, given in changed_names(reader, known_blocks(_described(reader))).items():
