@@ -90,7 +90,7 @@ def unit_probe(query: Vectors, metric: str) -> Probe | None:
     if length < _SHORT:
         return None
     further = _UNIT + _far(query, 1 + length) if metric == L2 else 0.0
-    return Probe((query / length).astype(np.float32, copy=False), None, rounding(len(query)) + further / length)
+    return Probe(query / np.float32(length), None, rounding(len(query)) + further / length)
 
 
 def scores(metric: str, vectors: Scores, query: Scores) -> Scores:

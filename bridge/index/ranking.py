@@ -71,8 +71,7 @@ def _exact(segment: Segment, rows: Ids, query: Vectors, metric: str) -> tuple[Sc
     wide = query.astype(np.float64)
     positions = segment.owners(rows)
     segment.seals.check(positions)
-    found = np.empty(len(rows))
-    for start in range(0, len(rows), _WIDENED_AT_ONCE):
-        part = slice(start, start + _WIDENED_AT_ONCE)
-        found[part] = scores(metric, segment.vectors.take(rows[part], axis=0).astype(np.float64), wide)
+    parts = [rows[start : start + _WIDENED_AT_ONCE] for start in range(0, len(rows), _WIDENED_AT_ONCE)]
+    told = [scores(metric, segment.vectors.take(part, axis=0).astype(np.float64), wide) for part in parts]
+    found = told[0] if len(told) == 1 else np.concatenate(told)
     return found, segment.episodes[positions], rows - segment.starts[positions]

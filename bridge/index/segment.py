@@ -58,6 +58,7 @@ class Segment:
     seals: Seals = field(init=False)
     patience: Patience = field(init=False, default_factory=Patience)
     _order: Ids = field(init=False)
+    _ends: Ids = field(init=False)
     _choices: dict[int, tuple[Ids | None, Chosen]] = field(init=False, default_factory=dict)
     _remembered: int = field(init=False, default=0)
 
@@ -65,6 +66,7 @@ class Segment:
         """Index the episodes, which come in the order of their rows."""
         self.alive = np.ones(len(self.episodes), np.bool_)
         self.seals = Seals(self.vectors, self.starts, self.sums, "vectors of the search copy")
+        self._ends = self.starts[1:]
         self._order = np.argsort(self.episodes, kind="stable").astype(np.int64)
 
     @cached_property
@@ -120,7 +122,7 @@ class Segment:
 
     def owners(self, rows: Ids) -> Ids:
         """Return the position of the episode that owns each row."""
-        found: Ids = self.starts.searchsorted(rows, side="right") - 1
+        found: Ids = self._ends.searchsorted(rows, side="right")
         return found
 
     def chosen(self, episodes: Ids | None) -> Chosen:
