@@ -117,13 +117,11 @@ def _examine(reader: ShardReader) -> tuple[RepairReport, Callable[[Path], None] 
     """Return what is wrong, and how to write the repaired file; None if nothing is wrong."""
     named, errors = _name_notes(reader), _unreadable(reader)
     shared = any(isinstance(problem, OverlapError) for problem in reader.problems)
-    if shared and not errors and reader.header.role == ROLE_WSHARD:
-        report, write = _restore(reader)
-        return replace(report, notes=(*named, *report.notes)), write
     cut = reader.header.total_file_size != reader.size
-    if not errors and not reader.problems and not cut and not named:
+    if not (errors or reader.problems or cut or named):
         return RepairReport(reader.where, Damage.INTACT, kept=tuple(reader.names())), None
-    report, write = _salvage(reader, errors)
+    interleaved = shared and not errors and reader.header.role == ROLE_WSHARD
+    report, write = _restore(reader) if interleaved else _salvage(reader, errors)
     return replace(report, notes=(*named, *report.notes)), write
 
 

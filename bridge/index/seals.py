@@ -38,9 +38,10 @@ class Seals:
         """Compare those of the parts (None = all) that were not compared before; raises ChecksumError."""
         if not self._left or self._sums is None:
             return
-        if parts is not None and not np.count_nonzero(self._unread.take(parts)):
+        which = self._unread if parts is None else self._unread.take(parts)
+        if not np.count_nonzero(which):
             return  # as nearly always: what follows takes as long again
-        unread = np.flatnonzero(self._unread) if parts is None else parts[self._unread[parts]]
+        unread = np.flatnonzero(which) if parts is None else parts[which]
         for part in dict.fromkeys(unread.tolist()):
             found = checksum(self._vectors[self._starts[part] : self._starts[part + 1]].data)
             if found != self._sums[part]:
@@ -48,5 +49,4 @@ class Seals:
                     f"{self._what}: expected CRC32C {int(self._sums[part]):08x} of part {part}, found {found:08x}"
                 )
             self._unread[part] = False
-        if len(unread):  # not counted down: two threads may have compared the same part
-            self._left = bool(self._unread.any())
+        self._left = bool(self._unread.any())  # not counted down: two threads may have compared the same part
