@@ -20,7 +20,7 @@ from bridge.index.codes import Codes, code
 from bridge.index.grouping import group
 from bridge.index.kernel import Kernel
 from bridge.index.lists import rounding
-from bridge.index.outlines import axes_of, outline
+from bridge.index.outlines import UNIT, axes_of, outline
 from bridge.index.ranking import best
 from bridge.index.seals import Seals
 from bridge.index.segment import Segment
@@ -354,7 +354,7 @@ def test_outlines_leave_what_codes_say():
     vectors = unit(rng.normal(size=(50, 30)))
     axes = axes_of(vectors)
     outlines, left = outline(axes, vectors)
-    assert outlines[:, :-1] @ axes + left == pytest.approx(vectors, abs=1e-6)
+    assert outlines[:, :-1] / UNIT @ axes + left == pytest.approx(vectors, abs=1e-6)
     lengths = np.linalg.norm(left, axis=1)
     assert (lengths <= outlines[:, -1]).all()
     assert lengths == pytest.approx(outlines[:, -1], rel=1e-6)

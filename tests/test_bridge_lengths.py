@@ -354,7 +354,7 @@ def test_the_answer_explains_itself(shelf):
     assert 0 < answer.explained.lists <= answer.explained.all_lists == 15
 
 
-@pytest.mark.parametrize("name", [*lists_file._POLAR, "listed.f32", "outlines.f32", "lists.json"])
+@pytest.mark.parametrize("name", [*lists_file._POLAR, "listed.i16", "outlines.i16", "lists.json"])
 def test_damaged_lists_are_ignored_and_made_anew(shelf, tmp_path, name):
     made, space = shelf
     shutil.copytree(tmp_path / "index", tmp_path / "whole")

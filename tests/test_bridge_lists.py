@@ -319,7 +319,7 @@ def test_new_vectors_join_the_lists_and_centroids_are_chosen_anew_when_the_archi
     check_everything(shelf)
 
 
-FILES = [*lists_file._SMALL, *lists_file._CODED, "listed.f32", "outlines.f32", "codes.i1", "lists.json"]
+FILES = [*lists_file._SMALL, *lists_file._CODED, "listed.i16", "outlines.i16", "codes.i1", "lists.json"]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -359,7 +359,7 @@ def flipped(data, bit):
 
 
 def test_a_damaged_list_is_told_at_its_first_visit(shelf, tmp_path):
-    path = opened(shelf, tmp_path).home / "lists" / "listed.f32"
+    path = opened(shelf, tmp_path).home / "lists" / "listed.i16"
     path.write_bytes(flipped(path.read_bytes(), 0))
     lists = opened(shelf, tmp_path).segment.lists
     lists.seals.check(np.array([3, 4]))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bridge.index.base import Point
 from bridge.index.lists import rounding
-from bridge.index.outlines import WIDTH, Outlines, axes_of, outline, outlined, sampled
+from bridge.index.outlines import OFF, UNIT, WIDTH, Outlines, axes_of, outline, outlined, sampled
 from bridge.index.seals import Seals
 from bridge.index.segment import Segment
 from bridge.index.shortlist import Aim, Shortlist
@@ -44,7 +44,7 @@ def test_no_product_is_above_its_bound(seed, dim, noise):
         exact = vectors.astype(np.float64) @ query.astype(np.float64)
         rows = rng.permutation(60)
         bounds = some.bounds(rows, some.sides(query, rows))
-        assert (exact[rows] <= bounds + (WIDTH + 8) * 2.0**-24).all()
+        assert (exact[rows] <= bounds + OFF + (WIDTH + 8) * 2.0**-24).all()
         sides = some.sides(query)
         assert bounds == pytest.approx((some.outlines * sides[some.which]).sum(axis=1)[rows], abs=1e-6)
 
@@ -56,7 +56,19 @@ def test_bounds_are_tight_where_the_axes_hold_nearly_all():
     query = unit(vectors[7] + 0.03 * rng.normal(size=256) / 16)
     loose = some.bounds(np.arange(2000), some.sides(query)) - vectors @ query
     assert np.median(loose) < 0.03 * 0.03
-    assert np.median(outline(some.axes[0], vectors)[0][:, -1]) < 0.03
+    assert np.median(outline(some.axes[0], vectors)[0][:, -1]) < 0.03 * UNIT
+
+
+def test_the_worst_rounding_is_what_outlines_allow():
+    """All coordinates half a step off, and a query along that: nothing much less than OFF would do."""
+    axes = np.eye(WIDTH - 1)
+    steps = np.random.default_rng(1).integers(0, 6000, WIDTH - 1) + 0.49
+    steps[0] = np.sqrt(UNIT**2 - (steps[1:] ** 2).sum())
+    vector, up = steps / UNIT, np.where(steps % 1 < 0.5, 1.0, -1.0)
+    query = up / np.linalg.norm(up)
+    some = held(vector[None].astype(np.float32), axes[None], np.zeros(1, np.uint8))
+    bound = some.bounds(np.array([0]), some.sides(query.astype(np.float32)))[0]
+    assert 0.8 * OFF < float(vector @ query) - bound < OFF
 
 
 def test_axes_are_orthonormal_even_of_hardly_any_vectors():

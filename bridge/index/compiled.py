@@ -13,6 +13,8 @@ import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic
 
+from bridge.index.outlines import UNIT, WIDTH
+
 _TYPES: Any = numba.types
 _FREE = {"reassoc", "contract", "nsz"}  # the order of a sum is free: bounds have room for any
 _LINE = 64  # bytes that the processor reads at once
@@ -21,6 +23,7 @@ _FIRST = 128  # outlines of the next range that are asked for while one is read:
 _RANGES_AHEAD = 4  # whose ends are asked for before that: where a page of memory lies takes long to find out
 _TOGETHER = 256  # rows whose codes are compared one after another, if there are that many
 _KEPT = np.int64(256)  # rows that there is room for at first
+_PER_STEP = 1 / UNIT
 _NONE = np.int64(0)  # a plain 0 has a type of its own, for which functions are compiled once more
 
 PROVEN, ENDED, USELESS, HOPELESS = range(4)  # how a visit of lists ends
@@ -32,7 +35,7 @@ def _read(dtype: Any, axes: int) -> Any:
 
 
 _FLOATS, _NUMBERS, _FLAGS = _read(_TYPES.float32, 1), _read(_TYPES.int64, 1), _read(_TYPES.boolean, 1)
-_OUTLINES = _read(_TYPES.float32, 2)
+_OUTLINES = _read(_TYPES.int16, 2)
 _OWNERS = _read(_TYPES.int32, 1)
 _RANGES = _TYPES.Tuple((_NUMBERS, _NUMBERS, _TYPES.int64))
 _AXES = _read(_TYPES.float64, 3)
@@ -84,6 +87,29 @@ def _prefetching(_typing, array, row, place):  # type: ignore[no-untyped-def]  #
 _prefetch: Any = intrinsic(_prefetching)
 
 
+def _multiplying(_typing, outline, side):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the product of two arrays of WIDTH numbers, int16 and float32: a loop so short would not be vectorised."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        def loaded(number: int, kind: Any) -> Any:
+            data = context.make_array(signature.args[number])(context, builder, arguments[number]).data
+            found = builder.load(builder.bitcast(data, ir.VectorType(kind, WIDTH).as_pointer()))
+            found.align = 2  # bytes: all that is known of where an outline begins
+            return found
+
+        real = ir.FloatType()
+        reals = ir.VectorType(real, WIDTH)
+        products = builder.fmul(builder.sitofp(loaded(0, ir.IntType(16)), reals), loaded(1, real))
+        kind = ir.FunctionType(real, [real, reals])
+        total = builder.module.declare_intrinsic(f"llvm.vector.reduce.fadd.v{WIDTH}f32", (), kind)
+        return builder.call(total, [real(0.0), products], fastmath=tuple(sorted(_FREE)))
+
+    return _TYPES.float32(outline, side), generate
+
+
+_bound: Any = intrinsic(_multiplying)
+
+
 @_part
 def _ask(codes, steps, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     _prefetch(steps, row, 0)
@@ -109,9 +135,9 @@ def _side(axes, query, side):  # type: ignore[no-untyped-def]  # noqa: ANN001, A
         within = 0.0
         for number in range(len(query)):
             within += axes[axis, number] * query[number]
-        side[axis] = within
+        side[axis] = within * _PER_STEP
         rest -= within * within
-    side[len(axes)] = np.sqrt(max(rest, 0.0) + len(query) * 2.0**-50) * (1 + 2.0**-22)
+    side[len(side) - 1] = np.sqrt(max(rest, 0.0) + len(query) * 2.0**-50) * (1 + 2.0**-22) * _PER_STEP
 
 
 @_part
@@ -233,12 +259,12 @@ def _result(held, tops, slack):  # type: ignore[no-untyped-def]  # noqa: ANN001,
 
 @_part
 def _bounds(ranges, frames, query):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the bounds of all rows, one range after another, each range's most, and the query's own outlines."""
+    """Return the bounds of all rows, one range after another, their products within the frames, each range's most."""
     starts, stops, count = ranges
     which, axes, outlines = frames
-    bounds, tops = np.empty(count, np.float32), np.empty(len(starts), np.float32)
-    sides, known = np.empty((len(axes), outlines.shape[1]), np.float32), np.zeros(len(axes), np.bool_)
-    place = 0
+    bounds, within, tops = np.empty(count, np.float32), np.empty(count, np.float32), np.empty(len(starts), np.float32)
+    sides, known = np.zeros((len(axes), WIDTH), np.float32), np.zeros(len(axes), np.bool_)
+    place, last = 0, outlines.shape[1] - 1
     for number in range(len(starts)):
         top = np.float32(-np.inf)
         if number + _RANGES_AHEAD < len(starts):
@@ -254,28 +280,27 @@ def _bounds(ranges, frames, query):  # type: ignore[no-untyped-def]  # noqa: ANN
             if not known[frame]:
                 _side(axes[frame], query, sides[frame])
                 known[frame] = True
-            bound = _product(outlines[row], sides[frame])
-            bounds[place] = bound
+            bound = _bound(outlines[row], sides[frame])
+            bounds[place], within[place] = bound, bound - outlines[row, last] * sides[frame, last]
             top = max(top, bound)
             place += 1
         tops[number] = top
-    return bounds, tops, sides
+    return bounds, within, tops
 
 
 @_part
-def _gather(ranges, frames, at, known, wanted, some):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _gather(ranges, at, known, wanted, some):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Write down rows whose bounds reach the threshold, of one range after another until there are enough.
 
     at: the range to begin with, and how many rows are before it; known: as _bounds says; wanted: the threshold, what
     the greatest bound of a likely range reaches, and whether it is these. Return where to go on, and how many rows.
     """
     starts, stops, _ = ranges
-    which, _, outlines = frames
-    bounds, greatest, sides = known
+    bounds, within, greatest = known
     threshold, least, likely = wanted
     rows, owners, products, _ = some
     number, before = at
-    good, last = _NONE, outlines.shape[1] - 1
+    good = _NONE
     while number < len(starts) and good < _TOGETHER:
         start, count = starts[number], stops[number] - starts[number]
         if greatest[number] >= threshold and (greatest[number] >= least) == likely:
@@ -284,9 +309,8 @@ def _gather(ranges, frames, at, known, wanted, some):  # type: ignore[no-untyped
                 rows[good] = place
                 good += bounds[place] >= threshold  # no branch: it would be mispredicted half of the time
             for place in range(begin, good):
-                row = rows[place] - before + start
-                products[place] = bounds[rows[place]] - outlines[row, last] * sides[which[row], last]
-                rows[place], owners[place] = row, number
+                products[place] = within[rows[place]]
+                rows[place], owners[place] = rows[place] - before + start, number
         number, before = number + 1, before + count
     return (number, before), good
 
@@ -302,7 +326,7 @@ def near(ranges, frames, coded, aim):  # type: ignore[no-untyped-def]  # noqa: A
     starts, stops, _ = ranges
     query, top_k, slack, distinct = aim
     known = _bounds(ranges, frames, query)
-    greatest = known[1]
+    greatest = known[2]
     first, longest = _tops(top_k, _NONE), _NONE
     likely = first[0]
     for number in range(len(starts)):
@@ -314,7 +338,7 @@ def near(ranges, frames, coded, aim):  # type: ignore[no-untyped-def]  # noqa: A
     for turn in range(2):
         at = _NONE, _NONE
         while at[0] < len(starts):
-            at, good = _gather(ranges, frames, at, known, (held[2], likely[0], turn == 0), some)
+            at, good = _gather(ranges, at, known, (held[2], likely[0], turn == 0), some)
             held = _compare(some, (_NONE, good), coded, aim, tops, held)
     return _result(held, tops, slack)
 
@@ -326,7 +350,7 @@ def _reach(lists, sides):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN20
     found = np.full(len(rims), _NO_LIST)
     for number in range(len(rims)):
         if starts[number] < starts[number + 1]:
-            closest = max(-1.0, min(1.0, _product(middles[number], sides[frames[number]]) + off))
+            closest = max(-1.0, min(1.0, _bound(middles[number], sides[frames[number]]) + off))
             rim = max(-1.0, min(1.0, rims[number] - off))
             beside = np.sqrt((1 - closest * closest) * (1 - rim * rim))
             found[number] = 1.0 if closest >= rim else closest * rim + beside
@@ -339,7 +363,7 @@ def _members(part, listed, side, allowed, floor, some):  # type: ignore[no-untyp
     rows, owners, outlines = listed
     near, good, last, every = _NONE, _NONE, outlines.shape[1] - 1, len(allowed) == 0
     for place in range(part[0], part[1]):
-        bound = _product(outlines[place], side)
+        bound = _bound(outlines[place], side)
         some[0][near], some[3][near] = place, bound
         near += bound >= floor  # no branch: it would be mispredicted half of the time
     for number in range(near):
@@ -387,7 +411,7 @@ def visit(lists, listed, axes, coded, met, aim, limits):  # type: ignore[no-unty
     _, _, starts, frames, _ = lists
     query, top_k, slack, distinct = aim
     allowed, (worth, budget, limit, telling) = limits
-    sides, longest = np.empty((len(axes), axes.shape[1] + 1), np.float32), _NONE
+    sides, longest = np.zeros((len(axes), WIDTH), np.float32), _NONE
     for frame in range(len(axes)):
         _side(axes[frame], query, sides[frame])
     reach = _reach(lists, sides)

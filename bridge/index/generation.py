@@ -50,7 +50,7 @@ _VECTORS: Final = "vectors.f32"
 _POINTS: Final = "points.i64"
 _LISTS: Final = "lists"
 _BUILDING: Final = "building-"
-_LAYOUT: Final = 4
+_LAYOUT: Final = 5
 _ABANDONED_S: Final = 3600.0  # what was not finished for so long belongs to a process that was killed
 
 

@@ -8,8 +8,8 @@ whose nearest possible member is too far away is not read at all; of any other l
 those few members whose outlines do not say that they are too far, the codes.
 
 Rounding is accounted for: a float32 dot product of E terms is off by at most about E * 2**-24, those of an outline and
-of a code together by no more than one of as many terms as both have, and vectors count as unit ones if their length is
-within 1e-5 of 1.
+of a code together by no more than one of as many terms as both have, outlines are rounded themselves, and vectors count
+as unit ones if their length is within 1e-5 of 1.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.index.outlines import WIDTH
+from bridge.index.outlines import OFF, WIDTH
 
 if TYPE_CHECKING:
     from bridge.index.base import Vectors
     from bridge.index.codes import Codes
-    from bridge.index.outlines import Outlines
+    from bridge.index.outlines import Outlines, Rounded
     from bridge.index.polar import Bounds, Lengths
     from bridge.index.seals import Seals
     from bridge.index.shortlist import Shortlist
@@ -40,7 +40,7 @@ _AT_ONCE: Final = 32
 
 def rounding(dim: int) -> float:
     """Return what a float32 product of unit vectors of this size, of outlines or codes, may be off from a cosine."""
-    return (dim + 2 * WIDTH) * 2.0**-24 + 1e-5
+    return (dim + 2 * WIDTH) * 2.0**-24 + OFF + 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +53,13 @@ class Lists:
     """
 
     centroids: Vectors
-    middles: Vectors
+    middles: Rounded
     rims: Scores
     starts: Ids
     frames: Ids
     rows: Owners
     owners: Owners
-    listed: Vectors
+    listed: Rounded
     seals: Seals
     by_row: Outlines
     codes: Codes
@@ -158,7 +158,7 @@ def _read(
     ends = np.cumsum(stops - starts)
     products, done = np.empty(int(ends[-1]), np.float32), 0
     for start, stop, frame in zip(starts.tolist(), stops.tolist(), frames.tolist(), strict=True):
-        np.dot(lists.listed[start:stop], sides[frame], out=products[done : done + stop - start])
+        np.dot(lists.listed[start:stop].astype(np.float32), sides[frame], out=products[done : done + stop - start])
         done += stop - start
     bounds: Bounds = products
     if best.aim.sight is not None:

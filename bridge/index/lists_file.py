@@ -2,21 +2,21 @@
 
 Knows: the files of a folder `lists/`, all little-endian:
 
-    listed.f32      float32 [n, P + 1]: the outlines, list after list, in each in the order of lengths.f64, if there is
+    listed.i16      int16 [n, 16]: the outlines, list after list, in each in the order of lengths.f64, if there is
                     such a file, and of vectors.f32
-    outlines.f32    float32 [n, P + 1]: the outlines in the order of vectors.f32
+    outlines.i16    int16 [n, 16]: the outlines in the order of vectors.f32
     codes.i1        int8 [n, E]: the codes in the same order; not, as the next, of vectors that are not of unit length
     steps.f32       float32 [n]: the steps of the codes
     frames.u1       uint8 [n]: in which frame each of these is
     axes.f64        float64 [F, P, E]: the axes of the frames
-    rows.i32        int32 [n]: which row of vectors.f32 each of listed.f32 is
+    rows.i32        int32 [n]: which row of vectors.f32 each of listed.i16 is
     centroids.f32   float32 [L, E]
     rims.f32        float32 [L]: the least cosine of a list's vectors to the centroid
-    sizes.i64       int64 [3, L]: number of vectors, frame, CRC32C of the outlines in listed.f32
-    sums.i64        int64 [1 or 2, episodes]: CRC32C of each episode's outlines in outlines.f32, of its codes, if any
+    sizes.i64       int64 [3, L]: number of vectors, frame, CRC32C of the outlines in listed.i16
+    sums.i64        int64 [1 or 2, episodes]: CRC32C of each episode's outlines in outlines.i16, of its codes, if any
     origin.f64      float64 [E]: all of this is of directions as seen from there. With the next two, in lists of vectors
                     that are not of unit length
-    lengths.f64     float64 [2, n]: the distance to there of each row of vectors.f32, and of each row of listed.f32
+    lengths.f64     float64 [2, n]: the distance to there of each row of vectors.f32, and of each row of listed.i16
     spans.f64       float64 [2, L]: the shortest and the longest of these in each list
     lists.json      vectors at the last training, and a CRC32C over the generation's own and all files but outlines
                     and codes
@@ -37,7 +37,7 @@ import numpy as np
 from bridge.index.codes import Codes, code
 from bridge.index.grouping import Grouping, frames
 from bridge.index.lists import Lists
-from bridge.index.outlines import Outlines, outlined, terms
+from bridge.index.outlines import WIDTH, Outlines, outlined, terms
 from bridge.index.polar import Directions, Lengths, seen
 from bridge.index.seals import Seals
 from wshard.layout import checksum
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.index.base import Vectors
-    from bridge.index.outlines import Axes, Numbers
+    from bridge.index.outlines import Axes, Numbers, Rounded
     from bridge.index.segment import Ids
 
-_LISTED: Final = "listed.f32"
-_OUTLINES: Final = "outlines.f32"
+_LISTED: Final = "listed.i16"
+_OUTLINES: Final = "outlines.i16"
 _CODES: Final = "codes.i1"
 _ABOUT: Final = "lists.json"
 _SMALL: Final = {
@@ -84,8 +84,7 @@ def read(folder: Path, seal: int, shape: tuple[int, ...], starts: Ids) -> Lists 
         sizes, frame_of, sums = small["sizes.i64"].reshape(3, -1)
         rows, axes = small["rows.i32"].reshape(count), small["axes.f64"].reshape(-1, terms(dim), dim)
         listed, outlines = (
-            np.asarray(np.memmap(folder / name, "<f4", "r")).reshape(count, axes.shape[1] + 1)
-            for name in (_LISTED, _OUTLINES)
+            np.asarray(np.memmap(folder / name, "<i2", "r")).reshape(count, WIDTH) for name in (_LISTED, _OUTLINES)
         )
         _check_numbers(small, shape, len(starts) - 1, len(axes))
         whole, *rest = small["sums.i64"].reshape(-1, len(starts) - 1).copy()
@@ -169,7 +168,7 @@ def write(folder: Path, seal: int, vectors: Vectors, starts: Ids, grouping: Grou
     axes, frame_of = frames(rows, grouping)
     which = frame_of[grouping.labels]
     steps = _rows(folder, rows, axes, which)
-    outlines = np.asarray(np.memmap(folder / _OUTLINES, "<f4", "r")).reshape(len(vectors), -1)
+    outlines = np.asarray(np.memmap(folder / _OUTLINES, "<i2", "r")).reshape(len(vectors), -1)
     parts: list[NDArray[np.generic]] = [outlines]
     if not isinstance(rows, Directions):
         parts.append(np.asarray(np.memmap(folder / _CODES, "i1", "r")).reshape(vectors.shape))
@@ -210,7 +209,7 @@ def _rows(folder: Path, vectors: Vectors | Directions, axes: Axes, which: Number
     coded = nullcontext() if isinstance(vectors, Directions) else publish(folder / _CODES)
     with publish(folder / _OUTLINES) as outlines, coded as codes:
         for some, left in outlined(vectors, axes, which):
-            outlines.write(np.ascontiguousarray(some, "<f4").data)
+            outlines.write(np.ascontiguousarray(some, "<i2").data)
             if codes is not None:
                 found, step = code(left)
                 codes.write(found.data)
@@ -218,7 +217,7 @@ def _rows(folder: Path, vectors: Vectors | Directions, axes: Axes, which: Number
     return np.concatenate(steps)
 
 
-def _listed(path: Path, outlines: Vectors, order: NDArray[np.int32], sizes: Ids) -> Ids:
+def _listed(path: Path, outlines: Rounded, order: NDArray[np.int32], sizes: Ids) -> Ids:
     """Write the outlines list by list, and return the CRC32C of each."""
     sums = np.zeros_like(sizes)
     done = 0

@@ -7,12 +7,16 @@ With x = a + r and q = b + s, a and b within the frame, r and s at right angles 
 the product of two outlines is no less than the product of the vectors. Windows of trajectories lie near few axes, so
 that little is left, and sixteen numbers decide for nearly all vectors that they cannot be among the best.
 
-Axes, coordinates and lengths are found in float64, so that a bound is off by no more than its own float32 product.
+The numbers are rounded to int16, so that an outline is half a line of the processor's caches: coordinates to the
+nearest, what that leaves belongs to r, and the length of r upwards. With it r is no longer quite at right angles to the
+frame, so that a.b + |r||s| may be too small, by at most OFF for a query of unit length. All else is found in float64,
+so that nothing is added to that but the rounding of their float32 product.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -27,9 +31,12 @@ if TYPE_CHECKING:
 
 Axes = NDArray[np.float64]
 Numbers = NDArray[np.uint8]
+Rounded = NDArray[np.int16]
 Rows = NDArray[np.int64]
 
-WIDTH: Final = 16  # numbers of an outline: one cache line
+WIDTH: Final = 16  # numbers of an outline: P coordinates, then 0, the length at last
+UNIT: Final = 32_000  # steps: an int16 holds every number of a vector of unit length; numba's cache holds this too
+OFF: Final = sqrt(WIDTH) / (2 * UNIT)
 _SAMPLED: Final = 1024  # vectors per frame
 _ROUNDS: Final = 6
 _AT_ONCE: Final = 512  # rows that are widened to float64 at a time: a megabyte
@@ -58,46 +65,51 @@ def sampled(members: Rows) -> Rows:
     return np.sort(np.random.default_rng(0).choice(members, _SAMPLED, replace=False))
 
 
-def outline(axes: Axes, vectors: NDArray[np.floating]) -> tuple[Vectors, Vectors]:
-    """Return the outlines float32 [n, P + 1] of vectors [n, E] in the frame of these axes, and what is left [n, E]."""
-    found = np.empty((len(vectors), len(axes) + 1), np.float32)
+def outline(axes: Axes, vectors: NDArray[np.floating]) -> tuple[Rounded, Vectors]:
+    """Return the outlines int16 [n, WIDTH] of vectors [n, E] in the frame of these axes, and what is left [n, E].
+
+    The vectors are of unit length: others may not fit.
+    """
+    found = np.zeros((len(vectors), WIDTH), np.int16)
     rows = vectors.astype(np.float64)
-    within = rows @ axes.T
-    rows -= within @ axes
-    found[:, :-1] = within
-    found[:, -1] = np.sqrt(np.einsum("ij,ij->i", rows, rows)) * _UPWARDS
+    steps = np.rint((rows @ axes.T) * UNIT)
+    rows -= (steps / UNIT) @ axes
+    found[:, : len(axes)] = steps
+    found[:, -1] = np.ceil(np.sqrt(np.einsum("ij,ij->i", rows, rows)) * (_UPWARDS * UNIT))
     return found, rows.astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class Outlines:
-    """The outline float32 [P + 1] of each of N rows, in the frame which[i]; axes float64 [F, P, E].
+    """The outline int16 [WIDTH] of each of N rows, in the frame which[i]; axes float64 [F, P, E].
 
     seals: the checksums of each episode's outlines, to be compared before they are used.
     """
 
     axes: Axes
     which: Numbers
-    outlines: Vectors
+    outlines: Rounded
     seals: Seals
 
     def sides(self, query: Bounds, rows: Rows | None = None) -> Vectors:
-        """Return the query's own outline float32 [F, P + 1]; if rows are given, only that in their frames is set."""
+        """Return the query's own outline float32 [F, WIDTH], in units per step of the rows' outlines.
+
+        If rows are given, only that in their frames is set.
+        """
         frames, count, dim = self.axes.shape
-        found = np.empty((frames, count + 1), np.float32)
+        found = np.zeros((frames, WIDTH), np.float32)
         used = np.arange(frames) if rows is None else np.bincount(self.which.take(rows)).nonzero()[0]
         axes = self.axes if len(used) == frames else self.axes[used]
         wide = query.astype(np.float64)
         within = (axes.reshape(-1, dim) @ wide).reshape(-1, count)
         rest = np.maximum(wide @ wide - np.einsum("ij,ij->i", within, within), 0.0) + dim * _OFF
-        found[used, :-1] = within
-        found[used, -1] = np.sqrt(rest) * _UPWARDS
+        found[used, :count] = within / UNIT
+        found[used, -1] = np.sqrt(rest) * (_UPWARDS / UNIT)
         return found
 
     def bounds(self, rows: Rows, sides: Vectors) -> Vectors:
         """Return the most that the product of each row with the query of these sides can be, but for rounding."""
-        products = self.outlines.take(rows, axis=0)
-        products *= sides.take(self.which.take(rows), axis=0)
+        products = self.outlines.take(rows, axis=0) * sides.take(self.which.take(rows), axis=0)
         sums: Vectors = products @ np.ones(products.shape[1], np.float32)
         return sums
 
@@ -107,11 +119,11 @@ class Outlines:
         return found
 
 
-def outlined(vectors: Vectors | Directions, axes: Axes, which: Numbers) -> Iterator[tuple[Vectors, Vectors]]:
+def outlined(vectors: Vectors | Directions, axes: Axes, which: Numbers) -> Iterator[tuple[Rounded, Vectors]]:
     """Yield the outlines of all vectors [N, E], some at a time, and what is left; row i's are in the frame which[i]."""
     for start in range(0, len(vectors), _AT_ONCE):
         rows, frames = vectors[start : start + _AT_ONCE], which[start : start + _AT_ONCE]
-        found, left = np.empty((len(rows), axes.shape[1] + 1), np.float32), np.empty_like(rows)
+        found, left = np.empty((len(rows), WIDTH), np.int16), np.empty_like(rows)
         for frame in np.flatnonzero(np.bincount(frames)).tolist():
             here = frames == frame
             found[here], left[here] = outline(axes[frame], rows[here])

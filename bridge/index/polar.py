@@ -11,9 +11,9 @@ With x = origin + r u, q = origin + t v, both u and v of length 1, and u.v <= c:
 
 Distances do not depend on the origin; seen from amid the vectors, directions tell them apart best.
 
-Rounding is accounted for: directions are rounded to float32, and with them a product of two outlines is off by at most
-_OFF; that is much more than what float64 adds to lengths and products, except to what is near 0 beside lengths that are
-not, which _WIDER is for.
+Rounding is accounted for: directions are rounded to float32, outlines to int16, and a product of two outlines is off by
+at most _OFF; that is much more than what float64 adds to lengths and products, except to what is near 0 beside lengths
+that are not, which _WIDER is for.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge.index.metric import DOT, scores
-from bridge.index.outlines import WIDTH
+from bridge.index.outlines import OFF, WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ Rows = slice | Ids
 _ENOUGH: Final = 4096  # vectors, to see amid which place the others are
 _AT_ONCE: Final = 2048  # rows that are widened to float64 at a time
 _SCORED_AT_ONCE: Final = 128  # what fits into the processor's caches is scored twice as fast
-_OFF: Final = (WIDTH + 12) * 2.0**-24
+_OFF: Final = (WIDTH + 12) * 2.0**-24 + OFF
 _WIDER: Final = 2.0**-36
 
 
