@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from bridge import open_archive
@@ -39,11 +37,23 @@ def test_the_demo_runs_and_a_second_run_repeats_nothing(tmp_path):
         assert archive.catalog.count() == 8
 
 
-def test_ctrl_c_is_one_line_and_the_next_run_goes_on(tmp_path):
-    running = demo(tmp_path / "archive")
-    time.sleep(4)
-    os.kill(running.pid, signal.SIGINT)
+def interrupted_at(step: str, folder: Path) -> None:
+    running = demo(folder)
+    assert any(line.startswith(f"== {step}") for line in running.stdout)
+    running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=60)
     assert running.returncode == 130
     assert "Traceback" not in err
     assert err.strip().splitlines()[-1].startswith("interrupted: ")
+
+
+def test_ctrl_c_is_one_line_and_the_next_run_goes_on(tmp_path):
+    folder = tmp_path / "archive"
+    for step in ("Record", "Catalog", "Moments", "How good"):
+        interrupted_at(step, folder)
+    last = demo(folder)
+    out, err = last.communicate(timeout=250)
+    assert last.returncode == 0, err
+    assert "0 recorded (0 timesteps), 8 were there already" in out
+    with open_archive(folder) as archive:
+        assert archive.catalog.count() == 8
