@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Self, TypeVar
@@ -71,6 +72,7 @@ class EmbeddedIndex:
         self._passing = Passing(catalog)
         self._life = ""
         self._builder = Builder()
+        self._waiting: dict[str, Space] = {}  # a new copy of these is due, but another one is being written
         self._lock = threading.Lock()
         blas_threads()  # now, so that the first search need not
 
@@ -81,8 +83,15 @@ class EmbeddedIndex:
         self.close()
 
     def close(self) -> None:
-        """Wait for a copy that is being written; raises VectorIndexError where the disk refused it."""
+        """Wait for a copy that is being written, and for those that became due meanwhile.
+
+        Raises VectorIndexError where the disk refused one.
+        """
         self._builder.settle()
+        while self._waiting:
+            with suppress(SpaceMismatchError):  # another ingest replaced the Space meanwhile
+                self.upsert(self._waiting.popitem()[1], [])
+            self._builder.settle()
 
     def upsert(self, space: Space, points: Sequence[Point]) -> None:
         """Take in what the ledger has committed; has a new generation written when the tail has grown large.
@@ -94,15 +103,15 @@ class EmbeddedIndex:
         self._builder.told()
         with self._lock:
             self._clock()
-            if not points and space.fingerprint not in self._spaces:
-                self._check_living(space)
-                return  # nothing new, and nobody has looked: a search will read it
             held = self._spaces.get(space.fingerprint) or self._open(space)
             self._take(held)
             self._check_living(space)
             if missing := [point.episode for point in points if point.seq > held.seq]:
                 raise VectorIndexError(f"expected points that the ledger has committed, found episodes {missing[:5]}")
-            if self._builder.busy or not held.due(self._tail_rows):
+            if not held.due(self._tail_rows):
+                return
+            if self._builder.busy:
+                self._waiting[space.fingerprint] = space
                 return
             # Another process may have written a newer generation meanwhile: look before writing one.
             while (held := self._open(space)).due(self._tail_rows) and not self._build(space, held):
