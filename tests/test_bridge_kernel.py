@@ -20,7 +20,7 @@ from bridge.index.codes import Codes, code
 from bridge.index.grouping import group
 from bridge.index.kernel import Kernel
 from bridge.index.lists import rounding
-from bridge.index.outlines import UNIT, axes_of, outline
+from bridge.index.outlines import OFF, UNIT, WIDTH, axes_of, outline
 from bridge.index.ranking import best
 from bridge.index.seals import Seals
 from bridge.index.segment import Segment
@@ -358,6 +358,12 @@ def test_outlines_leave_what_codes_say():
     lengths = np.linalg.norm(left, axis=1) * UNIT
     assert (lengths <= outlines[:, -1]).all()
     assert (lengths > outlines[:, -1] - 1.01).all()  # rounded up
+
+
+def test_the_compiled_kernel_knows_outlines_as_they_are():
+    assert compiled._WIDTH == WIDTH
+    assert compiled._UNIT == UNIT
+    assert float(compiled._OFF) == pytest.approx(OFF, rel=1e-6)
 
 
 # ---- when the compiled one is loaded ---------------------------------------------------------------------------------

@@ -13,8 +13,6 @@ import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic
 
-from bridge.index.outlines import UNIT, WIDTH
-
 _TYPES: Any = numba.types
 _FREE = {"reassoc", "contract", "nsz"}  # the order of a sum is free: bounds have room for any
 _LINE = 64  # bytes that the processor reads at once
@@ -23,7 +21,9 @@ _FIRST = 128  # outlines of the next range that are asked for while one is read:
 _RANGES_AHEAD = 4  # whose ends are asked for before that: where a page of memory lies takes long to find out
 _TOGETHER = 256  # rows whose codes are compared one after another, if there are that many
 _KEPT = np.int64(256)  # rows that there is room for at first
-_PER_STEP = 1 / UNIT
+_WIDTH, _UNIT = 16, 32_000  # of outlines.py, whose changes would not reach what numba keeps of this file
+_PER_STEP = 1 / _UNIT
+_OFF = np.float32(np.sqrt(_WIDTH) / (2 * _UNIT))  # goes into thresholds: added to each product it takes 7 % more time
 _NONE = np.int64(0)  # a plain 0 has a type of its own, for which functions are compiled once more
 
 PROVEN, ENDED, USELESS, HOPELESS = range(4)  # how a visit of lists ends
@@ -88,26 +88,26 @@ _prefetch: Any = intrinsic(_prefetching)
 
 
 def _multiplying(_typing, outline, side):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the product of two arrays of WIDTH numbers, int16 and float32: a loop so short would not be vectorised."""
+    """Return the product of arrays of _WIDTH numbers, int16 and float32: a loop so short would not be vectorised."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
         def loaded(number: int, kind: Any) -> Any:
             data = context.make_array(signature.args[number])(context, builder, arguments[number]).data
-            found = builder.load(builder.bitcast(data, ir.VectorType(kind, WIDTH).as_pointer()))
+            found = builder.load(builder.bitcast(data, ir.VectorType(kind, _WIDTH).as_pointer()))
             found.align = 2  # bytes: all that is known of where an outline begins
             return found
 
         real = ir.FloatType()
-        reals = ir.VectorType(real, WIDTH)
+        reals = ir.VectorType(real, _WIDTH)
         products = builder.fmul(builder.sitofp(loaded(0, ir.IntType(16)), reals), loaded(1, real))
         kind = ir.FunctionType(real, [real, reals])
-        total = builder.module.declare_intrinsic(f"llvm.vector.reduce.fadd.v{WIDTH}f32", (), kind)
+        total = builder.module.declare_intrinsic(f"llvm.vector.reduce.fadd.v{_WIDTH}f32", (), kind)
         return builder.call(total, [real(0.0), products], fastmath=tuple(sorted(_FREE)))
 
     return _TYPES.float32(outline, side), generate
 
 
-_bound: Any = intrinsic(_multiplying)
+_outlined: Any = intrinsic(_multiplying)
 
 
 @_part
@@ -258,12 +258,12 @@ def _result(held, tops, slack):  # type: ignore[no-untyped-def]  # noqa: ANN001,
 
 
 @_part
-def _bounds(ranges, frames, query):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Return the bounds of all rows, one range after another, their products within the frames, each range's most."""
+def _all_outlined(ranges, frames, query):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return the outlines' products, one range after another, what they are within the frames, each range's most."""
     starts, stops, count = ranges
     which, axes, outlines = frames
-    bounds, within, tops = np.empty(count, np.float32), np.empty(count, np.float32), np.empty(len(starts), np.float32)
-    sides, known = np.zeros((len(axes), WIDTH), np.float32), np.zeros(len(axes), np.bool_)
+    whole, within, tops = np.empty(count, np.float32), np.empty(count, np.float32), np.empty(len(starts), np.float32)
+    sides, known = np.zeros((len(axes), _WIDTH), np.float32), np.zeros(len(axes), np.bool_)
     place, last = 0, outlines.shape[1] - 1
     for number in range(len(starts)):
         top = np.float32(-np.inf)
@@ -280,34 +280,34 @@ def _bounds(ranges, frames, query):  # type: ignore[no-untyped-def]  # noqa: ANN
             if not known[frame]:
                 _side(axes[frame], query, sides[frame])
                 known[frame] = True
-            bound = _bound(outlines[row], sides[frame])
-            bounds[place], within[place] = bound, bound - outlines[row, last] * sides[frame, last]
-            top = max(top, bound)
+            product = _outlined(outlines[row], sides[frame])
+            whole[place], within[place] = product, product - outlines[row, last] * sides[frame, last]
+            top = max(top, product)
             place += 1
         tops[number] = top
-    return bounds, within, tops
+    return whole, within, tops
 
 
 @_part
 def _gather(ranges, at, known, wanted, some):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Write down rows whose bounds reach the threshold, of one range after another until there are enough.
+    """Write down rows whose outlines reach the floor, of one range after another until there are enough.
 
-    at: the range to begin with, and how many rows are before it; known: as _bounds says; wanted: the threshold, what
-    the greatest bound of a likely range reaches, and whether it is these. Return where to go on, and how many rows.
+    at: the range to begin with, and how many rows are before it; known: as _all_outlined says; wanted: the floor, what
+    the greatest of a likely range reaches, and whether it is these. Return where to go on, and how many rows.
     """
     starts, stops, _ = ranges
-    bounds, within, greatest = known
-    threshold, least, likely = wanted
+    whole, within, greatest = known
+    floor, least, likely = wanted
     rows, owners, products, _ = some
     number, before = at
     good = _NONE
     while number < len(starts) and good < _TOGETHER:
         start, count = starts[number], stops[number] - starts[number]
-        if greatest[number] >= threshold and (greatest[number] >= least) == likely:
+        if greatest[number] >= floor and (greatest[number] >= least) == likely:
             begin = good
             for place in range(before, before + count):
                 rows[good] = place
-                good += bounds[place] >= threshold  # no branch: it would be mispredicted half of the time
+                good += whole[place] >= floor  # no branch: it would be mispredicted half of the time
             for place in range(begin, good):
                 products[place] = within[rows[place]]
                 rows[place], owners[place] = rows[place] - before + start, number
@@ -325,7 +325,7 @@ def near(ranges, frames, coded, aim):  # type: ignore[no-untyped-def]  # noqa: A
     """
     starts, stops, _ = ranges
     query, top_k, slack, distinct = aim
-    known = _bounds(ranges, frames, query)
+    known = _all_outlined(ranges, frames, query)
     greatest = known[2]
     first, longest = _tops(top_k, _NONE), _NONE
     likely = first[0]
@@ -338,7 +338,7 @@ def near(ranges, frames, coded, aim):  # type: ignore[no-untyped-def]  # noqa: A
     for turn in range(2):
         at = _NONE, _NONE
         while at[0] < len(starts):
-            at, good = _gather(ranges, at, known, (held[2], likely[0], turn == 0), some)
+            at, good = _gather(ranges, at, known, (held[2] - _OFF, likely[0], turn == 0), some)
             held = _compare(some, (_NONE, good), coded, aim, tops, held)
     return _result(held, tops, slack)
 
@@ -350,7 +350,7 @@ def _reach(lists, sides):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN20
     found = np.full(len(rims), _NO_LIST)
     for number in range(len(rims)):
         if starts[number] < starts[number + 1]:
-            closest = max(-1.0, min(1.0, _bound(middles[number], sides[frames[number]]) + off))
+            closest = max(-1.0, min(1.0, _outlined(middles[number], sides[frames[number]]) + _OFF + off))
             rim = max(-1.0, min(1.0, rims[number] - off))
             beside = np.sqrt((1 - closest * closest) * (1 - rim * rim))
             found[number] = 1.0 if closest >= rim else closest * rim + beside
@@ -359,24 +359,24 @@ def _reach(lists, sides):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN20
 
 @_part
 def _members(part, listed, side, allowed, floor, some):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Write down the members of a list that count, if their bounds reach the floor; return how many these are."""
+    """Write down the members of a list that count, if their outlines reach the floor; return how many these are."""
     rows, owners, outlines = listed
     near, good, last, every = _NONE, _NONE, outlines.shape[1] - 1, len(allowed) == 0
     for place in range(part[0], part[1]):
-        bound = _bound(outlines[place], side)
-        some[0][near], some[3][near] = place, bound
-        near += bound >= floor  # no branch: it would be mispredicted half of the time
+        product = _outlined(outlines[place], side)
+        some[0][near], some[3][near] = place, product
+        near += product >= floor  # no branch: it would be mispredicted half of the time
     for number in range(near):
-        place, bound = some[0][number], some[3][number]
-        some[0][good], some[1][good], some[3][good] = rows[place], owners[place], bound
-        some[2][good] = bound - outlines[place, last] * side[last]
+        place, product = some[0][number], some[3][number]
+        some[0][good], some[1][good], some[3][good] = rows[place], owners[place], product
+        some[2][good] = product - outlines[place, last] * side[last]
         good += every or allowed[owners[place]]
     return good
 
 
 @_part
 def _forward(some, part, floor):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-    """Move those of a part of some members whose bounds reach the floor before the others; return where they end."""
+    """Move those of a part of some members whose outlines reach the floor before others; return where they end."""
     begin, end = part
     for place in range(begin, end):
         if some[3][place] >= floor:
@@ -411,7 +411,7 @@ def visit(lists, listed, axes, coded, met, aim, limits):  # type: ignore[no-unty
     _, _, starts, frames, _ = lists
     query, top_k, slack, distinct = aim
     allowed, (worth, budget, limit, telling) = limits
-    sides, longest = np.zeros((len(axes), WIDTH), np.float32), _NONE
+    sides, longest = np.zeros((len(axes), _WIDTH), np.float32), _NONE
     for frame in range(len(axes)):
         _side(axes[frame], query, sides[frame])
     reach = _reach(lists, sides)
@@ -423,14 +423,14 @@ def visit(lists, listed, axes, coded, met, aim, limits):  # type: ignore[no-unty
     number = reach.argmax()
     while end == PROVEN and reach[number] >= max(held[2], _ANY):
         begin, part = _NONE, (starts[number], starts[number + 1])
-        good = _members(part, listed, sides[frames[number]], allowed, held[2], some)
+        good = _members(part, listed, sides[frames[number]], allowed, held[2] - _OFF, some)
         if held[2] == -np.inf:  # the likeliest members first
             first = _tops(top_k, _NONE)
             for place in range(good):
                 _offer(first, -1, some[3][place])
             begin = _forward(some, (_NONE, good), first[0][0])
             held = _compare(some, (_NONE, begin), coded, aim, tops, held)
-            good = _forward(some, (begin, good), held[2])
+            good = _forward(some, (begin, good), held[2] - _OFF)
         held = _compare(some, (begin, good), coded, aim, tops, held)
         met[0][number] = True
         for place in range(good):

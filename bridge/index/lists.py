@@ -8,8 +8,8 @@ whose nearest possible member is too far away is not read at all; of any other l
 those few members whose outlines do not say that they are too far, the codes.
 
 Rounding is accounted for: a float32 dot product of E terms is off by at most about E * 2**-24, those of an outline and
-of a code together by no more than one of as many terms as both have, outlines are rounded themselves, and vectors count
-as unit ones if their length is within 1e-5 of 1.
+of a code together by no more than one of as many terms as both have, and vectors count as unit ones if their length is
+within 1e-5 of 1.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _AT_ONCE: Final = 32
 
 def rounding(dim: int) -> float:
     """Return what a float32 product of unit vectors of this size, of outlines or codes, may be off from a cosine."""
-    return (dim + 2 * WIDTH) * 2.0**-24 + OFF + 1e-5
+    return (dim + 2 * WIDTH) * 2.0**-24 + 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class Lists:
         """Return the greatest cosine that a member of each list can have with the query of these sides."""
         off = rounding(self.centroids.shape[1])
         products = (self.middles * sides.take(self.frames, axis=0)) @ np.ones(sides.shape[1], np.float32)
-        closest = np.clip(products.astype(np.float64) + off, -1.0, 1.0)
+        closest = np.clip(products.astype(np.float64) + (OFF + off), -1.0, 1.0)
         rims = np.clip(self.rims - off, -1.0, 1.0)
         within = closest * rims + np.sqrt((1 - closest * closest) * (1 - rims * rims))
         return np.where(closest >= rims, 1.0, within)
@@ -160,6 +160,7 @@ def _read(
     for start, stop, frame in zip(starts.tolist(), stops.tolist(), frames.tolist(), strict=True):
         np.dot(lists.listed[start:stop].astype(np.float32), sides[frame], out=products[done : done + stop - start])
         done += stop - start
+    products += np.float32(OFF)
     bounds: Bounds = products
     if best.aim.sight is not None:
         bounds = best.aim.sight.most(products, best.aim.sight.lengths.of(starts, stops))

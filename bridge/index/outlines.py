@@ -9,8 +9,8 @@ that little is left, and sixteen numbers decide for nearly all vectors that they
 
 The numbers are rounded to int16, so that an outline is half a line of the processor's caches: coordinates to the
 nearest, what that leaves belongs to r, and the length of r upwards. With it r is no longer quite at right angles to the
-frame, so that a.b + |r||s| may be too small, by at most OFF for a query of unit length. All else is found in float64,
-so that nothing is added to that but the rounding of their float32 product.
+frame, so that a.b + |r||s| may be too small, for a query of unit length by at most OFF, which bounds hold besides. All
+else is found in float64, so that a bound is off by no more than the rounding of its own float32 product.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Rounded = NDArray[np.int16]
 Rows = NDArray[np.int64]
 
 WIDTH: Final = 16  # numbers of an outline: P coordinates, then 0, the length at last
-UNIT: Final = 32_000  # steps: an int16 holds every number of a vector of unit length; numba's cache holds this too
+UNIT: Final = 32_000  # steps: an int16 holds every number of a vector of unit length; with others, layouts differ
 OFF: Final = sqrt(WIDTH) / (2 * UNIT)
 _SAMPLED: Final = 1024  # vectors per frame
 _ROUNDS: Final = 6
@@ -111,11 +111,13 @@ class Outlines:
         """Return the most that the product of each row with the query of these sides can be, but for rounding."""
         products = self.outlines.take(rows, axis=0) * sides.take(self.which.take(rows), axis=0)
         sums: Vectors = products @ np.ones(products.shape[1], np.float32)
+        sums += np.float32(OFF)
         return sums
 
     def rests(self, rows: Rows, sides: Vectors) -> Vectors:
         """Return how much of these bounds is due to what the frames do not hold."""
         found: Vectors = self.outlines[rows, -1] * sides[self.which[rows], -1]
+        found += np.float32(OFF)
         return found
 
 

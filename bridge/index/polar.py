@@ -11,8 +11,8 @@ With x = origin + r u, q = origin + t v, both u and v of length 1, and u.v <= c:
 
 Distances do not depend on the origin; seen from amid the vectors, directions tell them apart best.
 
-Rounding is accounted for: directions are rounded to float32, outlines to int16, and a product of two outlines is off by
-at most _OFF; that is much more than what float64 adds to lengths and products, except to what is near 0 beside lengths
+Rounding is accounted for: directions are rounded to float32, and with them what outlines say of a cosine is off by at
+most _OFF; that is much more than what float64 adds to lengths and products, except to what is near 0 beside lengths
 that are not, which _WIDER is for.
 """
 
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bridge.index.metric import DOT, scores
-from bridge.index.outlines import OFF, WIDTH
+from bridge.index.outlines import WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ Rows = slice | Ids
 _ENOUGH: Final = 4096  # vectors, to see amid which place the others are
 _AT_ONCE: Final = 2048  # rows that are widened to float64 at a time
 _SCORED_AT_ONCE: Final = 128  # what fits into the processor's caches is scored twice as fast
-_OFF: Final = (WIDTH + 12) * 2.0**-24 + OFF
+_OFF: Final = (WIDTH + 12) * 2.0**-24
 _WIDER: Final = 2.0**-36
 
 
@@ -161,7 +161,7 @@ class Sight:
         return np.concatenate([np.zeros(0), *found])
 
     def most(self, cosines: Bounds, lengths: Floats) -> Floats:
-        """Return the most that scores [n] can be, of vectors of these lengths whose outlines have these products."""
+        """Return the most that scores [n] can be, of vectors of these lengths whose cosines outlines bound so."""
         return self._at(np.add(cosines, _OFF, dtype=np.float64), lengths)
 
     def reach(self, cosines: Floats) -> Floats:
