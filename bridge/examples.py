@@ -34,11 +34,15 @@ _IMAGE: Final = 2
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """What a query holds, and where from: path is that of its file, uid the episode's, each "" where unknown."""
+    """What a query holds, and where from: path is that of its file, uid the episode's, each "" where unknown.
+
+    start: the timestep of that episode with which it begins.
+    """
 
     query: Query
     path: str = ""
     uid: str = ""
+    start: int = 0
 
 
 def read_example(query: Query, embedded: Callable[[], Collection[str]]) -> Example:
@@ -51,14 +55,17 @@ def read_example(query: Query, embedded: Callable[[], Collection[str]]) -> Examp
     if isinstance(query, EpisodeRef):
         with query.open() as file:
             episode = _read(file, embedded())
-        return Example(episode if query.span == (0, 0) else cut(episode, *query.span), uid=query.uid)
+        start, stop = query.span
+        return Example(episode if query.span == (0, 0) else cut(episode, start, stop), uid=query.uid, start=start)
     if isinstance(query, (str, os.PathLike)):
         return Example(_load(query, embedded()), path=locate(query))
     if isinstance(query, tuple) and query and isinstance(query[0], (str, os.PathLike)):
         if len(query) != 3:
             raise QueryError(f"(file, start, stop): expected these three, found {told(query)}")
         path, start, stop = query
-        return Example(cut(_load(path, embedded()), _step(start), _step(stop)), path=locate(path))
+        episode = _load(path, embedded())
+        first, _, _ = slice(_step(start), None).indices(episode.length)
+        return Example(cut(episode, _step(start), _step(stop)), path=locate(path), start=first)
     return Example(query)
 
 
@@ -74,10 +81,20 @@ def without_their_episodes(examples: Iterable[Example], catalog: Catalog) -> Whe
                 "exclude_self: expected queries that name an episode (a hit, a file, or (file, start, stop)), "
                 f"found {type(example.query).__name__}"
             )
-        known = catalog.known([example.path]).get(example.path, ()) if example.path else ()
-        rows = catalog.rows([one.id for one in known]).values()
-        uids |= {row.uid for row in rows} | ({example.uid} if example.uid else set())
+        uids |= _uids(example, catalog)
     return all_of(~Compare("uid", "in", tuple(sorted(uids)))) if uids else all_of()
+
+
+def its_episodes(example: Example, catalog: Catalog, where: Where) -> list[int]:
+    """Return the ids of the episodes that the example names, as far as they pass the filter."""
+    uids = _uids(example, catalog)
+    return catalog.ids(where & all_of(Compare("uid", "in", tuple(sorted(uids))))) if uids else []
+
+
+def _uids(example: Example, catalog: Catalog) -> set[str]:
+    known = catalog.known([example.path]).get(example.path, ()) if example.path else ()
+    rows = catalog.rows([one.id for one in known]).values()
+    return {row.uid for row in rows} | ({example.uid} if example.uid else set())
 
 
 def _read(file: OpenEpisode, embedded: Collection[str]) -> Episode:

@@ -39,6 +39,9 @@ POWER: Final = 6.0
 """A hit counts this power of its nearness: where only two or three are like the query, the others hardly count."""
 _DEEPER: Final = (1, 4, 16)  # times the depth, while the result is not proven
 
+_SAME: Final = 1 - 1e-12
+"""Cosine from which two float32 vectors may be the same: what is equal has a score of 1, not of almost 1."""
+
 _Key = tuple[int, int]  # episode and window
 
 
@@ -146,7 +149,10 @@ def _near(
 
 
 def _cosines(vectors: NDArray[np.float32], query: Vectors) -> NDArray[np.float64]:
-    cosines: NDArray[np.float64] = np.clip(vectors.astype(np.float64) @ query.astype(np.float64), -1.0, 1.0)
+    rows, asked = vectors.astype(np.float64), query.astype(np.float64)
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows) * (asked @ asked))  # each within a rounding of 1
+    cosines: NDArray[np.float64] = np.maximum(rows @ asked / lengths, -1.0)
+    cosines[cosines > _SAME] = 1.0
     return cosines
 
 

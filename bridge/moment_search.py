@@ -79,10 +79,13 @@ class MomentSearch:
         self._frame_scales: dict[str, Statistics] = {}  # by the Space's fingerprint
         self._known: tuple[Instant | None, dict[int, EpisodeRow]] = (None, {})  # rows, true until something changes
 
-    def search(self, asked: Fit, vector: Vectors, request: Request, wishes: MomentWishes) -> Found:
+    def search(
+        self, asked: Fit, vector: Vectors, request: Request, wishes: MomentWishes, source: tuple[int, int] | None = None
+    ) -> Found:
         """Return the request.top_k moments most like the query, fewer only where no more pass the filter.
 
-        vector: the query's, in the Space asked.space.
+        vector: the query's, in the Space asked.space; source: the episode that it is from, if that passes the filter,
+        and the timestep with which it begins there.
         """
         scaling = self._scaling(asked.space) if wishes.refine else None
         wanted = Wanted(request.top_k, wishes.max_overlap, wishes.per_episode)
@@ -93,31 +96,41 @@ class MomentSearch:
             if scaling is None:
                 refs, stale = _as_they_are(windows.kept(wanted)), 0
             else:
-                refs, stale = self._refined(asked, windows, wanted, (scaling, most))
+                refs, stale = self._refined(asked, windows, wanted, (scaling, most), source)
             everything = len(answer.matches) < count and (scaling is None or most >= len(windows.scores))
             if len(refs) >= wanted.top_k or everything:
                 return Found(refs, answer, missing + stale)
             count, most = 4 * count, 4 * most  # what was found lies too close together, or is gone
 
     def _refined(
-        self, asked: Fit, windows: _Windows, wanted: Wanted, limits: tuple[Statistics, int]
+        self,
+        asked: Fit,
+        windows: _Windows,
+        wanted: Wanted,
+        limits: tuple[Statistics, int],
+        source: tuple[int, int] | None,
     ) -> tuple[list[EpisodeRef], int]:
         scaling, most = limits
         some = None if wanted.per_episode is None else 2 * wanted.per_episode
         tried = windows.kept(Wanted(most, max(_CROWDED, wanted.max_overlap), some))
-        lanes, stale = self._read(tried, asked.space, scaling)
+        its = self._rows(set() if source is None else {source[0]})
+        rows = {**tried.rows, **its}
+        lanes, stale = self._read([*tried.episodes.tolist(), *its], rows, asked.space, scaling)
         query = prepare(asked.window, scaling)
         there = np.array([episode in lanes for episode in tried.episodes.tolist()], np.bool_)
-        found = refine(query, (tried.episodes[there], tried.spans[there]), lanes.__getitem__, wanted)
+        source = None if source is None or source[0] not in lanes else source
+        found = refine(query, (tried.episodes[there], tried.spans[there]), lanes.__getitem__, wanted, source)
         told = partial(_told, asked.space, query)
-        return [told(moment, windows.rows[moment.episode], lanes[moment.episode]) for moment in found], stale
+        return [told(moment, rows[moment.episode], lanes[moment.episode]) for moment in found], stale
 
-    def _read(self, tried: _Windows, space: Space, scaling: Statistics) -> tuple[dict[int, Prepared], int]:
+    def _read(
+        self, episodes: Sequence[int], rows: Mapping[int, EpisodeRow], space: Space, scaling: Statistics
+    ) -> tuple[dict[int, Prepared], int]:
         """Return the lanes of every episode by id, without those whose files are gone or changed, and their number."""
         lanes, stale = {}, 0
-        for episode in dict.fromkeys(tried.episodes.tolist()):
+        for episode in dict.fromkeys(episodes):
             try:
-                lanes[episode] = self._lanes.of(tried.rows[episode], space, scaling)
+                lanes[episode] = self._lanes.of(rows[episode], space, scaling)
             except (StaleEpisodeError, FileNotFoundError, FormatError):
                 stale += 1
         return lanes, stale

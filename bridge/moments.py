@@ -70,15 +70,20 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class _Near:
-    """Candidates: episodes [m], timesteps [start, stop) that matched [m, 2], costs [m]."""
+    """Candidates: episodes [m], timesteps [start, stop) that matched [m, 2], costs [m].
+
+    first: so many of them come before others of the same cost.
+    """
 
     episodes: Ints
     spans: Ints
     costs: Rows
+    first: int = 0
 
     def best(self, wanted: Wanted) -> Ints:
         """Return the places of the best that do not overlap, best first."""
-        order = np.lexsort((self.spans[:, 1], self.spans[:, 0], self.episodes, self.costs))
+        behind = np.arange(len(self.costs)) >= self.first
+        order = np.lexsort((self.spans[:, 1], self.spans[:, 0], self.episodes, behind, self.costs))
         kept = suppress(
             self.episodes[order], self.spans[order], wanted.max_overlap, wanted.top_k, per_episode=wanted.per_episode
         )
@@ -86,11 +91,16 @@ class _Near:
 
 
 def refine(
-    query: Prepared, windows: tuple[Ints, Ints], rows_of: Callable[[int], Prepared], wanted: Wanted
+    query: Prepared,
+    windows: tuple[Ints, Ints],
+    rows_of: Callable[[int], Prepared],
+    wanted: Wanted,
+    source: tuple[int, int] | None = None,
 ) -> list[Moment]:
     """Return the moments best first, at most wanted.top_k of them.
 
-    query: of n timesteps; windows: episodes [m] and spans [m, 2] of the candidates; rows_of: gives an episode's rows.
+    query: of n timesteps; windows: episodes [m] and spans [m, 2] of the candidates; rows_of: gives an episode's rows;
+    source: the episode and the timestep where the query itself begins, if that is a moment too.
     """
     episodes, spans = windows
     if not len(episodes):
@@ -107,13 +117,17 @@ def refine(
     best = near.best(Wanted(most, max(_APART, wanted.max_overlap), wanted.per_episode))
     again = _Near(episodes[best], near.spans[best], shared.costs[best])
     heed = np.repeat(heed, every, axis=0)[: len(query.rows)]
-    found = _identical(query.rows, dict.fromkeys(episodes.tolist()), rows_of) + _bounded(
-        query.rows, heed, again, rows_of
-    )
+    itself = [] if source is None else _itself(query.rows, *source, rows_of)
+    found = [
+        *itself,
+        *_identical(query.rows, dict.fromkeys(episodes.tolist()), rows_of),
+        *_bounded(query.rows, heed, again, rows_of),
+    ]
     told = _Near(
         np.array([one.episode for one in found], np.int64),
         np.array([(one.start, one.stop) for one in found], np.int64).reshape(-1, 2),
         np.array([one.cost for one in found]),
+        len(itself),
     )
     return [found[place] for place in told.best(wanted)]
 
@@ -149,6 +163,17 @@ def _met(path: Ints) -> Ints:
     return rows
 
 
+def _itself(query: Rows, episode: int, start: int, rows_of: Callable[[int], Prepared]) -> list[Moment]:
+    """Return the place that the query is from: windows of few timesteps are too much alike to be sure to lead there."""
+    stop = start + len(query)
+    same = np.array_equal(rows_of(episode).rows[start:stop], query)
+    return [_equal(episode, start, stop)] if same else []
+
+
+def _equal(episode: int, start: int, stop: int) -> Moment:
+    return Moment(episode, start, stop, 0.0, np.arange(stop - start)[:, None] + np.array([0, start]))
+
+
 def _identical(query: Rows, episodes: Iterable[int], rows_of: Callable[[int], Prepared]) -> list[Moment]:
     """Return every stretch of the episodes that equals the query value by value: no window need be exactly there."""
     steps = len(query)
@@ -160,8 +185,7 @@ def _identical(query: Rows, episodes: Iterable[int], rows_of: Callable[[int], Pr
         for start in np.flatnonzero(begins & ends).tolist():
             if start >= behind and np.array_equal(rows[start : start + steps], query):
                 behind = start + steps  # where nothing moves, the next step would begin another one
-                path = np.arange(steps)[:, None] + np.array([0, start])
-                same.append(Moment(episode, start, behind, 0.0, path))
+                same.append(_equal(episode, start, behind))
     return same
 
 

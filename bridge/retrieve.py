@@ -18,7 +18,7 @@ from bridge.belonging import belonging
 from bridge.by_text import by_text
 from bridge.choosing import SpaceChoice, identity, maker_of
 from bridge.contributions import contributions
-from bridge.examples import read_example, without_their_episodes
+from bridge.examples import its_episodes, read_example, without_their_episodes
 from bridge.expansion import combined
 from bridge.fusion import EXPAND, Fusion
 from bridge.hits import Hits
@@ -223,11 +223,17 @@ class TrajectoryRetriever:
                 asked = fit(examples[number].query, [asked.space])
             vector = embed_by(self._maker(asked.space), asked.space, [asked.window])[0]
             try:
-                return self._moments.search(asked, vector, request, wishes)
+                own = self._own(examples[number], asked.space, request.where)
+                return self._moments.search(asked, vector, request, wishes, own)
             except SpaceMismatchError:
                 if asked.space in self._choice.active():
                     raise
                 # An ingest replaced the Space a moment ago: its successor answers.
+
+    def _own(self, example: Example, space: Space, where: Where) -> tuple[int, int] | None:
+        """Return the episode that the example names, if that may be a hit, and the timestep with which it begins."""
+        held = self._holdings.vectors(space, its_episodes(example, self._archive.catalog, where))
+        return (min(held), example.start) if held else None
 
     def _search(self, query: Query | None, request: Request, wishes: Wishes, cut: Callable[[WindowPlan], bool]) -> Hits:
         begun = time.perf_counter()

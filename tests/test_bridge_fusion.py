@@ -116,6 +116,7 @@ def test_every_episode_finds_itself_first_with_score_1(retriever):
             hits = retriever.search_similar_episodes(made(*pair), 3, **options)
             assert (hits[0].episode_id, hits[0].score, hits.exact) == (named(*pair), EXACT, True)
             assert hits[1].score < 1
+        assert retriever.search_similar_episodes(made(*pair), 3, min_score=1)[0].episode_id == named(*pair)
 
 
 def test_a_window_of_an_episode_finds_it_first_with_score_1(retriever):

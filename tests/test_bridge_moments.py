@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plays import PLAN, episode_of, labels, name_of, play, run, stored
 
-from bridge import moments
+from bridge import moment_search, moments
 from bridge.alignment import align, plain
 from bridge.lane_rows import LaneRows, prepare
 from bridge.moments import Wanted, refine
@@ -138,6 +138,32 @@ def test_exact_duplicates_score_1_each(tmp_path):
         hits = opened.search_moments(rows[20:50], 4)
         assert [(hit.score, hit.span) for hit in hits[:3]] == [(1.0, (20, 50))] * 3
         assert hits[3].score < 0.9
+
+
+@pytest.mark.parametrize("span", [(20, 25), (0, 1), (31, 70), (None, 8)])
+def test_a_span_of_a_file_is_its_own_best_moment_where_windows_do_not_lead_there(archive, retriever, monkeypatch, span):
+    """One window is refined, and that of a few timesteps looks like many: the archive knows where the query is from."""
+    monkeypatch.setattr(moment_search, "CANDIDATES", 1)
+    monkeypatch.setattr(moment_search, "WINDOWS", 1)
+    for number in range(12):
+        path, own = name_of(archive, number), (span[0] or 0, span[1])
+        hit = retriever.search_moments((path, *span), 1)[0]
+        assert (hit.file_path, hit.span, hit.score) == (str(path), own, 1.0)
+        assert retriever.search_moments(hit, 1)[0].span == own
+        other = retriever.search_moments((path, *span), 1, env_id=f"env-{(number + 1) % 3}")[0]
+        assert other.episode_id != hit.episode_id
+
+
+def test_of_equal_moments_that_of_the_query_comes_first(tmp_path):
+    still = Channel.of("pose", np.concatenate([play(5)[0][:30, :3], np.ones((30, 3), np.float32)]))
+    names = [f"copy-{number}" for number in range(3)]
+    folder = stored(tmp_path, [Episode(name, "env", 60, observations={"pose": still}) for name in names])
+    with TrajectoryRetriever(tmp_path) as opened:
+        for name in names:
+            for span in ((4, 24), (43, 52)):
+                hits = opened.search_moments((folder / f"{name}.wshard", *span), 3, per_episode=1)
+                assert (hits[0].episode_id, hits[0].span) == (name, span)
+                assert {(hit.episode_id, hit.score) for hit in hits} == {(one, 1.0) for one in names}
 
 
 def test_a_single_step_a_still_one_and_a_query_longer_than_every_episode(retriever):
