@@ -59,8 +59,14 @@ class SpaceChoice:
             raise QueryError(
                 "nothing is embedded that this search could look at: ingest with such --embedder, --lanes, --windows "
                 f"(moments need `--windows multi`, say) first, or ask for what there is by the same options:\n{listed}"
+                f"{self._unfinished()}"
             )
         return spaces
+
+    def _unfinished(self) -> str:
+        rows = self._catalog.spaces("building")
+        listed = "".join(f"\n  {describe(Space.from_json(row.definition))}" for row in rows)
+        return f"\nnot there yet (an ingest still runs, or was stopped: run it again):{listed}" if rows else ""
 
     def active(self) -> list[Space]:
         """Return the Spaces of lanes that can be searched, the oldest first."""
@@ -89,7 +95,7 @@ class SpaceChoice:
             listed = "\n".join(f"  {describe(space)}" for space in spaces)
             raise SpaceMismatchError(
                 f"the archive was not embedded by {embedder.name} version {embedder.version} {dict(asked[2])}: ingest "
-                f"it with that embedder, or search without naming one. It holds:\n{listed}"
+                f"it with that embedder, or search with one that made what it holds:\n{listed}"
             )
         return same
 

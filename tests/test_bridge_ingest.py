@@ -32,6 +32,7 @@ from embedders.space import WindowPlan
 from wshard.episode_file import open_wshard, save_wshard
 from wshard.errors import (
     EmbedderError,
+    QueryError,
     UnknownEmbedderError,
 )
 from wshard.testing import make_episode
@@ -293,6 +294,22 @@ def test_a_run_embeds_first_what_it_brought(archive, folder, tmp_path, monkeypat
     save(tmp_path / "more", *(episode(5, number) for number in range(3)))
     assert counts(ingest(archive, tmp_path / "more")) == {"new": 3, "embedded": 15}
     assert [Path(one.row.path) for some in taken for one in some] == [*files(tmp_path / "more"), *files(folder)]
+
+
+def test_a_search_while_the_first_ingest_is_unfinished_says_so(archive, folder, monkeypatch):
+    def stopped(jobs, some):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bridge.fill, "embed_episodes", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            ingest(archive, folder)
+    told = r"(?s)  nothing\nnot there yet \(an ingest still runs, or was stopped: run it again\):\n  .*signal/state"
+    with TrajectoryRetriever(archive) as retriever:
+        with pytest.raises(QueryError, match=told):
+            retriever.search_similar_episodes(episode(1, 0))
+        ingest(archive, folder)
+        assert retriever.search_similar_episodes(episode(1, 0), 1)[0].episode_id == "task-1-0"
 
 
 def test_one_timestep_is_enough(archive, tmp_path):
