@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bridge.cli_options import EmbedderOption, LanesOption, WindowsOption, index_target, parse_lanes, parse_windows
-from bridge.cli_search import EXAMPLE, hits_as_json, options_named, print_hits, read_query
+from bridge.cli_search import EXAMPLE, compiling_told, hits_as_json, options_named, print_hits, read_query
 from bridge.index.cli import IndexOption
 from catalog.cli import ArchiveOption, EnvOption, MinLengthOption, RewardOption, WhereOption, parse_range
 from wshard.cli import JsonOption, print_json, reported
@@ -51,7 +51,6 @@ def moments(
     as_json: JsonOption = False,
 ) -> None:
     """Find the moments most like timesteps of an episode: where they start and end, and which steps meet."""
-    from bridge.alignment.align import compiling
     from bridge.retrieve import TrajectoryRetriever
     from catalog.location import archive_named
 
@@ -65,7 +64,7 @@ def moments(
     asked |= {"min_score": min_score, "exclude_self": exclude_self, "explain": explain, "where": where}
     asked |= {"windows": None if windows is None else parse_windows(windows)}
     opened = TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=named)
-    with options_named(), compiling(_tell_compiling) if refine else nullcontext(), opened as retriever:
+    with options_named(), compiling_told() if refine else nullcontext(), opened as retriever:
         asked |= {"like": [read_query(one, named) for one in like or ()]}
         asked |= {"unlike": [read_query(one, named) for one in unlike or ()]}
         wanted = None if query is None else read_query(query, named, span)
@@ -74,10 +73,6 @@ def moments(
         print_json(_as_json(hits))
     else:
         print_hits(hits, with_span=True)
-
-
-def _tell_compiling() -> None:
-    typer.echo("compiling the alignment: once on this machine, up to half a minute", err=True)
 
 
 def _as_json(hits: Hits) -> dict[str, Any]:

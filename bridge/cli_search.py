@@ -6,7 +6,7 @@ Knows: how queries are named and hits are printed. Imports what it needs inside 
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -82,6 +82,9 @@ def search(
         typer.Option(min=0, max=1, help="After the best hit rank by (1 - N) * score - N * cosine with a hit before."),
     ] = 0.0,
     contributions: Annotated[bool, typer.Option("--contributions", help="Say what each lane adds.")] = False,
+    alignment: Annotated[
+        bool, typer.Option("--alignment", help="Say which timesteps meet the query's, and how well each lane agrees.")
+    ] = False,
     exclude_self: Annotated[bool, typer.Option("--exclude-self", help="Leave out the episodes that ask.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Say how the index found the hits.")] = False,
     as_json: JsonOption = False,
@@ -100,11 +103,11 @@ def search(
     target, used = index_target(index, named), None if span is None else parse_span(span)
     asked: dict[str, Any] = {"where": where, "text": text, "expand": expand, "plain": plain, "least": least}
     asked |= {"min_score": min_score, "diversity": diversity, "contributions": contributions, "explain": explain}
-    asked |= {"exclude_self": exclude_self}
+    asked |= {"alignment": alignment, "exclude_self": exclude_self}
     asked |= {"like": [read_query(one, named) for one in like or ()]}
     asked |= {"unlike": [read_query(one, named) for one in unlike or ()]}
     opened = TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=named, sentences=sentences)
-    with options_named(), opened as retriever:
+    with options_named(), compiling_told() if alignment else nullcontext(), opened as retriever:
         find: Callable[..., Hits] = retriever.search_similar_episodes
         if moments or windows is not None:
             find = retriever.search_similar_timesteps
@@ -129,20 +132,36 @@ def options_named() -> Iterator[None]:
         raise AmbiguousQueryError(f"{told}:\n{error.spaces}") from error
 
 
+@contextmanager
+def compiling_told() -> Iterator[None]:
+    """Say so when an alignment inside must be compiled first."""
+    from bridge.alignment.align import compiling
+
+    with compiling(lambda: typer.echo("compiling the alignment: once on this machine, up to half a minute", err=True)):
+        yield
+
+
 def print_hits(hits: Hits, *, with_span: bool = False) -> None:
     """Print hits as a table, and how they were found."""
     told = any(ref.contributions for ref in hits)
-    extra = (*(("span",) if with_span else ()), *(("lanes",) if told else ()))
+    part = any(ref.aligned != ref.span for ref in hits)
+    several = any(len(ref.lane_scores) > 1 for ref in hits)
+    shown = {"span": with_span, "aligned": part, "agreement": several, "lanes": told}
+    extra = [name for name, wanted in shown.items() if wanted]
     columns = (">rank", ">score", "episode", "env", ">length", ">reward", *extra, "file")
     rows = []
     for rank, ref in enumerate(hits, 1):
         about = ref.metadata
-        span = (f"{ref.span[0]}:{ref.span[1]}",) if with_span else ()
-        lanes = (" ".join(f"{name} {part:+.2f}" for name, part in ref.contributions.items()),) if told else ()
+        cells = {
+            "span": f"{ref.span[0]}:{ref.span[1]}",
+            "aligned": f"{ref.aligned[0]}:{ref.aligned[1]}",
+            "agreement": " ".join(f"{name} {agreed:.2f}" for name, agreed in ref.lane_scores.items()),
+            "lanes": " ".join(f"{name} {added:+.2f}" for name, added in ref.contributions.items()),
+        }
         length, reward = str(about["length_T"]), number(about["total_reward"])
         place = shorten(ref.file_path)
-        cells = (str(rank), f"{ref.score:.4f}", ref.episode_id, about["env_id"], length, reward, *span, *lanes, place)
-        rows.append(cells)
+        more = (cells[name] for name in extra)
+        rows.append((str(rank), f"{ref.score:.4f}", ref.episode_id, about["env_id"], length, reward, *more, place))
     print_table(columns, rows)
     how = "exact" if hits.exact else "approximate"
     typer.echo(f"{counted(len(hits), 'hit')}, {how}, {hits.milliseconds:.1f} ms")
@@ -203,4 +222,6 @@ def _as_json(rank: int, ref: EpisodeRef) -> dict[str, Any]:
         "file_path": ref.file_path,
         "metadata": dict(ref.metadata),
     }
-    return about | ({"contributions": dict(ref.contributions)} if ref.contributions else {})
+    about |= {"contributions": dict(ref.contributions)} if ref.contributions else {}
+    met = {"lane_scores": dict(ref.lane_scores), "alignment": ref.alignment}
+    return about | (met if ref.alignment else {})

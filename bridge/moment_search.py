@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.alignment.align import Pieces, Rule, align_all
 from bridge.frame_scale import frame_scale
 from bridge.lane_rows import LaneRows, Prepared, prepare
 from bridge.moments import Moment, Wanted, refine
@@ -25,6 +26,7 @@ from wshard.errors import FormatError, StaleEpisodeError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from bridge.alignment.align import Ints
     from bridge.archive import Archive
     from bridge.index.base import Answer, Match, Request, Vectors
     from bridge.query import Fit
@@ -40,6 +42,7 @@ WINDOWS: Final = 400
 CANDIDATES: Final = 60
 """Windows that are refined at first."""
 
+_STEPS: Final = 1000  # of a query or a hit, at most, that are aligned where no bounds are sought
 _KNOWN: Final = 10_000  # rows of the catalog kept in memory
 _CROWDED: Final = 0.5  # overlap above which the better of two windows stands for both
 
@@ -101,6 +104,16 @@ class MomentSearch:
             if len(refs) >= wanted.top_k or everything:
                 return Found(refs, answer, missing + stale)
             count, most = 4 * count, 4 * most  # what was found lies too close together, or is gone
+
+    def aligned(self, asked: Fit, refs: Sequence[tuple[EpisodeRef, Match]]) -> list[tuple[EpisodeRef, Match]]:
+        """Return the hits with what of their spans meets the query, at any speed; as they are, where files are not."""
+        scaling, known = self._scaling(asked.space), self._rows({match.episode for _, match in refs})
+        lanes, _ = self._read([*known], known, asked.space, scaling)
+        query = prepare(asked.window, scaling)
+        return [
+            (_anywhere(ref, asked.space, query, lanes[match.episode]) if match.episode in lanes else ref, match)
+            for ref, match in refs
+        ]
 
     def _refined(
         self,
@@ -190,12 +203,30 @@ def _as_they_are(windows: _Windows) -> list[EpisodeRef]:
 
 def _told(space: Space, query: Prepared, moment: Moment, row: EpisodeRow, lanes: Prepared) -> EpisodeRef:
     """Return a moment as a hit, with its path and each lane's own agreement along it."""
-    apart = ((query.rows[moment.path[:, 0]] - lanes.rows[moment.path[:, 1]]) ** 2).mean(axis=0)
+    return _along(make_ref(row, moment.score, (moment.start, moment.stop)), space, moment.path, (query, lanes))
+
+
+def _anywhere(ref: EpisodeRef, space: Space, query: Prepared, lanes: Prepared) -> EpisodeRef:
+    """Return the hit with the best alignment of the query that there is in its span.
+
+    A row is worth what the cheapest match costs on average: for nothing, matches would shrink to that.
+    """
+    start, stop = ref.span
+    every = 1 + max(len(query.rows), stop - start) // _STEPS
+    there = Pieces.of([lanes.rows[start:stop:every]])
+    asked = query.rows[::every]
+    cheapest = align_all(asked, there, Rule()).costs
+    path = align_all(asked, there.worthy(cheapest), Rule(row_gain=1.0), traced=True).paths[0]
+    return _along(ref, space, path * every + np.array([0, start]), (query, lanes))
+
+
+def _along(ref: EpisodeRef, space: Space, path: Ints, both: tuple[Prepared, Prepared]) -> EpisodeRef:
+    """Return the hit with the path along which the rows of query and episode meet, and each lane's agreement there."""
+    query, lanes = both
+    apart = ((query.rows[path[:, 0]] - lanes.rows[path[:, 1]]) ** 2).mean(axis=0)
     widths = [lane.channels for lane in space.lanes] if len(space.lanes) > 1 else [len(apart)]  # images: of sketches
     means = np.add.reduceat(apart, np.cumsum([0, *widths[:-1]])) / widths
     scores = {
         lane.name: score for lane, score in zip(space.lanes, (1.0 / (1.0 + np.sqrt(means))).tolist(), strict=True)
     }
-    path = tuple(map(tuple, moment.path.tolist()))
-    ref = make_ref(row, moment.score, (moment.start, moment.stop))
-    return replace(ref, alignment=path, lane_scores=scores)
+    return replace(ref, alignment=tuple(map(tuple, path.tolist())), lane_scores=scores)

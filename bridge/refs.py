@@ -26,9 +26,9 @@ class EpisodeRef:
     """One hit. score: higher is better, 1 = the same, see docs/search.md. span: timesteps [start, stop) that matched.
 
     metadata: the episode's own, and env_id, length_T, total_reward, success, tags. contributions: what each lane adds
-    to the cosine of query and hit, their sum; empty where it was not asked for. alignment: of a moment, pairs (query
-    step, episode step) that meet; lane_scores: how well each lane alone agrees along them, 0 to 1. Hits may be kept in
-    sets: equal ones have equal hashes.
+    to the cosine of query and hit, their sum; empty where it was not asked for. alignment: pairs (query step, episode
+    step) that meet, of moments and where it was asked for; lane_scores: how well each lane alone agrees along them, 0
+    to 1. Hits may be kept in sets: equal ones have equal hashes.
     """
 
     episode_id: str
@@ -41,6 +41,11 @@ class EpisodeRef:
     contributions: Mapping[str, float] = field(default_factory=dict, repr=False, hash=False)
     alignment: tuple[tuple[int, int], ...] = field(default=(), repr=False)
     lane_scores: Mapping[str, float] = field(default_factory=dict, repr=False, hash=False)
+
+    @property
+    def aligned(self) -> tuple[int, int]:
+        """Timesteps [start, stop) that the alignment begins and ends with; those of the span where there is none."""
+        return (self.alignment[0][1], self.alignment[-1][1] + 1) if self.alignment else self.span
 
     @property
     def remaining(self) -> int:

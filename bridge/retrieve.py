@@ -253,6 +253,8 @@ class TrajectoryRetriever:
                 continue  # an ingest replaced the Space a moment ago: its successor answers
             if wishes.contributions and aim is not None:
                 refs = self._explained(refs, aim)
+            if wishes.alignment and aim is not None:
+                refs = self._moments.aligned(fit(aim.examples[0][0], [aim.space]), refs)
             spent = (time.perf_counter() - begun) * 1e3
             hits = [ref for ref, _ in refs]
             return Hits(hits, exact=answer.exact, milliseconds=spent, missing=missing, explained=answer.explained)

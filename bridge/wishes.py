@@ -36,6 +36,7 @@ class Asked(TypedDict, total=False):
     min_score: float | None
     diversity: float
     contributions: bool
+    alignment: bool
     exclude_self: bool
     explain: bool
 
@@ -51,9 +52,10 @@ class Wishes:
     plain: rank by the one cosine of whole episodes, also where there are windows. least: the least similar first.
     min_score: no hits below it. diversity: 0 to 1; after the best hit always the one with the highest
     (1 - diversity) * score - diversity * (highest cosine with those chosen), among the best 100 or 4 * top_k.
-    contributions: let every hit say what each lane adds to its similarity. exclude_self: leave out the episodes that
-    query and examples name (by a hit or a file). explain: let the hits say how they were found. Raises QueryError for
-    values that cannot be, or not together.
+    contributions: let every hit say what each lane adds to its similarity. alignment: let every hit say which of its
+    timesteps meet which of the (first) query's, read from the files, and how well each lane agrees there.
+    exclude_self: leave out the episodes that query and examples name (by a hit or a file). explain: let the hits say
+    how they were found. Raises QueryError for values that cannot be, or not together.
     """
 
     where: Where | str | None = None
@@ -66,6 +68,7 @@ class Wishes:
     min_score: float | None = None
     diversity: float = 0.0
     contributions: bool = False
+    alignment: bool = False
     exclude_self: bool = False
     explain: bool = False
 

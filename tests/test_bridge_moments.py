@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -424,6 +425,60 @@ def test_what_comes_after_a_hit_of_unknown_length_is_nothing():
 # ---- the command line -----------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def wholes(tmp_path_factory):
+    place = tmp_path_factory.mktemp("wholes")
+    stored(place, map(episode_of, range(4)), "whole")
+    with TrajectoryRetriever(place) as opened:
+        yield opened
+
+
+@given(number=st.integers(0, 3), start=st.integers(0, 60), length=st.integers(8, 200), slower=st.integers(1, 3))
+@settings(max_examples=25)
+def test_hits_of_any_search_say_which_timesteps_meet(wholes, number, start, length, slower):
+    rows, _ = play(number)
+    stop = min(start + length, len(rows))
+    query = np.repeat(rows[start:stop], slower, axis=0)
+    hits = wholes.search_similar_episodes(query, 4, alignment=True)
+    for hit in hits:
+        path, whole = np.array(hit.alignment), len(play(int(hit.episode_id[5:]))[0])
+        assert (path[0, 0], path[-1, 0]) == (0, len(query) - 1)
+        assert (np.diff(path, axis=0) >= 0).all()
+        assert hit.span == (0, whole)
+        assert 0 <= hit.aligned[0] < hit.aligned[1] <= whole
+        assert hit.lane_scores.keys() == {"signal/pose", "signal/still"}
+    own = next(hit for hit in hits if hit.episode_id == f"play-{number}")
+    assert own.aligned == (start, stop)
+    assert own.alignment == tuple((step, start + step // slower) for step in range(len(query)))
+    assert set(own.lane_scores.values()) == {1.0}
+    plain = wholes.search_similar_episodes(query, 4)
+    assert plain == [replace(hit, alignment=(), lane_scores={}) for hit in hits]
+    assert [hit.aligned for hit in plain] == [hit.span for hit in plain]
+
+
+def test_windows_are_aligned_within_their_spans_and_long_ones_at_some_of_their_steps(retriever, monkeypatch):
+    rows, _ = play(3)
+    hits = retriever.search_similar_timesteps(rows[10:40], 5, alignment=True)
+    assert all(hit.span[0] <= hit.aligned[0] < hit.aligned[1] <= hit.span[1] for hit in hits)
+    monkeypatch.setattr(moment_search, "_STEPS", 10)
+    thinned = retriever.search_similar_timesteps(rows[10:40], 1, alignment=True)[0]
+    assert len(thinned.alignment) < len(hits[0].alignment) / 2
+    every = 1 + max(30, hits[0].span[1] - hits[0].span[0]) // 10
+    assert {step % every for step, _ in thinned.alignment} == {0}
+    assert thinned.alignment[-1][0] > 29 - every
+
+
+def test_hits_whose_files_have_changed_stay_without_alignment(tmp_path):
+    folder = stored(tmp_path, map(episode_of, range(3)), "whole")
+    with TrajectoryRetriever(tmp_path) as opened:
+        changed = episode_of(8)
+        changed.id = "play-1"
+        save_wshard(changed, folder / "play-1.wshard")
+        hits = opened.search_similar_episodes(play(0)[0], 3, alignment=True)
+        assert {hit.episode_id for hit in hits if hit.alignment} == {"play-0", "play-2"}
+        assert len(hits) == 3
+
+
 def test_moments_on_the_command_line(archive, retriever):
     path = name_of(archive, 6)
     span = ("--from", 20, "--to", 45)
@@ -437,6 +492,13 @@ def test_moments_on_the_command_line(archive, retriever):
     assert all(f"{hit.span[0]}:{hit.span[1]}" in told for hit in expected)
     assert "play-6" not in told
     assert "1 hit," in run(archive, ("moments", "play-6", *span, "--min-score", 1, "-k", 3))
+    assert "signal/pose 1.00 signal/still 1.00" in run(archive, ("moments", "play-6", *span, "-k", 1))
+    asked = ("search", "play-6@20:45", "--moments", "--alignment", "-k", 3)
+    table = run(archive, asked)
+    for hit, told in zip(json.loads(run(archive, (*asked, "--json")))["hits"], table.splitlines()[1:], strict=False):
+        assert hit["lane_scores"].keys() == {"signal/pose", "signal/still"}
+        assert f"{hit['alignment'][0][1]}:{hit['alignment'][-1][1] + 1}" in told
+        assert f"signal/pose {hit['lane_scores']['signal/pose']:.2f}" in told
     rest = run(archive, ("search", path, "--moments", "--exclude-self", "-k", 1))
     assert "1 hit," in rest
     assert "play-6" not in rest
