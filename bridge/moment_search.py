@@ -110,8 +110,9 @@ class MomentSearch:
         scaling, known = self._scaling(asked.space), self._rows({match.episode for _, match in refs})
         lanes, _ = self._read([*known], known, asked.space, scaling)
         query = prepare(asked.window, scaling)
+        there = {known[id_].digest: rows for id_, rows in lanes.items()}  # not what took an episode's place meanwhile
         return [
-            (_anywhere(ref, asked.space, query, lanes[match.episode]) if match.episode in lanes else ref, match)
+            (_anywhere(ref, asked.space, query, there[ref.digest]) if ref.digest in there else ref, match)
             for ref, match in refs
         ]
 
