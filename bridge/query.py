@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bridge.refs import EpisodeRef
 from bridge.selection import block_name
+from embedders.finite import first_bad, is_real
 from wshard.arguments import array_of
 from wshard.errors import AmbiguousQueryError, QueryError
 from wshard.lanes import REWARD
@@ -62,7 +63,8 @@ def fit(
     Windows of several sizes are what ingest makes by itself: those of one size, which somebody asked for, come first.
     A number per timestep may come as [T] or as [T, 1], whichever the lane is; where one Space has it as the other, and
     another one as it comes, that one counts. prefer: which of those that it fits count.
-    Raises QueryError, listing the Spaces, where none or several fit, and for lanes of different lengths.
+    Raises QueryError, listing the Spaces, where none or several fit, for lanes of different lengths, and for NaN,
+    infinities and numbers above those of float32 outside of images.
     """
     asked = _plain(query)
     fits = _fits(asked, spaces, loosely=False) or _fits(asked, spaces, loosely=True)
@@ -74,6 +76,7 @@ def fit(
     asked_for = {found.space.lanes for found in fits if found.space.windows.scales is None}
     fits = [found for found in fits if found.space.windows.scales is None or found.space.lanes not in asked_for]
     if len(fits) == 1:
+        _refuse_unusable_numbers(asked, fits[0])
         return fits[0]
     listed = "\n".join(f"  {describe(found.space)}" for found in fits) or "\n".join(
         f"  {describe(space)}" for space in spaces
@@ -95,6 +98,22 @@ def _fits(asked: _Plain, spaces: Sequence[Space], *, loosely: bool) -> list[Fit]
     """Return the Spaces that the query fits; loosely: also where it has [T] for [T, 1], or the other way round."""
     windows = ((space, _window(asked, space, loosely=loosely)) for space in spaces)
     return [Fit(space, window) for space, window in windows if window is not None]
+
+
+def _refuse_unusable_numbers(asked: _Plain, found: Fit) -> None:
+    """Say which lane of the query holds them: an embedder sees the lanes side by side."""
+    window = found.window
+    if window.ndim != 2 or not is_real(window.dtype) or not (bad := first_bad(window)):
+        return
+    timestep, channel = bad
+    for lane in found.space.lanes:
+        if channel < lane.channels:
+            break
+        channel -= lane.channels
+    raise QueryError(
+        f"the query {_told(asked)}: lane {lane.name!r}: expected finite float32-sized numbers, found {window[bad]} at "
+        f"timestep {timestep}, channel {channel}"
+    )
 
 
 def cut(episode: Episode, start: int | None, stop: int | None) -> Episode:

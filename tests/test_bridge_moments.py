@@ -23,7 +23,7 @@ from bridge.retrieve import TrajectoryRetriever
 from embedders.space import Statistics
 from embedders.windows import WindowPlan
 from wshard import Channel, Episode, load_wshard, save_wshard
-from wshard.errors import EmbedderError, QueryError, StaleEpisodeError, StepError
+from wshard.errors import QueryError, StaleEpisodeError, StepError
 
 
 @pytest.fixture(scope="module")
@@ -303,7 +303,7 @@ def test_what_cannot_be_searched_for_is_refused(archive, retriever, query, optio
 
 
 def test_a_query_with_nan_and_a_file_that_is_not_there_are_refused(retriever, tmp_path):
-    with pytest.raises(EmbedderError, match="finite"):
+    with pytest.raises(QueryError, match="finite"):
         retriever.search_moments(np.full((5, 4), np.nan))
     with pytest.raises(QueryError, match="path of an episode file"):
         retriever.search_moments(tmp_path / "none.wshard")

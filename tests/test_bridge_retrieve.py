@@ -153,7 +153,8 @@ def test_a_query_that_is_no_array_is_refused_before_anything_is_searched(retriev
 def test_numbers_that_are_not_finite_are_refused(retriever):
     query = state(episode(0, 0)).copy()
     query[3, 1] = np.nan
-    with pytest.raises(EmbedderError, match=r"timestep 3, channel 1: expected a finite number.*found nan"):
+    found = r"of shape \[\d+, 4\]: lane 'signal/state': expected finite .*found nan at timestep 3, channel 1$"
+    with pytest.raises(QueryError, match=found):
         retriever.search_similar_episodes(query)
     with pytest.raises(EmbedderError, match="expected an array of real numbers"):
         retriever.search_similar_episodes(np.zeros((0, 4)))
@@ -194,6 +195,10 @@ def test_a_filter_that_only_episodes_of_other_lanes_pass_gives_no_hits(tmp_path)
             for query in (other[1], {"pose": rows, "goal": rows}, np.concatenate([rows, rows], axis=1)):
                 assert find(query, env_id="task-5")
                 assert find(query, env_id="task-0") == find(query, where="meta.number:9") == []
+            damaged = rows.copy()
+            damaged[7, 2] = np.inf
+            with pytest.raises(QueryError, match=r"lane 'signal/goal': .*found inf at timestep 7, channel 2$"):
+                find({"pose": rows, "goal": damaged})
 
 
 def test_lanes_of_different_lengths_are_told(tmp_path):
