@@ -23,15 +23,15 @@ ASKED = Request(5, EVERYTHING, distinct=False)
 def test_it_runs_out_after_failures_in_a_row_only():
     patience, tried = Patience(), []
     for number in range(100):
-        if patience.left():
+        if patience.left("few"):
             tried.append(number)
-            patience.learn(failed=number % 7 != 6)
+            patience.learn("few", failed=number % 7 != 6)
     assert len(tried) == 100
     tried = []
     for number in range(100):
-        if patience.left():
+        if patience.left("few"):
             tried.append(number)
-            patience.learn(failed=True)
+            patience.learn("few", failed=True)
     assert tried[0] == 0
     assert len(tried) < 20
 
@@ -39,12 +39,20 @@ def test_it_runs_out_after_failures_in_a_row_only():
 def test_it_comes_back_with_the_first_success():
     patience = Patience()
     for _ in range(60):
-        if patience.left():
-            patience.learn(failed=True)
-    while not patience.left():
+        if patience.left("few"):
+            patience.learn("few", failed=True)
+    while not patience.left("few"):
         pass
-    patience.learn(failed=False)
-    assert all(patience.left() for _ in range(5))
+    patience.learn("few", failed=False)
+    assert all(patience.left("few") for _ in range(5))
+
+
+def test_one_kind_of_search_does_not_pause_another():
+    patience = Patience()
+    for _ in range(20):
+        patience.learn("many", failed=True)
+    assert not patience.left("many")
+    assert patience.left("few")
 
 
 def unit(row):
@@ -86,10 +94,39 @@ def test_lists_that_help_are_used_again_after_others_were_in_vain(tmp_path):
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
     segment = segment_of(tmp_path, rows, COSINE)
     for _ in range(60):
-        segment.patience.learn(failed=True)
+        segment.patience.learn((ASKED.distinct, ASKED.top_k.bit_length()), failed=True)
     routes = [found(segment, rows[number], COSINE)[0] for number in range(0, 6000, 100)]
     assert set(routes[:31]) == {"scan"}
     assert set(routes[31:]) == {"lists"}
+
+
+def test_searches_for_few_do_not_pay_for_searches_for_many(tmp_path):
+    rng = np.random.default_rng(5)
+    centres = 3 * rng.normal(size=(6, 48))
+    rows = centres[np.arange(200) % 6].repeat(30, axis=0) + 0.1 * rng.normal(size=(6000, 48))
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    segment = segment_of(tmp_path, rows, COSINE)
+    many = Request(150, EVERYTHING, distinct=True)
+    for query in rows[::300]:
+        best((segment,), query, None, many, direct_rows=0)
+    assert best((segment,), rows[0], None, many, direct_rows=0).found[0].route == "scan"
+    assert found(segment, rows[0], COSINE)[0] == "lists"
+
+
+@pytest.mark.parametrize("metric", [COSINE, DOT, L2])
+def test_where_episodes_count_once_only_their_best_rows_are_ranked(metric):
+    """However many of their rows are better than the best one of the last episode that is wanted."""
+    rng = np.random.default_rng(6)
+    rows = rng.normal(size=48) + 0.3 * rng.normal(size=(6000, 48))
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    segment = Segment.of([Point(n, n, rows[30 * n : 30 * n + 30]) for n in range(200)], 48)
+    query = rows[77]
+    ranked = best((segment,), query, None, Request(190, EVERYTHING), direct_rows=0, metric=metric)
+    assert len(ranked.found[0].rows) < 300
+    wide = rows.astype(np.float64)
+    right = (-np.linalg.norm(wide - wide[77], axis=1) if metric == L2 else wide @ wide[77]).reshape(200, 30)
+    order = np.argsort(-right.max(axis=1), kind="stable")[:190]
+    assert [(match.episode, match.window) for match in ranked.matches] == [(n, right[n].argmax()) for n in order]
 
 
 def test_a_search_in_any_thread_has_one_thread_of_blas():

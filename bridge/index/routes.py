@@ -81,12 +81,13 @@ def candidates(
     aim = _aim(segment.lists, query, metric, request, max(_COMPARED, passing // _COMPARED_SHARE))
     most = passing >= _SCAN_FROM_SHARE * len(segment.vectors)
     too_many = request.top_k * _WANTED_SHARE > passing
-    if segment.lists is None or aim is None or too_many or (most and not segment.patience.left()):
+    kind = request.distinct, int(request.top_k).bit_length()  # lists may find few matches sooner, and many never
+    if segment.lists is None or aim is None or too_many or (most and not segment.patience.left(kind)):
         return _exhaustive(segment, probe(segment, query, metric), choice, request)
     found = _narrowed(segment, segment.lists, aim, choice, request=request, direct_rows=direct_rows)
     if most:
         effort = found.scored * _PER_OUTLINE + found.lists * _PER_LIST
-        segment.patience.learn(failed=found.vain or effort > max(segment.vectors.size, _LITTLE))
+        segment.patience.learn(kind, failed=found.vain or effort > max(segment.vectors.size, _LITTLE))
     if not found.vain:
         return found
     rest = _exhaustive(segment, probe(segment, query, metric), choice, request)
@@ -181,14 +182,14 @@ def _scanned(segment: Segment, asked: Probe, positions: Ids, request: Request) -
 def _picked(scores: Vectors, firsts: Ids, request: Request, slack: float) -> Ids:
     """Return where scores can be among the best; episode i's begin at firsts[i]. Rows at -inf do not count.
 
-    The k-th best episode is no better than the k-th best row: that alone leaves few rows to look at.
+    The k-th best episode is no better than the k-th best row: that alone leaves few rows to look at. Where only the
+    best row of each episode counts, those far below it are not among them, however many reach the k-th.
     """
-    floor = _kth(np.maximum.reduceat(scores, firsts), request.top_k)
-    places = np.flatnonzero(scores >= max(floor - 2 * slack, _LOWEST))
-    if not request.distinct:
-        close = scores[places]
-        places = places[close >= _kth(close, request.top_k) - 2 * slack]
-    return places
+    tops = np.maximum.reduceat(scores, firsts)
+    places = np.flatnonzero(scores >= max(_kth(tops, request.top_k) - 2 * slack, _LOWEST))
+    close = scores[places]
+    own = tops[np.searchsorted(firsts, places, side="right") - 1] if request.distinct else _kth(close, request.top_k)
+    return places[close >= own - 2 * slack]
 
 
 def _kth(scores: Vectors, top_k: int) -> float:
