@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bridge.refs import EpisodeRef
 from bridge.selection import block_name
 from embedders.finite import first_bad, is_real
-from wshard.arguments import array_of
+from wshard.arguments import array_of, told
 from wshard.errors import AmbiguousQueryError, QueryError
 from wshard.lanes import REWARD
 from wshard.types import Channel, Episode
@@ -63,8 +63,8 @@ def fit(
     Windows of several sizes are what ingest makes by itself: those of one size, which somebody asked for, come first.
     A number per timestep may come as [T] or as [T, 1], whichever the lane is; where one Space has it as the other, and
     another one as it comes, that one counts. prefer: which of those that it fits count.
-    Raises QueryError, listing the Spaces, where none or several fit, for lanes of different lengths, and for NaN,
-    infinities and numbers above those of float32 outside of images.
+    Raises QueryError, listing the Spaces, where none or several fit, for lanes of different lengths, for what is no
+    array of numbers, and for NaN, infinities and numbers above those of float32 outside of images.
     """
     asked = _plain(query)
     fits = _fits(asked, spaces, loosely=False) or _fits(asked, spaces, loosely=True)
@@ -181,7 +181,13 @@ def _plain(query: Query) -> _Plain:
 
 
 def _array(where: str, value: Any) -> NDArray[Any]:
-    return array_of(value.data if isinstance(value, Channel) else value, where, QueryError)
+    array = array_of(value.data if isinstance(value, Channel) else value, where, QueryError)
+    if not is_real(array.dtype):
+        raise QueryError(
+            f"{where}: expected real numbers, found {told(value)}; one query is one episode, file or array; several "
+            "are given by like=[...]"
+        )
+    return array
 
 
 def _window(query: _Plain, space: Space, *, loosely: bool) -> NDArray[Any] | None:

@@ -162,6 +162,12 @@ def test_numbers_that_are_not_finite_are_refused(retriever):
         retriever.search_similar_episodes(state(episode(0, 0)), 0)
 
 
+@pytest.mark.parametrize("query", [["a.wshard", "b.wshard"], [Path("a.wshard")], b"a", {1}, {"state": "a"}, 1j])
+def test_what_holds_no_numbers_is_no_query(retriever, query):
+    with pytest.raises(QueryError, match=r"query.*: expected real numbers, found .*several are given by like="):
+        retriever.search_similar_episodes(query)
+
+
 # ---- choosing among Spaces ------------------------------------------------------------------------------------------
 
 
