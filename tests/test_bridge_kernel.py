@@ -268,6 +268,29 @@ def test_either_kernel_gives_up_where_nothing_is_ruled_out(folder, monkeypatch):
     assert by_numba.route.startswith("lists, then")
 
 
+@pytest.mark.parametrize("distinct", [False, True])
+def test_the_compiled_kernel_never_scans_wide_vectors_without_structure(folder, monkeypatch, distinct):
+    """Codes are quicker to compare than vectors, and leave hardly a row more than the best; to numpy they are not."""
+    rng = np.random.default_rng(8)
+    request = Request(10, EVERYTHING, distinct=distinct)
+    for dim, wide in ((128, True), (64, False)):
+        vectors = unit(rng.normal(size=(4000, dim)))
+        segment = listed(folder, [Point(n, n, vectors[20 * n : 20 * n + 20]) for n in range(200)])
+        routes = {None: [], compiled: []}
+        for query in unit(rng.normal(size=(20, dim))):
+            wide_rows = vectors.astype(np.float64)
+            scores = wide_rows @ (query / np.linalg.norm(query.astype(np.float64))) / np.linalg.norm(wide_rows, axis=1)
+            right = np.sort(scores.reshape(200, 20).max(axis=1) if distinct else scores)[:-11:-1]
+            for module, seen in routes.items():
+                walked_by(monkeypatch, module)
+                ranked = best((segment,), query, None, request, direct_rows=0)
+                assert [match.score for match in ranked.matches] == pytest.approx(right, abs=1e-12)
+                seen.append(ranked.found[0].route)
+                assert len(ranked.found[0].rows) < 100
+        assert {route.rpartition(" ")[2] for route in routes[compiled]} == {"direct" if wide else "scan"}
+        assert {route.rpartition(" ")[2] for route in routes[None]} == {"scan"}
+
+
 @pytest.mark.parametrize("part", ["lists", "codes"])
 def test_what_the_compiled_kernel_has_read_is_checked_before_it_is_used(part, folder, monkeypatch):
     rng = np.random.default_rng(3)

@@ -23,7 +23,7 @@ from bridge.index.metric import COSINE, probe, unit_probe
 from bridge.index.outlines import WIDTH
 from bridge.index.polar import Sight
 from bridge.index.shortlist import Aim
-from bridge.index.sift import rows_of, sift
+from bridge.index.sift import outpaces, rows_of, sift
 from bridge.index.visit import visit
 
 if TYPE_CHECKING:
@@ -82,10 +82,13 @@ def candidates(
     most = passing >= _SCAN_FROM_SHARE * len(segment.vectors)
     too_many = request.top_k * _WANTED_SHARE > passing
     kind = request.distinct, int(request.top_k).bit_length()  # lists may find few matches sooner, and many never
-    if segment.lists is None or aim is None or too_many or (most and not segment.patience.left(kind)):
+    if segment.lists is None or aim is None or too_many:
+        return _exhaustive(segment, probe(segment, query, metric), choice, request)
+    costly = most and not outpaces(aim)  # if lists turn out to be a detour
+    if costly and not segment.patience.left(kind):
         return _exhaustive(segment, probe(segment, query, metric), choice, request)
     found = _narrowed(segment, segment.lists, aim, choice, request=request, direct_rows=direct_rows)
-    if most:
+    if costly:
         effort = found.scored * _PER_OUTLINE + found.lists * _PER_LIST
         segment.patience.learn(kind, failed=found.vain or effort > max(segment.vectors.size, _LITTLE))
     if not found.vain:
@@ -107,7 +110,7 @@ def _narrowed(
             rows, exact = seen.rows, found.proven
             return Candidates(rows, "lists", passing, found.scored, found.lists, exact=exact, kernel=seen.kernel)
         tried, scored, visited, hopeless = "lists, then ", found.scored, found.lists, seen.hopeless
-    if not hopeless:
+    if not hopeless or outpaces(aim):
         some = sift(segment, lists, aim, choice)
         scored += some.outlines
         if some.rows is not None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _FIRST: Final = 2048  # outlines: after so many there is a score to reach
 _AT_ONCE: Final = 16_384
+_WIDE: Final = 96  # numbers: from so many on codes are compared in less time than it takes to read the vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,11 @@ def sift(segment: Segment, lists: Lists, aim: Aim, choice: Chosen) -> Sifted:
         (aim.query, aim.top_k, np.float32(aim.slack), aim.distinct),
     )
     return Sifted(rows, choice.rows, "numba")
+
+
+def outpaces(aim: Aim) -> bool:
+    """Say whether to sift all rows is quicker than to score them, however few of them their outlines rule out."""
+    return kernel().module is not None and aim.sight is None and len(aim.query) >= _WIDE
 
 
 @one_blas_thread()
