@@ -2,12 +2,14 @@
 
 Knows: three routes, and when each is the shortest. Does not know: ranking, several segments, SQL.
 
-    direct   score the rows of the episodes that pass, by their outlines first where there are any: few rows pass
+    direct   score the rows of the episodes that pass, by outlines and codes first where there are any: few rows pass,
+             or lists do not help, and codes are quicker to read than vectors
     lists    visit certified lists until nothing better can be left: many pass
-    scan     score everything in one sequential pass: most pass, and neither lists nor outlines help
+    scan     score everything in one sequential pass: most pass, and neither lists nor codes help
 
 Each gives every row that can be among the best, so that an answer is exact whichever was taken. Lists that turn out to
-be a detour cost at most as much again as the route that is taken instead; where they always do, they are left alone.
+be a detour cost at most as much again as the route that is taken instead; where that is a scan, and they always do,
+they are left alone.
 """
 
 from __future__ import annotations
