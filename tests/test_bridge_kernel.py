@@ -291,6 +291,20 @@ def test_the_compiled_kernel_never_scans_wide_vectors_without_structure(folder, 
         assert {route.rpartition(" ")[2] for route in routes[None]} == {"scan"}
 
 
+@pytest.mark.parametrize("distinct", [False, True])
+def test_a_query_near_nothing_is_no_reason_to_scan_what_has_structure(walks, monkeypatch, distinct):
+    """Where the lists are given up, the compiled kernel looks at all outlines before it leaves codes alone."""
+    walked_by(monkeypatch, compiled)
+    wide, routes = walks.vectors.astype(np.float64), set()
+    for query in unit(np.random.default_rng(9).normal(size=(30, 32))):
+        ranked = best((walks,), query, None, Request(10, EVERYTHING, distinct=distinct), direct_rows=0)
+        scores = wide @ (query / np.linalg.norm(query.astype(np.float64))) / np.linalg.norm(wide, axis=1)
+        right = np.sort(scores.reshape(300, 40).max(axis=1) if distinct else scores)[:-11:-1]
+        assert [match.score for match in ranked.matches] == pytest.approx(right, abs=1e-12)
+        routes.add(ranked.found[0].route)
+    assert routes <= {"lists", "lists, then direct"}
+
+
 @pytest.mark.parametrize("part", ["lists", "codes"])
 def test_what_the_compiled_kernel_has_read_is_checked_before_it_is_used(part, folder, monkeypatch):
     rng = np.random.default_rng(3)

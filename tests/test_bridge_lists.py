@@ -220,7 +220,7 @@ def test_data_without_structure_are_scanned_after_a_short_look(tmp_path):
     segment = listed(tmp_path, points)
     found = best((segment,), unit(-vectors[:1] + 0.5)[0], None, Request(10, EVERYTHING), direct_rows=0)
     assert found.found[0].route == "lists, then scan"
-    assert found.found[0].scored < 1.1 * len(vectors)
+    assert found.found[0].scored < 2.1 * len(vectors)  # all outlines too, at most
 
 
 def test_a_filter_that_nothing_near_passes_ends_in_the_direct_route(tmp_path):

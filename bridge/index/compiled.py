@@ -46,6 +46,7 @@ _LISTS = _TYPES.Tuple((_OUTLINES, _read(_TYPES.float64, 1), _NUMBERS, _NUMBERS, 
 _LISTED = _TYPES.Tuple((_OWNERS, _OWNERS, _OUTLINES))
 _MARKS = _TYPES.UniTuple(_TYPES.boolean[::1], 2)
 _LIMITS = _TYPES.Tuple((_FLAGS, _TYPES.UniTuple(_TYPES.int64, 4)))
+_NEAR = _TYPES.Tuple((_TYPES.int64[::1], _TYPES.boolean))
 _VISITED = _TYPES.Tuple((_TYPES.int64[::1], _TYPES.int64, _TYPES.int64))
 
 
@@ -315,13 +316,23 @@ def _gather(ranges, at, known, wanted, some):  # type: ignore[no-untyped-def]  #
     return (number, before), good
 
 
-@_whole(_TYPES.int64[::1](_RANGES, _FRAMES, _CODES, _AIM))
-def near(ranges, frames, coded, aim):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
-    """Return the rows of the ranges that can be among the best; a range's rows are one episode's.
+@_part
+def _reaching(bounds, floor):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """Return how many bounds reach the floor."""
+    found = _NONE
+    for place in range(len(bounds)):
+        found += bounds[place] >= floor
+    return found
+
+
+@_whole(_NEAR(_RANGES, _FRAMES, _CODES, _AIM, _TYPES.int64))
+def near(ranges, frames, coded, aim, limit):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    """Return the rows of the ranges that can be among the best, or that this is hopeless; a range is one episode's.
 
     ranges: starts, stops, how many rows in all. frames: which is each row's, the axes of each, outlines. coded: codes,
-    steps, how many of these a product may be off. aim: query, top_k, slack, distinct. The ranges of the greatest bounds
-    are visited first; of each range the rows whose outlines leave a chance are compared by their codes.
+    steps, how many of these a product may be off. aim: query, top_k, slack, distinct. limit: how many codes it is worth
+    to compare. The ranges of the greatest bounds are visited first; of each range the rows whose outlines leave a
+    chance are compared by their codes.
     """
     starts, stops, _ = ranges
     query, top_k, slack, distinct = aim
@@ -336,11 +347,13 @@ def near(ranges, frames, coded, aim):  # type: ignore[no-untyped-def]  # noqa: A
     some, tops = _space(_TOGETHER + longest), _tops(top_k, len(starts) if distinct else _NONE)
     held = _space(_KEPT), _NONE, np.float32(-np.inf)
     for turn in range(2):
+        if turn == 1 and limit < ranges[2] and _reaching(known[0], held[2] - _OFF) > limit:
+            return np.empty(0, np.int64), True
         at = _NONE, _NONE
         while at[0] < len(starts):
             at, good = _gather(ranges, at, known, (held[2] - _OFF, likely[0], turn == 0), some)
             held = _compare(some, (_NONE, good), coded, aim, tops, held)
-    return _result(held, tops, slack)
+    return _result(held, tops, slack), False
 
 
 @_part

@@ -112,11 +112,10 @@ def _narrowed(
             rows, exact = seen.rows, found.proven
             return Candidates(rows, "lists", passing, found.scored, found.lists, exact=exact, kernel=seen.kernel)
         tried, scored, visited, hopeless = "lists, then ", found.scored, found.lists, seen.hopeless
-    if not hopeless or outpaces(aim):
-        some = sift(segment, lists, aim, choice)
-        scored += some.outlines
-        if some.rows is not None:
-            return Candidates(some.rows, f"{tried}direct", passing, scored, visited, kernel=some.kernel)
+    some = sift(segment, lists, aim, choice, doubtful=hopeless)
+    scored += some.outlines
+    if some.rows is not None:
+        return Candidates(some.rows, f"{tried}direct", passing, scored, visited, kernel=some.kernel)
     return Candidates(_NONE, tried, passing, scored, visited, vain=True)
 
 

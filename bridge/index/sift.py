@@ -36,20 +36,26 @@ class Sifted:
     kernel: str
 
 
-def sift(segment: Segment, lists: Lists, aim: Aim, choice: Chosen) -> Sifted:
-    """Return which rows of the episodes chosen, one or more, can be among the best. Raises ChecksumError."""
-    lists.by_row.seals.check(choice.positions)
+def sift(segment: Segment, lists: Lists, aim: Aim, choice: Chosen, *, doubtful: bool = False) -> Sifted:
+    """Return which rows of the episodes chosen, one or more, can be among the best. Raises ChecksumError.
+
+    doubtful: outlines seem to rule out too little, so that it may be quicker to score all rows.
+    """
     module = kernel().walked() if aim.sight is None else None
+    if module is None and doubtful:
+        return Sifted(None, 0, "numpy")
+    lists.by_row.seals.check(choice.positions)
     if module is None:
         return _with_numpy(segment, lists, aim, rows_of(choice.starts, choice.stops))
     lists.codes.seals.check(choice.positions)
-    rows = module.near(
+    rows, hopeless = module.near(
         (choice.starts, choice.stops, choice.rows),
         (lists.by_row.which, lists.by_row.axes, lists.by_row.outlines),
         (lists.codes.codes, lists.codes.steps, np.float32(lists.codes.off)),
         (aim.query, aim.top_k, np.float32(aim.slack), aim.distinct),
+        aim.limit if doubtful and not outpaces(aim) else choice.rows,
     )
-    return Sifted(rows, choice.rows, "numba")
+    return Sifted(None if hopeless else rows, choice.rows, "numba")
 
 
 def outpaces(aim: Aim) -> bool:
