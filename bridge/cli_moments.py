@@ -73,6 +73,10 @@ def moments(
         print_json(_as_json(hits))
     else:
         print_hits(hits, with_span=True)
+        if 0 < len(hits) < top and not hits.missing:
+            limits = {"--per-episode": per_episode, "--min-score": min_score}
+            named = ", ".join(["--max-overlap", *(name for name, limit in limits.items() if limit is not None)])
+            typer.echo(f"fewer than {top}: whatever else passes is left out by {named}", err=True)
 
 
 def _as_json(hits: Hits) -> dict[str, Any]:

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plays import PLAN, episode_of, labels, name_of, play, run, stored
+from typer.testing import CliRunner
 
 from bridge import moment_search, moments
 from bridge.alignment import align, plain
+from bridge.cli import app
 from bridge.lane_rows import LaneRows, prepare
 from bridge.moments import Wanted, refine
 from bridge.overlap import overlap, suppress, without_overlaps
@@ -493,6 +495,9 @@ def test_moments_on_the_command_line(archive, retriever):
     assert "play-6" not in told
     assert "1 hit," in run(archive, ("moments", "play-6", *span, "--min-score", 1, "-k", 3))
     assert "signal/pose 1.00 signal/still 1.00" in run(archive, ("moments", "play-6", *span, "-k", 1))
+    asked = map(str, ("moments", "play-6", *span, "--archive", archive, "--min-score", 1, "--top", 3))
+    told = CliRunner().invoke(app, [*asked]).stderr
+    assert told == "fewer than 3: whatever else passes is left out by --max-overlap, --min-score\n"
     asked = ("search", "play-6@20:45", "--moments", "--alignment", "-k", 3)
     table = run(archive, asked)
     for hit, told in zip(json.loads(run(archive, (*asked, "--json")))["hits"], table.splitlines()[1:], strict=False):
