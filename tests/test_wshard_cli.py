@@ -423,6 +423,21 @@ def test_cat_tells_what_is_wrong(arguments, code, said, episode):
     assert said in " ".join(result.stderr.split())
 
 
+def test_cat_writes_what_the_suffix_tells(episode, tmp_path):
+    ctrl = make_episode(0, image_size=8).actions["ctrl"].data
+    assert run("cat", episode, "action/ctrl", "-o", tmp_path / "a.NPY").exit_code == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "a.NPY"), ctrl)
+    assert run("cat", episode, "action/ctrl", "-o", tmp_path / "a.json").exit_code == 0
+    assert json.loads((tmp_path / "a.json").read_text())["lane"] == "action/ctrl"
+    for name in ("frame.png", "a.parquet"):
+        result = run("cat", episode, "camera/rgb", "-o", tmp_path / name)
+        assert result.exit_code == 2
+        assert "expected a .npy, .csv or .json file" in " ".join(result.stderr.split())
+        assert not (tmp_path / name).exists()
+    assert run("cat", episode, "reward", "--format", "csv", "-o", tmp_path / "a.tsv").exit_code == 0
+    assert (tmp_path / "a.tsv").read_text().startswith("t,value")
+
+
 def test_cat_does_not_write_over_what_it_reads(episode):
     before, link = episode.read_bytes(), episode.with_name("link.wshard")
     link.symlink_to(episode.name)

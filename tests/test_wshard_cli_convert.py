@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import typer
@@ -10,7 +12,9 @@ from typer.testing import CliRunner
 from wshard.cli_convert import OPTIONAL, REQUIRED, convert, doctor, export
 from wshard.convert import load
 from wshard.episode_file import load_wshard, save_wshard
+from wshard.formats.base import open_source
 from wshard.testing import assert_same_episode, make_episode
+from wshard.types import Format
 
 app = typer.Typer()
 for verb in (convert, export, doctor):
@@ -50,6 +54,53 @@ def test_the_file_that_was_written_is_told_where_the_format_adds_its_suffix(epis
     told = run("export", episode, "--format", "dreamerv3", "--output", tmp_path / "other.dat")[1]
     assert told == f"exported  {episode}  ->  {tmp_path / 'other.dat.npz'}  (dreamerv3)\n"
     assert load(tmp_path / "plain.npz").length == load(tmp_path / "other.dat.npz").length == 400
+
+
+def test_the_episodes_of_a_replay_folder_are_converted_into_a_folder(dataset_fixtures, tmp_path):
+    folder, out = dataset_fixtures / "other" / "dreamerv3_replay", tmp_path / "out"
+    arguments = ("--input-format", "dreamerv3", "--output-format", "wshard")
+    code, told, _ = run("convert", folder, out, *arguments)
+    assert (code, told.splitlines()[1].strip()) == (0, "dreamerv3  ->  wshard  (2 episodes, 14 timesteps)")
+    with open_source(folder, "dreamerv3") as source:
+        for key in list(source.keys()):
+            expected = replace(source.load(key), metadata={}, blocks={}, source_format=Format.WSHARD)
+            assert_same_episode(replace(load_wshard(out / f"{key}.wshard"), metadata={}, blocks={}), expected)
+    code, told, err = run("convert", folder, out, *arguments)
+    assert (code, told, err.splitlines()[-1]) == (1, "", "0 of 2 episodes were converted")
+    damaged = min(out.iterdir())
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    code, _, err = run("convert", out, tmp_path / "again", "--input-format", "wshard", "--output-format", "npz")
+    assert (code, err.splitlines()[-1]) == (1, "1 of 2 episodes were converted")
+    assert [path.suffix for path in (tmp_path / "again").iterdir()] == [".npz"]
+
+
+def test_a_replay_file_of_several_episodes_needs_a_folder(tmp_path):
+    replay = tmp_path / "replay.npz"
+    np.savez(replay, obs=np.zeros((5, 2)), is_first=[True, False, True, True, False])
+    code, out, err = run("convert", replay, tmp_path / "one.wshard")
+    assert (code, out) == (1, "")
+    assert "expected a folder for the 3 episode(s)" in err
+    assert run("export", replay, "-f", "wshard")[0] == 1
+    (tmp_path / "there").mkdir()
+    assert run("export", replay, "-f", "wshard", "-o", tmp_path / "there")[0] == 0
+    assert sorted(load_wshard(path).length for path in (tmp_path / "there").iterdir()) == [1, 2, 2]
+    assert run("convert", replay, tmp_path / "new", "--output-format", "zarr")[0] == 2
+    assert not (tmp_path / "new").exists()
+
+
+def test_folders_and_collections_say_what_takes_them(episode, tmp_path):
+    for arguments, told in (
+        (("convert", tmp_path, tmp_path / "out"), "name the format of its files"),
+        (("convert", episode, tmp_path), "name the format of its files"),
+        (("export", tmp_path, "-f", "npz"), "wshard convert"),
+        (("export", "collection:x", "-f", "npz"), "wshard export-list NAME"),
+        (("convert", "collection:x", tmp_path / "x.npz"), "wshard export-list NAME"),
+    ):
+        code, out, err = run(*arguments)
+        assert code > 0, arguments
+        assert out == ""
+        assert told in " ".join(err.replace("│", " ").split()), arguments
+    assert [path.name for path in tmp_path.iterdir()] == ["ep.wshard"]
 
 
 def test_export_chooses_the_name(episode, tmp_path):

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wshard.chunked import ChunkedEpisodeReader, ChunkedEpisodeWriter
+from wshard.convert import convert, load
 from wshard.episode_file import load_wshard, save_wshard
 from wshard.errors import EpisodeError, FormatError, LaneError, LimitError
 from wshard.formats import npz
@@ -196,6 +197,16 @@ def test_episodes_across_files_of_other_programs(dataset_fixtures):
         assert load_dreamer(file).length == int(file.stem.split("-")[-1])
 
 
+def test_a_file_of_other_programs_that_tears_episodes_is_refused_alone(dataset_fixtures, tmp_path):
+    folder = dataset_fixtures / "other" / "dreamerv3_replay"
+    first, second = sorted(folder.iterdir())
+    for path, told in ((first, f"goes on in {second.name}"), (second, f"begins in {first.name}")):
+        for read in (load, lambda path: convert(path, tmp_path / "out.wshard")):
+            with pytest.raises(FormatError, match=told):
+                read(path)
+    assert not list(tmp_path.iterdir())
+
+
 def name(time: int, uuid: str, successor: str, steps: int) -> str:
     return f"20250101T00000{time}F000000-{uuid}-{successor}-{steps}.npz"
 
@@ -222,6 +233,27 @@ def test_a_stream_is_cut_at_first_steps_only(tmp_path_factory, lengths, data):
         episodes[-1].append(row)
     source = DreamerSource(folder)
     assert [source.load(key).observations["obs"].data.tolist() for key in list(source.keys())] == episodes
+
+
+@settings(max_examples=20)
+@given(steps=st.integers(1, 12), data=st.data())
+def test_a_file_is_cut_at_first_steps_as_a_folder_is(tmp_path_factory, steps, data):
+    folder = tmp_path_factory.mktemp("one")
+    (arrays,) = parts([steps], first=data.draw(st.sets(st.integers(0, steps - 1))))
+    path = stored(arrays, folder / name(0, "a", "gone", steps))
+    in_folder, alone = DreamerSource(folder), DreamerSource(path)
+    found = [alone.load(key) for key in list(alone.keys())]
+    assert [ep.id for ep in found] == in_folder.keys()
+    for ep, key in zip(found, in_folder.keys(), strict=True):
+        assert ep.observations["obs"].data.tolist() == in_folder.load(key).observations["obs"].data.tolist()
+    assert DreamerSource(io.BytesIO(path.read_bytes())).keys() == [
+        key.replace("a", "unknown") if len(found) > 1 else "" for key in list(in_folder.keys())
+    ]
+    if len(found) > 1:
+        with pytest.raises(FormatError, match=f"expected one episode, found {len(found)}"):
+            load(path)
+    else:
+        assert load(path).length == load_dreamer(path).length == steps
 
 
 def test_streams_follow_successors_and_not_time(tmp_path):

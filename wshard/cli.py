@@ -244,7 +244,9 @@ def cat(
     path: Annotated[Path, typer.Argument(help="An episode file, or a manifest of chunks.")],
     lane: Annotated[str, typer.Argument(help="A lane: the block's name, or an observation's id.")],
     span: Annotated[str | None, typer.Option(help="Only timesteps START:STOP.")] = None,
-    form: Annotated[LaneFormat, typer.Option("--format", "-f", help="npy, csv or json.")] = LaneFormat.CSV,
+    form: Annotated[
+        LaneFormat | None, typer.Option("--format", "-f", help="npy, csv or json; default: as --output tells, or csv.")
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file instead of stdout.")] = None,
 ) -> None:
     """Write a lane, or some timesteps of it, as .npy, CSV or JSON."""
@@ -255,6 +257,7 @@ def cat(
     start, stop = parse_span(span)
     if output is not None and output.resolve() == path.resolve():
         raise typer.BadParameter(f"--output: expected another file than {output}, which is read")
+    form = form or _lane_format(output)
     with open_episode(path) as file:
         if not start <= (file.length if stop is None else stop) <= file.length:
             raise StepError(f"{path}: --span: expected timesteps within 0:{file.length}, found {span}")
@@ -271,6 +274,16 @@ def cat(
     else:
         with publish(output) as target:
             target.write(data)
+
+
+def _lane_format(output: Path | None) -> LaneFormat:
+    """Return the format that a file's suffix tells, CSV for none; raises typer.BadParameter for any other suffix."""
+    suffix = "" if output is None else output.suffix.removeprefix(".").lower()
+    if suffix in ("", "txt"):
+        return LaneFormat.CSV
+    if suffix not in list(LaneFormat):
+        raise typer.BadParameter(f"--output: expected a .npy, .csv or .json file, or --format, found {output}")
+    return LaneFormat(suffix)
 
 
 def parse_span(text: str | None) -> tuple[int, int | None]:

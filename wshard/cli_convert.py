@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from wshard.cli import EXIT_FAILED, EXIT_USAGE, printable, reported
+from wshard.errors import WShardError
 from wshard.wording import counted
 
 if TYPE_CHECKING:
@@ -39,44 +40,49 @@ _FORMATS: Final = {
 }
 _SUFFIXES: Final = {"wshard": ".wshard", "dreamerv3": ".npz"}
 _FORMAT_HELP: Final = " or ".join(_SUFFIXES)
+_COLLECTION: Final = "collection:"
 
 CompressionOption = Annotated[str, typer.Option(help="none, zstd, lz4 or zstd:LEVEL; for episode files.")]
 
 
 @reported()
 def convert(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="The file to read.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write.")],
+    source: Annotated[Path, typer.Argument(metavar="IN", help="The file or folder to read.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; a folder for several episodes.")],
     input_format: Annotated[str | None, typer.Option(help=f"{_FORMAT_HELP} (default: as IN tells)")] = None,
     output_format: Annotated[str | None, typer.Option(help=f"{_FORMAT_HELP} (default: as OUT tells)")] = None,
     compression: CompressionOption = "none",
 ) -> None:
-    """Convert an episode from one file format to another."""
+    """Convert episodes from one format to another: that of a file, or all of a file or folder into a folder."""
     from wshard.convert import detect_format
 
     formats = [
         detect_format(path) if name is None else _format(name)
         for name, path in ((input_format, source), (output_format, target))
     ]
-    target = _written(target, formats[1])
-    length = _convert(source, target, formats, compression)
+    target = _written(source, target, formats[1])
+    told = _convert(source, target, formats, compression)
     typer.echo(f"converted  {printable(str(source))}  ->  {printable(str(target))}")
-    typer.echo(f"           {formats[0].value}  ->  {formats[1].value}  ({counted(length, 'timestep')})")
+    typer.echo(f"           {formats[0].value}  ->  {formats[1].value}  ({told})")
 
 
 @reported()
 def export(
     path: Annotated[Path, typer.Argument(help="The file to read.")],
     format_name: Annotated[str, typer.Option("--format", "-f", help=_FORMAT_HELP)],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Default: PATH with the other suffix.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file or folder. Default: PATH with the other suffix.")
+    ] = None,
     compression: CompressionOption = "none",
 ) -> None:
     """Write an episode in another format beside its file, or to another place; never over the file itself."""
     from wshard.convert import detect_format
 
     wanted = _format(format_name)
+    if path.is_dir():
+        raise typer.BadParameter(f"expected a file, found a folder: wshard convert {path} OUT takes all its episodes")
     named = output or path.with_suffix(_SUFFIXES.get(wanted.value, path.suffix))
-    target = _written(named, wanted)
+    target = _written(path, named, wanted)
     known = wanted.value in _SUFFIXES
     if known and path.resolve() in (named.resolve(), target.resolve()):
         typer.echo(f"error: {printable(str(path))} would be overwritten by its own export: choose --output", err=True)
@@ -85,10 +91,12 @@ def export(
     typer.echo(f"exported  {printable(str(path))}  ->  {printable(str(target))}  ({wanted.value})")
 
 
-def _written(target: Path, wanted: Format) -> Path:
-    """Return the file that is written: an .npz gets its suffix where the name lacks it."""
+def _written(source: Path, target: Path, wanted: Format) -> Path:
+    """Return what is written: a folder as it is, an .npz file with its suffix where the name lacks it."""
     from wshard.formats.npz import npz_path
 
+    if target.is_dir() or source.is_dir():
+        return target
     return Path(npz_path(str(target))) if _SUFFIXES.get(wanted.value) == ".npz" else target
 
 
@@ -101,11 +109,16 @@ def _format(name: str) -> Format:
     return Format(_FORMATS[name.lower()])
 
 
-def _convert(source: Path, target: Path, formats: list[Format], compression: str) -> int:
-    """Convert a file and return its number of timesteps; a format that is not implemented is a wrong usage."""
-    from wshard.convert import convert as convert_episode
+def _convert(source: Path, target: Path, formats: list[Format], compression: str) -> str:
+    """Convert all episodes and return how many; formats that are not implemented are a wrong usage."""
+    from wshard.convert import convert_each
     from wshard.formats.base import OWN_DATA, UNSUPPORTED
 
+    if str(source).startswith(_COLLECTION) and not source.exists():
+        raise typer.BadParameter(
+            f"expected a file or folder, found {str(source)!r}: `wshard export-list NAME` writes the files, spans and "
+            f"weights of a collection"
+        )
     if not formats[0]:
         source.stat()  # what is not there has no format either, and is told as what it is
     for format_, path in zip(formats, (source, target), strict=True):
@@ -113,7 +126,16 @@ def _convert(source: Path, target: Path, formats: list[Format], compression: str
             told = f"{printable(str(path))}: format {format_.value!r} is not implemented: {OWN_DATA}"
             typer.echo(f"error: {told}", err=True)
             raise typer.Exit(EXIT_USAGE)
-    return convert_episode(source, target, *formats, compression=compression).length
+    found = dict(convert_each(source, target, *formats, compression=compression))
+    failed = {key: error for key, error in found.items() if isinstance(error, WShardError)}
+    for key, error in failed.items():
+        typer.echo(f"error: {printable(f'{key}: {error}' if key else str(error))}", err=True)
+    if failed:
+        if len(found) > 1:
+            typer.echo(f"{len(found) - len(failed)} of {len(found)} episodes were converted", err=True)
+        raise typer.Exit(EXIT_FAILED)
+    steps = counted(sum(length for length in found.values() if isinstance(length, int)), "timestep")
+    return steps if len(found) == 1 else f"{counted(len(found), 'episode')}, {steps}"
 
 
 # ---- doctor --------------------------------------------------------------------------------------------------------

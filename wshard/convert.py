@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from wshard.arguments import file_object
-from wshard.errors import FormatError
+from wshard.errors import FormatError, WShardError
 from wshard.formats.base import FORMATS, OWN_DATA, open_sink, open_source
 from wshard.layout import MAGIC
 from wshard.regular_file import open_file
 from wshard.types import Episode, Format
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from wshard.codec_plan import Compression
     from wshard.formats.base import Location
 
@@ -60,7 +62,10 @@ def load(path_or_file: Location, format: Format | str | None = None) -> Episode:
     with open_source(path_or_file, name) as source:
         keys = source.keys()
         if len(keys) != 1:
-            raise FormatError(f"{path_or_file}: expected one episode, found {len(keys)}: read them with open_source")
+            raise FormatError(
+                f"{path_or_file}: expected one episode, found {len(keys)}: read them with open_source, or "
+                f"`wshard convert` them into a folder"
+            )
         return source.load(keys[0])
 
 
@@ -94,6 +99,37 @@ def convert(
     return ep
 
 
+def convert_each(
+    input_path: str | os.PathLike[str],
+    output_path: str | os.PathLike[str],
+    input_format: Format | str | None = None,
+    output_format: Format | str | None = None,
+    *,
+    compression: Compression = "none",
+) -> Iterator[tuple[str, int | WShardError]]:
+    """Convert every episode of a file or folder; yield its key, and its timesteps or why it could not be converted.
+
+    The output is a file for one episode, or a folder, which is made where nothing is, for all episodes of a folder and
+    for several of a file. Raises what load and save raise for the places themselves, OSError for a full disk.
+    """
+    name = _name(input_format, detect_format(input_path), input_path)
+    with open_source(input_path, name) as source:
+        keys, guess, target = source.keys(), detect_format(output_path), Path(output_path)
+        if (len(keys) != 1 or Path(input_path).is_dir()) and not target.is_dir():
+            if guess or target.exists():
+                raise FormatError(f"{target}: expected a folder for the {len(keys)} episode(s) of {input_path}")
+            _name(output_format, guess, output_path)  # nothing is made for a format that nobody knows
+            target.mkdir()
+        with open_sink(output_path, _name(output_format, guess, output_path), compression=compression) as sink:
+            for key in keys:
+                try:
+                    ep = source.load(key)
+                    sink.write(ep)
+                    yield key, ep.length
+                except WShardError as error:
+                    yield key, error
+
+
 def _format_of(location: Location) -> Format:
     if isinstance(location, (str, os.PathLike)):
         return detect_format(location)
@@ -111,6 +147,8 @@ def _name(given: Format | str | None, guess: Format, where: Location) -> str:
     name = str(guess if given is None else given)
     if not name:
         known = ", ".join(FORMATS)
+        if isinstance(where, (str, os.PathLike)) and Path(where).is_dir():
+            raise FormatError(f"{where}: Unknown format: a folder: name the format of its files ({known})")
         raise FormatError(
             f"{where}: Unknown format: expected a file with a known suffix or first bytes; name the format ({known}); "
             f"{OWN_DATA}"

@@ -1,8 +1,8 @@
 """DreamerV3 replay files: .npz archives of arrays [T, ...].
 
-Knows: which key is what part of an Episode. A file is read as one Episode, whatever episodes it holds. Keys that an
-Episode has no place for are kept as blocks "aux/npz/KEY.npy", so that a file comes back from an episode file with every
-key it had; is_first and stepid are metadata.
+Knows: which key is what part of an Episode. load_dreamer reads a file as one Episode, whatever episodes it holds;
+replay.py finds the episodes. Keys that an Episode has no place for are kept as blocks "aux/npz/KEY.npy", so that a file
+comes back from an episode file with every key it had; is_first and stepid are metadata.
 Does not know: how arrays lie in a file (npz.py), how files of a folder hang together (replay.py). An .npz cannot hold
 predictions, residuals, environment or timebase.
 """
@@ -44,18 +44,25 @@ _MIN_NAME_PARTS: Final = 4  # TIME-UUID-SUCCESSOR-LENGTH
 
 
 def load_dreamer(path_or_file: Location, uuid: str | None = None) -> Episode:
-    """Load one .npz file as an Episode; its id is `uuid`, else the one in the file's name, else the name itself.
+    """Load all of one .npz file as an Episode; its id is `uuid`, else the one in the file's name, else the name itself.
+
+    An is_first inside is not looked at: `load` and `open_source` cut there.
 
     observations: image, vector, state, proprio, obs, and every other key [T, n, ...]; actions: action, act, act_disc,
     act_cont; rewards: reward; terminations: is_terminal, else is_last; truncations: is_last where both are there.
     Nothing is unpickled. Raises FormatError for a damaged file, LaneError where keys differ in length,
     FileNotFoundError.
     """
-    where = str(path_or_file) if isinstance(path_or_file, (str, os.PathLike)) else "<file object>"
-    return episode_of(read_npz(path_or_file), uuid or _id_of(path_or_file), where)
+    return episode_of(read_npz(path_or_file), uuid or id_of(path_or_file), where_of(path_or_file))
 
 
-def _id_of(location: Location) -> str:
+def where_of(location: Location) -> str:
+    """Return what messages call a location."""
+    return str(location) if isinstance(location, (str, os.PathLike)) else "<file object>"
+
+
+def id_of(location: Location) -> str:
+    """Return the id of the episode of a file: the uuid in its name, else the name; "unknown" for a file object."""
     if not isinstance(location, (str, os.PathLike)):
         return "unknown"
     stem = Path(location).stem

@@ -6,24 +6,25 @@ Does not know: the keys of a file (dreamer.py).
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from wshard.codec import CompressionType
 from wshard.codec_plan import CodecPlan
-from wshard.errors import CodecError, LaneError
-from wshard.formats.dreamer import IS_FIRST, episode_of, length_of, load_dreamer, save_dreamer
+from wshard.errors import CodecError, FormatError, LaneError
+from wshard.formats.dreamer import IS_FIRST, episode_of, id_of, length_of, save_dreamer, where_of
 from wshard.formats.npz import read_npz
 from wshard.formats.places import FilesSink, FilesSource, folder_of
 from wshard.splitting import joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wshard.codec_plan import Compression
     from wshard.formats.base import Location
@@ -35,9 +36,9 @@ _NAME: Final = re.compile(r"(\d{8}T\d{6}\w*)-(\w+)-(\w+)-(\d+)")
 
 @dataclass(frozen=True)
 class _File:
-    """One file of a replay folder; a file of another name is a stream of its own."""
+    """One file of a replay folder; a file of another name, or a file object, is a stream of its own."""
 
-    path: Path
+    location: Location
     uuid: str
     successor: str
     steps: int
@@ -47,50 +48,84 @@ class _File:
 class _Piece:
     """Rows [start, stop) of a file."""
 
-    path: Path
+    location: Location
     start: int
     stop: int
 
 
 class DreamerSource(FilesSource[list[_Piece]]):
-    """A file or file object holds the one episode "". A folder holds the episodes that is_first begins.
+    """The episodes that is_first begins, in a folder across its files, or in one file or file object.
 
-    In a folder the key of an episode is the uuid of its first file, with "-ROW" where it begins at a later row; keys
-    are in order of recording.
+    The key of an episode is the uuid of its first file, with "-ROW" where it begins at a later row; "" for the only one
+    of a file. Keys are in order of recording. Raises FormatError for a file of a replay folder whose episodes begin or
+    go on in another file beside it: read the folder.
     """
 
     def __init__(self, location: Location) -> None:
         folder = folder_of(location)
-        super().__init__(location, {"": []} if folder is None else _episodes_in(folder))
+        if folder is not None:
+            episodes = _episodes(_streams(_files_in(folder)))
+        else:
+            file = _file_of(location) or _File(location, id_of(location), "", 0)
+            episodes = _episodes([[file]])
+            _refuse_torn(file)
+            if len(episodes) == 1:
+                episodes = {"": next(iter(episodes.values()))}
+        super().__init__(location, episodes)
 
     def load(self, key: str) -> Episode:
         """Return one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""
-        pieces = self._find(key)
-        return _load(pieces, key) if pieces else load_dreamer(self._location)
+        return _load(self._find(key), key or id_of(self._location))
 
 
-def _episodes_in(folder: Path) -> dict[str, list[_Piece]]:
+def _episodes(streams: Iterable[Sequence[_File]]) -> dict[str, list[_Piece]]:
     episodes: dict[str, list[_Piece]] = {}
-    for stream in _streams(folder):
+    for stream in streams:
         pieces: list[_Piece] = []
         for file in stream:
-            first = _first_flags(file.path)
+            first = _first_flags(file.location)
             begins = set(np.flatnonzero(first).tolist())
             for start, stop in pairwise(sorted({0, *begins, len(first)})):
                 if start in begins or not pieces:
                     pieces = episodes.setdefault(f"{file.uuid}-{start}" if start else file.uuid, [])
-                pieces.append(_Piece(file.path, start, stop))
+                pieces.append(_Piece(file.location, start, stop))
     return episodes
 
 
-def _streams(folder: Path) -> Iterator[list[_File]]:
-    """Yield the files of each stream in order; where a stream ends and which begins is told by names alone."""
+def _refuse_torn(file: _File) -> None:
+    """Refuse a file of which an episode begins in the file before it, or goes on in the next one."""
+    if not file.successor or not isinstance(file.location, (str, os.PathLike)):
+        return
+    beside = _files_in(Path(file.location).parent)
+    before = next((other for other in beside.values() if other.successor == file.uuid), None)
+    after = beside.get(file.successor)
+    for other, later in ((before, file), (after, after)):
+        if other is not None and later is not None and not _first_flags(later.location)[0]:
+            does = "begins" if other is before else "goes on"
+            raise FormatError(
+                f"{file.location}: expected whole episodes, found one that {does} "
+                f"in {Path(where_of(other.location)).name}: read the folder (load_dreamer reads the file as it is)"
+            )
+
+
+def _file_of(location: Location) -> _File | None:
+    """Return what the name of a file of a replay folder says, None for another name or a file object."""
+    parsed = _NAME.fullmatch(Path(location).stem) if isinstance(location, (str, os.PathLike)) else None
+    return _File(location, parsed[2], parsed[3], int(parsed[4])) if parsed else None
+
+
+def _files_in(folder: Path) -> dict[str, _File]:
+    """Return the files of a folder by uuid."""
     files: dict[str, _File] = {}
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
-        parsed = _NAME.fullmatch(path.stem)
-        file = _File(path, parsed[2], parsed[3], int(parsed[4])) if parsed else _File(path, path.stem, "", 0)
+        file = _file_of(path) or _File(path, path.stem, "", 0)
         if file.uuid not in files or files[file.uuid].steps < file.steps:  # a file that grew was saved again
             files[file.uuid] = file
+    return files
+
+
+def _streams(files: Mapping[str, _File]) -> Iterator[list[_File]]:
+    """Yield the files of each stream in order; where a stream ends and which begins is told by names alone."""
     followers = {file.successor for file in files.values()}
     heads = [uuid for uuid in files if uuid not in followers]
     seen: set[str] = set()
@@ -105,12 +140,12 @@ def _streams(folder: Path) -> Iterator[list[_File]]:
             yield stream
 
 
-def _first_flags(path: Path) -> Array:
-    flags = read_npz(path, (IS_FIRST,)).get(IS_FIRST)
+def _first_flags(location: Location) -> Array:
+    flags = read_npz(location, (IS_FIRST,)).get(IS_FIRST)
     if flags is None:
-        return np.zeros(length_of(read_npz(path), str(path)), np.bool_)
-    if flags.ndim != 1:
-        raise LaneError(f"{path}: {IS_FIRST!r}: expected flags [T], found {list(flags.shape)}")
+        return np.zeros(length_of(read_npz(location), where_of(location)), np.bool_)
+    if flags.ndim != 1 or not len(flags):
+        raise LaneError(f"{where_of(location)}: {IS_FIRST!r}: expected flags [T], found {list(flags.shape)}")
     return flags
 
 
@@ -120,22 +155,23 @@ def _load(pieces: Sequence[_Piece], id_: str) -> Episode:
     for piece, part in zip(pieces, parts, strict=True):
         different = sorted(set(part) ^ set(parts[0]))
         if different:
-            raise LaneError(f"{piece.path}: {different[0]!r} is not in every file of the episode")
+            raise LaneError(f"{where_of(piece.location)}: {different[0]!r} is not in every file of the episode")
     arrays = {}
     for key in parts[0]:
         try:
             arrays[key] = joined([part[key] for part in parts])
         except LaneError as error:
-            raise LaneError(f"{pieces[0].path}: {key!r}: {error}") from None
-    return episode_of(constants | arrays, id_, str(pieces[0].path))
+            raise LaneError(f"{where_of(pieces[0].location)}: {key!r}: {error}") from None
+    return episode_of(constants | arrays, id_, where_of(pieces[0].location))
 
 
 def _rows(piece: _Piece) -> tuple[dict[str, Array], dict[str, Array]]:
     """Return the piece's rows of all arrays [T, ...] of its file, and the other arrays as they are."""
-    arrays = read_npz(piece.path)
-    steps = length_of(arrays, str(piece.path))
+    arrays = read_npz(piece.location)
+    where = where_of(piece.location)
+    steps = length_of(arrays, where)
     if piece.stop > steps:
-        raise LaneError(f"{piece.path}: {IS_FIRST!r}: length mismatch: expected {steps} timesteps, found {piece.stop}")
+        raise LaneError(f"{where}: {IS_FIRST!r}: length mismatch: expected {steps} timesteps, found {piece.stop}")
     rows = {key: array[piece.start : piece.stop] for key, array in arrays.items() if array.shape[:1] == (steps,)}
     return rows, {key: array for key, array in arrays.items() if key not in rows}
 
