@@ -184,7 +184,7 @@ def _about_lane(lane: Declaration, file: OpenEpisode) -> dict[str, Any]:
         "dtype": lane.dtype.value,
         "shape": lane.shape,
         "count": file.length,
-        "rate": lane.sampling_rate_hz or file.timebase.tick_hz,
+        "rate": lane.sampling_rate_hz or (None if file.timebase.assumed else file.timebase.tick_hz),
         "storage": Storage(*file.stored(lane.block)),
     }
 

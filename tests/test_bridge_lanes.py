@@ -186,6 +186,15 @@ def test_a_space_says_at_which_rates_its_lanes_were_recorded(tmp_path):
     assert describe(second).startswith("arcdct over signal/state[4], action/ctrl[2] at 10 Hz (6 channels)")
 
 
+def test_a_rate_that_nobody_gave_is_none_in_an_archive(tmp_path):
+    save_wshard(replace(make(0, state=0, ctrl=0, reward=0), timebase=TimebaseSpec()), tmp_path / "0.wshard")
+    with TrajectoryIngestor(tmp_path / "archive", lanes=["state", "action/ctrl"]) as ingestor:
+        assert ingestor.ingest(tmp_path).ok
+    (space,) = spaces_of(tmp_path / "archive")
+    assert space.rates is None
+    assert "Hz" not in command("show", str(tmp_path / "0.wshard"), folder=tmp_path).stdout
+
+
 def test_latent_actions_of_a_model_can_be_searched_by(tmp_path):
     (tmp_path / "episodes").mkdir()
     for number in range(4):

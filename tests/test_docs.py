@@ -20,7 +20,7 @@ from bridge.cli import app
 from catalog import Catalog
 from catalog.testing import make_record
 from embedders.windows import WindowPlan
-from wshard import Channel, Episode, WShardStreamWriter, errors, save_wshard
+from wshard import Channel, Episode, errors, save_wshard
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -76,7 +76,7 @@ def test_an_episode_is_recorded_and_clips_of_a_collection_are_read_as_the_page_s
     monkeypatch.chdir(tmp_path)
     *_, record, train = [text for kind, text in blocks("docs/episodes.md") if kind == "python"]
     robot = [(np.full(3, step), np.full(2, -step), 0.5, step == 39) for step in range(40)]
-    exec(compile(record, "episodes.md", "exec"), {"WShardStreamWriter": WShardStreamWriter, "robot": robot})  # noqa: S102  (it is our own page)
+    exec(compile(record, "episodes.md", "exec"), {"robot": robot})  # noqa: S102  (it is our own page)
     with TrajectoryIngestor("my-archive") as ingestor:
         ingestor.ingest(["a.wshard"])
     with Catalog.open("my-archive/catalog.db") as catalog:

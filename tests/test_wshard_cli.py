@@ -89,6 +89,12 @@ def test_inspect_shows_the_episode_and_every_lane(episode):
     assert rows["joint_pos"][2] == "none" or rows["joint_pos"][5] != "100%"
 
 
+def test_inspect_tells_a_rate_that_nobody_gave(tmp_path):
+    path = with_lanes(tmp_path, a=np.zeros(20))
+    assert "length     : 20 timesteps (30 Hz is assumed: no rate was given)" in run("inspect", path).stdout
+    assert json.loads(run("inspect", path, "--json").stdout)["episode"]["assumed_rate"] is True
+
+
 def test_inspect_as_json_tells_the_same_and_more(episode):
     report = json.loads(run("inspect", episode, "--json").stdout)
     blocks = {block["block"]: block for block in report["blocks"]}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -23,7 +25,7 @@ from wshard.errors import (
     MissingExtraError,
 )
 from wshard.testing import assert_same_episode, episodes, make_episode
-from wshard.types import Channel, Episode, Format, Residual, TimebaseType
+from wshard.types import Channel, Episode, Format, Residual, TimebaseSpec, TimebaseType
 
 CODECS = ["none", "zstd", "lz4", {"signal/*": "zstd:1", "*": "lz4"}]
 
@@ -66,6 +68,26 @@ def test_bytes_do_not_depend_on_the_process(tmp_path):
         environment = os.environ | {"PYTHONHASHSEED": seed}
         subprocess.run([sys.executable, "-c", program, tmp_path / seed], check=True, env=environment, timeout=60)
     assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes() == saved(make_episode(3))
+
+
+def test_a_rate_that_nobody_gave_is_told():
+    """E-4: the number is that of the reference; other readers ignore the member beside it."""
+    lanes = {"observations": make_episode().observations, "length": 20}
+    given = [Episode("e", **lanes, timebase=TimebaseSpec(tick_hz=30.0)), Episode("e", **lanes)]
+    given[1].timebase.tick_hz = 30.0
+    for ep in given:
+        assert not load_wshard(saved(ep)).timebase.assumed
+        assert b"assumed" not in saved(ep)
+    ep = Episode("e", **lanes)
+    with open_wshard(saved(ep)) as file:
+        told = json.loads(bytes(file.shard.read_entry("meta/episode")))["timebase"]
+    assert told == {"type": "ticks", "tick_hz": 30.0, "dt_ns": 33333333, "assumed": True}
+    assert saved(load_wshard(saved(ep))) == saved(ep)
+    for twin in (ep, load_wshard(saved(ep)), ep.clone(), pickle.loads(pickle.dumps(ep))):  # noqa: S301  (our own)
+        assert twin.timebase.assumed
+        assert twin.timebase == given[0].timebase
+    for timebase, assumed in (({}, True), ({"dt_ns": 33333333}, False), ({"tick_hz": 5, "assumed": True}, True)):
+        assert load_wshard(with_json(saved(ep), "meta/episode", timebase=timebase)).timebase.assumed == assumed
 
 
 @pytest.mark.parametrize("rate", [30.0, 60.0, 29.97, 1000.0, 0.5, 1e9 / 3, 23.976023976023978])

@@ -85,6 +85,7 @@ def _episode_report(episode: EpisodeFile) -> dict[str, Any]:
         "env_id": about.env_id,
         "length": episode.length,
         "tick_hz": about.timebase.tick_hz,
+        "assumed_rate": about.timebase.assumed,
         "timebase": about.timebase.type.value,
         "epoch_ns": about.timebase.epoch_ns,
         "chunk_index": about.chunk_index,

@@ -25,7 +25,10 @@ def print_report(report: dict[str, Any]) -> None:
         episode = report["episode"]
         rate, length = episode["tick_hz"], episode["length"]
         lines |= {"episode id": episode["episode_id"], "env id": episode["env_id"]}
-        lines |= {"length": f"{counted(length, 'timestep')} at {rate:g} Hz ({length / rate:.2f} s)"}
+        clock = f"at {rate:g} Hz ({length / rate:.2f} s)"
+        if episode["assumed_rate"]:
+            clock = f"({rate:g} Hz is assumed: no rate was given)"
+        lines |= {"length": f"{counted(length, 'timestep')} {clock}"}
         lines |= {"metadata": json.dumps(episode["metadata"], ensure_ascii=False)} if episode["metadata"] else {}
         if episode["chunk_index"] is not None:
             lines["chunk"] = f"{episode['chunk_index']} of {episode['total_chunks']}"

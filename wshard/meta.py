@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from wshard.errors import LaneError, LimitError
 from wshard.layout import MAX_META_SIZE
-from wshard.types import DType, Modality, TimebaseSpec, TimebaseType
+from wshard.types import ASSUMED_HZ, AssumedRate, DType, Modality, TimebaseSpec, TimebaseType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,6 @@ _MAX_SIZE: Final = 1 << 40
 _MAX_AXES: Final = 63  # numpy's 64, less the one of time
 _SLOWEST_RATE: Final = 1e-200  # so that arithmetic with rates and periods stays finite
 _FASTEST_RATE: Final = 1e200
-_DEFAULT_HZ: Final = 30.0
 _DECODER: Final = json.JSONDecoder()  # without the search for white space that json.loads does around each object
 _RATE_DIGITS: Final = range(-3, 4)
 
@@ -189,10 +188,15 @@ def _timebase(own: object, fallback: object, where: str) -> TimebaseSpec:
             hz = hz or _rate(place)
             epoch = place.get("epoch_ns") if epoch is None else epoch
     epoch_ns = _integer(epoch, where, "epoch_ns") or 0
-    return TimebaseSpec(kind or TimebaseType.TICKS, hz or _DEFAULT_HZ, epoch_ns)
+    return TimebaseSpec(kind or TimebaseType.TICKS, hz or ASSUMED_HZ, epoch_ns)
 
 
 def _rate(place: Mapping[str, Any]) -> float | None:
+    rate = _stated_rate(place)
+    return AssumedRate(rate) if rate and place.get("assumed") is True else rate
+
+
+def _stated_rate(place: Mapping[str, Any]) -> float | None:
     hz, dt_ns = usable_rate(place.get("tick_hz")), usable_rate(place.get("dt_ns"))
     if hz is not None or dt_ns is None:
         return hz

@@ -35,6 +35,8 @@ def write_description(about: Description) -> dict[str, bytes]:
     if hz is None:
         raise EpisodeError(f"timebase: expected a finite tick_hz > 0, found {about.timebase.tick_hz}")
     timebase: dict[str, Any] = {"type": about.timebase.type.value, "tick_hz": hz, "dt_ns": round(1e9 / hz)}
+    if about.timebase.assumed:
+        timebase["assumed"] = True
     if about.timebase.epoch_ns:
         timebase["epoch_ns"] = about.timebase.epoch_ns
     episode: dict[str, Any] = {

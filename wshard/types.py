@@ -11,7 +11,7 @@ import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,13 +149,28 @@ class TimebaseType(StrEnum):
     TIMESTAMPS_US = "timestamps_us"
 
 
+class AssumedRate(float):
+    """A rate that nobody gave. It is a float like any other; setting tick_hz to a number replaces it."""
+
+    __slots__ = ()
+
+
+ASSUMED_HZ: Final = AssumedRate(30.0)
+"""What a file says where nobody gave a rate, as the format's reference package has it."""
+
+
 @dataclass
 class TimebaseSpec:
     """The clock of an episode: tick_hz in timesteps per second, epoch_ns = time of timestep 0 since 1970."""
 
     type: TimebaseType = TimebaseType.TICKS
-    tick_hz: float = 30.0
+    tick_hz: float = ASSUMED_HZ
     epoch_ns: int = 0
+
+    @property
+    def assumed(self) -> bool:
+        """True where nobody gave the rate."""
+        return isinstance(self.tick_hz, AssumedRate)
 
 
 @dataclass(eq=False)
