@@ -22,6 +22,7 @@ from wshard.errors import WShardError
 from wshard.inspection import check_file
 from wshard.manifest import MANIFEST_SUFFIX
 from wshard.opening import open_episode
+from wshard.publishing import TEMPORARY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from catalog.records import Asset, EpisodeRow
 
 ABANDONED_S: Final = 3600.0  # a younger file may still be written to
-_TEMPORARY: Final = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
 _DRAFT: Final = re.compile(rf"\.{re.escape(DATABASE)}\.([0-9a-f]{{32}}|[0-9a-f]{{8}}\.tmp)(-wal|-shm|-journal)?")
 _PARTIAL: Final = ".partial"
 _TOLD: Final = 3  # damaged blocks that are named
@@ -113,7 +113,7 @@ def _unfinished(place: str, names: Iterable[str]) -> Iterator[Finding]:
         path = f"{place}/{name}"
         if name.endswith(_PARTIAL) and is_episode(name.removesuffix(_PARTIAL)) and is_abandoned(path):
             yield Finding("unfinished", path, "a recording that nobody has written to for an hour")
-        elif _TEMPORARY.fullmatch(name) and is_abandoned(path):
+        elif TEMPORARY.fullmatch(name) and is_abandoned(path):
             yield Finding("abandoned", path, "a file whose writing was interrupted")
 
 
@@ -134,7 +134,7 @@ def _old(space: Path) -> list[Path]:
     except (OSError, ValueError):
         current = ""
     return [
-        path for path in _children(space) if (path.is_dir() and path.name != current) or _TEMPORARY.fullmatch(path.name)
+        path for path in _children(space) if (path.is_dir() and path.name != current) or TEMPORARY.fullmatch(path.name)
     ]
 
 

@@ -64,8 +64,8 @@ def repair(
     """Check, mend what can be mended, and check again; what is told by checksums of blocks is not read a second time.
 
     Changed files are read and embedded again, moved ones found, stray vectors dropped, copies for searching made anew,
-    what interrupted processes left in the archive removed. No file of anybody else is touched, and no tag, note or
-    review is lost. Raises as check().
+    what interrupted processes left in the archive removed, and so are temporary files of killed writers beside
+    episodes. No file of anybody else is touched, and no tag, note or review is lost. Raises as check().
     """
     watch = progress or Silent()
     with workers(workers_count) as crew:

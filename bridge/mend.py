@@ -1,7 +1,7 @@
 """Mending what a check has found, as far as that can be done without losing anything.
 
 Knows: which step mends which finding, and that a Space is refilled in the way that it was filled before. Does not know:
-how findings are made. Never touches a file outside of the archive's own folder.
+how findings are made. Outside of the archive's own folder it touches temporary files of killed writers alone.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from bridge.spaces import Choice
 from embedders.registry import embedder_of
 from embedders.space import Space
 from wshard.errors import VectorIndexError, WShardError
+from wshard.publishing import remove_abandoned
 from wshard.wording import counted
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ def mend(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
     else:
         run.follower.finish()
     yield from _tidy([finding for finding in findings if finding.code == "leftover"])
+    if removed := sum(remove_abandoned(finding.where) for finding in findings if finding.code == "abandoned"):
+        yield f"removed {counted(removed, 'temporary file')} of killed writers"
 
 
 def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:

@@ -330,15 +330,17 @@ def test_what_interrupted_processes_left_is_removed_from_the_archive_and_told_el
         own / ".catalog.db.mine",
         folder / "my.partial",
     ]
+    killed = folder / ".x.wshard.89abcdef.tmp"
+    ours.append(killed)
     for path in (*ours, *theirs):
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"?")
+        path.write_bytes(bytes(100) if path == killed else b"?")
     assert codes(archive) == []  # somebody may be writing them
     for path in (*ours, *theirs, own / "index" / "f00d", home / "building-0123"):
         os.utime(path, (HOURS_AGO, HOURS_AGO))
-    assert codes(archive) == ["abandoned"] + ["leftover"] * 5
+    assert codes(archive) == ["abandoned"] * 2 + ["leftover"] * 5
     assert mended(archive) == ["abandoned"]
-    assert [path.exists() for path in ours] == [False] * 5
+    assert [path.exists() for path in ours] == [False] * 6
     assert [path.exists() for path in theirs] == [True] * 5
 
 

@@ -9,21 +9,19 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
-from wshard_recording import STATE, interrupted
+from wshard_recording import STATE, interrupted, record, writer
 
 from wshard.episode_file import load_wshard, save_wshard
 from wshard.errors import FormatError, RecordingExistsError
 from wshard.journal import STEP_LANES
+from wshard.publishing import publish
 from wshard.recovery import recover
 from wshard.streaming import WShardStreamWriter
 from wshard.testing import assert_same_episode, make_episode
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # ---- recovery ------------------------------------------------------------------------------------------------------
 
@@ -228,6 +226,59 @@ def test_kill_while_ending_leaves_the_episode_or_its_journal(tmp_path):
     assert ended < KILLS
 
 
+DIES_AT_THE_END = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from wshard_recording import record
+Path.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+record(Path(sys.argv[1]), 9)
+"""
+
+
+@pytest.mark.parametrize("finish", ["recover", "record again"])
+def test_what_a_killed_end_left_is_removed_and_nothing_else(tmp_path, finish):
+    """J-10: a real temporary file of a process that died before the rename; beside it what only looks like one."""
+    path, partial = tmp_path / "a.wshard", tmp_path / "a.wshard.partial"
+    subprocess.run([sys.executable, "-c", DIES_AT_THE_END, path, Path(__file__).parent], check=False, timeout=60)
+    assert len(list(tmp_path.glob(".a.wshard.????????.tmp"))) == 1
+    others = [tmp_path / name for name in (".a.wshard.0123abcd.tmp", ".a.wshard.tmp", ".b.wshard.0123abcd.tmp")]
+    others[0].write_bytes(b"mine")
+    for other in others[1:]:
+        other.write_bytes(b"SHRD")
+    others += [tmp_path / ".a.wshard.0123abce.tmp", tmp_path / ".a.wshard.0123abcf.tmp"]
+    others[3].symlink_to(others[1])
+    others[4].mkdir()
+    with publish(path) as file:  # another process could be here: its file is in use
+        file.write(b"SHRD")
+        file.flush()
+        if finish == "recover":
+            recover(partial)
+        else:
+            record(path, 9, overwrite=True)
+        ep = load_wshard(path)
+    assert ep.length >= 8
+    assert path.read_bytes() == b"SHRD"
+    assert sorted(tmp_path.iterdir()) == sorted([path, *others])
+
+
+def test_the_folder_is_durable_once_the_partial_is_there(tmp_path, monkeypatch):
+    """J-10: whoever loses power a moment later finds the name."""
+    synced: list[list[str]] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        real(descriptor)
+        if os.path.samestat(os.fstat(descriptor), tmp_path.stat()):
+            synced.append(os.listdir(tmp_path))  # noqa: PTH208  (names alone)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    recording = writer(tmp_path / "a.wshard")
+    recording.begin_episode()
+    assert synced == [["a.wshard.partial"]]
+    recording.abort()
+
+
 # ---- full disk -----------------------------------------------------------------------------------------------------
 
 FULL_DISK = """
@@ -297,6 +348,7 @@ def test_full_disk_while_recording_keeps_what_was_flushed(earlier, action, steps
     said = full_disk(action, earlier)
     assert "File too large" in said
     assert str(earlier) in said
+    assert f"{earlier}.partial keeps what was recorded: save it with `wshard recover`" in said
     assert sorted(path.name for path in earlier.parent.iterdir()) == ["a.wshard", "a.wshard.partial"]
     assert_same_episode(load_wshard(earlier), make_episode(0))
     earlier.unlink()

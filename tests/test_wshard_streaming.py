@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from wshard_recording import STATE, interrupted, record, write, writer
 
 from wshard.episode_file import load_wshard, save_wshard
-from wshard.errors import CodecError, EpisodeError, RecordingExistsError, RecordingStateError
+from wshard.errors import CodecError, EpisodeError, LaneError, RecordingExistsError, RecordingStateError
 from wshard.recovery import discard, recover
 from wshard.streaming import ChannelDef, WShardStreamWriter
 from wshard.testing import assert_same_episode
@@ -136,6 +136,45 @@ def test_the_form_of_the_documents_works(tmp_path):
     np.testing.assert_array_equal(ep.observations["joint_pos"].data, joints)
     np.testing.assert_array_equal(ep.actions["ctrl"].data, ctrl)
     assert ep.terminations.tolist() == [False] * 69 + [True]
+
+
+@pytest.mark.parametrize("name", ["action", "actions", "act"])
+@pytest.mark.parametrize("as_defs", [False, True])
+def test_an_action_is_told_by_its_id(tmp_path, name, as_defs):
+    channels = [
+        {"id": "state", "dtype": np.float32, "shape": [2]},
+        {"id": name, "dtype": np.dtype(">f8"), "shape": [1]},
+    ]
+    if as_defs:
+        channels = [ChannelDef(channel["id"], channel["dtype"], channel["shape"]) for channel in channels]
+    with WShardStreamWriter(tmp_path / "a.wshard", "e", channels) as w:
+        w.begin_episode()
+        for t in range(3):
+            w.write_timestep({"state": [t, t], name: [-t]}, reward=t, done=t == 2)
+    ep = load_wshard(tmp_path / "a.wshard")
+    assert (list(ep.observations), list(ep.actions)) == (["state"], [name])
+    assert (ep.observations["state"].dtype, ep.actions[name].dtype) == (DType.FLOAT32, DType.FLOAT64)
+    assert ep.actions[name].data.tolist() == [[0], [-1], [-2]]
+
+
+def test_dtypes_of_numpy_are_those_of_their_names():
+    for kind in DType:
+        assert DType.parse(kind.numpy_dtype.type) == (DType.UINT16 if kind.numpy_dtype == np.uint16 else kind)
+    for wrong in (np.complex64, np.datetime64, np.floating, np.dtype("f4,i4"), object, float):
+        with pytest.raises(LaneError, match="expected one of f64"):
+            DType.parse(wrong)
+
+
+def test_terminated_and_truncated_as_simulators_tell_them(tmp_path):
+    with writer(tmp_path / "a.wshard") as recording:
+        recording.begin_episode()
+        for terminated, truncated in ((False, False), (np.True_, False), (False, np.True_)):
+            recording.write_timestep({"state": [1, 2], "ctrl": 3}, reward=1, terminated=terminated, truncated=truncated)
+        with pytest.raises(EpisodeError, match="expected done or terminated"):
+            recording.write_timestep({"state": [1, 2], "ctrl": 3}, reward=1, done=True, terminated=False)
+    ep = load_wshard(tmp_path / "a.wshard")
+    assert ep.terminations.tolist() == [False, True, False]
+    assert ep.truncations.tolist() == [False, False, True]
 
 
 def test_dict_channels_work_in_the_reference_form_too(tmp_path):
@@ -441,24 +480,27 @@ def test_bad_metadata_at_the_end_do_not_cost_the_recording(tmp_path):
 # ---- writers in each other's way -----------------------------------------------------------------------------------
 
 
-def broken_off(path, error, steps=1):
-    with writer(path, flush_interval=4) as recording:
+def broken_off(path, error, steps=1, **options: object):
+    with writer(path, flush_interval=4, **options) as recording:
         recording.begin_episode()
         for t in range(steps):
             write(recording, t)
         raise error
 
 
-def test_an_error_inside_with_leaves_nothing(tmp_path):
+def test_an_error_inside_with_leaves_nothing_where_that_is_asked_for(tmp_path):
     """J-8."""
     (tmp_path / "a.wshard").write_bytes(b"earlier")
-    with pytest.raises(RuntimeError):
-        broken_off(tmp_path / "a.wshard", RuntimeError())
+    with pytest.raises(RuntimeError) as told:
+        broken_off(tmp_path / "a.wshard", RuntimeError(), on_error="discard")
+    assert not hasattr(told.value, "__notes__")
     assert [path.name for path in tmp_path.iterdir()] == ["a.wshard"]
     assert (tmp_path / "a.wshard").read_bytes() == b"earlier"
+    with pytest.raises(EpisodeError, match="'keep' or 'discard', found 'forget'"):
+        writer(tmp_path / "a.wshard", on_error="forget")
 
 
-@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit, ZeroDivisionError])
 def test_a_program_that_is_ended_keeps_every_timestep_and_says_where(tmp_path, end):
     """J-8."""
     with pytest.raises(end) as told:
@@ -473,8 +515,9 @@ def test_a_program_that_is_ended_keeps_every_timestep_and_says_where(tmp_path, e
 
 
 def test_a_program_that_is_ended_before_the_first_timestep_leaves_nothing(tmp_path):
-    with pytest.raises(KeyboardInterrupt):
-        broken_off(tmp_path / "a.wshard", KeyboardInterrupt(), steps=0)
+    for end in (KeyboardInterrupt(), ValueError()):
+        with pytest.raises(type(end)):
+            broken_off(tmp_path / "a.wshard", end, steps=0)
     assert list(tmp_path.iterdir()) == []
 
 

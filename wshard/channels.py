@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 _MAX_TICK: Final = 2**31 - 1
 _MAX_REWARD: Final = float(np.finfo(np.float32).max)
+ACTION_IDS: Final = ("action", "actions", "act")
+"""Ids that name an action where nothing else tells."""
+
 _PREFIXES: Final = ("signal", "action")
 _OPTIONS: Final = ("compression", "frame_steps", "semantics", "sampling_rate_hz", "content_type")
 _KEYS: Final = ("id", "name", "dtype", "shape", "signal_block", "modality", *_OPTIONS)

@@ -30,6 +30,7 @@ from wshard.layout import (
 )
 from wshard.meta import META_BLOCKS, Declaration, Description, read_description
 from wshard.meta_writer import write_description
+from wshard.publishing import sync_folder
 from wshard.types import DType
 
 if sys.platform != "win32":
@@ -69,6 +70,7 @@ def create(partial: Path, about: Description, *, overwrite: bool) -> IO[bytes]:
         raise
     try:
         _describe(file, records)
+        sync_folder(partial.parent)  # a power failure would take a file without a name
     except BaseException:
         partial.unlink()
         with contextlib.suppress(OSError):  # the disk is full: the error that said so is on its way already

@@ -7,6 +7,7 @@ Does not know: the journal's records (journal.py), nor how blocks are laid out i
 from __future__ import annotations
 
 import contextlib
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -20,10 +21,9 @@ from wshard.episode_file import store
 from wshard.errors import FormatError, LaneError, RecordingExistsError
 from wshard.journal import STEP_LANES
 from wshard.lanes import REWARD, TRUNCATIONS
-from wshard.publishing import sync_folder
+from wshard.publishing import remove_left_behind, sync_folder
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Sequence
 
     from wshard.codec_plan import FrameSteps
@@ -65,7 +65,8 @@ def recover(
 ) -> Path:
     """Turn the .partial of a killed recording into an episode of all flushed timesteps; returns the episode's path.
 
-    The episode's metadata say {"recovered": true}; the .partial is removed once the episode is in place.
+    The episode's metadata say {"recovered": true}; the .partial is removed once the episode is in place, and so is the
+    temporary file of an end_episode that was killed.
     Raises FileNotFoundError, RecordingExistsError while its writer lives, FormatError if nothing can be recovered or
     compression and frame_steps are none (CodecError, as in save_wshard).
     """
@@ -83,6 +84,7 @@ def recover(
         marked = replace(about, metadata={**about.metadata, "recovered": True})
         finalise(file, target, marked, plan)
         source.unlink()
+    remove_left_behind(Path(os.path.realpath(target)))
     return target
 
 

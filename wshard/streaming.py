@@ -13,19 +13,20 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Self, SupportsFloat, SupportsIndex
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, Self, SupportsFloat, SupportsIndex
 
 import numpy as np
 
 from wshard import journal
 from wshard.arguments import timesteps
-from wshard.channels import ChannelDef, checked_step, checked_value, declare, plan_of
+from wshard.channels import ACTION_IDS, ChannelDef, checked_step, checked_value, declare, plan_of
 from wshard.codec import CompressionLevel, CompressionType
 from wshard.encoding import as_bytes
 from wshard.errors import EpisodeError, RecordingStateError
 from wshard.journal import STEP_LANES
 from wshard.layout import FLAG_STREAMING, JOURNAL_ROWS
 from wshard.meta import Declaration, Description
+from wshard.publishing import remove_left_behind
 from wshard.recovery import finalise
 from wshard.types import Array, TimebaseSpec
 
@@ -52,8 +53,8 @@ class WShardStreamWriter:
     """Write an episode while it happens.
 
     path: the final file. `<path>.partial` exists from begin_episode until end_episode renames the finished episode
-    into place; after a crash it holds every flushed timestep (see recover), and every one where
-    Ctrl-C ends the `with`; an error inside throws the recording away. channel_defs: ChannelDefs, or dicts such as
+    into place; after a crash it holds every flushed timestep (see recover), and every one where an error or Ctrl-C ends
+    the `with` (on_error="discard": an error throws the recording away). channel_defs: ChannelDefs, or dicts such as
     {"id": "state", "dtype": "f32", "shape": [3], "compression": "zstd"} (see ChannelDef.of); each may come as
     observation or as action, unless it says which, or action_defs is given. max_timesteps: a further one is refused;
     None = no limit. flush_interval: timesteps between flushes;
@@ -79,7 +80,10 @@ class WShardStreamWriter:
         frame_steps: FrameSteps | None = None,
         fsync: bool = False,
         overwrite: bool = False,
+        on_error: Literal["keep", "discard"] = "keep",
     ) -> None:
+        if on_error not in ("keep", "discard"):
+            raise EpisodeError(f"on_error: expected 'keep' or 'discard', found {on_error!r}")
         self._max_timesteps = None if max_timesteps is None else timesteps(max_timesteps, "max_timesteps", EpisodeError)
         self._capacity = timesteps(flush_interval, "flush_interval", EpisodeError)
         self._flush_seconds = _checked_seconds(flush_seconds)
@@ -95,11 +99,13 @@ class WShardStreamWriter:
         self._actions = declare(actions, "action")
         lanes = (*self._actions.values(), *self._observations.values())
         self._names = {lane.block: lane for lane in lanes} | {lane.id: lane for lane in lanes}
+        self._names |= {name: self._actions[name] for name in ACTION_IDS if name in self._actions}
         self._channels = channels if action_defs is None else [*channels, *actions]
         self._plan = plan_of(self._channels, compression, compression_level, frame_steps)
         self._flushed_at = time.monotonic()
         self._fsync = fsync
         self._overwrite = overwrite
+        self._discards = on_error == "discard"
         self._file: IO[bytes] | None = None
         self._about = Description(episode_id)
         self._buffers: dict[str, Array] = {}
@@ -125,14 +131,18 @@ class WShardStreamWriter:
             return
         if error is None:
             self.end_episode()
-        elif self._steps and (not isinstance(error, Exception) or self._is_full):
-            # Hours of recording are not thrown away for Ctrl-C or one timestep too many.
+        elif self._steps and not (self._discards and isinstance(error, Exception) and not self._is_full):
+            # Hours of recording are not thrown away for an error, Ctrl-C or one timestep too many.
             with contextlib.suppress(OSError):  # the disk is full: what was flushed before is kept
                 self.flush()
             self._close(remove=False)
-            error.add_note(f"{self.partial} keeps what was recorded: save it with `wshard recover`, or delete it")
+            error.add_note(self._advice)
         else:
             self.abort()
+
+    @property
+    def _advice(self) -> str:
+        return f"{self.partial} keeps what was recorded: save it with `wshard recover`, or delete it"
 
     @property
     def _is_full(self) -> bool:
@@ -152,9 +162,10 @@ class WShardStreamWriter:
             declared={lane.block: lane for lane in (*self._observations.values(), *self._actions.values())},
         )
         self._file = journal.create(self.partial, self._about, overwrite=self._overwrite)
+        remove_left_behind(Path(os.path.realpath(self.path)))
         self._flushed_at = time.monotonic()
 
-    def write_timestep(
+    def write_timestep(  # noqa: PLR0913  (as above)
         self,
         t: SupportsIndex | Mapping[str, Any],
         observations: Mapping[str, Any] | None = None,
@@ -162,6 +173,7 @@ class WShardStreamWriter:
         reward: SupportsFloat | None = None,
         done: bool | np.bool_ = False,  # noqa: FBT001, FBT002  (as the signature)
         *,
+        terminated: bool | np.bool_ | None = None,
         truncated: bool | np.bool_ = False,
     ) -> None:
         """Append one timestep; every timestep must bring the same channels as the first, and a reward if that did.
@@ -169,7 +181,8 @@ class WShardStreamWriter:
         Either `write_timestep(t, observations, actions, reward, done)`, where channels that the first timestep leaves
         out are not recorded, or `write_timestep({"state": ..., "ctrl": ...}, reward=..., done=...)` with all channels
         by name, or by block name ("action/ctrl"): a name that both an observation and an action may have is the
-        observation, and timesteps are counted from 0. Values are arrays of the declared shape. Raises EpisodeError for
+        observation, but for "action", "actions" and "act"; timesteps are counted from 0. terminated: another name of
+        done, as simulators have it beside truncated. Values are arrays of the declared shape. Raises EpisodeError for
         an unknown or missing channel, a wrong shape or a value that the dtype cannot hold; a refused timestep leaves no
         trace.
         """
@@ -177,6 +190,10 @@ class WShardStreamWriter:
             raise RecordingStateError("write_timestep: no recording is open: call begin_episode first")
         if self._is_full:
             raise RecordingStateError(f"write_timestep: max_timesteps of {self._max_timesteps} is reached")
+        if terminated is not None:
+            if done and not terminated:
+                raise EpisodeError(f"timestep {self._steps}: expected done or terminated, found both, which differ")
+            done = terminated
         if observations is None and actions is None and isinstance(t, Mapping):
             rows = self._checked(t, self._names, "")
             self._check_channels({lane.block for lane, _ in rows}, list(t))
@@ -242,8 +259,9 @@ class WShardStreamWriter:
             yield self._file
         except BaseException as error:
             self._close(remove=False)
-            if isinstance(error, OSError) and error.filename is None:
-                error.filename = str(self.partial)  # a full disk names no file by itself
+            if isinstance(error, OSError):
+                error.filename = error.filename or str(self.partial)  # a full disk names no file by itself
+                error.strerror = f"{error.strerror or error}; {self._advice}"
             raise
 
     def flush(self) -> None:

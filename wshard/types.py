@@ -75,7 +75,11 @@ class DType(StrEnum):
 
     @staticmethod
     def parse(name: object, where: str = "dtype", block: str = "") -> DType:
-        """Read a short ("f32") or long ("float32") name; raises LaneError, naming `where` and block."""
+        """Read a short ("f32") or long ("float32") name, or a numpy dtype; raises LaneError, naming where and block."""
+        if isinstance(name, np.dtype):
+            name = name.name  # without its byte order: values are converted
+        elif isinstance(name, type) and issubclass(name, np.generic):
+            name = name.__name__.removesuffix("_")  # numpy 1 has bool_
         kind = _NAMED.get(str(name))
         if kind is None:
             known = ", ".join(kind.value for kind in DType)
