@@ -51,10 +51,12 @@ from wshard.cli import EXIT_FAILED, EXIT_INTERRUPTED, JsonOption, named_path, pr
 from wshard.interrupts import interrupt_once, interrupts_over
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from bridge.ingest import IngestReport
     from catalog.records import LaneFacts
+
+_SUFFIXES_TOLD = 5
 
 app = typer.Typer(
     help="The episode archive you can search.",
@@ -133,6 +135,7 @@ def _tell(report: IngestReport, place: str, as_json: bool) -> None:
             "unembedded": unembedded,
             "replaced": [asdict(other) for other in report.replaced],
             "delayed": report.delayed,
+            "skipped": dict(report.skipped),
             "seconds": round(report.seconds, 3),
         }
         print_json(about)
@@ -142,6 +145,8 @@ def _tell(report: IngestReport, place: str, as_json: bool) -> None:
     tell_files("left out", [(one.path, one.error) for one in report.failed])
     if any(isinstance(failure.cause, HeaderError) and not is_episode(failure.path) for failure in report.failed):
         typer.echo(f"only episode files are ingested: {OWN_DATA}", err=True)
+    if report.skipped:
+        typer.echo(f"skipped: {_by_suffix(report.skipped)}: no episode files; {OWN_DATA}", err=True)
     if report.delayed is not None:
         typer.echo(f"index delayed: {printable(report.delayed)}", err=True)
         typer.echo("the vectors are safe in the catalog; run the same command again to catch up", err=True)
@@ -150,6 +155,13 @@ def _tell(report: IngestReport, place: str, as_json: bool) -> None:
     told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to do"
     failed_count = f", {len(report.failed)} left out" if report.failed else ""
     typer.echo(f"{place}: {told}{failed_count} in {report.seconds:.1f} s")
+
+
+def _by_suffix(skipped: Mapping[str, int]) -> str:
+    """Return "12 .json, 3 .mp4", the most first; of many suffixes the others as one number."""
+    named = [f"{count} {suffix or 'without suffix'}" for suffix, count in [*skipped.items()][:_SUFFIXES_TOLD]]
+    others = sum([*skipped.values()][_SUFFIXES_TOLD:])
+    return printable(", ".join([*named, *([f"{others} others"] if others else [])]))
 
 
 @reported()

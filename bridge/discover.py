@@ -6,30 +6,36 @@ Knows: file names, and that manifests stand for their chunks. Does not know: wha
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bridge.assets import locate, without_chunks
 from bridge.reading import Failure
+from catalog.location import DATABASE
 from wshard.arguments import told
 from wshard.errors import IngestError, SourceNotFoundError
 from wshard.formats.base import OWN_DATA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 SUFFIX: Final = ".wshard"
 
 
 @dataclass(frozen=True)
 class Sources:
-    """What was asked for: all files in order, the folders among the arguments, and folders that cannot be read."""
+    """What was asked for: all files in order, the folders among the arguments, and folders that cannot be read.
+
+    skipped: how many files of the folders are no episodes, by suffix, the most first.
+    """
 
     files: tuple[str, ...]
     folders: tuple[str, ...]
     unreadable: tuple[Failure, ...] = ()
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
 
 def listed_paths(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:
@@ -53,12 +59,13 @@ def discover(paths: Sequence[str | os.PathLike[str]], *, may_be_gone: bool = Fal
     files: dict[str, None] = {}
     folders: list[str] = []
     unreadable: list[Failure] = []
+    skipped: Counter[str] = Counter()
     for name in paths:
         path = Path(name)
         if not os.fspath(name):  # which Path takes for the current folder
             raise SourceNotFoundError("expected a file or folder, found an empty text")
         if path.is_dir():
-            found = _below(path, unreadable)
+            found = _below(path, unreadable, skipped)
             if not found and not unreadable and not may_be_gone:
                 raise _empty(path)
             folders.append(locate(path))
@@ -69,7 +76,7 @@ def discover(paths: Sequence[str | os.PathLike[str]], *, may_be_gone: bool = Fal
             folders.append(locate(path))
         else:
             raise _not_there(path)
-    return Sources(tuple(without_chunks(list(files))), tuple(folders), tuple(unreadable))
+    return Sources(tuple(without_chunks(list(files))), tuple(folders), tuple(unreadable), dict(skipped.most_common()))
 
 
 def expect_episodes(paths: Sequence[Path]) -> None:
@@ -92,9 +99,13 @@ def _empty(path: Path) -> SourceNotFoundError:
     return SourceNotFoundError(f"no episodes in {path}: expected files that end in {SUFFIX}; {OWN_DATA}")
 
 
-def _below(folder: Path, unreadable: list[Failure]) -> list[str]:
+def _below(folder: Path, unreadable: list[Failure], skipped: Counter[str]) -> list[str]:
     found: list[str] = []
+    archives: list[str] = []
     for place, files in walk(folder, unreadable):
+        archives += [f"{place}/"] if DATABASE in files else []
+        if not f"{place}/".startswith(tuple(archives)):
+            skipped.update(os.path.splitext(name)[1].lower() for name in files if _is_foreign(name))  # noqa: PTH122
         named = [f"{place}/{name}" for name in files if is_episode(name)]
         found += [locate(path) if os.path.islink(path) else path for path in named]  # noqa: PTH114  (a million times)
     return found
@@ -118,6 +129,11 @@ def walk(folder: str | os.PathLike[str], unreadable: list[Failure]) -> Iterator[
         seen.add(real)
         names[:] = sorted(name for name in names if not name.startswith("."))
         yield real, sorted(files)
+
+
+def _is_foreign(name: str) -> bool:
+    """Say whether a file is neither an episode nor what belongs to one: a recording, a backup."""
+    return SUFFIX not in name and not name.startswith(".")
 
 
 def is_episode(name: str) -> bool:

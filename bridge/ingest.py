@@ -180,6 +180,7 @@ class TrajectoryIngestor:
         sources = discover(listed_paths(paths), may_be_gone=bool(prune))
         report = IngestReport()
         report.leave_out(sources.unreadable)
+        report.skipped = sources.skipped
         with workers(workers_count) as crew:
             run = Run(self._archive, crew, progress or Silent(), report, Follower(self._archive))
             self._begin(sources.folders)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from bridge.archive import Archive
     from bridge.follow import Follower
@@ -46,7 +46,7 @@ class IngestReport:
     statistics had moved and they got new ones; tasks, those whose task got a vector of what it says; flagged, those in
     which quality checks found something. failed says what was left out and why; unembedded, what was catalogued without
     a vector, and why; replaced, episodes whose files others took, and that are missing since; delayed, why the index is
-    behind the ledger: the next run catches up.
+    behind the ledger: the next run catches up; skipped, how many files of the folders are no episodes, by suffix.
     """
 
     new: int = 0
@@ -62,6 +62,7 @@ class IngestReport:
     unembedded: list[Failure] = field(default_factory=list)
     replaced: list[Replaced] = field(default_factory=list)
     delayed: str | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property

@@ -27,6 +27,7 @@ from bridge.run import IngestReport
 from wshard.errors import CatalogError, FormatError, IngestError, MissingExtraError, SourceNotFoundError, WShardError
 from wshard.layout import HEADER_SIZE, unpack_header
 from wshard.regular_file import open_file
+from wshard.wording import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -215,7 +216,7 @@ def _listener() -> Listen:
     try:
         from watchfiles import watch as listen  # noqa: PLC0415  (only watching needs it)
     except ImportError as error:
-        raise MissingExtraError("watching needs watchfiles: pip install 'wshard[watch]'") from error
+        raise MissingExtraError(f"watching needs watchfiles: {how_to_install('watch')}") from error
 
     def listening(places: Sequence[str], stop: Event) -> Iterator[Iterable[tuple[object, str]]]:
         return listen(

@@ -14,6 +14,7 @@ from catalog.relevance import load_relevance
 from catalog.session import Session
 from wshard.arguments import plain_text, several_names, whole_number
 from wshard.errors import FilterError, MissingExtraError, StatementError
+from wshard.wording import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,7 +135,7 @@ class Exploring(Session):
         try:
             import pandas as _  # noqa: F401, ICN001, PLC0415  (only to say what is missing)
         except ImportError as error:
-            raise MissingExtraError("data frames need pandas: pip install 'wshard[pandas]'") from error
+            raise MissingExtraError(f"data frames need pandas: {how_to_install('pandas')}") from error
         return self.to_arrow(where, columns=columns).to_pandas()
 
     def explain(self, where: Where | str | None = EVERYTHING, *, order: str = "episode_id") -> list[plans.Explained]:

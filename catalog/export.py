@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from catalog.picks import hash_of
 from wshard.errors import CollectionError, MissingExtraError
+from wshard.wording import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,9 +68,7 @@ def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
         import pyarrow as pa  # noqa: PLC0415  (only this format needs it)
         import pyarrow.parquet as pq  # noqa: PLC0415  (as above)
     except ImportError as error:
-        raise MissingExtraError(
-            "Parquet needs pyarrow: pip install 'wshard[parquet]', or choose json or csv"
-        ) from error
+        raise MissingExtraError(f"Parquet needs pyarrow: {how_to_install('parquet')}, or choose json or csv") from error
     kinds = {str: pa.string(), int: pa.int64(), float: pa.float64()}
     table = pa.table({name: pa.array([row[name] for row in rows], kinds[kind]) for name, kind in COLUMNS.items()})
     sink = io.BytesIO()

@@ -24,6 +24,7 @@ from wshard.errors import (
     CatalogWriteError,
     MissingExtraError,
 )
+from wshard.wording import how_to_install
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Dialect
@@ -73,7 +74,7 @@ def open_server(location: str) -> Database:
     except ImportError as error:
         raise MissingExtraError(
             f"the catalog at {_shown(url)} needs a driver that is not installed: {error}; "
-            f"pip install 'wshard[postgres]' brings that of {DRIVER}://"
+            f"{how_to_install('postgres')} brings that of {DRIVER}://"
         ) from error
     except NoSuchModuleError as error:
         raise CatalogError(f"expected sqlite or postgresql, found the database {_shown(url)}") from error

@@ -20,6 +20,7 @@ from catalog.schema import score
 from catalog.values import INTEGER_LIMIT
 from wshard.arguments import several_names
 from wshard.errors import FilterError, MissingExtraError
+from wshard.wording import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +44,7 @@ def load_table(connection: Connection, where: Where, names: Sequence[str] | None
     try:
         import pyarrow as pa  # noqa: PLC0415  (only tables need it)
     except ImportError as error:
-        raise MissingExtraError("tables need pyarrow: pip install 'wshard[parquet]'") from error
+        raise MissingExtraError(f"tables need pyarrow: {how_to_install('parquet')}") from error
     given = plain_columns(connection) if names is None else several_names(names, "columns")
     columns = columns_of(list(dict.fromkeys(given)))  # a table has each name once
     if not columns:  # Arrow knows no number of rows without one

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from wshard.errors import EmbedderError, MissingExtraError
+from wshard.wording import how_to_install
 
 if TYPE_CHECKING:
     import os
@@ -174,4 +175,4 @@ def extra(module: str, name: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise MissingExtraError(f"networks: expected {module} to be installed: pip install 'wshard[{name}]'") from error
+        raise MissingExtraError(f"networks: expected {module} to be installed: {how_to_install(name)}") from error

@@ -17,6 +17,7 @@ from embedders.arc import ArcDct
 from embedders.base import unit_rows
 from embedders.encoder import DILATIONS, SEGMENTS, TAPS, Encoder, Shape, along_arc
 from wshard.errors import EmbedderError, MissingExtraError
+from wshard.wording import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -168,4 +169,4 @@ def _torch() -> Any:
     try:
         return import_module("torch")
     except ImportError as error:
-        raise MissingExtraError("training: expected torch to be installed: pip install 'wshard[torch]'") from error
+        raise MissingExtraError(f"training: expected torch to be installed: {how_to_install('torch')}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -21,10 +22,12 @@ from bridge_episodes import (
     spaces_of,
     vectors_of,
 )
+from typer.testing import CliRunner
 
 import bridge.fill
 import bridge.ingest
 import bridge.run
+from bridge.cli import app
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
 from embedders.pooled import PooledCallable
@@ -518,3 +521,20 @@ def test_the_catalog_knows_how_the_lanes_lie_in_their_file(archive, tmp_path):
             assert lane.storage.stored == len(file.shard.stored(name))
         assert lanes["signal/state"].storage.stored < lanes["signal/state"].storage.bytes
         assert opened.catalog.count("lane.signal/state.codec:zstd lane.action/ctrl.rate:20") == 1
+
+
+def test_what_is_no_episode_in_a_folder_is_told_by_suffix(tmp_path):
+    folder = tmp_path / "episodes"
+    (folder / "raw").mkdir(parents=True)
+    save(folder, episode(0, 0))
+    for name in ("a.HDF5", "raw/b.hdf5", "raw/c.mp4", "README", ".hidden", "x.wshard.partial", "x.wshard.bak"):
+        (folder / name).write_bytes(b"")
+    with TrajectoryIngestor(folder / "archive") as ingestor:  # its own files are nobody's data
+        report = ingestor.ingest(folder)
+        assert dict(report.skipped) == {".hdf5": 2, "": 1, ".mp4": 1}
+        assert report.ok
+        assert ingestor.ingest(folder).skipped == report.skipped
+    arguments = ["ingest", str(folder), "--archive", str(folder / "archive")]
+    told = CliRunner().invoke(app, arguments)
+    assert "skipped: 2 .hdf5, 1 without suffix, 1 .mp4: no episode files; `python -m pydoc" in told.stderr
+    assert json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)["skipped"][".hdf5"] == 2

@@ -274,7 +274,7 @@ def test_data_of_other_programs_leads_to_the_page_that_helps(own):
     done = wshard("ingest", "walk.npy", folder=own)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "only episode files are ingested: docs/formats.md shows how to bring data of any other format"
+        "only episode files are ingested: `python -m pydoc wshard.formats` shows how to bring data of any other format"
     )
     assert "docs/formats.md" in wshard("convert", "walk.npy", "walk.wshard", folder=own).stderr
 

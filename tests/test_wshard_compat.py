@@ -148,7 +148,8 @@ CONSTANTS = {
 }
 
 ENUMS = {
-    Format: "UNKNOWN= WSHARD=wshard DREAMER_V3=dreamerv3 TDMPC2=tdmpc2 MINARI=minari D4RL=d4rl",
+    Format: "UNKNOWN= WSHARD=wshard DREAMER_V3=dreamerv3 TDMPC2=tdmpc2 MINARI=minari D4RL=d4rl "
+    "ROBOMIMIC=robomimic HDF5=hdf5",  # the last two are ours
     DType: "FLOAT64=f64 FLOAT32=f32 FLOAT16=f16 BFLOAT16=bf16 INT64=i64 INT32=i32 INT16=i16 INT8=i8 "
     "UINT64=u64 UINT32=u32 UINT16=u16 UINT8=u8 BOOL=bool",
     Modality: "RGB=rgb DEPTH=depth LANGUAGE=language PROPRIOCEPTION=proprioception AUDIO=audio VIDEO=video "

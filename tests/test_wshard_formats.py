@@ -274,13 +274,31 @@ def test_suffixes_tell_the_format(tmp_path, name, expected):
 
 def test_first_bytes_tell_the_format_of_other_names(tmp_path):
     for number, (magic, expected) in enumerate(
-        {b"SHRD": "wshard", b"PK\3\4": "dreamerv3", b"\x89HDF": "minari", b"abcd": "", b"SH": "", b"": ""}.items()
+        {b"SHRD": "wshard", b"PK\3\4": "dreamerv3", b"abcd": "", b"SH": "", b"": ""}.items()
     ):
         path = tmp_path / str(number)
         path.write_bytes(magic and magic + b"more" * (len(magic) == 4))
         assert detect_format(path) == expected
         assert detect_format_bytes(path.read_bytes()) == expected
     assert detect_format(tmp_path) == Format.UNKNOWN
+    assert detect_format_bytes(b"\x89HDF") == Format.MINARI  # as the reference has it; a whole file says more
+
+
+def test_hdf5_files_of_other_programs_are_called_by_their_names(dataset_fixtures, tmp_path):
+    minari = dataset_fixtures / "other" / "minari_hdf5" / "toy" / "hdf5-v0" / "data" / "main_data.hdf5"
+    robomimic = tmp_path / "demo.hdf5"  # that file with its groups named as there
+    robomimic.write_bytes(re.sub(rb"episode_(\d)\0", rb"demo_\1\0\0\0\0", minari.read_bytes()))
+    (tmp_path / "suffix").write_bytes(minari.read_bytes())
+    for path, expected in (
+        (minari, "minari"),
+        (tmp_path / "suffix", "minari"),
+        (robomimic, "robomimic"),
+        (dataset_fixtures / "other" / "d4rl.hdf5", "d4rl"),
+        (dataset_fixtures / "world_model" / "main.h5", "hdf5"),
+    ):
+        assert detect_format(path) == expected
+        with pytest.raises(UnsupportedFormatError, match=f"format '{expected}' is not implemented"):
+            load(path)
 
 
 def test_files_are_loaded_by_their_first_bytes(tmp_path):

@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, NoReturn
 
 from wshard.interrupts import end_when_interrupted
+from wshard.wording import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         sys.argv[1:] = argv
     command = next(iter(entry_points(group="console_scripts", name="wshard")), None)
     if command is None:
-        sys.exit("error: the command wshard is not installed: pip install wshard")
+        sys.exit(f"error: the command wshard is not installed: {how_to_install()}")
     sys.exit(command.load()())
 
 

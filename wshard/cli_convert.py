@@ -37,6 +37,8 @@ _FORMATS: Final = {
     "tdmpc": "tdmpc2",
     "minari": "minari",
     "d4rl": "d4rl",
+    "robomimic": "robomimic",
+    "hdf5": "hdf5",
 }
 _SUFFIXES: Final = {"wshard": ".wshard", "dreamerv3": ".npz"}
 _FORMAT_HELP: Final = " or ".join(_SUFFIXES)

@@ -6,6 +6,7 @@ Knows: how a format is told from a name or the first bytes. Does not know: any f
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
@@ -33,18 +34,37 @@ _SUFFIXES: Final = {
 }
 _MAGICS: Final = {MAGIC: Format.WSHARD, b"PK\x03\x04": Format.DREAMER_V3, b"\x89HDF": Format.MINARI}
 _MAGIC_SIZE: Final = 4
+_HDF5_LOOKED_AT: Final = 1 << 20
+_HDF5_NAMES: Final = {
+    Format.ROBOMIMIC: re.compile(rb"demo_\d|env_args"),
+    Format.MINARI: re.compile(rb"episode_\d+\0"),
+    Format.D4RL: re.compile(rb"terminals"),
+}
 
 
 def detect_format(path: str | os.PathLike[str]) -> Format:
-    """Return the format that a path's suffix tells, else its first bytes; UNKNOWN where neither does."""
+    """Return the format that a path's suffix tells, else its first bytes; UNKNOWN where neither does.
+
+    An HDF5 file that is there is looked into: MINARI, ROBOMIMIC or D4RL by the names in it, else HDF5.
+    """
     known = _SUFFIXES.get(Path(path).suffix.lower())
-    if known is not None:
+    if known not in (None, Format.MINARI):
         return known
     try:
         with open_file(path) as file:
-            return detect_format_bytes(file.read(_MAGIC_SIZE))
+            found = detect_format_bytes(file.read(_MAGIC_SIZE))
+            return _detect_hdf5(file) if found is Format.MINARI else known or found
     except (OSError, FormatError):
-        return Format.UNKNOWN
+        return known or Format.UNKNOWN
+
+
+def _detect_hdf5(file: IO[bytes]) -> Format:
+    """Return whose HDF5 file it is by names that stand in its first or last bytes as text."""
+    file.seek(0)
+    text = file.read(_HDF5_LOOKED_AT)
+    file.seek(max(file.seek(0, os.SEEK_END) - _HDF5_LOOKED_AT, 0))
+    text += file.read(_HDF5_LOOKED_AT)
+    return next((kind for kind, name in _HDF5_NAMES.items() if name.search(text)), Format.HDF5)
 
 
 def detect_format_bytes(data: bytes) -> Format:

@@ -19,6 +19,7 @@ from wshard.episode_file import load_wshard, save_wshard
 from wshard.errors import EpisodeError, FormatError, HubError, MissingExtraError
 from wshard.hub_rows import columns_of, episodes_of
 from wshard.manifest import safe_name
+from wshard.wording import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -226,7 +227,7 @@ def download_from_hub(repo_id: str, token: str | None = None, **kwargs: Any) -> 
 
 
 def _client(token: str | None) -> HubClient:
-    client: HubClient = _import("huggingface_hub", "pip install 'wshard[hub]'").HfApi(token=token)
+    client: HubClient = _import("huggingface_hub", how_to_install("hub")).HfApi(token=token)
     return client
 
 
@@ -281,6 +282,7 @@ tags:
 
 ```python
 from wshard import download_from_hub
+from wshard.wording import how_to_install
 
 episodes = download_from_hub({repo_id!r}, split={summary["split"]!r})
 ```

@@ -14,6 +14,7 @@ from wshard.encoding import as_bytes
 from wshard.errors import MissingExtraError
 from wshard.latent import LATENT_ACTION_CHANNEL, LATENT_CODEBOOK_CHANNEL
 from wshard.types import Array, Channel, DType, Episode, Modality, Residual, TimebaseSpec, TimebaseType
+from wshard.wording import how_to_install
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
@@ -81,7 +82,7 @@ def _strategies() -> Any:
     try:
         from hypothesis import strategies  # noqa: PLC0415  (an optional dependency, see the module's docstring)
     except ImportError:
-        raise MissingExtraError("wshard.testing.episodes needs Hypothesis: pip install 'wshard[dev]'") from None
+        raise MissingExtraError(f"wshard.testing.episodes needs Hypothesis: {how_to_install('dev')}") from None
     return strategies
 
 

@@ -33,6 +33,8 @@ class Format(StrEnum):
     TDMPC2 = "tdmpc2"
     MINARI = "minari"
     D4RL = "d4rl"
+    ROBOMIMIC = "robomimic"
+    HDF5 = "hdf5"
 
 
 class DType(StrEnum):

@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 from wshard.errors import FormatError, MissingExtraError, UnsupportedFormatError
+from wshard.wording import how_to_install
 
 if TYPE_CHECKING:
     import os
@@ -78,10 +79,10 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
 }
 """Every format that this package reads and writes; its names are the values of types.Format."""
 
-UNSUPPORTED: Final = ("tdmpc2", "minari", "d4rl")
+UNSUPPORTED: Final = ("tdmpc2", "minari", "d4rl", "robomimic", "hdf5")
 """Formats that are recognised, but neither read nor written."""
 
-OWN_DATA: Final = "docs/formats.md shows how to bring data of any other format"
+OWN_DATA: Final = "`python -m pydoc wshard.formats` shows how to bring data of any other format"
 """What to do with data that no format reads."""
 
 SOURCE_GROUP: Final = "wshard.sources"
@@ -119,7 +120,7 @@ def _load(name: str, target: str | None, group: str) -> Any:
         return getattr(import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         extra = FORMATS[name].extra if name in FORMATS else ""
-        advice = f"pip install 'wshard[{extra}]'" if extra else "install the package that has it"
+        advice = how_to_install(extra) if extra else "install the package that has it"
         raise MissingExtraError(f"format {name!r}: expected to import {target!r}: {error}; {advice}") from error
 
 

@@ -1,0 +1,39 @@
+"""What is not installed is told with both ways to install it, in every package."""
+
+from __future__ import annotations
+
+import pydoc
+import re
+import tomllib
+from pathlib import Path
+
+from wshard.formats.base import OWN_DATA
+from wshard.wording import how_to_install
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("wshard", "embedders", "catalog", "bridge")
+
+
+def test_extras_are_told_for_the_package_and_for_its_folder():
+    assert how_to_install("torch") == "pip install 'wshard[torch]', or pip install '.[torch]' in its folder"
+    assert how_to_install() == "pip install 'wshard', or pip install '.' in its folder"
+
+
+def test_every_package_tells_extras_in_the_same_words():
+    """And names only extras that there are."""
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    named = set()
+    for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
+        text = path.read_text()
+        named |= set(re.findall(r"how_to_install\(['\"](\w+)", text))
+        assert path.name == "wording.py" or not re.search(r"pip install '?wshard", text), path
+    assert {"torch", "postgres", "parquet", "pandas", "watch", "hub"} <= named <= set(known)
+
+
+def test_errors_name_no_page_that_is_not_installed():
+    """OWN_DATA names a text that is in the package; `python -m pydoc` prints it."""
+    (module,) = re.findall(r"`python -m pydoc ([\w.]+)`", OWN_DATA)
+    told = pydoc.plain(pydoc.render_doc(module))
+    assert all(word in told for word in ("save_wshard", "LeRobot", "robomimic", "D4RL", "timebase="))
+    for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
+        assert not re.search(r"^[^#]*(Error|echo)\(.*docs/\w+\.md", path.read_text(), re.MULTILINE), path
