@@ -276,7 +276,7 @@ def test_data_of_other_programs_leads_to_the_page_that_helps(own):
     assert done.stderr.splitlines()[-1] == (
         "only episode files are ingested: `python -m pydoc wshard.formats` shows how to bring data of any other format"
     )
-    assert "docs/formats.md" in wshard("convert", "walk.npy", "walk.wshard", folder=own).stderr
+    assert "pydoc wshard.formats" in wshard("convert", "walk.npy", "walk.wshard", folder=own).stderr
 
 
 def test_a_file_where_the_archive_should_be_is_told_as_one(tmp_path):
