@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from catalog.records import Asset
-from wshard.errors import IngestError, SourceNotFoundError, WShardError
+from wshard.errors import IngestError, SourceNotFoundError
 from wshard.manifest import MANIFEST_SUFFIX, read_manifest
 from wshard.opening import open_episode
 
@@ -81,16 +81,16 @@ def _is_whole(path: str) -> bool:
         status_of(path)
         with open_episode(path, hashed=False) as file:
             return not file.is_chunk and not path.endswith(MANIFEST_SUFFIX)
-    except (WShardError, OSError):
-        return False  # what the manifest fails for
+    except Exception:  # noqa: BLE001  (whatever it is, the manifest fails for it)
+        return False
 
 
 def files_of(path: str) -> list[str]:
     """Return the path and, where it is a manifest, the paths of the chunks that it lists, there or not."""
     try:
         rows = read_manifest(path).rows() if path.endswith(MANIFEST_SUFFIX) else []
-    except (WShardError, OSError):
-        rows = []  # reading it as an episode will tell what is wrong
+    except Exception:  # noqa: BLE001  (reading it as an episode will tell what is wrong)
+        rows = []
     return [path, *(f"{posixpath.dirname(path)}/{row.uri}" for row in rows)]
 
 
@@ -107,5 +107,5 @@ def is_unfinished(path: str) -> bool:
         return _CHUNK_NAME.fullmatch(path) is not None
     try:
         return not read_manifest(path).complete
-    except (WShardError, OSError):
+    except Exception:  # noqa: BLE001  (likewise)
         return False

@@ -13,11 +13,10 @@ from bridge.checking import INTEGRITY, Checker, Subject, findings_of
 from bridge.discover import discover
 from bridge.measuring import Examined, examine
 from bridge.progress import Silent
-from bridge.reading import Failure
+from bridge.reading import Failure, attempt
 from bridge.run import batches
 from bridge.workers import workers
 from catalog.records import Found
-from wshard.errors import WShardError
 from wshard.quality.form import VERSION
 from wshard.quality.limits import DEFAULT_LIMITS
 
@@ -153,11 +152,4 @@ def _id_of(known: Known | None, digest: str) -> int | None:
 
 
 def _examine(paths: Sequence[str], *, every_byte: bool) -> list[Examined | Failure]:
-    return [_examine_one(path, every_byte=every_byte) for path in paths]
-
-
-def _examine_one(path: str, *, every_byte: bool) -> Examined | Failure:
-    try:
-        return examine(path, every_byte=every_byte)
-    except (WShardError, OSError) as error:
-        return Failure.of(error, path)
+    return [attempt(partial(examine, path, every_byte=every_byte), path) for path in paths]

@@ -49,6 +49,8 @@ def _check(row: EpisodeRow, files: Sequence[Asset], *, data: bool) -> Finding | 
         code, text = "corrupt", told(error, row.path)
     except OSError as error:
         code, text = "unreadable", told(error, row.path)
+    except Exception as error:  # noqa: BLE001  (one file must not end the check of the others)
+        code, text = "corrupt", told(error, row.path)
     return Finding(code, row.path, text, row.id) if code else None
 
 
@@ -104,7 +106,7 @@ def _digest_of(path: str, sizes: Collection[int]) -> str:
             return ""
         with open_episode(path, hashed=False) as file:
             return file.digest()
-    except (WShardError, OSError):
+    except Exception:  # noqa: BLE001  (if it is catalogued, that is told already)
         return ""  # if it is catalogued, that is told already
 
 

@@ -6,13 +6,14 @@ Does not know: which episodes lack vectors, the ledger, the index.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bridge.assets import status_of
-from bridge.reading import Failure, read_lanes
+from bridge.reading import Failure, attempt, read_lanes
 from catalog.records import EmbeddingRow
 from embedders.base import embed_by
 from embedders.cuts import Cuts
@@ -67,10 +68,9 @@ def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[Lacking]) -> lis
     for start in range(0, len(lacking), at_once):
         ready: list[list[_Ready]] = [[] for _ in jobs]
         for one in lacking[start : start + at_once]:
-            try:
-                values = _values(jobs[0].space, one.row)
-            except (WShardError, OSError) as error:
-                failure = Failure.of(error, one.row.path, kept=isinstance(error, NotFiniteError))
+            values = attempt(partial(_values, jobs[0].space, one.row), one.row.path)
+            if isinstance(values, Failure):
+                failure = replace(values, kept=isinstance(values.cause, NotFiniteError))
                 for number in one.numbers:
                     found[number].failed.append((one.row.id, failure))
                 continue
@@ -84,14 +84,16 @@ def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[Lacking]) -> lis
 def _embed_all(job: Embedding, ready: Sequence[_Ready], done: Embedded) -> None:
     if not ready:
         return
-    try:
-        done.rows.extend(_embed(job, ready))
-    except EmbedderError:  # one by one: what one episode breaks must not hold up the others
+    rows = attempt(partial(_embed, job, ready), ready[0][0].path)
+    if not isinstance(rows, Failure):
+        done.rows.extend(rows)
+    elif len(ready) > 1:  # one by one: what one episode breaks must not hold up the others
         for one in ready:
-            try:
-                done.rows.extend(_embed(job, [one]))
-            except EmbedderError as error:
-                done.failed.append((one[0].id, Failure(one[0].path, str(error))))
+            _embed_all(job, [one], done)
+    elif isinstance(rows.cause, WShardError) and not isinstance(rows.cause, EmbedderError):
+        raise rows.cause  # nothing that an episode could do anything about: something is not installed, say
+    else:
+        done.failed.append((ready[0][0].id, replace(rows, cause=None)))
 
 
 def _embed(job: Embedding, ready: Sequence[_Ready]) -> list[EmbeddingRow]:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.reading import read_lanes
+from bridge.reading import Failure, attempt, read_lanes
 from embedders.sketches import sketches
 from embedders.space import Statistics
-from wshard.errors import WShardError
 from wshard.opening import open_episode
 
 if TYPE_CHECKING:
@@ -39,8 +38,10 @@ def frame_scale(catalog: Catalog, space: Space) -> Statistics:
 
 def _variance(row: EpisodeRow, space: Space) -> float | None:
     """Return the mean variance of the episode's sketches over time, None where its file cannot be read."""
-    try:
+
+    def variance() -> float:
         with open_episode(row.path, hashed=False) as file:
             return float(sketches(read_lanes(file, space), row.path).var(axis=0).mean())
-    except (WShardError, OSError):
-        return None
+
+    found = attempt(variance, row.path)
+    return None if isinstance(found, Failure) else found

@@ -6,14 +6,15 @@ Knows: which lanes and windows of which episodes are shown to the training. Does
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from bridge.archive import open_archive
 from bridge.progress import Silent
 from bridge.query import describe
-from bridge.reading import Failure, read_lanes
+from bridge.reading import Failure, attempt, read_lanes
 from bridge.selection import LaneChoice
 from bridge.spaces import Choice, Family, archive_statistics, families
 from catalog.filters import EVERYTHING
@@ -22,17 +23,20 @@ from embedders.encoder import Shape, save_encoder
 from embedders.standardise import standardise
 from embedders.training import Training, train
 from embedders.windows import WindowPlan
-from wshard.errors import QueryError, WShardError
+from wshard.errors import QueryError
 from wshard.opening import open_episode
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from bridge.archive import Archive
     from bridge.progress import Progress
     from catalog.filters import Where
     from embedders.finite import Rows
+    from embedders.space import Space
 
 MOST_WINDOWS: Final = 20_000
 """Windows that are shown to the training at most, of episodes chosen at random: they are held in memory."""
@@ -106,14 +110,17 @@ def _windows(
     failed: list[Failure] = []
     for place in rng.permutation(len(fitting)).tolist():
         row = fitting[place]
-        try:
-            with open_episode(row.path, hashed=False) as file:
-                values = read_lanes(file, space)
-        except (WShardError, OSError) as error:
-            failed.append(Failure.of(error, row.path))
+        values = attempt(partial(_values, row.path, space), row.path)
+        if isinstance(values, Failure):
+            failed.append(values)
             continue
         scored = standardise(values.astype(np.float64), statistics)
         found += [scored[start:stop] for start, stop in space.windows.spans(len(scored)).tolist()]
         if len(found) >= MOST_WINDOWS:
             break
     return found[:MOST_WINDOWS], failed
+
+
+def _values(path: str, space: Space) -> NDArray[Any]:
+    with open_episode(path, hashed=False) as file:
+        return read_lanes(file, space)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from bridge.assets import are_unchanged, status_of
 from bridge.run import Replaced
-from wshard.errors import WShardError
 from wshard.opening import open_episode
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def has_left(row: EpisodeRow, files: Sequence[Asset]) -> bool:
         status_of(row.path)  # opening a pipe would wait for ever
         with open_episode(row.path, hashed=False) as file:
             return file.id != row.episode_id
-    except (WShardError, OSError):
+    except Exception:  # noqa: BLE001  (reading it as an episode will tell what is wrong)
         return False
 
 

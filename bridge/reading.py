@@ -7,7 +7,10 @@ Does not know: the catalog's tables, the index, which episodes are due.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from pathlib import Path
+from traceback import walk_tb
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -21,7 +24,7 @@ from wshard.manifest import MANIFEST_SUFFIX
 from wshard.opening import open_episode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
     _Ready = tuple[EpisodeRow, list[NDArray[Any]]]
 
+Result = TypeVar("Result")
 _TOGETHER = 1 << 16  # numbers that are summarised in one go: few calls, and all of it stays in the processor's cache
 
 
@@ -40,7 +44,7 @@ _TOGETHER = 1 << 16  # numbers that are summarised in one go: few calls, and all
 class Failure:
     """An episode that was left out, and why. kept: the catalog has it all the same, and only a vector is missing.
 
-    cause: what was raised, where it was an error of ours or of the system.
+    cause: what was raised, where it was an error of ours or of the system. Any other one is unexpected, and said to be.
     """
 
     path: str
@@ -55,7 +59,10 @@ class Failure:
     @staticmethod
     def of(error: Exception, path: str, *, kept: bool = False) -> Failure:
         """Return what an error says of the episode at `path`."""
-        return Failure(path, told(error, path), kept, error.with_traceback(None))  # frames would keep arrays alive
+        text = told(error, path)
+        if not isinstance(error, WShardError | OSError):  # nor may it be possible to send it to another process
+            return Failure(path, text, kept)
+        return Failure(path, text, kept, error.with_traceback(None))  # frames would keep arrays alive
 
 
 @dataclass(frozen=True)
@@ -94,10 +101,9 @@ def read_episodes(
     failures: list[Failure] = []
     looks, size = [], 0
     for path in paths:
-        try:
-            look = _look(path, wanted)
-        except (WShardError, OSError) as error:
-            failures.append(Failure.of(error, path))
+        look = attempt(partial(_look, path, wanted), path)
+        if isinstance(look, Failure):
+            failures.append(look)
             continue
         looks.append(look)
         size += look.numbers.size
@@ -110,12 +116,21 @@ def read_episodes(
 
 def _finish(looks: Sequence[_Look], readings: list[Reading], failures: list[Failure], *, measuring: bool) -> None:
     """Summarise what was looked at, and add what came of it."""
-    summaries = summarise([look.numbers for look in looks], measuring=measuring)
-    for look, summary in zip(looks, summaries, strict=True):
-        try:
-            readings.append(Reading(_record(look, summary), summary.measured))
-        except IngestError as error:  # a value that the catalog cannot hold
-            failures.append(Failure.of(error, look.path))
+
+    def summarised() -> list[Reading]:
+        summaries = summarise([look.numbers for look in looks], measuring=measuring)
+        return [
+            Reading(_record(look, summary), summary.measured) for look, summary in zip(looks, summaries, strict=True)
+        ]
+
+    found = attempt(summarised, looks[0].path) if looks else []
+    if not isinstance(found, Failure):
+        readings += found
+    elif len(looks) > 1:  # one by one: one of them holds a value that the catalog cannot hold, say
+        for look in looks:
+            _finish([look], readings, failures, measuring=measuring)
+    else:
+        failures.append(found)
 
 
 def _look(path: str, wanted: LaneChoice) -> _Look:
@@ -206,8 +221,26 @@ def read_lanes(file: OpenEpisode, space: Space) -> NDArray[Any]:
     return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1, dtype=np.float64)
 
 
+def attempt(read: Callable[[], Result], path: str) -> Result | Failure:
+    """Return what reading one episode gives, or its failure: whatever a file brings about ends no work on others.
+
+    That holds for errors that nobody expected, and for a lack of memory for this one; an interrupt passes.
+    """
+    try:
+        return read()
+    except Exception as error:  # noqa: BLE001  (see above)
+        return Failure.of(error, path)
+
+
 def told(error: Exception, path: str) -> str:
-    """Return an error's message, without the path that a report prints in front of it; what is no text is escaped."""
+    """Return an error's message, without the path that a report prints in front of it; what is no text is escaped.
+
+    One that is neither ours nor the system's was not expected: its type is named, and the line that raised it.
+    """
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     bare = str(text).removeprefix(f"{path}: ")
+    if not isinstance(error, WShardError | OSError):
+        *_, last = (None, *walk_tb(error.__traceback__))
+        place = "" if last is None else f" ({Path(last[0].f_code.co_filename).name}, line {last[1]})"
+        bare = f"unexpected {type(error).__name__}{place}: {bare or 'no message'}"
     return bare.encode(errors="backslashreplace").decode().replace("\0", "\\0")

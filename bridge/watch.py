@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from bridge.assets import files_of, is_unfinished, locate, whole_of, without_chunks
 from bridge.discover import is_episode, walk
-from bridge.reading import Failure
+from bridge.reading import Failure, told
 from bridge.register import unseen
 from bridge.run import IngestReport
-from wshard.errors import CatalogError, FormatError, IngestError, MissingExtraError, SourceNotFoundError, WShardError
+from wshard.errors import CatalogError, IngestError, MissingExtraError, SourceNotFoundError
 from wshard.layout import HEADER_SIZE, unpack_header
 from wshard.regular_file import open_file
 from wshard.wording import how_to_install
@@ -120,7 +120,7 @@ def is_complete(path: str) -> bool:
     try:
         with open_file(path) as file:
             unpack_header(file.read(HEADER_SIZE), os.fstat(file.fileno()).st_size, path)
-    except (FormatError, OSError):
+    except Exception:  # noqa: BLE001  (whatever it is: ingest will tell)
         return False
     return True
 
@@ -154,8 +154,9 @@ def _batches(archive: Archive, ingest: Ingest, ticks: Iterator[Iterable[str]]) -
             well = report.delayed is None
         except SourceNotFoundError:  # one of them went just now: without it they are tried again
             continue
-        except (WShardError, OSError) as error:
-            report = IngestReport(failed=[Failure(archive.place.name, f"{error}; what came waits, to be tried again")])
+        except Exception as error:  # noqa: BLE001  (a watch goes on, and says what it could not do)
+            why = f"{told(error, archive.place.name)}; what came waits, to be tried again"
+            report = IngestReport(failed=[Failure(archive.place.name, why)])
             well = False
         hold, wait = (0.0, _WAIT_S) if well else (now + wait, min(2 * wait, _WAIT_LONGEST_S))
         due = math.inf if well else hold

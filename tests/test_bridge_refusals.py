@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import shutil
 from dataclasses import replace
@@ -24,13 +25,15 @@ from bridge_episodes import (
     vectors_of,
 )
 
+import bridge.embedding
 import bridge.reading
+import bridge.run
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
 from embedders.pooled import PooledCallable
 from wshard.codec_plan import CodecPlan
 from wshard.encoding import describe
-from wshard.episode_file import open_wshard, store
+from wshard.episode_file import open_wshard, save_wshard, store
 from wshard.errors import (
     FormatError,
     HeaderError,
@@ -39,6 +42,7 @@ from wshard.errors import (
     NotEmbeddedWarning,
     SourceNotFoundError,
 )
+from wshard.testing import make_episode
 from wshard.types import Channel, DType
 
 
@@ -251,3 +255,76 @@ def test_an_episode_without_timesteps_is_refused(archive, tmp_path):
     with TrajectoryIngestor(archive) as ingestor, pytest.raises(IngestError, match="expected at least one timestep"):
         ingestor.ingest_episode(path)
     assert episodes_by_path(archive) == {}
+
+
+def test_a_flipped_bit_of_the_header_holds_up_nobody(archive, folder):
+    """The place of the JSON section lies far behind any file, and all blocks are whole."""
+    path = files(folder)[3]
+    save_wshard(make_episode(1, 200, image_size=8), path)
+    data = bytearray(path.read_bytes())
+    data[39] ^= 0x80
+    path.write_bytes(data)
+    assert len(data) > 50_000  # small files are read whole
+    assert counts(ingest(archive, folder)) == {"new": 12, "embedded": 12}
+
+
+def test_an_error_that_nobody_expected_is_one_file_s_and_says_so(archive, folder, monkeypatch):
+    first, second, third, *others = map(str, files(folder))
+    opened, real = bridge.reading.open_episode, bridge.reading.summarise
+
+    def failing(path, **options: object):
+        if path == first:
+            raise OverflowError("Python int too large to convert to C long")
+        return opened(path, **options)
+
+    def summarise(numbers, **options: object):
+        if any(one.lanes["signal/state"].sum() == odd for one in numbers):
+            raise ZeroDivisionError
+        return real(numbers, **options)
+
+    with open_wshard(second) as file:
+        odd = file.lane("state").sum()
+    monkeypatch.setattr(bridge.reading, "open_episode", failing)
+    monkeypatch.setattr(bridge.reading, "summarise", summarise)
+    report = ingest(archive, folder)
+    assert counts(report) == {"new": 10, "embedded": 10}
+    told = {failure.path: failure.error for failure in report.failed}
+    assert list(told) == [first, second]
+    assert re.fullmatch(r"unexpected OverflowError \(test_\w+.py, line \d+\): Python int too large.*", told[first])
+    assert re.fullmatch(r"unexpected ZeroDivisionError \(.*\): no message", told[second])
+    assert {path for _, path in vectors_of(archive)} == {third, *others}
+    monkeypatch.undo()
+    monkeypatch.setattr(bridge.embedding, "open_episode", failing)  # where vectors are made
+    report = ingest(archive.parent / "other", folder)
+    assert (counts(report), [failure.path for failure in report.failed]) == ({"new": 12, "embedded": 11}, [first])
+
+    def interrupted(path, **options: object):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bridge.reading, "open_episode", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ingest(archive.parent / "third", folder)
+
+
+def greedy(mean):
+    if mean[0] > 1.0:
+        raise MemoryError
+    return mean
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_episode_for_which_the_memory_is_too_small_holds_up_nobody(archive, folder, workers, monkeypatch):
+    monkeypatch.setattr(bridge.run, "BATCH", 4)
+    report = ingest(archive, folder, embedder=PooledCallable(greedy, "greedy"), workers_count=workers)
+    assert 0 < len(report.failed) == 12 - report.embedded < 12
+    assert all(failure.error.startswith("unexpected MemoryError") for failure in report.failed)
+
+
+def test_a_failure_that_came_from_another_process_may_hold_any_error():
+    class Crooked(Exception):  # noqa: N818  (nobody's, and not to be sent anywhere)
+        def __init__(self, one: str, two: str) -> None:
+            super().__init__(one + two)
+
+    failure = bridge.reading.Failure.of(Crooked("a", "b"), "x.wshard")
+    assert pickle.loads(pickle.dumps(failure)) == failure  # noqa: S301
+    assert failure.error == "unexpected Crooked: ab"

@@ -15,16 +15,19 @@ from wshard.entry_index import overlap, scan_index, unpack_index
 from wshard.errors import (
     EntryNotFoundError,
     FormatError,
+    MetadataError,
 )
 from wshard.layout import (
+    FLAG_HAS_SCHEMA,
     HEADER_SIZE,
+    MAX_SECTION_SIZE,
     Header,
     IndexEntry,
     checksum,
     name_hash,
     unpack_header,
 )
-from wshard.metadata import ShardMetadata, read_section
+from wshard.metadata import ShardMetadata, read_section, section_begins
 from wshard.source import ClosedSource, OfOneProcess, PathOrFile, Source, open_source
 from wshard.stored_block import check, codec_flags, decode
 
@@ -240,9 +243,17 @@ class ShardReader(OfOneProcess):
 
     def read_metadata(self) -> ShardMetadata | None:
         """Return the JSON section, None if there is none; raises MetadataError, LimitError."""
-        if not self.header.schema_offset:
-            return None
-        return read_section(self._source, self.header, self.where)
+        if self.header.schema_offset:
+            return read_section(self._source, self.header, self.where)
+        if self.header.flags & FLAG_HAS_SCHEMA and any(self.behind_blocks()):
+            raise MetadataError(f"{self.where}: JSON section: expected its place at offset 32 of the header, found 0")
+        return None
+
+    def behind_blocks(self) -> Buffer:
+        """Return the bytes behind the last block, where writers put the JSON section; none of more than it may have."""
+        ends = (entry.data_offset + entry.disk_size for entry in self.entries)
+        end, size = max(ends, default=self.header.data_section_offset), self.size
+        return self.read_range(end, size) if end < size <= end + MAX_SECTION_SIZE else b""
 
     def digest(self) -> str:
         """Return the content digest, 32 hex digits: equal files have equal digests, wherever they lie.
@@ -253,7 +264,7 @@ class ShardReader(OfOneProcess):
         ranges += [
             (entry.data_offset, entry.data_offset + entry.disk_size) for entry in self.entries if not entry.checksum
         ]
-        if self.header.schema_offset:
+        if section_begins(self.header, self._source.size):
             ranges.append((self.header.schema_offset, self._source.size))
         state = xxhash.xxh3_128()
         for start, stop in ranges:

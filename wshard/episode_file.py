@@ -144,10 +144,14 @@ class EpisodeFile:
         return self._shard.digest()
 
     def verify(self) -> None:
-        """Compare every block with its checksum, which reads all of the file; raises what is wrong with the first."""
+        """Compare every block with its checksum, which reads all of the file; raises what is wrong with the first.
+
+        Raises MetadataError for a JSON section that cannot be read.
+        """
         for _, error in self._shard.verify():
             if error is not None:
                 raise error
+        self._shard.read_metadata()
 
     def parts(self) -> tuple[Part, ...]:
         """Return the files that the episode consists of, where they are several: none."""

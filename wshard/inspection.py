@@ -122,6 +122,8 @@ def check_file(path: Path) -> tuple[int, dict[str, str]]:
             found |= _check_section(reader, path) | _check_chunks(reader, path)
     except (FormatError, OSError) as error:
         return 0, {HEADER: str(error)}
+    except Exception as error:  # noqa: BLE001  (one file must not end the check of the others)
+        return 0, {HEADER: f"{path}: unexpected {type(error).__name__}: {error}"}
     return count, dict(sorted(found.items()))
 
 

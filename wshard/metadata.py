@@ -135,10 +135,15 @@ class ShardMetadata:
         return hashlib.sha256(b"".join(word.encode(errors="surrogatepass") + b"\0" for word in words)).hexdigest()[:16]
 
 
+def section_begins(header: Header, size: int) -> bool:
+    """Say whether schema_offset lies where the JSON section of a file of `size` bytes can begin."""
+    return bool(header.schema_offset) and header.data_section_offset <= header.schema_offset <= size
+
+
 def read_section(source: Source, header: Header, where: str) -> ShardMetadata:
     """Read the JSON section, from schema_offset to the end of the file; raises MetadataError, LimitError."""
     start, at = header.schema_offset, f"{where}: JSON section"
-    if not header.data_section_offset <= start <= source.size:
+    if not section_begins(header, source.size):
         raise MetadataError(f"{at}: expected it inside [{header.data_section_offset}, {source.size}], found {start}")
     if source.size - start > MAX_SECTION_SIZE:
         raise LimitError(f"{at}: expected at most {MAX_SECTION_SIZE} bytes, found {source.size - start}")

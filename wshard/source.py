@@ -75,6 +75,8 @@ class PathSource:
 
         Threads may read at the same time: what they share is replaced whole.
         """
+        if not 0 <= start <= stop <= self.size:
+            raise _cut(self.where, start, stop, max(self.size - start, 0))
         if self._view is not None:
             return self._view[start:stop]
         if stop - start > _READ_RANGE_BELOW:
@@ -120,6 +122,8 @@ class FileSource:
 
     def read(self, start: int, stop: int) -> memoryview:
         """Return the bytes [start, stop) of the file; raises IndexCorruptError if it has become shorter."""
+        if not 0 <= start <= stop <= self.size:  # a file object may take it, or raise whatever it likes
+            raise _cut(self.where, start, stop, max(self.size - start, 0))
         with self._lock:
             self._file.seek(self._base + start)
             data = self._file.read(stop - start)

@@ -15,9 +15,10 @@ import numpy as np
 from bridge.curation.held import hold
 from bridge.curation.labelling import labels_of
 from bridge.evaluate import Scores, leave_one_out, leave_one_out_by, leave_one_out_of_windows
+from bridge.reading import Failure, attempt
 from bridge.refs import make_ref
 from embedders.space import Space
-from wshard.errors import AmbiguousQueryError, EmbedderError, QueryError, WShardError
+from wshard.errors import AmbiguousQueryError, EmbedderError, QueryError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,9 +112,8 @@ def evaluate_search(
         found = np.full((len(wanted), len(places)), -np.inf)
         for similar, place in zip(found, wanted.tolist(), strict=True):
             row = pairs[place][0]
-            try:
-                episode = make_ref(row, 1.0, (0, row.length)).load()
-            except (WShardError, OSError):  # the file is damaged, or not what was catalogued
+            episode = attempt(make_ref(row, 1.0, (0, row.length)).load, row.path)
+            if isinstance(episode, Failure):  # the file is damaged, or not what was catalogued
                 similar[:] = np.nan
                 continue
             read.append(place)

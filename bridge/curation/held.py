@@ -16,12 +16,12 @@ from bridge.choosing import newest
 from bridge.index.base import stored_vectors
 from bridge.index.metric import COSINE
 from bridge.query import describe
-from bridge.reading import read_lanes
+from bridge.reading import Failure, attempt, read_lanes
 from bridge.spaces import lane_statistics
 from embedders.base import unit_rows
 from embedders.space import Space, Statistics
 from embedders.standardise import scales
-from wshard.errors import QueryError, WShardError
+from wshard.errors import QueryError
 from wshard.opening import open_episode
 from wshard.wording import counted
 
@@ -168,12 +168,13 @@ def _deviations(archive: Archive, space: Space) -> Statistics | None:
 
 
 def _standardised(row: EpisodeRow, space: Space, scale: Statistics) -> Rows | None:
-    try:
+
+    def read() -> Rows | None:
         with open_episode(row.path, hashed=False) as file:
-            if file.digest() != row.digest:
-                return None
-            rows = read_lanes(file, space)
-    except (WShardError, OSError):
+            return read_lanes(file, space) if file.digest() == row.digest else None
+
+    rows = attempt(read, row.path)
+    if rows is None or isinstance(rows, Failure):
         return None
     apart: Rows = ((rows - scale.mean) / scales(scale.std)).astype(np.float32)
     return apart
