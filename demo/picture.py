@@ -11,6 +11,7 @@ import numpy as np
 
 from wshard.errors import MissingExtraError
 from wshard.publishing import publish
+from wshard.wording import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,9 +32,7 @@ def draw(path: Path, query: EpisodeRef, hits: Sequence[EpisodeRef]) -> None:
         mpl.use("Agg")
         from matplotlib import pyplot as plt  # noqa: PLC0415
     except ImportError as error:
-        raise MissingExtraError(
-            f"the picture expects the extra 'demo' (pip install 'wshard[demo]'): {error}"
-        ) from error
+        raise MissingExtraError(f"the picture expects the extra 'demo' ({how_to_install('demo')}): {error}") from error
     figure, panels = plt.subplots(1, 4, figsize=(15, 4), constrained_layout=True)
     for rank, ref in reversed([*enumerate((query, *hits))]):
         hand = _hand(ref)

@@ -21,6 +21,7 @@ from demo.tasks import CLASSIC, METAWORLD, Job
 from wshard.errors import MissingExtraError
 from wshard.streaming import WShardStreamWriter
 from wshard.types import TimebaseSpec, TimebaseType
+from wshard.wording import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -149,6 +150,6 @@ def _open_simulator(job: Job) -> Simulator:
         simulator: Simulator = getattr(importlib.import_module(module), name)(job.task)
     except ImportError as error:
         raise MissingExtraError(
-            f"recording {job.file} expects the extra 'demo' (pip install 'wshard[demo]'), found: {error}"
+            f"recording {job.file} expects the extra 'demo' ({how_to_install('demo')}), found: {error}"
         ) from error
     return simulator
