@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from catalog import engine
 from catalog.copies import Copies
-from catalog.engine import absolute_path, access, connected, publish, translated
+from catalog.engine import BESIDE, absolute_path, access, check_finished, connected, publish, remove_draft, translated
 from catalog.migrations import prepare
 from wshard.errors import (
     CatalogBusyError,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 _DUMP: Final = b"PGDMP"  # how a file by pg_dump begins
 _SQLITE: Final = b"SQLite format 3\0"  # how a database does
 _PAGES: Final = 4096  # copied between two looks at Ctrl-C
-_BESIDE: Final = ("", "-wal", "-shm", "-journal")  # a database, and what SQLite keeps beside one
 
 
 def back_up(database: Path, target: Path) -> int:
@@ -75,7 +74,8 @@ def restore(source: Path, database: Path, *, force: bool = False) -> Path | None
         raise CatalogExistsError(f"expected no catalog at {database}, found one: --force replaces it")
     with _folder(database.parent), draft_beside(database) as draft:
         _copy(source, draft)
-        renew(connected(draft, query="mode=rw"))
+        renew(connected(draft, query="mode=rw", journal="DELETE", name=str(database)))
+        check_finished(draft)
         if database.exists():
             try:
                 _replace_content(database, draft)
@@ -130,13 +130,12 @@ def draft_beside(target: Path) -> Iterator[Path]:
     try:
         yield draft
     finally:
-        for suffix in _BESIDE:
-            with contextlib.suppress(OSError):
-                draft.with_name(draft.name + suffix).unlink()
+        remove_draft(draft)
 
 
 def finish(draft: Path, target: Path) -> int:
     """Give a finished backup its name, durably, and return its size in bytes; CatalogWriteError where that fails."""
+    check_finished(draft)
     try:
         _sync(draft)
         size = draft.stat().st_size
@@ -159,7 +158,9 @@ def _copy(source: Path, draft: Path) -> None:
         # Not waiting for the disk page by page: the whole file is flushed before it gets its name.
         copied.execute("PRAGMA synchronous=OFF")
         origin.backup(copied, pages=_PAGES, progress=lambda *_: None)
-        copied.execute("PRAGMA journal_mode=DELETE")
+        (mode,) = copied.execute("PRAGMA journal_mode=DELETE").fetchone()
+        if mode != "delete":
+            raise CatalogWriteError(f"cannot write {draft}: expected one file without a log, found the mode {mode}")
         wrong = [row[0] for row in copied.execute("PRAGMA integrity_check(3)") if row[0] != "ok"]
     if wrong:
         raise CatalogError(f"expected a sound catalog at {source}, found: {'; '.join(map(str, wrong))}")
@@ -206,7 +207,7 @@ def _put_in_place(database: Path, draft: Path) -> Path | None:
     there = database.exists()
     try:
         _sync(draft)
-        for suffix in _BESIDE:
+        for suffix in BESIDE:
             with contextlib.suppress(FileNotFoundError):
                 database.with_name(database.name + suffix).rename(kept.with_name(kept.name + suffix))
         publish(draft, database)

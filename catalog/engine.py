@@ -55,6 +55,9 @@ PAGE_BYTES = 16 * 1024
 # With the default of 4 MiB each batch of episodes would write the same index pages twice.
 LOG_BYTES = 64 << 20
 
+BESIDE = ("", "-wal", "-shm", "-journal")
+"""A database, and what SQLite keeps beside one."""
+
 MODE = "catalog_mode"
 _COMPILED: LRUCache[Any, Any] = LRUCache(2000)
 """Statements of SQLite as text, by their form."""
@@ -230,7 +233,7 @@ def found_file(path: Path, found: Callable[[Database], None]) -> None:
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        database = connected(draft, query="mode=rwc")
+        database = connected(draft, query="mode=rwc", journal="DELETE", name=str(path))
         try:
             found(database)
         finally:
@@ -241,9 +244,7 @@ def found_file(path: Path, found: Callable[[Database], None]) -> None:
             raise
         raise CatalogWriteError(f"cannot make a catalog at {path}: {error}") from error
     finally:
-        for leftover in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm")):
-            with contextlib.suppress(OSError):
-                leftover.unlink()
+        remove_draft(draft)
 
 
 def one_of(connection: Connection, column: ColumnElement[Any], values: Collection[Scalar]) -> ColumnElement[bool]:
@@ -271,8 +272,12 @@ def listed(connection: Connection, values: Collection[int]) -> dict[str, Any]:
     return {"listed": list(values) if connection.dialect.name != "sqlite" else json.dumps(list(values))}
 
 
-def connected(path: Path, *, query: str) -> Database:
-    """Return the SQLite file as a database, opened as the query of its URI says."""
+def connected(path: Path, *, query: str, journal: str = "WAL", name: str | None = None) -> Database:
+    """Return the SQLite file as a database, opened as the query of its URI says.
+
+    journal: DELETE for a file that is not finished. What is committed is then in the file itself; of a log, closing
+    writes back as much as there is room for, and says nothing of the rest. name: what messages call it, if not by path.
+    """
 
     def connect(patience: float) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -284,7 +289,7 @@ def connected(path: Path, *, query: str) -> Database:
             *(f"cache_size=-{CACHE_KIBIBYTES}", f"mmap_size={MAPPED_BYTES}"),
         ]
         if query in ("mode=rw", "mode=rwc"):
-            pragmas.append("journal_mode=WAL")
+            pragmas.append(f"journal_mode={journal}")
         for pragma in pragmas:
             connection.execute(f"PRAGMA {pragma}")
         (page,) = connection.execute("PRAGMA page_size").fetchone()
@@ -296,7 +301,9 @@ def connected(path: Path, *, query: str) -> Database:
     pool = QueuePool(patient, max_overflow=-1, dialect=known.dialect)
     engine = Engine(pool, known.dialect, known.url, execution_options={"compiled_cache": _COMPILED})
     event.listen(engine, "begin", _begin)
-    return Database(engine, str(path), reasons=SQLITE_REASONS, alone=_without_log, glance=Glance(partial(connect, 0.0)))
+    return Database(
+        engine, name or str(path), reasons=SQLITE_REASONS, alone=_without_log, glance=Glance(partial(connect, 0.0))
+    )
 
 
 @cache
@@ -353,8 +360,25 @@ def access(path: Path) -> str:
     return "mode=ro" if open_still else "mode=ro&immutable=1"
 
 
+def check_finished(draft: Path) -> None:
+    """Raise CatalogWriteError for a database of which something is still beside it, in a log or a journal."""
+    if left := [suffix for suffix in ("-wal", "-journal") if Path(f"{draft}{suffix}").exists()]:
+        raise CatalogWriteError(f"expected {draft.name} to be one complete file, found its {left[0]} file: disk full?")
+
+
+def remove_draft(draft: Path) -> None:
+    """Remove a file that got no name, or has another one by now, and what SQLite keeps beside it."""
+    for suffix in BESIDE:
+        with contextlib.suppress(OSError):
+            Path(f"{draft}{suffix}").unlink()
+
+
 def publish(draft: Path, path: Path) -> None:
-    """Give a finished file its name; one that another process made meanwhile is kept."""
+    """Give a finished file its name; one that another process made meanwhile is kept.
+
+    CatalogWriteError for a draft that is not finished.
+    """
+    check_finished(draft)
     try:
         os.link(draft, path)
     except FileExistsError:

@@ -108,6 +108,10 @@ def _replace(source: Path, backup: Path, write: Callable[[Path], None]) -> None:
         except OSError:  # not every file system has links
             shutil.copy2(final, backup)
         temporary.replace(final)
+    except OSError as error:
+        if error.filename == str(temporary):
+            error.filename = str(final)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(final.parent)
