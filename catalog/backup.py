@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import sqlite3
 import time
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 _DUMP: Final = b"PGDMP"  # how a file by pg_dump begins
 _SQLITE: Final = b"SQLite format 3\0"  # how a database does
+_DRAFTS: Final = (_DUMP, _SQLITE, bytes(len(_SQLITE)))  # and how an unfinished one may begin
+_ABANDONED_S: Final = 3600.0  # a younger file may still be written to
 _PAGES: Final = 4096  # copied between two looks at Ctrl-C
 
 
@@ -52,6 +55,12 @@ def back_up(database: Path, target: Path) -> int:
     with draft_beside(target) as draft:
         _copy(database, draft)
         return finish(draft, target)
+
+
+def keep_older(path: Path, database: Database, version: int) -> None:
+    """Copy a catalog beside itself before it is upgraded, named by its version and clock; raises as back_up."""
+    (clock,) = database.peek("SELECT clock FROM archive")
+    back_up(path, path.with_name(f"{path.name}.version-{version}-{clock}"))
 
 
 def restore(source: Path, database: Path, *, force: bool = False) -> Path | None:
@@ -126,11 +135,23 @@ def draft_beside(target: Path) -> Iterator[Path]:
     """
     if not target.parent.is_dir():
         raise CatalogWriteError(f"cannot write {target}: {target.parent} is no folder")
+    _remove_abandoned(target)
     draft = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
     try:
         yield draft
     finally:
         remove_draft(draft)
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove drafts for the target that were left by processes that were killed, an hour and more ago."""
+    pattern = re.compile(rf"\.{re.escape(target.name[:40])}\.[0-9a-f]{{8}}\.tmp({'|'.join(BESIDE)})")
+    with contextlib.suppress(OSError):
+        for child in target.parent.iterdir():
+            if pattern.fullmatch(child.name) and child.is_file() and not child.is_symlink():
+                ours = child.name.endswith(BESIDE[1:]) or any(_begins(child, begin) for begin in _DRAFTS)
+                if ours and time.time() - child.stat().st_mtime > _ABANDONED_S:
+                    child.unlink()
 
 
 def finish(draft: Path, target: Path) -> int:

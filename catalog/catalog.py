@@ -12,6 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from catalog import assets, curation, ledger, places, planning, queries, register
+from catalog.backup import keep_older
 from catalog.checking import Checking
 from catalog.collecting import Collecting
 from catalog.copies import Copies
@@ -63,14 +64,16 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
     def open(location: str | Path, *, create: bool = False) -> Catalog:
         """Open the catalog in a SQLite file or at a database URL, made before when it is missing and create is True.
 
-        Raises CatalogNotFoundError, CatalogVersionError for one of newer software, CatalogError for something else.
+        One of older software is upgraded; a file is first copied to catalog.db.version-VERSION-CLOCK beside it. Raises
+        CatalogNotFoundError, CatalogVersionError for one of newer software, CatalogWriteError where an older one cannot
+        be written, CatalogError for something else.
         """
         path = file_of(location)
         if path is not None and create and not path.exists():
             found_file(path, partial(prepare, create=True))
         database = open_server(str(location)) if path is None else open_file(path)
         try:
-            prepare(database, create=create)
+            prepare(database, create=create, keep=None if path is None else partial(keep_older, path))
             return Catalog(database, base=base_folder(path).as_posix() if path is not None else None)
         except BaseException:
             database.close()

@@ -68,11 +68,15 @@ SQLITE_REASONS = (
     (
         ("SQLITE_BUSY", "SQLITE_LOCKED"),
         CatalogBusyError,
-        f"another process held its write lock for {BUSY_SECONDS:.0f} s",
+        f"another process held its write lock for {BUSY_SECONDS:.0f} s, or it lies on a network disk, where locks fail",
     ),
     (("SQLITE_FULL",), CatalogWriteError, "the disk is full"),
     (("SQLITE_READONLY", "SQLITE_PERM"), CatalogWriteError, "it is read-only here"),
-    (("SQLITE_IOERR", "SQLITE_CANTOPEN"), CatalogWriteError, "reading or writing failed"),
+    (
+        ("SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_PROTOCOL"),
+        CatalogWriteError,
+        "reading or writing failed: is the disk full, or is it a network disk, where locks and memory maps fail",
+    ),
     (
         ("SQLITE_CORRUPT", "SQLITE_NOTADB"),
         CatalogError,

@@ -33,7 +33,7 @@ from catalog.encoding import pack_spread
 from catalog.loading import renew
 from catalog.schema import archive, document, episode, lane, metadata, migration, root
 from catalog.values import encode_metadata
-from wshard.errors import CatalogError, CatalogNotFoundError, CatalogVersionError
+from wshard.errors import CatalogError, CatalogNotFoundError, CatalogVersionError, CatalogWriteError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -172,11 +172,19 @@ STEPS: tuple[Step, ...] = (
 )
 
 
-def prepare(database: Database, *, create: bool, steps: Sequence[Step] = STEPS) -> None:
+def prepare(
+    database: Database,
+    *,
+    create: bool,
+    steps: Sequence[Step] = STEPS,
+    keep: Callable[[Database, int], None] | None = None,
+) -> None:
     """Bring the database to the last step, or create a catalog in an empty one.
 
+    keep: called with the version of an older catalog before it is upgraded.
     Raises CatalogNotFoundError for an empty database without create, CatalogError for one that holds something else,
-    CatalogVersionError for a catalog of newer software. A failing step leaves the database as it was.
+    CatalogVersionError for a catalog of newer software, CatalogWriteError for an older one that cannot be written. A
+    failing step leaves the database as it was.
     """
     with database.transaction("read") as connection:
         found = _version(connection, name=database.name)
@@ -189,9 +197,19 @@ def prepare(database: Database, *, create: bool, steps: Sequence[Step] = STEPS) 
             f"expected a catalog of version {steps[-1].version} or older at {database.name}, found version {found}: "
             "a newer version of this software wrote it; update the software, or ingest into a new catalog"
         )
-    with database.transaction("write") as connection:
-        # Another process may have upgraded between the two transactions.
-        _upgrade(connection, _version(connection, name=database.name), steps=steps)
+    try:
+        if found and keep is not None:
+            keep(database, found)
+        with database.transaction("write") as connection:
+            # Another process may have upgraded between the two transactions.
+            _upgrade(connection, _version(connection, name=database.name), steps=steps)
+    except CatalogWriteError as error:
+        if not found:
+            raise
+        raise CatalogWriteError(
+            f"the catalog at {database.name} has version {found} and must be upgraded once to version "
+            f"{steps[-1].version}, which needs write access and room for a copy of it: {error}"
+        ) from error
 
 
 def _version(connection: Connection, *, name: str) -> int:

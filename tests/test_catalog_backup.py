@@ -408,3 +408,23 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, large: Path, what: st
     assert "CatalogWriteError" in errors
     assert strangers(tmp_path, "target.db") == []
     assert content(target) == before
+
+
+def test_the_next_backup_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    path, target = tmp_path / "catalog.db", tmp_path / "b.db"
+    make(path)
+    drafts = [tmp_path / f".b.db.0000000{number}.tmp{suffix}" for number, suffix in enumerate(("", "", "-journal"))]
+    mine = [
+        tmp_path / name for name in (".b.db.00000009.tmp", ".b.db.1.tmp", ".c.db.00000001.tmp", "b.db.00000001.tmp")
+    ]
+    drafts[0].write_bytes(path.read_bytes())
+    drafts[1].write_bytes(b"PGDMP and more")
+    drafts[2].write_bytes(b"a journal")
+    fresh = tmp_path / ".b.db.0000000a.tmp"
+    fresh.write_bytes(path.read_bytes())
+    for other in mine:
+        other.write_bytes(b"a file of mine")
+    for old in (*drafts, *mine):
+        os.utime(old, (time.time() - 3700, time.time() - 3700))
+    back_up(path, target)
+    assert strangers(tmp_path, path.name, target.name) == sorted(other.name for other in (*mine, fresh))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import subprocess
+import sys
+import tempfile
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +18,7 @@ from catalog import Catalog, F
 from catalog.migrations import STEPS
 from catalog.schema import document, episode
 from catalog.words import bits
+from wshard.errors import CatalogExistsError
 
 OLD = (Path(__file__).parent / "data" / "catalog_v1.sql").read_text()
 
@@ -110,3 +115,55 @@ def test_an_upgraded_archive_has_the_tables_of_a_new_one(old: Path, tmp_path: Pa
             }
 
     assert tables(old) == tables(tmp_path / "new.db")
+
+
+def test_an_upgrade_keeps_the_catalog_as_it_was(old: Path) -> None:
+    with closing(sqlite3.connect(old)) as raw:
+        before = list(raw.iterdump())
+    Catalog.open(old).close()
+    kept = old.with_name("catalog.db.version-1-15")
+    with closing(sqlite3.connect(kept)) as raw:
+        assert list(raw.iterdump()) == before
+    assert sorted(path.name for path in old.parent.iterdir()) == [old.name, kept.name]
+    kept.write_text("mine")
+    Catalog.open(old).close()  # there is nothing to upgrade any more
+    assert kept.read_text() == "mine"
+
+
+def test_an_upgrade_whose_copy_cannot_be_kept_does_not_begin(old: Path) -> None:
+    kept = old.with_name("catalog.db.version-1-15")
+    kept.write_text("mine")
+    with pytest.raises(CatalogExistsError, match="version-1-15"):
+        Catalog.open(old)
+    assert kept.read_text() == "mine"
+    with closing(sqlite3.connect(old)) as raw:
+        assert raw.execute("SELECT max(version) FROM migration").fetchone() == (1,)
+
+
+READ_ONLY = """
+import os, sys
+folder, *sys.path[:0] = sys.argv[1:]
+from catalog import Catalog
+from wshard.errors import CatalogWriteError
+if os.getuid() == 0:  # root may write everywhere
+    os.setgid(65534)
+    os.setuid(65534)
+try:
+    Catalog.open(f"{folder}/catalog.db")
+except CatalogWriteError as error:
+    print(error)
+"""
+
+
+def test_an_older_archive_that_cannot_be_written_says_that_it_must_be_upgraded(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        with closing(sqlite3.connect(f"{place}/catalog.db")) as raw:
+            raw.executescript(OLD)
+        Path(place, "catalog.db").chmod(0o444)
+        Path(place).chmod(0o555)
+        command = [sys.executable, "-c", READ_ONLY, place, *sys.path]
+        found = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path)
+        Path(place).chmod(0o755)
+        assert os.listdir(place) == ["catalog.db"]  # noqa: PTH208  (names alone)
+    assert f"has version 1 and must be upgraded once to version {STEPS[-1].version}" in found.stdout, found.stderr
+    assert "write access" in found.stdout
