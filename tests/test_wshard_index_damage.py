@@ -5,6 +5,7 @@ Rules E-15 and E-16.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 
@@ -15,10 +16,13 @@ from wshard_files import saved, with_blocks, with_json
 from wshard.cli import app
 from wshard.container import ShardReader
 from wshard.episode_file import load_wshard, open_wshard
-from wshard.errors import EntryNotFoundError, FormatError, IndexCorruptError
+from wshard.errors import EntryNotFoundError, FormatError, FormatWarning, IndexCorruptError, MetadataError
+from wshard.inspection import check_file, inspect_file
 from wshard.layout import HEADER_SIZE, INDEX_ENTRY_SIZE
-from wshard.repair import Damage, repair
+from wshard.metadata import ShardMetadata
+from wshard.repair import Damage, RepairReport, repair
 from wshard.testing import make_episode
+from wshard.writer import ShardWriter
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 OWN = saved(make_episode(3, 12, image_size=2), "zstd")
@@ -119,7 +123,12 @@ def test_a_wrong_hash_alone_does_no_harm():
     whole = load_wshard(FOREIGN)
     for name in ShardReader(FOREIGN).names():
         place = hash_place(FOREIGN, name)
-        assert load_wshard(FOREIGN[:place] + b"\xaa" * 8 + FOREIGN[place + 8 :]) == whole, name
+        changed = FOREIGN[:place] + b"\xaa" * 8 + FOREIGN[place + 8 :]
+        if name in ("notes.txt", "omen/state/dreamer"):  # nothing else speaks of them
+            with pytest.warns(FormatWarning, match="one of both is damaged"):
+                assert load_wshard(changed) == whole
+        else:
+            assert load_wshard(changed) == whole, name
     every = bytearray(FOREIGN)
     for name in ShardReader(FOREIGN).names():
         place = hash_place(FOREIGN, name)
@@ -174,7 +183,8 @@ def test_many_declared_lanes_take_no_longer_than_a_moment():
     place = hash_place(data, "notes.txt")
     data[place : place + 8] = b"\5" * 8
     begun = time.process_time()
-    open_wshard(bytes(data)).close()
+    with pytest.warns(FormatWarning, match="'notes.txt'"):
+        open_wshard(bytes(data)).close()
     assert time.process_time() - begun < 10
 
 
@@ -185,5 +195,187 @@ def test_many_wrong_hashes_take_no_longer_than_a_moment():
     for place in range(first, first + len(names) * INDEX_ENTRY_SIZE, INDEX_ENTRY_SIZE):
         data[place : place + 8] = b"\5" * 8
     begun = time.process_time()
-    assert len(load_wshard(bytes(data)).blocks) == 2000
+    with pytest.warns(FormatWarning, match="and 1999 more"):
+        assert len(load_wshard(bytes(data)).blocks) == 2000
     assert time.process_time() - begun < 10
+
+
+# ---- what the hashes tell of names, and counts of the rest ---------------------------------------------------------
+
+ARMS = {"signal/left_arm": b"\1" * 96, "signal/gripper1": b"\2" * 96, "signal/gripper2": b"\3" * 96}
+
+
+def with_arms() -> bytes:
+    channels = [{"id": name.partition("/")[2], "dtype": "f32", "shape": [2]} for name in ARMS]
+    data = with_json(with_blocks(OWN, ARMS), "meta/channels", channels=channels)
+    return with_blocks(data, {"signal/joint_pos": None, "signal/gripper": None, "signal/cam0/rgb": None})
+
+
+def row(data: bytes, name: str) -> int:
+    return HEADER_SIZE + INDEX_ENTRY_SIZE * ShardReader(data).names().index(name)
+
+
+def exchanged(data: bytes, one: int, other: int, size: int) -> bytes:
+    changed = bytearray(data)
+    changed[one : one + size], changed[other : other + size] = data[other : other + size], data[one : one + size]
+    return bytes(changed)
+
+
+def mended(folder: Path, data: bytes) -> RepairReport:
+    path = folder / "damaged.wshard"
+    path.write_bytes(data)
+    (folder / "damaged.repaired.wshard").unlink(missing_ok=True)
+    return repair(path)
+
+
+def blocks_of(report: RepairReport) -> dict[str, bytes]:
+    with ShardReader(report.output) as reader:
+        return {name: reader.read_entry(name) for name in reader.names()}
+
+
+def test_a_name_that_leads_to_another_lane_s_is_not_believed(tmp_path):
+    """R-12: the name of a lane that is damaged itself, by the place of another lane's name."""
+    data = with_arms()
+    changed = bytearray(data)
+    left, right = row(data, "signal/left_arm"), row(data, "signal/gripper2")
+    changed[left + 8 : left + 14] = data[right + 8 : right + 14]  # place and size of its name
+    changed[ShardReader(data).entry("signal/gripper2").data_offset] ^= 1
+    report = mended(tmp_path, bytes(changed))
+    found = blocks_of(report)
+    assert found["signal/left_arm"] == ARMS["signal/left_arm"]
+    assert [*report.lost] == ["signal/gripper2"]
+    assert "signal/gripper2" not in found
+    changed[left : left + 8] = b"\xaa" * 8  # nor does its hash tell
+    report = mended(tmp_path, bytes(changed))
+    found = blocks_of(report)
+    assert not {"signal/left_arm", "signal/gripper2"} & found.keys()
+    assert ARMS["signal/left_arm"] in found.values()
+    assert load_wshard(report.output).observations.keys() == {"gripper1"}
+
+
+def test_names_that_were_exchanged_are_refused_and_put_right(tmp_path):
+    """E-15, R-11."""
+    data = with_arms()
+    one, other = row(data, "signal/gripper1"), row(data, "signal/gripper2")
+    names = data.index(b"signal/gripper1", HEADER_SIZE), data.index(b"signal/gripper2", HEADER_SIZE)
+    for swapped in (exchanged(data, one + 8, other + 8, 6), exchanged(data, *names, 15)):
+        with pytest.raises(IndexCorruptError, match="'signal/gripper2': expected 'signal/gripper1'"):
+            load_wshard(swapped)
+        report = mended(tmp_path, swapped)
+        assert report.complete
+        assert load_wshard(report.output) == load_wshard(data)
+
+
+@pytest.mark.parametrize("role", [1, 2])
+def test_exchanged_names_of_a_container_are_told_and_put_right(tmp_path, role):
+    """R-11."""
+    data = with_blocks(OWN, {"entry/1": b"one", "entry/2": b"two"}, role=role)
+    swapped = exchanged(data, row(data, "entry/1") + 8, row(data, "entry/2") + 8, 6)
+    path = tmp_path / "damaged.wshard"
+    path.write_bytes(swapped)
+    assert "'entry/1' has its name back" in check_file(path)[1]["header"]
+    assert blocks_of(mended(tmp_path, swapped))["entry/1"] == b"one"
+
+
+@pytest.mark.filterwarnings("ignore::wshard.errors.FormatWarning")  # of the last one, where it is no subject
+def test_undeclared_lanes_that_damage_hides_are_told_and_come_back(tmp_path):
+    """E-15: by two bits, or one byte, of a name that nothing but its hash tells."""
+    data = with_blocks(OWN, {"residual/x": b"\1\2", "residual/state/s": b"\3\4"})
+    whole = load_wshard(data)
+    for name in (b"residual\0x", b"residual.y", b"resitual/x"):
+        damaged = data.replace(b"residual/x", name)
+        with pytest.raises(IndexCorruptError, match="expected 'residual/x', as its hash tells"):
+            load_wshard(damaged)
+        report = mended(tmp_path, damaged)
+        assert report.complete
+        assert load_wshard(report.output) == whole
+    wiped = data.replace(b"residual/x", b"#" * 10)
+    with pytest.warns(FormatWarning, match="'##########': the stored hash is not that of the name"):
+        load_wshard(wiped)
+    path = tmp_path / "damaged.wshard"
+    path.write_bytes(wiped)
+    assert "'##########': its stored hash is not that of its name" in check_file(path)[1]["header"]
+    report = mended(tmp_path, wiped)
+    assert [*report.lost] == ["##########"]
+    assert [data for name, data in blocks_of(report).items() if name.startswith("unproved/")] == [b"\1\2"]
+    assert check_file(Path(report.output))[1] == {}
+
+
+def test_empty_entries_prove_nothing(tmp_path):
+    """R-13: sizes and checksum of an entry that were wiped out look like an empty block's."""
+    for role in (5, 1):
+        data = with_blocks(OWN, {"other": b"\0" * 100, "really empty": b""}, role=role)
+        for name in ("signal/joint_pos", "other"):
+            changed = bytearray(data)
+            changed[row(data, name) + 24 : row(data, name) + 44] = bytes(20)
+            report = mended(tmp_path, bytes(changed))
+            assert [*report.lost] == [name]
+            assert blocks_of(report)["really empty"] == b""
+            path = tmp_path / "damaged.wshard"
+            assert repr(name) in " ".join(check_file(path)[1].values())
+    changed = bytearray(data)
+    changed[row(data, "meta/channels") + 24 : row(data, "meta/channels") + 44] = bytes(20)
+    changed[5] = 5
+    report = mended(tmp_path, bytes(changed))
+    assert report.lost["meta/channels"].endswith("its entry says 0 bytes, expected JSON")
+    with ShardReader(report.output) as reader:  # R-14
+        assert reader.header.role == 0
+        assert reader.read_entry("other") == b"\0" * 100
+
+
+def test_a_flipped_bit_of_the_role_is_told_and_put_right(tmp_path):
+    """R-11."""
+    for bit in range(8):
+        data = flipped(OWN, 5, bit)
+        path = tmp_path / "damaged.wshard"
+        path.write_bytes(data)
+        assert "role" in check_file(path)[1]["header"]
+        assert load_wshard(mended(tmp_path, data).output) == load_wshard(OWN)
+
+
+def test_no_flipped_bit_of_the_header_brings_an_error_that_is_not_ours(tmp_path):
+    """C-28, C-30: in a file that is not read whole; what is said of it is the truth."""
+    ep = make_episode(1, 200, image_size=8)
+    data = saved(ep)
+    assert len(data) > 50_000
+    path, unnoticed = tmp_path / "damaged.wshard", set()
+    for place in range(48):
+        for bit in range(8):
+            path.write_bytes(flipped(data, place, bit))
+            problems = check_file(path)[1]
+            assert not any("unexpected" in text for text in problems.values()), (place, bit)
+            with contextlib.suppress(FormatError):
+                inspect_file(path)
+            with contextlib.suppress(FormatError):
+                load_wshard(path)
+            (tmp_path / "out.wshard").unlink(missing_ok=True)
+            try:
+                report = repair(path, tmp_path / "out.wshard")
+            except FormatError:
+                assert problems
+                continue
+            assert bool(problems) == (report.damage is not Damage.INTACT), (place, bit)
+            if report.damage is Damage.INTACT:
+                unnoticed.add(place)
+            else:
+                assert load_wshard(report.output) == ep
+    assert unnoticed <= {6, 7, 8, 9, 24, 25}  # flags, alignment, default codec, and room behind the names: no harm
+
+
+def test_a_section_whose_place_is_lost_is_found_again(tmp_path):
+    """C-30, R-11."""
+    path = tmp_path / "a.shard"
+    with ShardWriter(path) as writer:
+        writer.set_metadata(ShardMetadata(producer="a program"))
+        writer.write_entry("a", b"1" * 99)
+    data = path.read_bytes()
+    offset = ShardReader(data).header.schema_offset
+    for wrong in (0, offset + 3, 1 << 63):
+        changed = bytearray(data)
+        changed[32:40] = wrong.to_bytes(8, "little")
+        with pytest.raises(MetadataError):
+            ShardReader(bytes(changed)).read_metadata()
+        report = mended(tmp_path, bytes(changed))
+        assert report.complete
+        with ShardReader(report.output) as reader:
+            assert reader.read_metadata().producer == "a program"

@@ -9,18 +9,23 @@ import os
 import random
 import warnings
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from wshard_files import with_blocks
 
 from wshard import container
 from wshard.container import ShardReader
 from wshard.episode_file import load_wshard, save_wshard
 from wshard.errors import EpisodeError, FormatError
+from wshard.inspection import check_file
 from wshard.layout import ENTRY_ZSTD, FLAG_HAS_CHECKSUMS, checksum
+from wshard.metadata import EntryMeta, ShardMetadata
+from wshard.repair import repair
 from wshard.seekable import read_frame, read_table
 from wshard.testing import make_episode
 from wshard.types import Channel
@@ -158,6 +163,110 @@ def test_every_single_bit_of_the_data_region_is_guarded():
             with pytest.raises(FormatError):
                 ShardReader(bytes(damaged)).read_entry(number)
             assert checksum(original[entry.data_offset : entry.data_offset + entry.disk_size]) == entry.checksum
+
+
+# ---- repair: of whatever is damaged, the truth or nothing -------------------------------------------------------
+
+
+def container_of_entries() -> bytes:
+    """Return a plain container with tags, a JSON section, a compressed and an empty block."""
+    file, rng = io.BytesIO(), random.Random(3)
+    with ShardWriter(file, alignment=16) as writer:
+        writer.set_metadata(ShardMetadata(producer="x", entry_metadata={"entry/1": EntryMeta(tags=["a"])}))
+        for number in range(6):
+            writer.write_entry(
+                f"entry/{number}", rng.randbytes(rng.randrange(20, 200)), tags=["b"] if number % 2 else []
+            )
+        writer.write_entry("text", b"abc " * 100, compression="zstd")
+        writer.write_entry("empty", b"")
+        writer.write_entry("residual/x", b"\1\2\3")
+    return file.getvalue()
+
+
+def with_foreign_blocks() -> bytes:
+    blocks = {"signal/arm1": b"\1" * 120, "signal/arm2": b"\7" * 120, "residual/state/s": b"\3\4\5\6"}
+    return with_blocks(originals()[-3], blocks | {"omen/state/dreamer": b"\1\2\3", "notes.txt": b"by another program"})
+
+
+def flip_names(data: bytearray, rng: random.Random) -> bytearray:
+    """Flip a bit of the place or size of a name, and one of a block."""
+    entries = ShardReader(bytes(data)).entries
+    data[64 + 48 * rng.randrange(len(entries)) + 8 + rng.randrange(6)] ^= 1 << rng.randrange(8)
+    entry = rng.choice([entry for entry in entries if entry.disk_size])
+    data[entry.data_offset + rng.randrange(entry.disk_size)] ^= 1
+    return data
+
+
+def flip_index(data: bytearray, rng: random.Random) -> bytearray:
+    front = ShardReader(bytes(data)).header.data_section_offset
+    for _ in range(rng.choice([1, 2, 2, 3])):
+        data[rng.randrange(front if rng.random() < 0.8 else len(data))] ^= 1 << rng.randrange(8)
+    return data
+
+
+def wipe_index(data: bytearray, rng: random.Random) -> bytearray:
+    start = 64 + 48 * rng.randrange(len(ShardReader(bytes(data)).entries)) + rng.randrange(48)
+    size = rng.randrange(1, 49)
+    data[start : start + size] = bytes(size)
+    return data
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """Return the blocks of a file, which can be read whole; as an episode too, where it is one."""
+    with ShardReader(path) as reader:
+        if reader.header.role == 5:
+            load_wshard(path)
+        return {name: reader.read_entry(name) for name in reader.names()}
+
+
+@pytest.mark.parametrize("original", [*originals(), container_of_entries(), with_foreign_blocks()])
+def test_what_is_repaired_can_be_read_and_holds_the_truth_or_says_what_it_lost(tmp_path, original):
+    """R-8 to R-14, C-8, E-15, E-16."""
+    rng, outcomes = random.Random(len(original)), {"saved": 0, "refused": 0, "intact": 0}
+    reader = ShardReader(original)
+    truth = {name: reader.read_entry(name) for name in reader.names()}
+    path, output = tmp_path / "damaged.shard", tmp_path / "repaired.shard"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(-(-COUNT // 40)):
+            data = rng.choice([*MUTATIONS, flip_names, flip_names, flip_index, flip_index, wipe_index])(
+                bytearray(original), rng
+            )
+            path.write_bytes(data if rng.random() < 0.7 else rng.choice(MUTATIONS)(data, rng))
+            output.unlink(missing_ok=True)
+            try:
+                report = repair(path, output)
+            except FormatError:
+                outcomes["refused"] += 1
+                continue
+            found = contents(output if report.output else path)
+            outcomes["saved" if report.output else "intact"] += 1
+            for name in found.keys() - {*report.unchecked}:
+                assert found[name] == truth.get(name, found[name]), f"{name!r} holds what another block was"
+                assert not found[name] or found[name] in truth.values(), f"{name!r} holds what nobody wrote"
+            assert truth.keys() <= found.keys() or report.lost or report.notes, "blocks are lost, and nobody says so"
+            if report.output:
+                assert check_file(output)[1] == {}
+    assert outcomes["saved"] > outcomes["intact"]
+
+
+def test_no_flipped_bit_in_front_of_a_container_goes_unnoticed():
+    """C-8, C-30, E-16: reading refuses it, or gives what was written."""
+    original = container_of_entries()
+    reader = ShardReader(original)
+    truth, about = {name: reader.read_entry(name) for name in reader.names()}, reader.read_metadata()
+    others = []
+    for place, bit in product(range(8, reader.header.data_section_offset), range(8)):
+        data = bytearray(original)
+        data[place] ^= 1 << bit
+        try:
+            damaged = ShardReader(bytes(data))
+            found = {name: damaged.read_entry(name) for name in damaged.names()}
+            if (found, damaged.read_metadata()) != (truth, about):
+                others.append((place, bit))
+        except FormatError:
+            pass
+    assert others == []
 
 
 # ---- wrong JSON under right checksums ------------------------------------------------------------------------------

@@ -376,16 +376,42 @@ def test_blocks_that_share_bytes_are_both_lost(tmp_path):
     assert report.lost["a"] == "block 'a': it shares bytes with 'b'"
 
 
-def test_of_two_blocks_of_one_name_the_later_is_kept(tmp_path):
+def test_a_name_that_its_hash_does_not_fit_is_not_believed(tmp_path):
+    """R-11, R-12: what damage made look like another block's name is given back, or is no proof."""
     path = tmp_path / "a.shard"
     with ShardWriter(path) as writer:
         for name in "abc":
             writer.write_entry(name, name.encode() * 100)
-    data = bytearray(path.read_bytes().replace(b"a\0b\0c\0", b"a\0a\0c\0"))
-    path.write_bytes(data + b"!")
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"a\0b\0c\0", b"a\0a\0c\0"))
     report = repair(path)
-    assert kept_blocks(report.output) == {"a": b"b" * 100, "c": b"c" * 100}
-    assert list(report.lost) == ["entry 0"]
+    assert kept_blocks(report.output) == {name: name.encode() * 100 for name in "abc"}
+    assert report.complete
+    Path(report.output).unlink()
+    changed = bytearray(data.replace(b"a\0b\0c\0", b"a\0a\0c\0"))
+    changed[64 + 48 : 64 + 56] = bytes(8)  # nor does the hash tell any more
+    path.write_bytes(changed)
+    report = repair(path)
+    assert kept_blocks(report.output) == {"a": b"a" * 100, "c": b"c" * 100, "unproved/1": b"b" * 100}
+    why = "block 'a': another entry has this name by its hash; its bytes are kept as 'unproved/1'"
+    assert report.lost == {"entry 1": why}
+
+
+def test_of_two_blocks_that_were_written_under_one_name_the_later_is_kept(wshard_fixtures, tmp_path):
+    """C-12: and none where that one is damaged."""
+    good = (wshard_fixtures / "other-writers" / "go_duplicate.shard").read_bytes()
+    names = ShardReader(good).names()
+    (twice,) = {name for name in names if names.count(name) > 1}
+    path = written(tmp_path, good + b"!", "a.shard")
+    report = repair(path)
+    assert kept_blocks(report.output)[twice] == ShardReader(good).read_entry(twice)
+    assert len(report.lost) == 1
+    path.write_bytes(damaged(good, twice))
+    try:
+        report = repair(path, tmp_path / "b.shard")
+    except RepairError:
+        return  # there was nothing else
+    assert twice not in report.kept
 
 
 def test_random_damage_never_gives_a_block_that_nobody_wrote(tmp_path):

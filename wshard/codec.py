@@ -131,7 +131,7 @@ def decompress(data: Buffer, orig_size: int, flags: int, where: str) -> Buffer:
     """
     if orig_size > MAX_DECOMPRESS_SIZE:
         raise LimitError(f"{where}: orig_size {orig_size} is out of bounds, limit {MAX_DECOMPRESS_SIZE}")
-    if orig_size == 0:
+    if not orig_size and not len(data):
         return b""
     expansion = _LZ4_MAX_EXPANSION if flags & ENTRY_LZ4 else _ZSTD_MAX_EXPANSION
     if orig_size > (len(data) + 64) * expansion:
@@ -149,6 +149,8 @@ def decompress(data: Buffer, orig_size: int, flags: int, where: str) -> Buffer:
 def _decode_zstd(data: Buffer, orig_size: int, where: str) -> Buffer:
     try:
         claimed = zstandard.get_frame_parameters(data).content_size
+        if not orig_size and claimed in (0, zstandard.CONTENTSIZE_UNKNOWN):
+            return _decode_frames(data, orig_size, where)  # the call below would take 0 for no limit
         if claimed in (orig_size, zstandard.CONTENTSIZE_UNKNOWN):
             decoded = zstandard.ZstdDecompressor().decompress(data, max_output_size=orig_size)
             if len(decoded) == orig_size:
@@ -173,6 +175,8 @@ def _decode_frames(data: Buffer, orig_size: int, where: str) -> Buffer:
 
 def _decode_lz4(data: Buffer, orig_size: int, where: str) -> bytes:
     try:
+        if not orig_size:  # which liblz4's binding takes for no size
+            return _decode_lz4_without_end_rule(bytes(data), orig_size, where)
         return bytes(lz4.block.decompress(data, uncompressed_size=orig_size))
     except (lz4.block.LZ4BlockError, ValueError):
         # The TypeScript encoder breaks the end-of-block rule that liblz4 insists on; its blocks are otherwise valid.

@@ -12,6 +12,7 @@ import xxhash
 
 from wshard import names
 from wshard.entry_index import overlap, scan_index, unpack_index
+from wshard.entry_names import check_names
 from wshard.errors import (
     EntryNotFoundError,
     FormatError,
@@ -21,6 +22,7 @@ from wshard.layout import (
     FLAG_HAS_SCHEMA,
     HEADER_SIZE,
     MAX_SECTION_SIZE,
+    ROLE_WSHARD,
     Header,
     IndexEntry,
     checksum,
@@ -66,11 +68,13 @@ class ShardReader(OfOneProcess):
             self.entries = self._scan(front)
         else:
             self.entries = unpack_index(front, self.header, self.where)
+            if self.header.role != ROLE_WSHARD:  # of an episode more names are known than its index tells
+                check_names(self)
         self._verified: set[int] = set()
 
-    def recount(self, entry_count: int) -> None:
-        """Take so many entries of the index of a damaged file, whatever its header says."""
-        self.header = self.header._replace(entry_count=entry_count)
+    def rescan(self, header: Header) -> None:
+        """Read the index of a damaged file again, as another header says."""
+        self.header = header
         self.problems, self.outside = [], []
         self.entries = self._scan(self._source.read(0, self.header.data_section_offset))
 

@@ -71,7 +71,7 @@ def scan_index(
                 problem = f"name is not UTF-8: {error}"
         if problem:
             name = f"entry {number}"
-        entry = IndexEntry(name, flags, offset, disk, orig, crc, content, tags, hash_)
+        entry = IndexEntry(name, flags, offset, disk, orig, crc, content, tags, hash_, name_offset)
         if problem:
             yield entry, IndexCorruptError(f"{where}: {name}: {problem}")
         elif section <= offset and offset + disk <= size:

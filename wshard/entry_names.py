@@ -8,15 +8,18 @@ out, and an episode without its rewards looks like one that never had any.
 
 from __future__ import annotations
 
+import warnings
+from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
+from wshard.errors import FormatWarning, IndexCorruptError
 from wshard.layout import HEADER_SIZE, INDEX_ENTRY, INDEX_ENTRY_SIZE, name_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator
 
     from wshard.container import ShardReader
-    from wshard.layout import IndexEntry
+    from wshard.layout import Header, IndexEntry
 
 _FNV_START: Final = 0xCBF29CE484222325
 _FNV_FACTOR: Final = 0x100000001B3
@@ -24,76 +27,146 @@ _FNV_FACTOR: Final = 0x100000001B3
 _ENTRIES: Final = 2048
 _STRANGE: Final = 8
 _LONGEST: Final = 256
+_SHORT: Final = 32
 _SAMPLED: Final = 32
+_BITS: Final = tuple(1 << bit for bit in range(8))
 
 
-def changed_names(reader: ShardReader, known: Collection[str]) -> dict[int, str]:
-    """Return the names that blocks of an episode were given, by the numbers of those that have others now.
+def check_names(reader: ShardReader, known: Collection[str] | None = None) -> None:
+    """Raise IndexCorruptError where damage to header, index or names renamed blocks, or left some out.
 
-    known: names that stand for something by themselves. A wrong hash alone does no harm: a name is believed unless the
-    hash is that of a known one, or of what one flipped bit made it from.
+    They would be missing, and nobody know. known: names that stand for something by themselves; of any other one that
+    its hash does not fit, and nothing tells which of both is damaged, a FormatWarning tells. None: all are known.
+    """
+    header, mend = reader.header, "is damaged; `wshard repair` restores"
+    if table_moved(reader):
+        raise IndexCorruptError(
+            f"{reader.where}: string table offset: expected {_index_end(header)}, where the names are that the hashes "
+            f"tell, found {header.string_table_offset}: the header {mend} it"
+        )
+    if more := uncounted(reader, most=_ENTRIES):
+        raise IndexCorruptError(
+            f"{reader.where}: entry_count: expected {header.entry_count + more}, the entries in the index, found "
+            f"{header.entry_count}: the header {mend} it"
+        )
+    if known is None and len(reader) > _ENTRIES:
+        return  # `wshard verify` looks at all
+    doubted = []
+    for number, given in misnamed(reader, known).items():
+        name = reader.entries[number].name
+        if given is not None and given != name:
+            raise IndexCorruptError(
+                f"{reader.where}: block {name!r}: expected {given!r}, as its hash tells: the index {mend} the name"
+            )
+        if given is None and known is not None and name not in known:
+            doubted.append(name)
+    if doubted:
+        what = f"block {doubted[0]!r}" + (f" and {len(doubted) - 1} more" if len(doubted) > 1 else "")
+        message = "the stored hash is not that of the name: one of both is damaged, see `wshard verify`"
+        warnings.warn(f"{reader.where}: {what}: {message}", FormatWarning, stacklevel=4)
+
+
+def misnamed(reader: ShardReader, known: Collection[str] | None) -> dict[int, str | None]:
+    """Return the names that blocks were given, by the numbers of those whose stored hash is not that of their name.
+
+    That is the name of the hash, where another block has it, it is known, or a changed byte or two flipped bits made it
+    what it is now; the present name, where one bit of the hash was flipped; None where nothing tells. Empty where no
+    hash is that of any known writer, and none tells a name.
+    known: None where a name is believed (C-8), unless one flipped bit made it of one that no other block has.
     """
     entries = reader.entries
-    unknown = [number for number, entry in enumerate(entries) if entry.name not in known]
-    strange = [number for number in unknown if not _has(entries[number], name_hash)]
-    if not strange or max(len(entries), len(known)) > _ENTRIES or (hashed := _writers(entries)) is None:
+    if all(entry.name_hash == name_hash(entry.name) for entry in entries):
         return {}
-    strange = [number for number in strange if not _has(entries[number], hashed)]
-    hashes = {hashed(name): name for name in known if len(name) <= _LONGEST} if strange else {}
-    given = {number: hashes.get(entries[number].name_hash or 0) for number in strange}
-    for number in [number for number, name in given.items() if name is None][:_STRANGE]:
-        others = _one_bit_off(reader, entries[number])
-        given[number] = next((name for name in others if hashed(name) == entries[number].name_hash), None)
-    return {number: name for number, name in given.items() if name is not None}
+    hashed = max(_WAYS, key=lambda one: sum(_has(entry, one) for entry in entries[:_SAMPLED]))
+    if hashed is _fnv and len(entries) > _ENTRIES:
+        return {}
+    wrong = [number for number, entry in enumerate(entries) if not _has(entry, hashed)]
+    believed = len(wrong) < len(entries)  # one hash that fits tells the writer's way
+    there = set(reader.names()) if known is None else ()
+    names = () if known is None or max(len(entries), len(known)) > _ENTRIES else (*known, *reader.names())
+    hashes = {hashed(name): name for name in names if len(name) <= _LONGEST} if wrong else {}
+    found: dict[int, str | None] = {}
+    searched = 0
+    for number in wrong:
+        entry = entries[number]
+        given = hashes.get(entry.name_hash or 0)
+        if given is None and believed and ((entry.name_hash or 0) ^ hashed(entry.name)).bit_count() == 1:
+            given = entry.name
+        if given is None and searched < _STRANGE:
+            searched += 1
+            others = _near(reader, entry, far=known is not None and hashed is name_hash)
+            given = next((name for name in others if hashed(name) == entry.name_hash and name not in there), None)
+        if given is not None or believed:
+            found[number] = given
+    return found
 
 
-def uncounted(reader: ShardReader) -> int:
-    """Return how many index entries follow those that the header counts."""
+def hashes_of(name: str) -> set[int]:
+    """Return the hashes that known writers store beside a name; FNV of a long one would take too long."""
+    return {way(name) for way in (_WAYS if len(name) <= _LONGEST else (name_hash,))}
+
+
+def table_moved(reader: ShardReader) -> bool:
+    """Say whether the names lie directly behind the index, and not where the header says: the hashes tell."""
+    header, end = reader.header, _index_end(reader.header)
+    if header.string_table_offset == end or any(
+        entry.name_hash in hashes_of(entry.name) for entry in reader.entries[:_SAMPLED]
+    ):
+        return False
+    rows = reader.read_range(HEADER_SIZE, min(end, HEADER_SIZE + _SAMPLED * INDEX_ENTRY_SIZE))
+    named = ((row[0], _name_at(reader, row[1], row[2], end)) for row in INDEX_ENTRY.iter_unpack(rows))
+    return any(stored in (name_hash(name), _fnv(name)) for stored, name in named if name)
+
+
+def uncounted(reader: ShardReader, most: int | None = None) -> int:
+    """Return how many index entries follow those that the header counts, `most` at most."""
     header, number = reader.header, reader.header.entry_count
-    if HEADER_SIZE + (number + 1) * INDEX_ENTRY_SIZE > header.string_table_offset:
-        return 0
-    while number < _ENTRIES and (end := HEADER_SIZE + (number + 1) * INDEX_ENTRY_SIZE) <= header.string_table_offset:
+    while (end := HEADER_SIZE + (number + 1) * INDEX_ENTRY_SIZE) <= header.string_table_offset:
         stored, offset, size, *_ = INDEX_ENTRY.unpack(reader.read_range(end - INDEX_ENTRY_SIZE, end))
-        name = _name_at(reader, offset, size)
-        if not name or stored not in (name_hash(name), _fnv(name)):
+        name = _name_at(reader, offset, size, header.string_table_offset)
+        if number - header.entry_count == most or not name or stored not in (name_hash(name), _fnv(name)):
             break
         number += 1
     return number - header.entry_count
 
 
+def _index_end(header: Header) -> int:
+    return HEADER_SIZE + header.entry_count * INDEX_ENTRY_SIZE
+
+
 def _has(entry: IndexEntry, hashed: Callable[[str], int]) -> bool:
-    """Say whether it is the name's hash that is stored, or was until a bit of it was flipped: that does no harm."""
-    return len(entry.name) > _LONGEST or ((entry.name_hash or 0) ^ hashed(entry.name)).bit_count() <= 1
+    """Say whether it is the name's hash that is stored; FNV of a long name takes too long to know."""
+    return entry.name_hash == hashed(entry.name) or (hashed is _fnv and len(entry.name) > _LONGEST)
 
 
-def _writers(entries: Sequence[IndexEntry]) -> Callable[[str], int] | None:
-    """Return the hash that most of the names have, None if none has any that is known."""
-    some = entries[:_SAMPLED]
-    ways = {hashed: sum(_has(entry, hashed) for entry in some) for hashed in (name_hash, _fnv)}
-    best = max(ways, key=ways.__getitem__)
-    return best if ways[best] else None
+def _near(reader: ShardReader, entry: IndexEntry, *, far: bool) -> Iterator[str]:
+    """Yield the names that come of this index entry, or of this name, with one bit flipped.
+
+    far: also of this name with another byte in any place, and of a short one with two bits flipped.
+    """
+    raw, table = bytearray(entry.name.encode()), reader.header.string_table_offset
+    offset, size = entry.name_offset or 0, len(raw)
+    for bit in range(32):
+        yield _name_at(reader, offset ^ 1 << bit, size, table)
+    for bit in range(16):
+        yield _name_at(reader, offset, size ^ 1 << bit, table)
+    for place in range(size if size <= _LONGEST else 0):
+        for change in range(1, 256) if far else _BITS:
+            yield _changed(raw, (place, change))
+    bits = [(place, bit) for place in range(size) for bit in _BITS] if far and size <= _SHORT else []
+    yield from (_changed(raw, *pair) for pair in combinations(bits, 2))
 
 
-def _one_bit_off(reader: ShardReader, entry: IndexEntry) -> Iterator[str]:
-    """Yield the names that come of this index entry, or of this name, with one bit flipped."""
-    rows = reader.read_range(HEADER_SIZE, HEADER_SIZE + reader.header.entry_count * INDEX_ENTRY_SIZE)
-    for hash_, offset, size, *others in INDEX_ENTRY.iter_unpack(rows):
-        if (*others, hash_) == entry[1:]:
-            for bit in range(32):
-                yield _name_at(reader, offset ^ 1 << bit, size)
-            for bit in range(16):
-                yield _name_at(reader, offset, size ^ 1 << bit)
-    raw = bytearray(entry.name.encode()[:_LONGEST])
-    for place in range(len(raw)):
-        for bit in range(8):
-            raw[place] ^= 1 << bit
-            yield raw.decode(errors="ignore")
-            raw[place] ^= 1 << bit
+def _changed(raw: bytearray, *changes: tuple[int, int]) -> str:
+    changed = bytearray(raw)
+    for place, change in changes:
+        changed[place] ^= change
+    return changed.decode(errors="ignore")
 
 
-def _name_at(reader: ShardReader, offset: int, size: int) -> str:
+def _name_at(reader: ShardReader, offset: int, size: int, table: int) -> str:
     """Return the name that lies there in the string table, "" for none, and for a long one."""
-    start = reader.header.string_table_offset + offset
+    start = table + offset
     if size > _LONGEST or start + size > reader.header.data_section_offset:
         return ""
     return bytes(reader.read_range(start, start + size)).decode(errors="ignore")
@@ -105,3 +178,6 @@ def _fnv(name: str) -> int:
     for byte in name.encode():
         found = (found ^ byte) * _FNV_FACTOR & (1 << 64) - 1
     return found
+
+
+_WAYS: Final = (name_hash, _fnv)

@@ -17,7 +17,7 @@ from wshard.codec_plan import CodecPlan, Compression
 from wshard.container import PathOrFile, ShardReader
 from wshard.decoding import decode_episode
 from wshard.encoding import describe
-from wshard.entry_names import changed_names, uncounted
+from wshard.entry_names import check_names
 from wshard.errors import EntryNotFoundError, EpisodeError, HeaderError, IndexCorruptError, LaneError
 from wshard.lane_view import LaneView
 from wshard.lanes import (
@@ -26,6 +26,7 @@ from wshard.lanes import (
     declaration_of,
     known_blocks,
     lane_array,
+    lane_shape,
 )
 from wshard.layout import CONTENT_JSON, DEFAULT_ALIGNMENT, ROLE_WSHARD
 from wshard.meta import META_BLOCKS, Declaration, Description, read_description
@@ -67,23 +68,9 @@ class EpisodeFile:
             name: self._shard.block(self._numbers[name]) for name in META_BLOCKS if name in self._numbers
         }
         self.description: Description = read_description(meta, self.where)
-        self._check_names()
+        check_names(self._shard, known_blocks(self.description))
         self._check_length()
         self._views: dict[tuple[str, bool], LaneView] = {}
-
-    def _check_names(self) -> None:
-        """Raise IndexCorruptError where damage renamed or left out a block: it would be missing, and nobody know."""
-        counted = self._shard.header.entry_count
-        if more := uncounted(self._shard):
-            raise IndexCorruptError(
-                f"{self.where}: entry_count: expected {counted + more}, the entries in the index, found {counted}: the "
-                f"header is damaged; `wshard repair` restores it"
-            )
-        for number, given in changed_names(self._shard, known_blocks(self.description)).items():
-            raise IndexCorruptError(
-                f"{self.where}: block {self._shard.entries[number].name!r}: expected {given!r}, as its hash tells: the "
-                f"index is damaged; `wshard repair` restores the name"
-            )
 
     def _check_length(self) -> None:
         length = self.description.length or 0
@@ -129,8 +116,9 @@ class EpisodeFile:
     def length(self) -> int:
         """T; where the file does not state it, that of its first lane."""
         if self.description.length is None:
-            first = next((name for name, lane in self.lanes().items() if lane.step_size), None)
-            length = 0 if first is None else int(self.lane(first).shape[0])
+            first = next((lane for lane in self._lanes().values() if lane.step_size), None)
+            size = 0 if first is None else self._shard.entry(first.block).orig_size
+            length = 0 if first is None else lane_shape(first, size, None, self.where)[0]
             self.description = replace(self.description, length=length)
         return self.description.length or 0
 
@@ -173,6 +161,10 @@ class EpisodeFile:
 
     def lanes(self) -> dict[str, Declaration]:
         """Return dtype and per-step shape of every lane in the file by block name, declared order first."""
+        _ = self.length  # by which the width of some is told
+        return self._lanes()
+
+    def _lanes(self) -> dict[str, Declaration]:
         sizes = {entry.name: entry.orig_size for entry in self._shard.entries}
         ordered = [name for name in self.description.declared if name in sizes]
         ordered += [name for name in sizes if name not in self.description.declared and name not in META_BLOCKS]

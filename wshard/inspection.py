@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wshard.chunked import ChunkedEpisodeReader
 from wshard.container import ShardReader
+from wshard.damaged_index import restore_index
 from wshard.episode_file import EpisodeFile
 from wshard.errors import FormatError
 from wshard.file_manifest import open_manifest
 from wshard.layout import ROLE_MANIFEST, ROLE_WSHARD
 from wshard.manifest import MANIFEST_BLOCK
+from wshard.repair import examine
 from wshard.stored_block import codec_name
 
 if TYPE_CHECKING:
@@ -119,12 +121,19 @@ def check_file(path: Path) -> tuple[int, dict[str, str]]:
             found = {entry.name: str(error) for entry, error in reader.verify() if error}
             if reader.header.role == ROLE_WSHARD:
                 found = _check_lanes(path) | found
-            found |= _check_section(reader, path) | _check_chunks(reader, path)
+            found |= _check_section(reader, path) | _check_chunks(reader, path) | _check_index(reader)
     except (FormatError, OSError) as error:
         return 0, {HEADER: str(error)}
     except Exception as error:  # noqa: BLE001  (one file must not end the check of the others)
         return 0, {HEADER: f"{path}: unexpected {type(error).__name__}: {error}"}
     return count, dict(sorted(found.items()))
+
+
+def _check_index(reader: ShardReader) -> dict[str, str]:
+    """Return what hashes and counts tell of damage to header and index that reading alone does not notice."""
+    notes, doubts = restore_index(reader)
+    told = [*notes, *doubts.values()]
+    return {HEADER: f"{reader.where}: {'; '.join(told)}"} if told else {}
 
 
 def _check_section(reader: ShardReader, path: Path) -> dict[str, str]:
@@ -171,10 +180,9 @@ def _check_lanes(path: Path) -> dict[str, str]:
 
 
 def is_repairable(path: Path) -> bool:
-    """Return True if the front of the file can be read, but blocks are damaged, cut off, or share bytes."""
+    """Return True if something is wrong with the file that `wshard repair` can mend, or save blocks from."""
     try:
         with ShardReader(path, damaged=True) as reader:
-            cut = reader.header.total_file_size != reader.size
-            return cut or bool(reader.problems) or any(error for _, error in reader.verify())
+            return examine(reader)[1] is not None
     except (FormatError, OSError):
         return False

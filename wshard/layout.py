@@ -138,6 +138,7 @@ class IndexEntry(NamedTuple):
     content_type: int = CONTENT_UNKNOWN
     tag_bits: int = 0
     name_hash: int | None = None  # as stored; None = not read from a file
+    name_offset: int | None = None  # likewise, within the string table
 
     @property
     def compressed(self) -> bool:

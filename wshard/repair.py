@@ -15,19 +15,28 @@ from enum import StrEnum
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from wshard.codec_plan import CodecPlan
 from wshard.container import ShardReader
-from wshard.entry_names import changed_names, uncounted
-from wshard.episode_file import store
+from wshard.damaged_index import described, misfit, restore_index
+from wshard.episode_file import EpisodeFile, store
 from wshard.errors import FormatError, OverlapError, RecordingExistsError, RepairError
 from wshard.interleaved import deinterleave
-from wshard.lanes import TICKS, declaration_of, known_blocks
-from wshard.layout import ALIGNMENTS, DEFAULT_ALIGNMENT, ENTRY_LZ4, ENTRY_ZSTD, FLAG_HAS_CHECKSUMS, ROLE_WSHARD
-from wshard.meta import META_BLOCKS, META_WSHARD, Description, read_description
+from wshard.lanes import TICKS, declaration_of
+from wshard.layout import (
+    ALIGNMENTS,
+    DEFAULT_ALIGNMENT,
+    ENTRY_LZ4,
+    ENTRY_ZSTD,
+    FLAG_HAS_CHECKSUMS,
+    FLAG_HAS_SCHEMA,
+    ROLE_UNKNOWN,
+    ROLE_WSHARD,
+)
+from wshard.meta import META_BLOCKS, META_CHANNELS, META_WSHARD, Description, read_description
 from wshard.metadata import ShardMetadata
 from wshard.publishing import sync_folder
 from wshard.shard_stream import ShardStreamWriter
@@ -36,6 +45,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from wshard.layout import Buffer, IndexEntry
+
+
+_NAMELESS: Final = "unproved/"  # and a number: what is whole, and nothing tells under which name it was written
 
 
 class Damage(StrEnum):
@@ -82,31 +94,33 @@ def repair(
     target = source.with_name(f"{source.stem}.repaired{source.suffix}") if output is None else Path(output)
     backup = source.with_name(f"{source.name}.bak")
     with ShardReader(source, damaged=True) as reader:
-        report, write = _examine(reader)
+        report, write = examine(reader)
         if write is None:
             return report
         busy = backup if in_place else target
         if busy.exists():
             raise RecordingExistsError(f"{busy} exists already: move it away, or name another file")
-        if not in_place:
-            write(target)
-            return replace(report, output=str(target))
-        _replace(source, backup, write)
-    return replace(report, output=str(source), backup=str(backup))
+        _publish(source if in_place else target, backup if in_place else None, write)
+    return replace(report, output=str(source if in_place else target), backup=str(backup) if in_place else None)
 
 
-def _replace(source: Path, backup: Path, write: Callable[[Path], None]) -> None:
-    """Write the repaired file beside the damaged one, which gets a second name before it loses its own."""
-    final = Path(os.path.realpath(source))
+def _publish(path: Path, backup: Path | None, write: Callable[[Path], None]) -> None:
+    """Write the repaired file, see that it can be read, and give it its name.
+
+    backup: a second name for the damaged file, which has it before it loses its own.
+    """
+    final = Path(os.path.realpath(path))
     temporary = final.with_name(f".{final.name[:40]}.{secrets.token_hex(4)}.tmp")
     try:
         write(temporary)
-        try:
-            os.link(final, backup)
-        except FileExistsError:
-            raise RecordingExistsError(f"{backup} exists already: move it away") from None
-        except OSError:  # not every file system has links
-            shutil.copy2(final, backup)
+        _check_repaired(temporary, path)
+        if backup is not None:
+            try:
+                os.link(final, backup)
+            except FileExistsError:
+                raise RecordingExistsError(f"{backup} exists already: move it away") from None
+            except OSError:  # not every file system has links
+                shutil.copy2(final, backup)
         temporary.replace(final)
     except OSError as error:
         if error.filename == str(temporary):
@@ -117,45 +131,36 @@ def _replace(source: Path, backup: Path, write: Callable[[Path], None]) -> None:
     sync_folder(final.parent)
 
 
-def _examine(reader: ShardReader) -> tuple[RepairReport, Callable[[Path], None] | None]:
-    """Return what is wrong, and how to write the repaired file; None if nothing is wrong."""
-    named, errors = _name_notes(reader), _unreadable(reader)
+def _check_repaired(temporary: Path, path: Path) -> None:
+    """Raise RepairError unless all of what was written can be read."""
+    try:
+        with ShardReader(temporary) as reader:
+            if wrong := next((error for _, error in reader.verify() if error), None):
+                raise wrong
+            if reader.header.role == ROLE_WSHARD:
+                episode = EpisodeFile(reader)
+                for name in episode.lanes():
+                    episode.lane(name)
+    except FormatError as error:
+        told = str(error).removeprefix(f"{temporary}: ")
+        raise RepairError(f"{path}: what is whole makes no file that can be read: {told}") from error
+
+
+def examine(reader: ShardReader) -> tuple[RepairReport, Callable[[Path], None] | None]:
+    """Return what is wrong with a file, and how to write the repaired one; None if nothing is wrong.
+
+    The reader's entries get back the names that they were given. Raises RepairError where nothing can be restored.
+    """
+    notes, doubts = restore_index(reader)
+    errors = _unreadable(reader)
+    section = _section(reader)
     shared = any(isinstance(problem, OverlapError) for problem in reader.problems)
     cut = reader.header.total_file_size != reader.size
-    if not (errors or reader.problems or cut or named):
+    if not (errors or doubts or notes or reader.problems or cut or section.note):
         return RepairReport(reader.where, Damage.INTACT, kept=tuple(reader.names())), None
-    interleaved = shared and not errors and reader.header.role == ROLE_WSHARD
-    report, write = _restore(reader) if interleaved else _salvage(reader, errors)
-    return replace(report, notes=(*named, *report.notes)), write
-
-
-def _name_notes(reader: ShardReader) -> list[str]:
-    """Give blocks of an episode back the names that damage has changed or left out, and tell of each."""
-    notes: list[str] = []
-    if reader.header.role != ROLE_WSHARD:
-        return notes
-    if more := uncounted(reader):
-        reader.recount(reader.header.entry_count + more)
-        notes.append(f"the header left out {more} of {reader.header.entry_count} entries of the index: they are back")
-    for _ in range(2):  # again with what a meta block declares that has its name back
-        for number, given in changed_names(reader, known_blocks(_described(reader))).items():
-            entry = reader.entries[number]
-            if given not in reader.names():
-                reader.entries[number] = entry._replace(name=given)
-                notes.append(f"block {given!r} has its name back: damage had made it {entry.name!r}")
-    return notes
-
-
-def _described(reader: ShardReader) -> Description:
-    meta = {}
-    for number, entry in enumerate(reader.entries):
-        with contextlib.suppress(FormatError):
-            if entry.name in META_BLOCKS:
-                meta[entry.name] = reader.block(number)
-    try:
-        return read_description(meta, reader.where)
-    except FormatError:
-        return Description("unknown")
+    interleaved = shared and not (errors or doubts) and reader.header.role == ROLE_WSHARD
+    report, write = _restore(reader) if interleaved else _salvage(reader, errors, doubts, section)
+    return replace(report, notes=(*notes, *report.notes)), write
 
 
 def _unreadable(reader: ShardReader) -> dict[int, str]:
@@ -200,30 +205,50 @@ def _save(about: Description, lanes: Mapping[str, Sequence[Buffer]], target: Pat
 # ---- other damage --------------------------------------------------------------------------------------------------
 
 
-def _salvage(reader: ShardReader, errors: Mapping[int, str]) -> tuple[RepairReport, Callable[[Path], None]]:
-    lost = {reader.entries[number].name: error for number, error in errors.items()}
+def _salvage(
+    reader: ShardReader, errors: Mapping[int, str], doubts: Mapping[int, str], section: _Section
+) -> tuple[RepairReport, Callable[[Path], None]]:
+    bad = {**doubts, **errors}
+    last = {entry.name: number for number, entry in enumerate(reader.entries) if number not in doubts}
+    bad |= {
+        number: f"block {entry.name!r}: a later block has the same name"
+        for number, entry in enumerate(reader.entries)
+        if number not in bad and last[entry.name] != number
+    }
+    mixed = _mixed(reader, [number for number in range(len(reader)) if number not in errors])
+    bad = mixed | bad
+    whole = [number for number in range(len(reader)) if number not in bad]
+    if reader.header.role == ROLE_WSHARD:
+        about = described(reader, whole)
+        bad |= {number: why for number in whole if (why := misfit(reader, number, about))}
+    kept = {reader.entries[number].name: number for number in whole if number not in bad}
+    nameless = {f"{_NAMELESS}{number}": number for number in doubts if _is_whole(reader, number, errors, mixed)}
+    lost: dict[str, str] = {}
+    for number, why in sorted(bad.items()):
+        name, saved = reader.entries[number].name, f"{_NAMELESS}{number}"
+        told = f"{why}; its bytes are kept as {saved!r}" if saved in nameless else why
+        lost[f"entry {number}" if name in kept or name in lost else name] = told
     lost |= {_culprit(problem): problem for problem in map(partial(_reason, reader), _index_problems(reader))}
-    whole = [number for number in range(len(reader)) if number not in errors]
-    mixed = _mixed(reader, whole)
-    lost |= {reader.entries[number].name: reason for number, reason in mixed.items()}
-    kept: dict[str, int] = {}
-    for number in (number for number in whole if number not in mixed):
-        name = reader.entries[number].name
-        if name in kept:
-            lost[f"entry {kept[name]}"] = f"block {name!r}: a later block has the same name"
-        kept[name] = number
+    kept |= nameless
     if not set(kept) - (set(META_BLOCKS) if reader.header.role == ROLE_WSHARD else set()):
         raise RepairError(f"{reader.where}: no block of data is whole: {'; '.join(lost.values()) or 'there is none'}")
-    about, notes = _section(reader)
+    role, notes = _role(reader, kept)
+    lost |= section.lost
     report = RepairReport(
         reader.where,
         Damage.DAMAGED,
         kept=tuple(sorted(kept)),
         lost=lost,
         unchecked=tuple(sorted(name for name, number in kept.items() if _unchecked(reader, number))),
-        notes=(*_size_notes(reader), *notes, *_episode_notes(reader, kept)),
+        notes=(*_size_notes(reader), *section.note, *notes),
     )
-    return report, partial(_write, reader, kept, _marked(about, lost))
+    return report, partial(_write, reader, role, kept, _marked(section.about, lost))
+
+
+def _is_whole(reader: ShardReader, number: int, *bad: Mapping[int, str]) -> bool:
+    """Say whether a block is whole, of which only the name is in doubt."""
+    entry = reader.entries[number]
+    return bool(entry.disk_size and entry.checksum) and not any(number in found for found in bad)
 
 
 def _index_problems(reader: ShardReader) -> list[FormatError]:
@@ -275,11 +300,26 @@ def _streamed(reader: ShardReader) -> bool:
         return True
 
 
-def _section(reader: ShardReader) -> tuple[ShardMetadata | None, tuple[str, ...]]:
+@dataclass(frozen=True)
+class _Section:
+    """The JSON section as far as it can be read, what is wrong with its place, and whether it is lost."""
+
+    about: ShardMetadata | None
+    note: tuple[str, ...] = ()
+    lost: Mapping[str, str] = field(default_factory=dict)
+
+
+def _section(reader: ShardReader) -> _Section:
     try:
-        return reader.read_metadata(), ()
+        return _Section(reader.read_metadata())
     except FormatError as error:
-        return None, (f"lost: {_reason(reader, error)}",)
+        why = _reason(reader, error)
+    with contextlib.suppress(FormatError):  # its place in the header is damaged, perhaps
+        about = ShardMetadata.from_json(bytes(reader.behind_blocks()))
+        return _Section(about, (f"{why}; it is found again behind the last block",))
+    if not reader.header.flags & FLAG_HAS_SCHEMA:
+        return _Section(None, (f"{why}; there is none",))
+    return _Section(None, (why,), {"JSON section": why})
 
 
 def _size_notes(reader: ShardReader) -> tuple[str, ...]:
@@ -287,10 +327,12 @@ def _size_notes(reader: ShardReader) -> tuple[str, ...]:
     return () if expected == found else (f"the file should have {expected} bytes and has {found}",)
 
 
-def _episode_notes(reader: ShardReader, kept: Mapping[str, int]) -> tuple[str, ...]:
-    if reader.header.role != ROLE_WSHARD or any(name in kept for name in META_BLOCKS):
-        return ()
-    return ("no meta block is left: the blocks are safe, but nothing tells what they mean",)
+def _role(reader: ShardReader, kept: Mapping[str, int]) -> tuple[int, tuple[str, ...]]:
+    """Return the role of the repaired file: what nothing tells the lanes of is no episode any more."""
+    if reader.header.role != ROLE_WSHARD or META_CHANNELS in kept:
+        return reader.header.role, ()
+    why = f"{META_CHANNELS} is not left, and nothing else tells what the lanes are"
+    return ROLE_UNKNOWN, (f"{why}: the blocks are kept in a plain container, role {ROLE_UNKNOWN}",)
 
 
 def _unchecked(reader: ShardReader, number: int) -> bool:
@@ -305,11 +347,11 @@ def _marked(about: ShardMetadata | None, lost: Mapping[str, str]) -> ShardMetada
     return replace(about, extra={**about.extra, "repaired": {"lost": dict(lost)}})
 
 
-def _write(reader: ShardReader, kept: Mapping[str, int], about: ShardMetadata | None, target: Path) -> None:
+def _write(reader: ShardReader, role: int, kept: Mapping[str, int], about: ShardMetadata | None, target: Path) -> None:
     header = reader.header
     alignment = header.alignment if header.alignment in ALIGNMENTS else DEFAULT_ALIGNMENT
     words = about.tag_dictionary if about else []
-    with ShardStreamWriter(target, header.role, len(kept), alignment=alignment) as writer:
+    with ShardStreamWriter(target, role, len(kept), alignment=alignment) as writer:
         if about is not None:
             writer.set_metadata(about)
         writer.begin_data()
