@@ -16,6 +16,7 @@ from catalog.records import Asset
 from wshard.errors import IngestError, SourceNotFoundError
 from wshard.manifest import MANIFEST_SUFFIX, read_manifest
 from wshard.opening import open_episode
+from wshard.regular_file import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -86,12 +87,18 @@ def _is_whole(path: str) -> bool:
 
 
 def files_of(path: str) -> list[str]:
-    """Return the path and, where it is a manifest, the paths of the chunks that it lists, there or not."""
+    """Return the path and, where it is a manifest, the paths of the chunks that it lists, there or not.
+
+    A manifest that lists links out of its folder is no episode, and stands for nothing.
+    """
+    folder = posixpath.dirname(path)
     try:
         rows = read_manifest(path).rows() if path.endswith(MANIFEST_SUFFIX) else []
+        for row in rows:
+            within(folder, row.uri, path)
     except Exception:  # noqa: BLE001  (reading it as an episode will tell what is wrong)
         rows = []
-    return [path, *(f"{posixpath.dirname(path)}/{row.uri}" for row in rows)]
+    return [path, *(f"{folder}/{row.uri}" for row in rows)]
 
 
 def whole_of(path: str) -> str:

@@ -223,6 +223,18 @@ def test_chunks_that_make_no_episode_are_told(tmp_path, archive, damage):
         ingestor.ingest_episode(expected[-1])
 
 
+def test_a_manifest_that_lists_links_out_of_its_folder_neither_takes_nor_hides_what_is_there(tmp_path, archive):
+    (elsewhere,) = save(tmp_path / "elsewhere", episode(1, 1, 40))
+    manifest = chunked(tmp_path / "data", episode(0, 3, 60))
+    for chunk in chunks_of(manifest)[1:]:
+        chunk.unlink()
+        chunk.symlink_to(elsewhere)
+    report = ingest(archive, tmp_path / "data")
+    assert "leaves the folder" in {Path(one.path): one.error for one in report.failed}[manifest]
+    assert list(episodes_by_path(archive)) == [elsewhere]  # links in a folder are followed, by themselves
+    assert ingest(archive, tmp_path).unchanged == 1
+
+
 def test_a_manifest_that_is_none_hides_no_episode(tmp_path, archive):
     """It lists a chunk, an episode, and a file that nobody can read, of which only the manifest is there to tell."""
     whole, damaged, unlisted = save(tmp_path / "data", *(episode(1, number, 40) for number in range(3)))

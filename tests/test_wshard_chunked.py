@@ -395,6 +395,9 @@ OUTSIDE = [
     "a\0b",
     "\ud800",
     "a\udcff",
+    "a" * 5000,
+    "a/" * 2500 + "b",
+    "ä" * 128,
 ]
 
 
@@ -405,6 +408,26 @@ def test_a_chunk_outside_the_folder_is_refused(tmp_path, uri):
     write_manifest(manifest, tmp_path / "m.wshard")
     with pytest.raises(ManifestError, match="uri"):
         ChunkedEpisodeReader(tmp_path / "m.wshard").load_manifest()
+
+
+def test_chunks_that_are_links_out_of_the_folder_are_refused(tmp_path):
+    """M-1, for chunks: what lies elsewhere is no part of an episode; a link inside the folder is followed."""
+    outside, folder = tmp_path / "outside", tmp_path / "data"
+    manifest = written(make_episode(0, 20), folder, 10).manifest_path
+    whole = load(manifest)
+    outside.mkdir()
+    (chunk, other) = sorted(folder.glob("*_chunk_*"))
+    chunk.rename(folder / "kept.bin")
+    chunk.symlink_to("kept.bin")
+    assert load(manifest) == whole
+    other.rename(outside / "secret.wshard")
+    other.symlink_to(outside / "secret.wshard")
+    for read in (load, lambda path: list(ChunkedEpisodeReader(path, hashed=False).iter_chunks())):
+        with pytest.raises(ManifestError, match="is a link that leaves the folder"):
+            read(manifest)
+    with pytest.raises(ManifestError, match="leaves the folder"), ChunkedEpisodeReader(manifest).open() as file:
+        file.lane("signal/joint_pos")
+    assert "leaves the folder" in check_file(manifest)[1][other.name]
 
 
 def row(**changes: object) -> dict[str, object]:

@@ -26,7 +26,7 @@ from wshard.manifest import (
     validate_chunk_continuity,
     write_manifest,
 )
-from wshard.regular_file import named_in, open_file
+from wshard.regular_file import named_in, open_file, within
 from wshard.splitting import cut, join
 
 if TYPE_CHECKING:
@@ -245,12 +245,13 @@ class ChunkedEpisodeReader:
     def open_chunk(self, row: Chunk, *, hashed: bool = True) -> EpisodeFile:
         """Open the file of a manifest row, checked against its length and, unless hashed is False, its SHA-256.
 
-        Raises MissingFileError, ManifestError for another length, ChecksumError and other FormatErrors.
+        Raises MissingFileError, ManifestError for another length and a link that leaves the folder, ChecksumError and
+        other FormatErrors.
         """
-        path = self.base_dir / row.uri
+        path = self._locate(row)
         with named_in(self.manifest_path, path):
             if hashed and self._hashed:
-                self._compare_hash(row)
+                self._compare_hash(row, path)
             file = EpisodeFile(path)
         if file.length != row.length:
             found_length = file.length
@@ -263,8 +264,9 @@ class ChunkedEpisodeReader:
 
         Raises ChecksumError and other FormatErrors, MissingFileError.
         """
-        with named_in(self.manifest_path, self.base_dir / row.uri):
-            self._compare_hash(row)
+        path = self._locate(row)
+        with named_in(self.manifest_path, path):
+            self._compare_hash(row, path)
         with self.open_chunk(row) as file:
             if not row.sha256:
                 file.verify()
@@ -274,10 +276,14 @@ class ChunkedEpisodeReader:
         with ShardReader(self.manifest_path) as shard:
             return shard.digest()
 
-    def _compare_hash(self, row: Chunk) -> None:
+    def _locate(self, row: Chunk) -> Path:
+        """Return where a chunk lies; raises ManifestError for a link that leaves the folder."""
+        within(self.base_dir, row.uri, str(self.manifest_path))
+        return self.base_dir / row.uri
+
+    def _compare_hash(self, row: Chunk, path: Path) -> None:
         if not row.sha256 or row.uri in self._verified:
             return
-        path = self.base_dir / row.uri
         found = _sha256(path)
         if found != row.sha256:
             raise ChecksumError(f"{path}: SHA-256 mismatch: the manifest says {row.sha256}, the file has {found}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
+import reprlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +18,7 @@ from wshard.container import ShardReader
 from wshard.errors import ChecksumError, FormatError, HeaderError, ManifestError
 from wshard.layout import ROLE_MANIFEST, ROLE_SAMPLE, ROLE_WSHARD
 from wshard.metadata import PROFILE_MANIFEST, ManifestFileRef, ManifestProfile, ShardMetadata
-from wshard.regular_file import named_in, open_file
+from wshard.regular_file import named_in, open_file, within
 from wshard.writer import ShardWriter
 
 if TYPE_CHECKING:
@@ -118,11 +119,8 @@ def inside(folder: Path, uri: str, where: str) -> Path:
     """Return the path of a reference inside a folder; raises ManifestError for one that leaves it, by name or link."""
     parts = uri.split("/")
     if not uri or ":" in parts[0] or "\\" in uri or "\0" in uri or any(part in ("", ".", "..") for part in parts):
-        raise ManifestError(f"{where}: uri: expected a relative path inside the folder, found {uri!r}")
-    root, path = os.path.realpath(folder), os.path.realpath(folder.joinpath(*parts))
-    if os.path.commonpath([root, path]) != root:
-        raise ManifestError(f"{where}: uri: {uri!r} is a link that leaves the folder")
-    return Path(path)
+        raise ManifestError(f"{where}: uri: expected a relative path inside the folder, found {reprlib.repr(uri)}")
+    return within(folder, uri, where)
 
 
 def _uri(manifest: str | os.PathLike[str], file: str | os.PathLike[str]) -> str:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wshard.container import ShardReader
 from wshard.errors import EpisodeError, HeaderError, LimitError, ManifestError
 from wshard.layout import CONTENT_JSON, MAX_META_SIZE, ROLE_MANIFEST
+from wshard.regular_file import is_nameable
 from wshard.writer import ShardWriter
 
 if TYPE_CHECKING:
@@ -196,8 +197,8 @@ def _start(bounds: object, length: int, where: str) -> int:
 def _check_uri(uri: str, where: str) -> None:
     """Refuse whatever could name a file outside the manifest's folder, on any system."""
     outside = re.match(r"/|[A-Za-z]:", uri) or ".." in uri.split("/")
-    unnameable = re.search(r"[\\\0\ud800-\udfff]", uri)
-    if outside or unnameable or not uri.strip("./ "):
+    unnameable = re.search(r"[\\\0]", uri)
+    if outside or unnameable or not uri.strip("./ ") or not is_nameable(uri):
         raise ManifestError(f"{where}: uri: expected a file in the manifest's folder, found {reprlib.repr(uri)}")
 
 

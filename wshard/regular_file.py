@@ -1,6 +1,7 @@
 """Open files for reading, and nothing else that has a path: a named pipe would wait for a writer that may never come.
 
-Knows: which kinds of things a path may lead to. Does not know: what the bytes mean.
+Knows: which kinds of things a path may lead to, and that what a manifest names lies in its folder.
+Does not know: what the bytes mean.
 """
 
 from __future__ import annotations
@@ -8,16 +9,21 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
+import reprlib
 import stat
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from wshard.errors import FormatError, MissingFileError
+from wshard.errors import FormatError, ManifestError, MissingFileError
 
 if TYPE_CHECKING:
     import io
     from collections.abc import Iterator
 
 _FLAGS: Final = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_LONGEST_NAME: Final = 255  # bytes of one part of a path, on every file system in use
+_LONGEST_PATH: Final = 2048
 _KINDS: Final = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFCHR: "a character device",
@@ -39,6 +45,28 @@ def open_descriptor(path: str | os.PathLike[str]) -> tuple[int, int]:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     kind = _KINDS.get(stat.S_IFMT(about.st_mode), "something else")
     raise FormatError(f"{os.fspath(path)}: expected a regular file, found {kind}")
+
+
+def is_nameable(uri: str) -> bool:
+    """Say whether file systems have names like this: Unicode text, parts between "/" of at most 255 bytes."""
+    sizes = [len(part.encode(errors="surrogatepass")) for part in uri.split("/")]
+    return max(sizes) <= _LONGEST_NAME and sum(sizes) <= _LONGEST_PATH and re.search("[\ud800-\udfff]", uri) is None
+
+
+def within(folder: str | os.PathLike[str], uri: str, where: str) -> Path:
+    """Return the real path of a file that a manifest names, links followed.
+
+    Raises ManifestError if it leaves the folder, and for a name that no file can have.
+    """
+    if not is_nameable(uri):
+        raise ManifestError(
+            f"{where}: uri: expected the name of a file, found {len(uri)} characters: {reprlib.repr(uri)}"
+        )
+    parts = uri.split("/")
+    root, path = os.path.realpath(folder), os.path.realpath(Path(folder).joinpath(*parts))
+    if os.path.commonpath([root, path]) != root:
+        raise ManifestError(f"{where}: uri: {uri!r} is a link that leaves the folder")
+    return Path(path)
 
 
 @contextlib.contextmanager
