@@ -106,7 +106,8 @@ class Exploring(Session):
     def sql(self, text: str, *, seconds: float = 5.0, limit: int = 1000) -> Answer:
         """Return the first rows of a SQL statement that reads; the tables are those of SCHEMA.md.
 
-        StatementError for one that is wrong, would write, or takes longer than `seconds`.
+        StatementError for one that is wrong, would write, takes longer than `seconds`, or (SQLite) has values of more
+        than 4 MiB. An answer ends after 64 MiB.
         """
         with self._read() as connection:
             return statement.ask(

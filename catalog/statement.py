@@ -10,7 +10,6 @@ import sqlite3
 import time
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from catalog.values import storable
@@ -18,16 +17,25 @@ from wshard.arguments import finite_number, whole_number
 from wshard.errors import StatementError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from sqlalchemy import Connection
+
+VALUE_BYTES: Final = 4 << 20
+"""The longest value that a statement may make or read in SQLite."""
+ANSWER_BYTES: Final = 64 << 20
+"""Where an answer ends, whatever the number of its rows."""
 
 _TOLD: Final = {
     "interrupted": "it took longer than {seconds:g} s",
     "57014": "it took longer than {seconds:g} s",
     "not authorized": "it would do something else than read",
     "25006": "it would do something else than read",
+    "string or blob too big": f"a value of it has more than {VALUE_BYTES:,} bytes: name other columns",
 }
+# A function is not interrupted; on values of these sizes it takes milliseconds.
+_LIMITS: Final = ((sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES), (sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 200))
+_STEPS: Final = 200  # between two looks at the clock
 # What only reads the database may still write files of the server's machine, or end its work, for one who may do all.
 _LESS_RIGHTS: Final = (
     "SELECT set_config('role', 'pg_read_all_data', true) FROM pg_roles WHERE rolname = current_user AND rolsuper"
@@ -37,7 +45,7 @@ _READING: Final = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FU
 
 @dataclass(frozen=True)
 class Answer:
-    """The columns and rows of a statement; more says that there were further rows."""
+    """The columns and rows of a statement; more says that there were further rows, or rows beyond 64 MiB."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -53,34 +61,52 @@ def ask(connection: Connection, text: str, *, seconds: float, limit: int) -> Ans
     answer = _ask_sqlite if connection.dialect.name == "sqlite" else _ask_postgresql
     dbapi: Any = connection.dialect.dbapi
     try:
-        columns, rows = answer(connection, text, seconds=seconds, limit=limit + 1)
+        columns, rows, more = answer(connection, text, seconds=seconds, limit=limit)
     except dbapi.Error as error:
         known = _TOLD.get(getattr(error, "sqlstate", None) or str(error))
         told = known.format(seconds=seconds) if known else str(error)
         raise StatementError(f"expected one statement that reads: {told}") from error
     if not columns:
         raise StatementError("expected one statement that reads: it has no columns")
-    return Answer(columns, tuple(rows[:limit]), len(rows) > limit)
+    return Answer(columns, tuple(rows), more)
 
 
-_Rows = tuple[tuple[str, ...], list[tuple[Any, ...]]]
+_Rows = tuple[tuple[str, ...], list[tuple[Any, ...]], bool]
+
+
+def _first(rows: Iterable[tuple[Any, ...]], limit: int) -> tuple[list[tuple[Any, ...]], bool]:
+    """Return the first rows, taken one by one, at least one of them, and whether there are more."""
+    taken: list[tuple[Any, ...]] = []
+    room = ANSWER_BYTES
+    for row in rows:
+        room -= sum(len(value) if isinstance(value, str | bytes) else 8 for value in row)
+        if len(taken) == limit or (taken and room < 0):
+            return taken, True
+        taken.append(row)
+    return taken, False
 
 
 def _ask_sqlite(connection: Connection, text: str, *, seconds: float, limit: int) -> _Rows:
     raw: Any = connection.connection.driver_connection
     with _reading_only(raw, seconds), closing(raw.execute(text)) as cursor:
-        return tuple(name for name, *_ in cursor.description or ()), cursor.fetchmany(limit)
+        return tuple(name for name, *_ in cursor.description or ()), *_first(cursor, limit)
 
 
 @contextmanager
 def _reading_only(raw: sqlite3.Connection, seconds: float) -> Iterator[None]:
-    """Let statements on the connection read, and nothing else, for so long; then they are interrupted."""
+    """Let statements on the connection read, and nothing else, for so long; then they are interrupted.
+
+    Values of any size would make one function take longer than that.
+    """
     end = time.monotonic() + seconds
-    raw.set_progress_handler(lambda: time.monotonic() > end, 10_000)
+    before = [(kind, raw.setlimit(kind, most)) for kind, most in _LIMITS]
+    raw.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
     raw.set_authorizer(_authorize)
     try:
         yield
     finally:
+        for kind, most in before:
+            raw.setlimit(kind, most)
         raw.set_authorizer(None)
         raw.set_progress_handler(None, 0)
 
@@ -104,7 +130,7 @@ def _ask_postgresql(connection: Connection, text: str, *, seconds: float, limit:
         columns = _described(raw, text, connection.dialect.dbapi)
         with raw.cursor() as cursor:
             # Row by row: no more rows than asked for are held, and the protocol then takes one statement only.
-            return columns, list(islice(cursor.stream(text), limit)) if columns else []
+            return columns, *_first(cursor.stream(text) if columns else (), limit)
     finally:
         raw.rollback()
 

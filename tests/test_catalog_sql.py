@@ -99,6 +99,25 @@ def test_an_endless_statement_is_stopped(catalog: Catalog) -> None:
     assert catalog.count() == 20
 
 
+LONG = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
+
+
+@pytest.mark.parametrize("product", ["sqlite"], indirect=True)
+def test_huge_values_neither_outlast_the_time_limit_nor_fill_the_memory(catalog: Catalog) -> None:
+    with pytest.raises(StatementError, match="more than 4,194,304 bytes"):
+        catalog.sql(f"{LONG} SELECT hex(zeroblob(30000000)) FROM n LIMIT 20", seconds=0.5)
+    begun = time.monotonic()
+    with pytest.raises(StatementError, match=r"longer than 0\.2 s"):
+        catalog.sql(f"{LONG} SELECT sum(length(hex(zeroblob(500000)))) FROM n", seconds=0.2)
+    assert time.monotonic() - begun < 2
+    answer = catalog.sql(f"{LONG} SELECT hex(zeroblob(500000)) FROM n", seconds=60, limit=100_000)
+    assert answer.more
+    assert len(answer.rows) == (64 << 20) // 1_000_000
+    # Other statements on the same connection read and write longer values.
+    catalog.register([make_record(20, metadata={"text": "x" * 5_000_000})])
+    assert len(catalog.get(21).metadata["text"]) == 5_000_000
+
+
 @pytest.mark.parametrize("seconds", ["1", None, float("nan"), float("inf"), True])
 def test_a_time_limit_is_a_number(catalog: Catalog, seconds: Any) -> None:
     with pytest.raises(StatementError, match="seconds: expected a finite number, found"):
