@@ -197,7 +197,9 @@ def resolved(connection: Connection, where: Where) -> Where:
     FilterError for a collection that is not there, and for queries that name one another in a circle.
     """
     for _ in range(_MAX_QUERIES):
-        names = {str(value) for clause in comparisons(where) if clause.field == "collection" for value in clause.values}
+        if _asks_for_any(where):
+            where = _replaced(where, {}, anywhere=_member_of_any(connection))
+        names = _named_in(where)
         if not names:
             return where
         rows = select(collection.c.name, collection.c.query).where(one_of(connection, collection.c.name, names))
@@ -213,15 +215,44 @@ def resolved(connection: Connection, where: Where) -> Where:
     raise FilterError(f"expected at most {_MAX_QUERIES} saved queries inside one another, found more: is it a circle?")
 
 
-def _replaced(where: Where, live: Mapping[str, Where]) -> Where:
+def _asks_for_any(where: Where) -> bool:
+    return any(clause.field == "collection" and clause.op == "exists" for clause in comparisons(where))
+
+
+def _named_in(where: Where) -> set[str]:
+    return {str(value) for clause in comparisons(where) if clause.field == "collection" for value in clause.values}
+
+
+def _member_of_any(connection: Connection) -> Where:
+    """Return the filter for the episodes of all named collections.
+
+    Saved queries that ask for just that, themselves or through others, and those that name what was dropped, have no
+    part in it: the ones would ask for themselves, and the others cannot be asked.
+    """
+    named = load_named(connection)
+    queries = {found.name: parse_where(found.query) for found in named if found.query is not None}
+    needed = {name: _named_in(query) for name, query in queries.items()}
+    hashes = select(snapshot.c.hash).where(one_of(connection, snapshot.c.hash, set().union(*needed.values())))
+    there = {found.name for found in named if found.query is None or not _asks_for_any(queries[found.name])}
+    there |= set(connection.execute(hashes).scalars())
+    while lost := {name for name, names in needed.items() if name in there and names - there}:
+        there -= lost
+    names = [found.name for found in named if found.name in there]
+    return Compare("collection", "in", names) if names else any_of()
+
+
+def _replaced(where: Where, live: Mapping[str, Where], *, anywhere: Where | None = None) -> Where:
+    """Return the filter with those saved queries put in, and `anywhere`, if given, for membership of any collection."""
     match where:
         case AllOf(parts):
-            return all_of(*(_replaced(part, live) for part in parts))
+            return all_of(*(_replaced(part, live, anywhere=anywhere) for part in parts))
         case AnyOf(parts):
-            return any_of(*(_replaced(part, live) for part in parts))
+            return any_of(*(_replaced(part, live, anywhere=anywhere) for part in parts))
         case Not(part):
-            return negation(_replaced(part, live))
-        case Compare() if where.field == "collection" and where.op != "exists":
+            return negation(_replaced(part, live, anywhere=anywhere))
+        case Compare() if where.field == "collection" and where.op == "exists":
+            return where if anywhere is None else anywhere
+        case Compare() if where.field == "collection":
             rest = [value for value in where.values if value not in live]
             kept = [Compare("collection", "in", rest)] if rest else []
             return any_of(*kept, *(live[str(value)] for value in where.values if value in live))

@@ -133,10 +133,11 @@ def _collected(connection: Connection, clause: Compare) -> ColumnElement[bool]:
 
 
 def _picked(connection: Connection, clause: Compare) -> Select[Any]:
-    """Return the episodes in the snapshots with one of these names or hashes."""
+    """Return the episodes in the snapshots with one of these names or hashes, or with any name."""
     rows = select(pick.c.episode_row)
     if clause.op == "exists":
-        return rows
+        named = select(collection.c.snapshot_id).where(collection.c.snapshot_id.is_not(None))
+        return rows.where(pick.c.snapshot_id.in_(named))
     named = select(collection.c.snapshot_id).where(one_of(connection, collection.c.name, clause.values))
     hashed = select(snapshot.c.id).where(one_of(connection, snapshot.c.hash, clause.values))
     return rows.where(pick.c.snapshot_id.in_(union_all(named, hashed)))

@@ -74,7 +74,7 @@ def test_filters_name_collections(catalog: Catalog) -> None:
         ("collection:kept,live", "length:..110 OR env:env-1"),
         ("collection:both", "length:..110 env:env-1"),
         ("-collection:live -collection:kept", "-(length:..110 OR env:env-1)"),
-        ("collection:*", "length:..110"),
+        ("collection:*", "length:..110 OR env:env-1"),
         ("collection:()", "-()"),
     ):
         assert catalog.ids(where) == catalog.ids(same), where
@@ -83,6 +83,27 @@ def test_filters_name_collections(catalog: Catalog) -> None:
     assert catalog.facets(["env_id"], "collection:live") == {"env_id": [("env-1", 8)]}
     with pytest.raises(FilterError, match="expected a collection's name or a snapshot's hash, found 'nobody'"):
         catalog.count("collection:nobody")
+
+
+def test_a_member_of_any_collection_is_one_of_a_named_one(catalog: Catalog) -> None:
+    assert catalog.count("collection:*") == 0
+    kept = catalog.save_snapshot("kept", "length:..110").snapshot
+    catalog.save_query("live", "env:env-1")
+    catalog.save_query("loose", "-collection:*")
+    catalog.save_query("of loose", "collection:loose length:..150")
+    members = catalog.ids("length:..110 OR env:env-1")
+    assert catalog.ids("collection:*") == members
+    assert (
+        catalog.ids("-collection:*") == catalog.ids("collection:loose") == catalog.ids("-(length:..110 OR env:env-1)")
+    )
+    assert catalog.ids('collection:"of loose"') == catalog.ids("length:..150 -(length:..110 OR env:env-1)")
+    catalog.drop_collection("kept")
+    assert kept is not None
+    assert catalog.ids(f"collection:{kept.hash}") == catalog.ids("length:..110")
+    assert catalog.ids("collection:*") == catalog.ids("env:env-1")
+    catalog.save_query("of live", "collection:live")
+    catalog.drop_collection("live")  # no longer can that be asked
+    assert catalog.ids("collection:*") == []
 
 
 def test_queries_in_a_circle_are_refused_and_change_nothing(catalog: Catalog) -> None:
