@@ -84,7 +84,8 @@ def index_target(index: str | None, archive: str | Path) -> str | Path:
     """Return what ingestor and retriever are opened with: the index's URL, else the archive."""
     from bridge.archive import is_url
     from wshard.errors import UnknownIndexError
+    from wshard.wording import public_url
 
     if index is not None and not is_url(index):
-        raise UnknownIndexError(f"expected the URL of an index such as http://host:8080, found {index!r}")
+        raise UnknownIndexError(f"expected the URL of an index such as http://host:8080, found {public_url(index)!r}")
     return archive if index is None else index

@@ -40,6 +40,7 @@ from catalog.glance import Glance
 from catalog.values import Scalar, storables
 from wshard.arguments import told
 from wshard.errors import CatalogBusyError, CatalogError, CatalogNotFoundError, CatalogWriteError
+from wshard.wording import public_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -214,12 +215,12 @@ def file_of(location: str | Path) -> Path | None:
         return absolute_path(location)
     try:
         url = make_url(location)
-    except ArgumentError as error:
-        raise CatalogError(f"expected a path or a database URL, found {location!r}") from error
+    except (ArgumentError, ValueError) as error:
+        raise CatalogError(f"expected a path or a database URL, found {public_url(location)!r}") from error
     if url.get_backend_name() != "sqlite":
         return None
     if not url.database or url.database == ":memory:":
-        raise CatalogError(f"expected a catalog in a file, found the in-memory database {location!r}")
+        raise CatalogError(f"expected a catalog in a file, found the in-memory database {public_url(location)!r}")
     return absolute_path(url.database)
 
 

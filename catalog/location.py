@@ -7,7 +7,8 @@ holds. Does not know: what is in it.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -16,12 +17,15 @@ import xxhash
 from catalog.postgresql import is_server, shown_url
 from wshard.arguments import told
 from wshard.errors import CatalogNotFoundError
+from wshard.wording import public_url
 
 ARCHIVE_VARIABLE: Final = "WSHARD_ARCHIVE"
 CACHE_VARIABLE: Final = "WSHARD_CACHE"
 DEFAULT_ARCHIVE: Final = ".wshard"
 DATABASE: Final = "catalog.db"
 INDEX: Final = "index"
+
+_URL: Final = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*://|\s*postgres(ql)?(\+\w+)?:", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Place:
     name is what people are told: the folder, or the URL without password.
     """
 
-    database: Path | str
+    database: Path | str = field(repr=False)  # a URL has its password
     index: Path
     name: str
 
@@ -46,8 +50,17 @@ def archive_named(archive: str | os.PathLike[str] | None = None) -> Path | str:
         raise CatalogNotFoundError(f"expected an archive's folder or a server's URL, found {told(archive)}")
     if archive is not None and not os.fspath(archive):
         raise CatalogNotFoundError("expected the name of an archive's folder, found an empty text")
-    named = os.fspath(archive or os.environ.get(ARCHIVE_VARIABLE) or DEFAULT_ARCHIVE)
-    return named if is_server(named) else Path(named)
+    given = archive or os.environ.get(ARCHIVE_VARIABLE) or DEFAULT_ARCHIVE
+    named = os.fspath(given)
+    if not isinstance(named, str) or isinstance(given, Path):
+        return Path(os.fsdecode(named))
+    if is_server(named):
+        return named
+    if _URL.match(named):
+        raise CatalogNotFoundError(
+            f"expected an archive's folder or postgresql://USER@HOST/DATABASE, found {public_url(named)!r}"
+        )
+    return Path(named)
 
 
 def database_in(folder: Path) -> Path:

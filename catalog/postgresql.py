@@ -6,6 +6,7 @@ know: the catalog's tables or what is asked of them.
 
 from __future__ import annotations
 
+import re
 import select
 from functools import partial
 from time import monotonic
@@ -24,7 +25,7 @@ from wshard.errors import (
     CatalogWriteError,
     MissingExtraError,
 )
-from wshard.wording import how_to_install
+from wshard.wording import how_to_install, public_url
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Dialect
@@ -34,6 +35,14 @@ DRIVER = "postgresql+psycopg"
 LOCK = 0x777368617264
 """Key of the advisory lock that every writing transaction takes first: the letters "wshard"."""
 
+_FORM = "expected the URL postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+_SERVER = re.compile(r"postgres(ql)?(\+\w*)?://", re.IGNORECASE)
+_SHOWN = re.compile(
+    r"host|hostaddr|port|dbname|user|options|service|servicefile|passfile|application_name|client_encoding|replication|"
+    r"ssl(?!password)\w+|requirepeer|target_session_attrs|load_balance_hosts|channel_binding|gss\w+|krb\w+|keepalives\w*|"
+    r"\w+_timeout|(min|max)_protocol_version"
+)
+"""What options of libpq are shown; others hold secrets, or are none."""
 _CONNECT_SECONDS = 10
 _HELPERS = 6000
 """What the planner counts for starting processes that help: not worth it for a page, but for facets of everything."""
@@ -118,25 +127,37 @@ def _silent(connection: Any) -> bool:
 def server_url(location: str) -> URL:
     """Return the URL with the driver that is used unless it names another, and the password where passwords are hidden.
 
-    In a query, as in postgresql://HOST/DATABASE?password=..., it would be shown wherever the URL is.
+    In a query, as in postgresql://HOST/DATABASE?password=..., it would be shown wherever the URL is. CatalogError for a
+    URL that cannot be read, or is of another product.
     """
-    url = make_url(location)
+    url = _read(location)
     if (asked := url.query.get("password")) is not None:
         url = url.difference_update_query(["password"]).set(password=asked if isinstance(asked, str) else asked[-1])
     return url.set(drivername=DRIVER) if url.drivername in ("postgresql", "postgres") else url
 
 
+def _read(location: str) -> URL:
+    """Return the parts of a URL; what is no part of one may be one of a password, and is not shown."""
+    try:
+        url = make_url(location)
+        url = url.set(drivername=url.drivername.lower())
+    except (ArgumentError, ValueError) as error:  # the latter of ports
+        raise CatalogError(f"{_FORM}, found {public_url(location)}") from error
+    if url.drivername.partition("+")[0] not in ("postgresql", "postgres"):
+        raise CatalogError(f"expected a catalog on PostgreSQL or in a folder, found {public_url(location)}")
+    if "@" in (url.host or ""):
+        raise CatalogError(f"{_FORM} with %40 for each @ in a password, found {public_url(location)}")
+    return url
+
+
 def is_server(text: str) -> bool:
     """Say whether the text is the URL of a PostgreSQL server."""
-    return text.startswith(("postgresql://", "postgresql+", "postgres://"))
+    return _SERVER.match(text) is not None
 
 
 def shown_url(location: str) -> str:
-    """Return the URL of a server without its password; CatalogError for one that cannot be read."""
-    try:
-        return _shown(server_url(location))
-    except ArgumentError as error:
-        raise CatalogError("expected the URL postgresql://USER:PASSWORD@HOST/DATABASE, found another form") from error
+    """Return the URL of a server without its password; raises as server_url."""
+    return _shown(server_url(location))
 
 
 def _begin(connection: Connection) -> None:
@@ -151,5 +172,6 @@ def _begin(connection: Connection) -> None:
 
 
 def _shown(url: URL) -> str:
-    """Return the URL without passwords: the server's, and that of the client's key."""
-    return url.difference_update_query(["sslpassword"]).render_as_string(hide_password=True)
+    """Return the URL without passwords: the server's, that of the client's key, and what no option is called."""
+    hidden = [name for name in url.query if not _SHOWN.fullmatch(name)]
+    return url.difference_update_query(hidden).render_as_string(hide_password=True)

@@ -105,6 +105,33 @@ def test_what_cannot_be_reached_is_told_with_advice_and_without_the_password(ser
     assert server_url(key).query["sslpassword"] == "secret"
 
 
+@pytest.mark.parametrize(
+    "location",
+    [
+        "postgresql://u:secret@h:notaport/db",
+        "postgresql://u:secret@[::1/db",
+        "postgresql://u:part@secret@h/db",
+        "postgresql:/u:secret@h/db",
+        " postgresql://u:secret@h/db",
+        "mysql://u:secret@h/db",
+        "mysql+pymysql://u:secret@h/db",
+        "http://h/?token=secret",
+        "s3://key:secret@bucket/x",
+    ],
+)
+def test_what_is_the_url_of_no_catalog_is_refused_and_its_secrets_are_not_told(location: str) -> None:
+    for ask in (place_of, Catalog.open) if location.startswith(("postgresql://", "mysql")) else (place_of,):
+        with pytest.raises(CatalogError, match="expected") as caught:
+            ask(location)
+        assert "secret" not in str(caught.value)
+
+
+def test_no_text_about_a_place_has_its_password() -> None:
+    place = place_of("POSTGRESQL://ann:secret@host/x?pwd=secret&host=/tmp&sslmode=prefer")
+    assert place.name == "postgresql+psycopg://ann:***@host/x?host=%2Ftmp&sslmode=prefer"
+    assert "secret" not in repr(place)
+
+
 CREATE = """
 import sys
 url, sys.path[:0] = sys.argv[1], sys.argv[2:]

@@ -40,13 +40,23 @@ def test_an_argument_counts_before_the_url_and_the_url_before_the_environment():
     "url",
     [
         "http://", "ftp://h", "http://h:port", "http://h/a/b", "http://h/" + "x" * 17, "http://h?ef=0", "http://h?ef=1e3",
-        "http://h?ef=10001", "http://h?nonsense=1", "http://h?tenant=a%2Fb", "http://h?rpm=-1", "http://h?batch=0",
+        "http://[::1", "http://h:99999", "http://h?ef=10001", "http://h?nonsense=1", "http://h?token=secret",
+        "http://h?secret", "http://h/secret@h", "http://h:secret", "http:secret@h", "ftp://u:secret@h",
+        "http://h?tenant=a%2Fb", "http://h?rpm=-1", "http://h?batch=0",
     ],
 )  # fmt: skip
 def test_a_url_that_is_none_of_these_is_refused_without_telling_the_token(url):
     with pytest.raises(UnknownIndexError, match="expected") as caught:
         read_settings(url.replace("//", "//secret@", 1), environment={})
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("token", ["sec\nret", "secret\N{EURO SIGN}", "secret\x7f"])
+def test_a_token_that_no_request_can_hold_is_refused_and_not_told(token):
+    for given, environment in ((token, {}), (None, {"DEEPDATA_TOKEN": token})):
+        with pytest.raises(UnknownIndexError, match="expected a token of ASCII characters") as caught:
+            read_settings("http://h", given, environment)
+        assert "ret" not in str(caught.value)
 
 
 class Clock:

@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 from wshard.formats.base import OWN_DATA
-from wshard.wording import how_to_install
+from wshard.wording import how_to_install, public_url, without_passwords
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("wshard", "embedders", "catalog", "bridge")
@@ -17,6 +17,20 @@ PACKAGES = ("wshard", "embedders", "catalog", "bridge")
 def test_extras_are_told_for_the_package_and_for_its_folder():
     assert how_to_install("torch") == "pip install 'wshard[torch]', or pip install '.[torch]' in its folder"
     assert how_to_install() == "pip install 'wshard', or pip install '.' in its folder"
+
+
+def test_of_a_url_that_is_no_good_nothing_secret_is_shown():
+    """Where a password ends is not known then."""
+    for user in ("", "u:", ":"):
+        for secret in ("secret", "sec@secret", "x?secret", "x#secret", "x/secret", "[secret", "secret]:9"):
+            for rest in ("h", "h:80/a", "[::1]:80", "h?a=b@c", ""):
+                assert "secret" not in public_url(f"http://{user}{secret}@{rest}")
+                assert "secret" not in without_passwords(f"no such file: mysql:/u:{secret}@{rest}, or so")
+    for url in ("http://h?token=secret", "http://h/#secret", "http://h:secret/x"):
+        assert "secret" not in public_url(url)
+    for url in ("http://h:80/a", "postgresql://[::1]:5432/db", "embedded:", "folder/name"):
+        assert public_url(url) == url
+    assert without_passwords("/data/a:b@c and s3://bucket/a@b") == "/data/a:b@c and s3://bucket/a@b"
 
 
 def test_every_package_tells_extras_in_the_same_words():

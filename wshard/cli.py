@@ -57,9 +57,12 @@ def reported() -> Iterator[None]:
 
 
 def _in_words(error: Exception) -> str:
+    from wshard.wording import without_passwords
+
+    text = str(error)
     if isinstance(error, OSError) and error.strerror:  # Python's own text would begin with "[Errno 2]"
-        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
-    return str(error)
+        text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    return without_passwords(text)  # a URL may be given where a file is expected
 
 
 def named_path(text: str) -> Path:

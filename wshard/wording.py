@@ -1,14 +1,40 @@
-"""Words that messages of several modules have in common: one and many, and how something is installed.
+"""Words that messages of several modules have in common: one and many, URLs, and how something is installed.
 
 Does not know: who says what.
 """
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//)?")
+_SIGNED_IN: Final = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]+:/{1,2})[^\s/@:]*:\S+@")
+_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^:\[\]]*)(:[0-9]*)?")
+
 
 def counted(count: float, what: str) -> str:
     """Return "1 hit", "2 hits": how many of what there are, a whole number."""
     return f"{count:.0f} {what}" if count == 1 else f"{count:.0f} {what}s"
+
+
+def public_url(text: str) -> str:
+    """Return what may be shown of a URL: scheme, host, port and path, without user, password, token and options.
+
+    It may be malformed: what could be a part of a password is hidden then.
+    """
+    begin = _SCHEME.match(text)
+    scheme = begin[0] if begin else ""
+    plain = re.split(r"[?#]", text.removeprefix(scheme), maxsplit=1)
+    hidden, _, shown = plain[0].rpartition("@")
+    if "@" in "".join(plain[1:]) or "/" in hidden or not _HOST.fullmatch(shown.partition("/")[0]):
+        shown = "***"
+    return f"{scheme}{shown}"
+
+
+def without_passwords(text: str) -> str:
+    """Return a message of any origin without what stands before the host in URLs that it quotes."""
+    return _SIGNED_IN.sub(r"\1***@", text)
 
 
 def how_to_install(extra: str = "") -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
 from wshard.errors import UnknownIndexError
+from wshard.wording import public_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,22 +59,31 @@ def read_settings(url: str, token: str | None = None, environment: Mapping[str, 
     Raises UnknownIndexError for a URL that is none of these.
     """
     given = os.environ if environment is None else environment
-    parts = urlsplit(url)
+    parts = _split(url)
     options = {name: values[-1] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
     prefix = parts.path.strip("/") or "wshard"
     base = _base(parts, url)
     if unknown := sorted(set(options) - set(_KNOWN)):
-        raise UnknownIndexError(f"expected options among {', '.join(_KNOWN)} in {_plain(url)}, found {unknown}")
+        # What has no value may be a token that lacks its name.
+        found = ", ".join(name for name in unknown if options[name]) or "others"
+        raise UnknownIndexError(
+            f"expected options among {', '.join(_KNOWN)} in {public_url(url)}, found {found} "
+            f"(a token stands before the host, http://TOKEN@HOST, or in {TOKEN_VARIABLE})"
+        )
     if not _PREFIX.fullmatch(prefix):
-        raise UnknownIndexError(f"expected a prefix of up to 16 letters, digits, _ or - after {base}, found {prefix!r}")
+        raise UnknownIndexError(
+            f"expected http://host:port/PREFIX with up to 16 letters, digits, _ or -, found {public_url(url)}"
+        )
     tenant = options.get("tenant") or given.get(TENANT_VARIABLE) or None
     if tenant is not None and not _TENANT.fullmatch(tenant):
         raise UnknownIndexError(f"expected a tenant of up to 64 letters, digits, _ or -, found {tenant!r}")
-    inside = unquote(parts.username or parts.password or "")
+    token = token or unquote(parts.username or parts.password or "") or given.get(TOKEN_VARIABLE) or None
+    if token is not None and not (token.isascii() and token.isprintable()):
+        raise UnknownIndexError(f"expected a token of ASCII characters for {base}, found others")
     return Settings(
         base=base,
         prefix=prefix,
-        token=token or inside or given.get(TOKEN_VARIABLE) or None,
+        token=token,
         tenant=tenant,
         rpm=_number("rpm", options.get("rpm") or given.get(RPM_VARIABLE) or str(_SERVER_RPM), 0, 10**9),
         ef_search=_number("ef", options.get("ef", "200"), 1, CAP),
@@ -81,20 +91,23 @@ def read_settings(url: str, token: str | None = None, environment: Mapping[str, 
     )
 
 
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError as error:
+        raise UnknownIndexError(f"expected http://host:port, found {public_url(url)}") from error
+
+
 def _base(parts: SplitResult, url: str) -> str:
     try:
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise UnknownIndexError(f"expected http://host:port, found {_plain(url)}: {error}") from error
+        wrong = f"expected http://host:port with a port from 0 to 65535, found {public_url(url)}"
+        raise UnknownIndexError(wrong) from error
     if parts.scheme not in ("http", "https") or not host:
-        raise UnknownIndexError(f"expected http://host:port, found {_plain(url)}")
+        raise UnknownIndexError(f"expected http://host:port, found {public_url(url)}")
     named = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{named}" + (f":{port}" if port is not None else "")
-
-
-def _plain(url: str) -> str:
-    """Return the URL without credentials."""
-    return re.sub(r"//[^/]*@", "//", url)
 
 
 def _number(name: str, text: str, least: int, most: int) -> int:

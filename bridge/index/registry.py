@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from wshard.errors import UnknownIndexError
+from wshard.wording import public_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,7 +33,7 @@ def open_index(url: str, catalog: Catalog, folder: Path, *, token: str | None = 
     """
     scheme = url.partition(":")[0].lower()
     if scheme not in BACKENDS:
-        raise UnknownIndexError(f"expected an index of scheme {', '.join(BACKENDS)}, found {url!r}")
+        raise UnknownIndexError(f"expected an index of scheme {', '.join(BACKENDS)}, found {public_url(url)!r}")
     module, _, attribute = BACKENDS[scheme].partition(":")
     build: Callable[[str, Catalog, Path, str | None], VectorIndex] = getattr(import_module(module), attribute)
     return build(url, catalog, folder, token)
