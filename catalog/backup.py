@@ -18,7 +18,18 @@ from typing import TYPE_CHECKING, Final
 
 from catalog import engine
 from catalog.copies import Copies
-from catalog.engine import BESIDE, absolute_path, access, check_finished, connected, publish, remove_draft, translated
+from catalog.engine import (
+    A_FILE,
+    BESIDE,
+    absolute_path,
+    access,
+    check_finished,
+    connected,
+    look,
+    publish,
+    remove_draft,
+    translated,
+)
 from catalog.migrations import prepare
 from wshard.errors import (
     CatalogBusyError,
@@ -48,8 +59,8 @@ def back_up(database: Path, target: Path) -> int:
     is replaced. Raises CatalogExistsError where any other file is in the way, CatalogWriteError, CatalogError.
     """
     database, target = absolute_path(database), absolute_path(target)
-    if target.exists() and (
-        not target.is_file() or target.samefile(database) or _archive_id(target) != _archive_id(database)
+    if (found := look(target)) != "nothing" and (
+        found != A_FILE or target.samefile(database) or _archive_id(target) != _archive_id(database)
     ):
         raise CatalogExistsError(f"expected {target} to be free, or an earlier backup of {database}: name another file")
     with draft_beside(target) as draft:
@@ -79,7 +90,7 @@ def restore(source: Path, database: Path, *, force: bool = False) -> Path | None
         )
     if not _begins(source, _SQLITE):
         raise CatalogError(f"expected a backup of a catalog at {source}, found another file")
-    if database.exists() and not force:
+    if look(database) != "nothing" and not force:
         raise CatalogExistsError(f"expected no catalog at {database}, found one: --force replaces it")
     with _folder(database.parent), draft_beside(database) as draft:
         _copy(source, draft)
@@ -115,16 +126,17 @@ def _folder(place: Path) -> Iterator[None]:
 
 def is_dump(source: Path) -> bool:
     """Say whether a backup is one of a catalog on a server; CatalogNotFoundError where there is none."""
-    if not source.is_file():
-        raise CatalogNotFoundError(
-            f"expected a backup at {source}, found {'a folder' if source.is_dir() else 'nothing'}"
-        )
+    if (found := look(source)) != A_FILE:
+        raise CatalogNotFoundError(f"expected a backup at {source}, found {found}")
     return _begins(source, _DUMP)
 
 
 def _begins(file: Path, beginning: bytes) -> bool:
-    with file.open("rb") as opened:
-        return opened.read(len(beginning)) == beginning
+    try:
+        with file.open("rb") as opened:
+            return opened.read(len(beginning)) == beginning
+    except OSError as error:
+        raise CatalogWriteError(f"cannot read {file}: {error.strerror}") from error
 
 
 @contextlib.contextmanager
@@ -133,7 +145,7 @@ def draft_beside(target: Path) -> Iterator[Path]:
 
     CatalogWriteError where there is no folder for it.
     """
-    if not target.parent.is_dir():
+    if look(target.parent) != "a folder":
         raise CatalogWriteError(f"cannot write {target}: {target.parent} is no folder")
     _remove_abandoned(target)
     draft = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")

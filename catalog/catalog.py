@@ -17,7 +17,7 @@ from catalog.checking import Checking
 from catalog.collecting import Collecting
 from catalog.copies import Copies
 from catalog.curating import Curating
-from catalog.engine import absolute_path, file_of, found_file, one_of, open_file
+from catalog.engine import absolute_path, file_of, found_file, look, one_of, open_file
 from catalog.exploring import Exploring
 from catalog.facts import known_parts, load_facts, load_rates
 from catalog.filters import EVERYTHING, Where
@@ -69,7 +69,7 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         be written, CatalogError for something else.
         """
         path = file_of(location)
-        if path is not None and create and not path.exists():
+        if path is not None and create and look(path) == "nothing":
             found_file(path, partial(prepare, create=True))
         database = open_server(str(location)) if path is None else open_file(path)
         try:

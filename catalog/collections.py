@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, delete, insert, select, update
 
 from catalog.conditions import condition
-from catalog.curation import check_text, now
+from catalog.curation import check_text, check_who, now
 from catalog.engine import one_of
 from catalog.filters import AllOf, AnyOf, Compare, Not, Where, all_of, any_of, comparisons, negation
 from catalog.form_text import as_where, parse_where
@@ -21,6 +21,7 @@ from catalog.ledger import advance
 from catalog.loading import append
 from catalog.picks import Pick, hash_of, ordered
 from catalog.schema import collection, episode, pick, snapshot
+from catalog.values import storable
 from catalog.writing import where_text
 from wshard.errors import CollectionError, EntryNotFoundError, FilterError
 
@@ -58,6 +59,8 @@ class Named:
 
 def load_named(connection: Connection, name: str | None = None) -> list[Named]:
     """Return the collections, or that of the name, by name."""
+    if not storable(name):
+        return []
     statement = select(*collection.c, *_SNAPSHOT).select_from(collection.outerjoin(snapshot))
     if name is not None:
         statement = statement.where(collection.c.name == name)
@@ -67,6 +70,8 @@ def load_named(connection: Connection, name: str | None = None) -> list[Named]:
 
 def load_snapshot(connection: Connection, hash_: str) -> Snapshot | None:
     """Return the snapshot of that hash."""
+    if not storable(hash_):
+        return None
     found = connection.execute(select(*_SNAPSHOT).where(snapshot.c.hash == hash_)).first()
     return None if found is None else _snapshot(found)
 
@@ -143,6 +148,7 @@ def name_snapshot(connection: Connection, name: str, *, hash_: str, who: str) ->
 
 def _name(connection: Connection, name: str, *, query: str | None, snapshot_id: int | None, who: str) -> Named:
     check_text(name, "a collection's name")
+    check_who(who)
     if load_snapshot(connection, name):
         raise CollectionError(f"expected a name that is no snapshot's hash, found {name!r}")
     values = {"query": query, "snapshot_id": snapshot_id, "who": who, "at": now()}

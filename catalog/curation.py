@@ -47,6 +47,13 @@ def check_text(text: str, what: str) -> str:
     return text
 
 
+def check_who(who: str) -> str:
+    """Return the name of who did something, "" for nobody's; FilterError for text that no database can hold."""
+    if not isinstance(who, str) or not storable(who):
+        raise FilterError(f"who: expected text in UTF-8 without NUL, found {told(who)}")
+    return who
+
+
 def living(connection: Connection, ids: Collection[int]) -> list[int]:
     """Return those of the ids that are catalogued, ascending."""
     return sorted(connection.execute(select(episode.c.id).where(one_of(connection, episode.c.id, ids))).scalars())
@@ -55,6 +62,7 @@ def living(connection: Connection, ids: Collection[int]) -> list[int]:
 def add_notes(connection: Connection, ids: Collection[int], *, text: str, who: str) -> list[Note]:
     """Write the same note about each episode and return the notes."""
     check_text(text, "a note")
+    check_who(who)
     at, done = now(), []
     for number in living(connection, ids):
         values = {"episode_row": number, "text": text, "who": who, "at": at}
@@ -101,6 +109,7 @@ def renew_words(connection: Connection, own: Mapping[int, str]) -> None:
 def add_reviews(connection: Connection, ids: Collection[int], *, state: str, who: str) -> list[Review]:
     """Bring each episode into the state and return the entries of the audit."""
     check_text(state, "a review state")
+    check_who(who)
     at, done = now(), []
     for number in living(connection, ids):
         values = {"episode_row": number, "state": state, "who": who, "at": at}
@@ -112,6 +121,7 @@ def add_reviews(connection: Connection, ids: Collection[int], *, state: str, who
 
 def undo_reviews(connection: Connection, ids: Collection[int], *, who: str) -> list[Review]:
     """Take back the last review of each episode that has one, by an entry with the state before; return these."""
+    check_who(who)
     at, done = now(), []
     for number, audit in sorted(_audits(connection, ids).items()):
         if standing := _standing(audit):

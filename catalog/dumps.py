@@ -15,7 +15,7 @@ from sqlalchemy import inspect
 
 from catalog import engine
 from catalog.backup import draft_beside, finish, is_dump, renew
-from catalog.engine import absolute_path
+from catalog.engine import absolute_path, look
 from catalog.migrations import STEPS
 from catalog.postgresql import open_server
 from catalog.schema import metadata
@@ -39,7 +39,7 @@ def dump(database: Database, target: Path) -> int:
     where any other file is in the way, CatalogWriteError, CatalogError without pg_dump.
     """
     target = absolute_path(target)
-    if target.exists() and not (is_dump(target) and _archive_id(target) == database.peek(_ASK_ID)[0]):
+    if look(target) != "nothing" and not (is_dump(target) and _archive_id(target) == database.peek(_ASK_ID)[0]):
         raise CatalogExistsError(f"expected {target} to be free, or an earlier backup of {database.name}: name another")
     with draft_beside(target) as draft:
         _run(database.url, "pg_dump", "--format=custom", f"--file={draft}")

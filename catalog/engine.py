@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import sqlite3
+import stat
 import uuid
 from collections.abc import Sequence
 from functools import cache, partial
@@ -56,6 +57,7 @@ PAGE_BYTES = 16 * 1024
 # With the default of 4 MiB each batch of episodes would write the same index pages twice.
 LOG_BYTES = 64 << 20
 
+A_FILE = "a file"
 BESIDE = ("", "-wal", "-shm", "-journal")
 """A database, and what SQLite keeps beside one."""
 
@@ -200,6 +202,8 @@ def translated(name: str, reasons: Reasons = SQLITE_REASONS, driver: Any = sqlit
             if code.startswith(prefixes):
                 raise kind(f"cannot use the catalog at {name}: {reason} ({words})") from error
         raise CatalogError(f"cannot use the catalog at {name}: {words}") from error
+    except UnicodeEncodeError as error:
+        raise CatalogError(f"expected text in UTF-8 without NUL, found {told(error.object)}") from error
 
 
 def absolute_path(path: str | Path) -> Path:
@@ -224,16 +228,28 @@ def file_of(location: str | Path) -> Path | None:
     return absolute_path(url.database)
 
 
+def look(path: Path) -> str:
+    """Return "a file", "a folder", "something else" or "nothing"; CatalogWriteError where that cannot be seen."""
+    try:
+        mode = path.stat().st_mode
+        return A_FILE if stat.S_ISREG(mode) else "a folder" if stat.S_ISDIR(mode) else "something else"
+    except (FileNotFoundError, NotADirectoryError):
+        return "nothing"
+    except (OSError, ValueError) as error:  # the latter of NUL, and of text that is no UTF-8
+        reason = getattr(error, "strerror", None) or str(error)
+        raise CatalogWriteError(f"cannot look for a catalog at {path}: {reason}") from error
+
+
 def open_file(path: Path) -> Database:
     """Open an existing SQLite file, for reading only where it cannot be written."""
-    if not path.is_file():
-        raise CatalogNotFoundError(f"expected a catalog at {path}, found {'a folder' if path.is_dir() else 'nothing'}")
+    if (found := look(path)) != A_FILE:
+        raise CatalogNotFoundError(f"expected a catalog at {path}, found {found}")
     return connected(path, query=access(path))
 
 
 def found_file(path: Path, found: Callable[[Database], None]) -> None:
     """Make a new SQLite file that appears complete or not at all; one that another process made meanwhile is kept."""
-    if path.parent.is_file():
+    if look(path.parent) == A_FILE:
         raise CatalogWriteError(f"cannot make a catalog at {path}: expected a folder {path.parent}, found a file")
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:

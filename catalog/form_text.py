@@ -30,7 +30,7 @@ from catalog.filters import (
     any_of,
     negation,
 )
-from wshard.arguments import told
+from wshard.arguments import plain_text, told
 from wshard.errors import FilterError, FilterSyntaxError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ FLAGS: Final = {"true": True, "false": False, "yes": True, "no": False}
 
 def parse_where(text: str) -> Where:
     """Read a filter; FilterSyntaxError, a FilterError, tells the position of the first mistake."""
-    parser = _Parser(text)
+    parser = _Parser(plain_text(text, "a filter", FilterError))
     found = parser.any_of(0)
     if parser.position < len(text):
         parser.fail("expected the end of the filter", parser.position)
@@ -68,7 +68,7 @@ def parse_where(text: str) -> Where:
 
 def parse_comparison(field: str, text: str) -> Where:
     """Read what stands behind `field:`; positions of mistakes count from its beginning."""
-    parser = _Parser(text)
+    parser = _Parser(plain_text(text, "a filter", FilterError))
     try:
         found = parser.test(field_of(field))
     except FilterSyntaxError:

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlencode
 from catalog.filters import Compare, Not, Where, all_of, negation, parts_of
 from catalog.form_text import parse_comparison, parse_where
 from catalog.writing import comparison_text, where_text
+from wshard.arguments import plain_text
 from wshard.errors import FilterError, FilterSyntaxError
 
 _WORDS: Final = "q"
@@ -26,6 +27,7 @@ def where_query(where: Where) -> str:
 
 def parse_query(query: str) -> Where:
     """Read a URL's query; FilterSyntaxError names the parameter and the position in its value."""
+    plain_text(query, "the query of a URL", FilterError)
     try:
         pairs = parse_qsl(query.removeprefix("?"), keep_blank_values=True, strict_parsing=bool(query), errors="strict")
     except ValueError as error:

@@ -14,6 +14,7 @@ from typing import Final
 
 import xxhash
 
+from catalog.engine import A_FILE, look
 from catalog.postgresql import is_server, shown_url
 from wshard.arguments import told
 from wshard.errors import CatalogNotFoundError
@@ -66,9 +67,9 @@ def archive_named(archive: str | os.PathLike[str] | None = None) -> Path | str:
 def database_in(folder: Path) -> Path:
     """Return the database of the archive in this folder; raises CatalogNotFoundError where there is none."""
     database = folder / DATABASE
-    if folder.is_file():
+    if look(folder) == A_FILE:
         raise CatalogNotFoundError(f"no archive at {folder}: expected a folder, found a file")
-    if not database.is_file():
+    if look(database) != A_FILE:
         raise CatalogNotFoundError(f"no archive at {folder}: expected {database}; `wshard ingest` makes one")
     return database
 

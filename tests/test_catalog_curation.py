@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -11,11 +12,10 @@ from hypothesis import strategies as st
 
 from catalog import Asset, Catalog, Lineage, Spread
 from catalog.testing import LANES, make_record
-from wshard.errors import EntryNotFoundError, FilterError
+from wshard.errors import CatalogError, EntryNotFoundError, FilterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -54,6 +54,33 @@ def test_pages_of_words_by_id_show_every_episode_once(catalog: Catalog) -> None:
                 if after is None:
                     break
             assert seen == expected
+
+
+@pytest.mark.parametrize("who", ["nul\0", "\ud800", "name \udcff of a file", None, 5])
+def test_who_did_it_is_text_that_every_database_holds(catalog: Catalog, who: Any) -> None:
+    catalog.review([1], "accepted")
+    for act in (
+        lambda: catalog.add_note([1], "text", who=who),
+        lambda: catalog.review([1], "rejected", who=who),
+        lambda: catalog.undo_review([1], who=who),
+        lambda: catalog.save_query("name", "length:5", who=who),
+        lambda: catalog.save_snapshot("name", "length:5", who=who),
+    ):
+        with pytest.raises(FilterError, match="who: expected text in UTF-8 without NUL, found"):
+            act()
+    assert [entry.who for entry in catalog.audit([1])] == [""]
+    assert catalog.collections() == []
+
+
+@pytest.mark.parametrize("text", ["nul\0", "\ud800"])
+def test_names_that_no_database_holds_are_not_there(catalog: Catalog, text: str) -> None:
+    for ask in (catalog.picks, catalog.drop_collection, catalog.snapshot, catalog.get):
+        with pytest.raises(EntryNotFoundError):
+            ask(text)
+    with pytest.raises(FilterError, match="expected"):
+        catalog.tag([1], text)
+    with pytest.raises(CatalogError):
+        catalog.back_up(Path(text))
 
 
 @pytest.mark.parametrize("text", ["", "  ", "nul\0", "\ud800"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,8 +25,12 @@ from catalog import (
     where_text,
 )
 from catalog.fields import field_of
+from catalog.form_text import parse_comparison
 from catalog.testing import FIELD_NAMES, wheres
 from wshard.errors import FilterError, FilterSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SAME: list[tuple[Where, str, str]] = [
     (EVERYTHING, "", ""),
@@ -243,3 +249,10 @@ def test_names_of_scores_may_have_dots(written, full):
     assert field.name == full
     assert field_of(field.name) == field
     assert parse_where(f"{written}:>=1") == parse_where(where_text(Compare(written, "ge", 1.0)))
+
+
+@pytest.mark.parametrize("read", [parse_where, parse_query, lambda text: parse_comparison("env", text)])
+@pytest.mark.parametrize("text", [None, 5, b"env:x", ["env:x"]])
+def test_what_is_no_text_is_refused_as_a_filter(read: Callable[[Any], Where], text: Any) -> None:
+    with pytest.raises(FilterError, match="expected text, found"):
+        read(text)

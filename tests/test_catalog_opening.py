@@ -233,6 +233,37 @@ except CatalogWriteError as error:
     print("refused:", error)
 print(sorted(os.listdir(folder)))
 """
+LOCKED = """
+import os, sys, tempfile
+sys.path[:0] = sys.argv[2:]
+from catalog import Catalog
+from catalog.backup import back_up, restore
+from catalog.location import place_of
+from catalog.opening import open_place
+from catalog.testing import make_record
+from wshard.errors import CatalogWriteError
+from pathlib import Path
+with tempfile.TemporaryDirectory() as warm, Catalog.open(f"{warm}/catalog.db", create=True) as catalog:
+    catalog.register([make_record(1)])  # modules that load late load now, while they may be read
+    catalog.back_up(Path(warm, "backup"))
+locked, mine = Path(sys.argv[1], "locked"), Path(sys.argv[1], "mine.db")
+if os.getuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+for ask in (
+    lambda: open_place(place_of(locked / "archive")),
+    lambda: open_place(place_of(locked / "archive"), create=True),
+    lambda: Catalog.open(locked / "archive" / "catalog.db"),
+    lambda: back_up(mine, locked / "backup"),
+    lambda: restore(locked / "backup", mine, force=True),
+    lambda: restore(mine, locked / "archive" / "catalog.db"),
+    lambda: restore(Path(sys.argv[1], "unreadable"), mine, force=True),
+):
+    try:
+        ask()
+    except CatalogWriteError as error:
+        print(error)
+"""
 
 
 @pytest.mark.parametrize("written", ["closed", "still open"])
@@ -252,6 +283,24 @@ def test_a_catalog_in_a_read_only_folder_can_be_read(written: str) -> None:
     assert "it is read-only here" in lines[0]
     assert "cannot make a catalog" in lines[1]
     assert ("catalog.db-wal" in lines[2]) == (written == "still open")
+
+
+def test_what_this_account_may_not_see_is_told_as_such() -> None:
+    with tempfile.TemporaryDirectory() as place:
+        folder, locked = Path(place), Path(place, "locked")
+        for path in (folder / "mine.db", locked / "archive" / "catalog.db", folder / "unreadable"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            make(path)
+        folder.chmod(0o755)
+        (folder / "mine.db").chmod(0o644)
+        (folder / "unreadable").chmod(0o000)
+        locked.chmod(0o000)
+        command = [sys.executable, "-c", LOCKED, place, *sys.path]
+        found = subprocess.run(command, check=False, capture_output=True, text=True)
+        locked.chmod(0o755)
+    lines = found.stdout.splitlines()
+    assert len(lines) == 7, found.stderr
+    assert all("Permission denied" in line and place in line for line in lines)
 
 
 def test_a_full_disk_is_a_clean_error_and_the_catalog_goes_on(tmp_path: Path) -> None:
