@@ -120,7 +120,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
     for name in columns:
         right = name.startswith(">")
-        table.add_column(name.removeprefix(">"), justify="right" if right else "left", no_wrap=True)
+        table.add_column(escape(printable(name.removeprefix(">"))), justify="right" if right else "left", no_wrap=True)
     for row in rows:
         table.add_row(*(escape(printable(cell)) for cell in row))
     # Lines are as long as they must be: a folded or shortened id could not be copied.

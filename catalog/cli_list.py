@@ -25,7 +25,7 @@ from catalog.cli import (
     shorten,
     tell_unknown,
 )
-from wshard.cli import JsonOption, print_json, reported
+from wshard.cli import JsonOption, print_json, printable, reported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -130,10 +130,11 @@ def _as_json(catalog: Catalog, columns: Sequence[Column] | None, rows: Sequence[
 
 
 def _print_csv(catalog: Catalog, columns: Sequence[Column], pages: Iterator[Sequence[EpisodeRow]]) -> None:
+    shown = printable if sys.stdout.isatty() else str  # programs get every value as it is
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow([column.name for column in columns])
+    writer.writerow([shown(column.name) for column in columns])
     for rows in pages:
-        writer.writerows([list(map(_csv_cell, cells)) for cells in _cells(catalog, columns, rows)])
+        writer.writerows([[shown(_csv_cell(value)) for value in cells] for cells in _cells(catalog, columns, rows)])
 
 
 def _csv_cell(value: Any) -> str:

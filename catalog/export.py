@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from catalog.picks import hash_of
@@ -35,6 +36,7 @@ COLUMNS: Final[Mapping[str, type]] = {
 
 _PICKED: Final = ("uid", "digest", "start", "stop", "weight")
 
+_BEYOND_ASCII: Final = re.compile(r"[^\n -~]")
 FORMATS: Final = ("json", "csv", "parquet")
 
 
@@ -43,12 +45,17 @@ def encode_list(picked: Sequence[tuple[Pick, EpisodeRow | None]], form: str) -> 
     rows = [_row(pick, row) for pick, row in picked]
     if form == "json":
         about = {"hash": hash_of(pick for pick, _ in picked), "picks": rows}
-        return json.dumps(about, indent=1, ensure_ascii=False).encode() + b"\n"
+        return _escaped(json.dumps(about, indent=1, ensure_ascii=False)).encode() + b"\n"
     if form == "csv":
         return _csv(rows)
     if form == "parquet":
         return _parquet(rows)
     raise CollectionError(f"expected a format among {', '.join(FORMATS)}, found {form!r}")
+
+
+def _escaped(text: str) -> str:
+    """Return JSON with its control characters escaped that JSON lets be: a terminal may be what shows it."""
+    return _BEYOND_ASCII.sub(lambda sign: sign[0] if sign[0].isprintable() else json.dumps(sign[0])[1:-1], text)
 
 
 def _row(pick: Pick, row: EpisodeRow | None) -> dict[str, Any]:

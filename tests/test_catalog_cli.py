@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
+import os
+import pty
 import resource
+import subprocess
+import sys
+import tty
 from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from bridge.cli import app
-from catalog import Catalog
+from catalog import Catalog, Compare
 from catalog.testing import make_record
 
 if TYPE_CHECKING:
@@ -264,3 +270,46 @@ def test_a_list_that_a_full_disk_cuts_leaves_the_earlier_one_whole(archive: Path
     assert told == f"error: {path}: File too large\n"
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
+
+
+EVIL = "reach\x1b]0;owned\x07\x9b2J\u202e\x7f\n\rx"
+
+
+def on_a_terminal(*arguments: str) -> str:
+    """Return what `wshard` writes to a terminal, as it is sent."""
+    ours, theirs = pty.openpty()
+    tty.setraw(theirs)  # nothing is made of line ends
+    command = [sys.executable, "-m", "wshard", *arguments]
+    plain = {**os.environ, "TERM": "dumb"}  # no bold headings
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.PIPE, env=plain
+    ) as process:
+        os.close(theirs)
+        sent = b""
+        with contextlib.suppress(OSError):  # Linux says so of a terminal that nobody writes to any more
+            while part := os.read(ours, 1 << 16):
+                sent += part
+        assert process.stderr is not None
+        assert not process.stderr.read()
+    os.close(ours)
+    assert process.returncode == 0
+    return sent.decode()
+
+
+def test_a_terminal_is_sent_no_control_characters_of_names(archive: Path) -> None:
+    with Catalog.open(archive / "catalog.db") as catalog:
+        catalog.register([make_record(99, env_id=EVIL)])
+        catalog.save_snapshot("evil", Compare("env_id", "eq", EVIL))
+    for verb in (
+        ("ls", "--csv"),
+        ("export-list", "evil"),
+        ("ls",),
+        ("sql", 'SELECT env_id AS "a\x1b[2J" FROM episode'),
+    ):
+        sent = on_a_terminal(*verb)
+        assert "owned" in sent
+        assert all(line.isprintable() for line in sent.split("\n")), verb
+    # Programs get every value as it is.
+    rows = csv.DictReader(io.StringIO(run("ls", "--csv").stdout, newline=""))
+    assert [row["env_id"] for row in rows if "owned" in row["env_id"]] == [EVIL]
+    assert json.loads(run("export-list", "evil").stdout)["picks"][0]["env_id"] == EVIL
