@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import signal
@@ -11,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from wshard import journal
 from wshard.container import ShardReader
 from wshard.convert import detect_format, load
 from wshard.episode_file import load_wshard, open_wshard
-from wshard.errors import FormatError, WShardError
-from wshard.regular_file import open_file
+from wshard.errors import FormatError, RecordingExistsError, WShardError
+from wshard.regular_file import map_file, open_file
 from wshard.types import Format
 
 OPENERS = [ShardReader, open_wshard, load_wshard, load, open_file]
@@ -83,3 +85,20 @@ def test_files_are_opened_as_ever(tmp_path):
     (tmp_path / "a").write_bytes(b"abc")
     with open_file(tmp_path / "a") as file:
         assert hashlib.file_digest(file, "sha256").hexdigest() == hashlib.sha256(b"abc").hexdigest()
+
+
+def test_where_locks_and_memory_maps_fail_network_disks_are_named(tmp_path):
+    """A descriptor that only names a file can do neither; network disks refuse with other numbers."""
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    with os.fdopen(os.open(path, os.O_PATH), "rb", closefd=True) as named:
+        for act in (lambda: map_file(named.fileno(), path), lambda: journal.lock(named, path)):
+            with pytest.raises(OSError, match="fail on some network disks: is it on one") as caught:
+                act()
+            assert caught.value.filename == str(path)
+            assert caught.value.errno == errno.EBADF
+    with path.open("rb") as first, path.open("rb") as second:
+        assert map_file(first.fileno(), path) == b"content"
+        journal.lock(first, path)
+        with pytest.raises(RecordingExistsError, match="another writer"):
+            journal.lock(second, path)

@@ -7,7 +7,6 @@ Does not know: the manifest of a chunked episode, which is a block and names chu
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
 import reprlib
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from wshard.container import ShardReader
 from wshard.errors import ChecksumError, FormatError, HeaderError, ManifestError
 from wshard.layout import ROLE_MANIFEST, ROLE_SAMPLE, ROLE_WSHARD
 from wshard.metadata import PROFILE_MANIFEST, ManifestFileRef, ManifestProfile, ShardMetadata
-from wshard.regular_file import named_in, open_file, within
+from wshard.regular_file import map_file, named_in, open_file, within
 from wshard.writer import ShardWriter
 
 if TYPE_CHECKING:
@@ -154,7 +153,7 @@ def _mapped(path: Path) -> memoryview:
     with open_file(path) as file:
         if not os.fstat(file.fileno()).st_size:
             return memoryview(b"")
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        return map_file(file.fileno(), path)
 
 
 def _check_keys(reference: ManifestFileRef, where: str) -> None:

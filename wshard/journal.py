@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import mmap
 import os
 import sys
 from array import array
@@ -31,6 +30,7 @@ from wshard.layout import (
 from wshard.meta import META_BLOCKS, Declaration, Description, read_description
 from wshard.meta_writer import write_description
 from wshard.publishing import sync_folder
+from wshard.regular_file import map_file, needs_local_disk
 from wshard.types import DType
 
 if sys.platform != "win32":
@@ -102,7 +102,8 @@ def lock(file: IO[bytes], partial: Path) -> None:
     """Take the journal's lock until `file` is closed; raises RecordingExistsError while another process holds it."""
     if sys.platform != "win32":
         try:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with needs_local_disk("locks", partial):
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise RecordingExistsError(f"{partial}: another writer is recording to this path") from None
 
@@ -166,7 +167,7 @@ def read(file: IO[bytes], where: str) -> Journal:
     size = os.fstat(file.fileno()).st_size
     if size < len(JOURNAL_MAGIC):
         raise FormatError(f"{where}: the recording ended before its description was written: nothing to recover")
-    data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    data = map_file(file.fileno(), where)
     magic = bytes(data[: len(JOURNAL_MAGIC)])
     if magic != JOURNAL_MAGIC:
         raise FormatError(f"{where}: expected a recording journal ({JOURNAL_MAGIC!r}), found {magic!r}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import mmap
 import os
 import re
 import reprlib
@@ -78,6 +79,24 @@ def named_in(manifest: str | os.PathLike[str], path: str | os.PathLike[str]) -> 
         error = MissingFileError(f"{os.fspath(manifest)}: expected the file {os.fspath(path)}, found none")
         error.errno, error.filename = errno.ENOENT, os.fspath(path)
         raise error from None
+
+
+@contextlib.contextmanager
+def needs_local_disk(what: str, where: str | os.PathLike[str]) -> Iterator[None]:
+    """Lock or map a file; an OSError says what network disks have to do with it, except that others hold the lock."""
+    try:
+        yield
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        told = f"{error.strerror}; {what} fail on some network disks: is it on one? A local disk will do"
+        raise OSError(error.errno, told, os.fspath(where)) from error
+
+
+def map_file(descriptor: int, where: str | os.PathLike[str]) -> memoryview:
+    """Return the bytes of an open file of at least one, mapped; raises OSError, as needs_local_disk."""
+    with needs_local_disk("memory maps", where):
+        return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
 
 
 def open_file(path: str | os.PathLike[str]) -> io.BufferedReader:

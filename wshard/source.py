@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
 
 from wshard.arguments import file_object
 from wshard.errors import ClosedError, FormatError, IndexCorruptError
-from wshard.regular_file import open_descriptor
+from wshard.regular_file import map_file, open_descriptor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +98,7 @@ class PathSource:
         """Return all bytes: read, or mapped where they are many."""
         if self.size <= _READ_WHOLE_BELOW:
             return self._pread(0, self.size, self.size)
-        return memoryview(mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ))
+        return map_file(self._descriptor, self.where)
 
     def chunks(self, start: int, stop: int) -> Iterator[memoryview]:
         """Yield the bytes [start, stop) piece by piece."""

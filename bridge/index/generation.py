@@ -31,6 +31,7 @@ from bridge.index.lock import locked
 from bridge.index.segment import Segment
 from wshard.layout import checksum
 from wshard.publishing import publish, sync_folder
+from wshard.regular_file import needs_local_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -153,7 +154,9 @@ def _fill(building: Path, about: About, points: Iterable[Point], regroup: Regrou
         file.write(table.data)
     grouping = None
     if regroup is not None:
-        vectors = np.asarray(np.memmap(building / _VECTORS, "<f4", "r")).reshape(about.vectors, about.dim)
+        with needs_local_disk("memory maps", building):
+            mapped = np.memmap(building / _VECTORS, "<f4", "r")
+        vectors = np.asarray(mapped).reshape(about.vectors, about.dim)
         grouping = regroup(vectors)
         if grouping is not None:
             starts = np.concatenate(([0], np.cumsum(table[2])))
