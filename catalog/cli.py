@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow
 
 
+_WIDEST = 10_000  # characters of a line of a table
+
+
 def _named_place(text: str) -> str:
     named_path(text)  # refuses an empty one
     return text
@@ -122,13 +125,18 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         right = name.startswith(">")
         table.add_column(escape(printable(name.removeprefix(">"))), justify="right" if right else "left", no_wrap=True)
     for row in rows:
-        table.add_row(*(escape(printable(cell)) for cell in row))
+        table.add_row(*(escape(printable(_cut(cell))) for cell in row))
     # Lines are as long as they must be: a folded or shortened id could not be copied.
-    console = Console(file=sys.stdout, width=10_000)
+    console = Console(file=sys.stdout, width=_WIDEST)
     with console.capture() as drawn:
         console.print(table)
     for line in drawn.get().splitlines():
         typer.echo(line.rstrip())
+
+
+def _cut(cell: str) -> str:
+    """Return what can be drawn of a cell: megabytes take seconds, and are left out anyway."""
+    return cell if len(cell) <= _WIDEST else f"{cell[: _WIDEST - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def number(value: Any) -> str:

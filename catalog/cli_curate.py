@@ -6,6 +6,7 @@ Knows: how episodes are named, and who is speaking. Does not know: how it is kep
 from __future__ import annotations
 
 import getpass
+import os
 from dataclasses import asdict
 from typing import Annotated
 
@@ -100,6 +101,6 @@ def account(who: str | None = None) -> str:
     if who is not None:
         return who
     try:
-        return getpass.getuser()
+        return os.fsencode(getpass.getuser()).decode(errors="replace")
     except (KeyError, OSError):  # an account without a name
         return ""

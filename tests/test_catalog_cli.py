@@ -11,6 +11,7 @@ import pty
 import resource
 import subprocess
 import sys
+import time
 import tty
 from typing import TYPE_CHECKING
 
@@ -72,6 +73,12 @@ def test_notes(archive: Path) -> None:
     assert "expected the id of a note" in run("note", "--remove", "77", code=1).stderr
     run("note", code=2)
     assert "expected --remove ID alone" in run("note", "--remove", "1", "episode_000003", code=2).stderr
+
+
+def test_an_account_whose_name_is_no_unicode_can_write(archive: Path, monkeypatch) -> None:
+    monkeypatch.setenv("LOGNAME", "caf\udce9")
+    run("collection", "save", "all", "--where", "")
+    assert json.loads(run("collection", "ls", "--json").stdout)[0]["who"] == "caf\N{REPLACEMENT CHARACTER}"
 
 
 def test_reviews_undo_and_audit(archive: Path) -> None:
@@ -192,6 +199,15 @@ def test_sql_reads(archive: Path) -> None:
     assert answer == {"columns": ["id", "spread"], "rows": [[1, "<96 bytes>"]], "more": False}
     assert "2 rows, there are more" in run("sql", "SELECT env_id FROM episode", "-n", "2").stdout
     assert "something else than read" in run("sql", "DELETE FROM tag", code=1).stderr
+
+
+def test_a_table_of_huge_values_is_drawn_at_once(archive: Path) -> None:
+    many = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT hex(zeroblob(2000000)) FROM n"
+    begun = time.process_time()
+    told = run("sql", many, "--seconds", "2").stdout
+    assert time.process_time() - begun < 3
+    assert "there are more" in told
+    assert max(map(len, told.splitlines())) <= 10_000
 
 
 def test_collections_from_the_command_line(archive: Path) -> None:
