@@ -7,15 +7,15 @@ Does not know: episodes (they lie anywhere), tables, vectors.
 from __future__ import annotations
 
 import re
-import shutil
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+from bridge.index import generation
 from bridge.index.registry import EMBEDDED, open_index
-from catalog.backup import restore
-from catalog.dumps import restore_dump
+from catalog.backup import archive_id_of, restore
+from catalog.dumps import archive_id_at, restore_dump
 from catalog.location import place_of
 from catalog.opening import open_place
 from catalog.postgresql import is_server
@@ -97,9 +97,18 @@ def restore_archive(
     catalog.backup.restore and catalog.dumps.restore_dump.
     """
     place, kept = place_of(archive), None
+    if force:
+        _discard_copies(place)
     if isinstance(place.database, Path):
         kept = restore(Path(source), place.database, force=force)
     else:
         restore_dump(Path(source), place.database, force=force)
-    shutil.rmtree(place.index, ignore_errors=True)
+    _discard_copies(place)
     return kept
+
+
+def _discard_copies(place: Place) -> None:
+    """Remove what the archive has in its index folder, and nothing else that lies there."""
+    archive_id = archive_id_of(place.database) if isinstance(place.database, Path) else archive_id_at(place.database)
+    if archive_id is not None:
+        generation.discard(place.index, archive_id)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from bridge.assets import are_unchanged
 from bridge.damage import Finding
 from bridge.discover import is_episode, walk
+from bridge.index import generation
 from bridge.reading import Failure, told
 from catalog.location import DATABASE
 from wshard.errors import WShardError
@@ -27,6 +28,7 @@ from wshard.publishing import TEMPORARY
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from bridge.archive import Archive
     from catalog.records import Asset, EpisodeRow
 
 ABANDONED_S: Final = 3600.0  # a younger file may still be written to
@@ -119,25 +121,15 @@ def _unfinished(place: str, names: Iterable[str]) -> Iterator[Finding]:
             yield Finding("abandoned", path, "a file whose writing was interrupted")
 
 
-def leftovers(archive: Path, living: Iterable[str]) -> list[Finding]:
+def leftovers(archive: Archive, living: Iterable[str]) -> list[Finding]:
     """Return what interrupted processes left in the archive's own folder; living: fingerprints of Spaces in use."""
-    kept, index = set(living), archive / "index"
-    paths = [path for path in _children(archive) if _DRAFT.fullmatch(path.name)]
-    for space in _children(index):
-        paths += [space] if space.name not in kept and space.is_dir() else _old(space)
+    index, archive_id, kept = archive.place.index, archive.catalog.archive_id, set(living)
+    paths = [path for path in _children(archive.folder) if _DRAFT.fullmatch(path.name)]
+    paths += generation.retired(index, archive_id, kept)
+    for fingerprint in sorted(kept):
+        paths += generation.leftovers(generation.place(index, archive_id, fingerprint))
     told_ = "what an interrupted process or a Space that is no more left here"
     return [Finding("leftover", path.as_posix(), told_) for path in paths if is_abandoned(path)]
-
-
-def _old(space: Path) -> list[Path]:
-    """Return the copies that are not the current one, and temporary files."""
-    try:
-        current = (space / "CURRENT").read_text("ascii")
-    except (OSError, ValueError):
-        current = ""
-    return [
-        path for path in _children(space) if (path.is_dir() and path.name != current) or TEMPORARY.fullmatch(path.name)
-    ]
 
 
 def is_abandoned(path: str | Path) -> bool:

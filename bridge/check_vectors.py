@@ -6,11 +6,11 @@ Knows: Spaces, the ledger, the copies made of it. Does not know: files, or how a
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from bridge.damage import Finding
 from bridge.index import care, generation
+from bridge.index.held import Held
 from bridge.query import describe
 from bridge.selection import LaneChoice, choose_lanes, is_summarised
 from bridge.sentences import speaking, task_of
@@ -25,13 +25,13 @@ from wshard.errors import (
     SpaceMismatchError,
     UnknownEmbedderError,
     VectorIndexError,
+    VectorsDamagedError,
     WShardError,
 )
 from wshard.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
-    from pathlib import Path
 
     from bridge.archive import Archive
     from catalog.catalog import Catalog
@@ -40,12 +40,13 @@ if TYPE_CHECKING:
 
 _FLOAT: Final = 4  # bytes
 _NO_SPACE: Final = 0  # is no id
+_NAMED: Final = 3  # episodes that are named
 _CODES: Final = {"orphaned": "orphaned", "outdated": "stale", "retired": "retired", "torn": "torn"}
 _TOLD: Final = {
     "orphaned": "embeddings of episodes that are gone",
     "outdated": "embeddings of data that the episodes no longer hold",
     "retired": "embeddings in a Space that was replaced",
-    "torn": "embeddings whose bytes are not the vectors that they count",
+    "torn": "embeddings whose bytes are not the vectors that were written",
 }
 
 
@@ -54,18 +55,30 @@ def sizes_of(catalog: Catalog) -> dict[int, int]:
     return {row.id: _FLOAT * Space.from_json(row.definition).dim for row in catalog.spaces()}
 
 
-def check_ledger(catalog: Catalog, excused: Collection[int]) -> Iterator[Finding]:
-    """Yield what is wrong with the ledger; excused: ids of episodes whose files cannot be embedded."""
+def check_ledger(catalog: Catalog, excused: Collection[int], *, data: bool) -> Iterator[Finding]:
+    """Yield what is wrong with the ledger; excused: ids of episodes whose files cannot be embedded.
+
+    data: compare the checksum of every row, too.
+    """
     names = {row.id: describe(Space.from_json(row.definition)) for row in catalog.spaces()}
-    strays = Counter((stray.space_id, stray.reason) for stray in catalog.strays(sizes_of(catalog)))
-    for (space_id, reason), count in sorted(strays.items()):
-        yield Finding(_CODES[reason], names[space_id], f"{count} {_TOLD[reason]}")
+    strays: dict[tuple[int, str], list[int]] = {}
+    for stray in catalog.strays(sizes_of(catalog), full=data):
+        strays.setdefault((stray.space_id, stray.reason), []).append(stray.episode_id)
+    for (space_id, reason), episodes in sorted(strays.items()):
+        named = f" ({_names(catalog, episodes)})" if reason == "torn" else ""
+        yield Finding(_CODES[reason], names[space_id], f"{len(episodes)} {_TOLD[reason]}{named}")
     living = [row for row in catalog.spaces() if row.state != "retired"]
     for row in living:
         yield from _check_space(catalog, row, excused)
     if not living and (count := len(_never_embedded(catalog) - set(excused))):
         told = f"{counted(count, 'episode')} without vectors: the ingest that read the files ended before it made any"
         yield Finding("unembedded", "the archive, which has no Space yet", told)
+
+
+def _names(catalog: Catalog, episodes: Sequence[int]) -> str:
+    known = catalog.rows(episodes[:_NAMED])
+    told = [known[id_].path if id_ in known else f"episode {id_}" for id_ in episodes[:_NAMED]]
+    return ", ".join(told) + (", ..." if len(episodes) > _NAMED else "")
 
 
 def _never_embedded(catalog: Catalog) -> set[int]:
@@ -136,6 +149,9 @@ def check_index(archive: Archive, *, data: bool) -> Iterator[Finding]:
     """Yield how the index differs from the ledger; data: every vector, and every byte of copies on this disk."""
     try:
         states = care.audit(archive, full=data)
+    except VectorsDamagedError as error:
+        yield Finding("torn", str(archive.place.name), str(error))
+        return
     except VectorIndexError as error:
         yield Finding("unreachable", str(archive.place.name), str(error))
         return
@@ -144,18 +160,22 @@ def check_index(archive: Archive, *, data: bool) -> Iterator[Finding]:
             yield Finding("index", describe(state.space), state.told)
     if not isinstance(archive.index, care.Audited):
         for state in states:
-            if (told := _damage(archive.place.index, archive.catalog, state.space, data=data)) != "":
+            if (told := _damage(archive, state.space, data=data)) != "":
                 yield Finding("index", describe(state.space), told)
 
 
-def _damage(place: Path, catalog: Catalog, space: Space, *, data: bool) -> str:
+def _damage(archive: Archive, space: Space, *, data: bool) -> str:
     """Return what is wrong with a copy on this disk, "" for nothing, also where there is none."""
-    folder = place / space.fingerprint
+    catalog, last = archive.catalog, archive.catalog.clock()
+    folder = generation.place(archive.place.index, catalog.archive_id, space.fingerprint)
     if not (folder / "CURRENT").exists():
         return ""
-    opened = generation.read(folder, catalog.edition, space.fingerprint, catalog.clock())
+    opened = generation.read(folder, catalog.edition, space.fingerprint, last)
     if opened is None:
-        return f"the copy in {folder} is damaged, or of another archive"
+        return f"the copy in {folder} is damaged, or from before the archive was restored"
+    space_id = next(row.id for row in catalog.spaces() if row.fingerprint == space.fingerprint)
+    if not Held(space_id, space.dim, opened.about.seq, opened.segment).catch_up(catalog):
+        return f"the copy in {opened.home} is not of what the catalog holds"
     if opened.broken:
         return f"the lists of the copy in {opened.home} are damaged"
     if data:

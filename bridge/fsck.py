@@ -88,7 +88,7 @@ def _check(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> C
         episodes = archive.catalog.count()
         findings = list(_files(archive, crew, watch, data=data))
         excused = {found.episode for found in findings}  # what stands in their way is told already
-        findings += check_ledger(archive.catalog, excused)
+        findings += check_ledger(archive.catalog, excused, data=data)
         if all(found.code != "torn" for found in findings):  # no index can take those in
             findings += check_index(archive, data=data)
     except (CatalogBusyError, CatalogUnreachableError):  # says nothing about the database
@@ -96,7 +96,7 @@ def _check(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> C
     except CatalogError as error:
         return Checked(0, (Finding("database", archive.place.name, str(error)),))
     living = [Space.from_json(row.definition).fingerprint for row in archive.catalog.spaces() if row.state != "retired"]
-    return Checked(episodes, (*findings, *leftovers(archive.folder, living)))
+    return Checked(episodes, (*findings, *leftovers(archive, living)))
 
 
 def _files(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> Iterator[Finding]:

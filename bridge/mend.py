@@ -40,7 +40,9 @@ def mend(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
     codes = {finding.code for finding in findings}
     before = _windowed(run)
     if codes & set(_DROP):
-        yield f"dropped {counted(run.archive.catalog.drop_strays(sizes_of(run.archive.catalog)), 'stray embedding')}"
+        catalog = run.archive.catalog
+        dropped = catalog.drop_strays(sizes_of(catalog), full="torn" in codes)
+        yield f"dropped {counted(dropped, 'stray embedding')}"
     if codes & set(_READ):
         yield from _read(run, [finding for finding in findings if finding.code in _READ])
     if codes & set(_EMBED):

@@ -141,7 +141,7 @@ def due(catalog: Catalog, family: Family) -> SpaceRow | None:
 def _worth_checking(catalog: Catalog, family: Family, active: SpaceRow, clock: int) -> bool:
     if not family.embedder.uses_statistics:
         return False
-    episodes, _, _ = catalog.ledger_state(active.id)
+    episodes = catalog.ledger_state(active.id).episodes
     return clock - active.checked_seq > CHANGED_SHARE * episodes
 
 

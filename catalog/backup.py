@@ -12,9 +12,13 @@ import re
 import secrets
 import sqlite3
 import time
+import uuid
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import select, update
 
 from catalog import engine
 from catalog.copies import Copies
@@ -31,6 +35,7 @@ from catalog.engine import (
     translated,
 )
 from catalog.migrations import prepare
+from catalog.schema import archive, index_copy
 from wshard.errors import (
     CatalogBusyError,
     CatalogError,
@@ -60,7 +65,7 @@ def back_up(database: Path, target: Path) -> int:
     """
     database, target = absolute_path(database), absolute_path(target)
     if (found := look(target)) != "nothing" and (
-        found != A_FILE or target.samefile(database) or _archive_id(target) != _archive_id(database)
+        found != A_FILE or target.samefile(database) or archive_id_of(target) != archive_id_of(database)
     ):
         raise CatalogExistsError(f"expected {target} to be free, or an earlier backup of {database}: name another file")
     with draft_beside(target) as draft:
@@ -200,14 +205,17 @@ def _copy(source: Path, draft: Path) -> None:
 
 
 def renew(database: Database) -> None:
-    """Bring the tables to the present version, forget what search indexes were believed to hold, and close it."""
+    """Bring the tables to the present version, begin a new edition, and close the database.
+
+    Nothing is believed of what search indexes hold: neither of copies of another edition, nor of those in index_copy.
+    """
     try:
         prepare(database, create=False)
-        with database.transaction("read") as connection:
-            known = connection.exec_driver_sql("SELECT id FROM index_copy").scalars().all()
-        copies = Copies(lambda: database.transaction("read"), lambda: database.transaction("write"))
-        for copy_id in known:
-            copies.renew(copy_id)
+        with database.transaction("write") as connection:
+            connection.execute(update(archive).values(edition=str(uuid.uuid4())))
+            copies = Copies(partial(contextlib.nullcontext, connection), partial(contextlib.nullcontext, connection))
+            for copy_id in connection.execute(select(index_copy.c.id)).scalars().all():
+                copies.renew(copy_id)
     finally:
         database.close()
 
@@ -255,8 +263,8 @@ def _connect(path: Path, query: str) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, timeout=engine.BUSY_SECONDS, isolation_level=None)
 
 
-def _archive_id(path: Path) -> str | None:
-    """Return whose catalog or backup this is, None for another file."""
+def archive_id_of(path: Path) -> str | None:
+    """Return whose catalog or backup a file is, None for anything else."""
     try:
         with closing(_connect(path, "mode=ro")) as connection:
             return str(connection.execute("SELECT archive_id FROM archive").fetchone()[0])

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         Facts,
         Layout,
         LedgerEntry,
+        LedgerState,
         Outcome,
         Registered,
         SpaceRow,
@@ -257,7 +258,10 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
             return ledger.sample_ids(connection, space_id, about=about)
 
     def vectors(self, space_id: int, ids: Collection[int]) -> dict[int, tuple[int, bytes]]:
-        """Return (count, vectors) of those of the episodes that have vectors in the space, by id."""
+        """Return (count, vectors) of those of the episodes that have vectors in the space, by id.
+
+        VectorsDamagedError where vectors are not what was written.
+        """
         with self._read() as connection:
             return ledger.load_vectors(connection, space_id, ids=ids)
 
@@ -271,10 +275,13 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
             return ledger.write_embeddings(connection, space_id, rows=rows)
 
     def ledger(self, space_id: int, *, since: int = 0) -> Iterator[LedgerEntry]:
-        """Yield the entries numbered above `since`, ascending; later ones for the same episode replace earlier ones."""
+        """Yield the entries numbered above `since`, ascending; later ones for the same episode replace earlier ones.
+
+        VectorsDamagedError where vectors are not what was written.
+        """
         return walk_ledger(self._read, space_id, since=since)
 
-    def ledger_state(self, space_id: int) -> tuple[int, int, int]:
-        """Return (episodes with vectors, vectors, last number) of the space."""
+    def ledger_state(self, space_id: int) -> LedgerState:
+        """Return what the ledger holds of the space, without reading vectors."""
         with self._read() as connection:
             return ledger.ledger_state(connection, space_id)

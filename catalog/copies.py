@@ -27,14 +27,17 @@ from sqlalchemy import (
     update,
 )
 
+from catalog.checksums import entry_of
 from catalog.column_types import BIG
 from catalog.copy_records import CopyRow, Held, Landed, Synced
 from catalog.engine import one_of
-from catalog.records import LedgerEntry
+from catalog.ledger import ENTRY
 from catalog.schema import archive, embedding, index_copy, synced
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from catalog.records import LedgerEntry
 
 Transaction: TypeAlias = Callable[[], AbstractContextManager[Connection]]
 
@@ -90,12 +93,10 @@ class Copies:
         """Return up to limit living ledger rows above `after` of which the copy has no vector, by number."""
         known = select(literal(1)).where(synced.c.copy_id == copy.id, synced.c.seq == embedding.c.seq)
         wanted = (embedding.c.space_id == copy.space_id, embedding.c.seq > after, embedding.c.count > 0)
-        statement = select(embedding.c.episode_row, embedding.c.seq, embedding.c.count, embedding.c.vectors)
+        statement = select(*ENTRY).where(*wanted, ~known.correlate(embedding).exists())
         with self._read() as connection:
-            rows = connection.execute(
-                statement.where(*wanted, ~known.correlate(embedding).exists()).order_by(embedding.c.seq).limit(limit)
-            )
-            return [LedgerEntry(*row) for row in rows]
+            rows = connection.execute(statement.order_by(embedding.c.seq).limit(limit))
+            return [entry_of(*row) for row in rows]
 
     def begin(self, copy_id: int, rows: Sequence[Synced]) -> None:
         """Write rows of vectors that will be sent now, or that share the document of another one."""
@@ -240,14 +241,12 @@ class Copies:
 
     def entries(self, space_id: int, episodes: Sequence[int]) -> Iterator[LedgerEntry]:
         """Yield the living ledger rows of these episodes."""
-        statement = select(embedding.c.episode_row, embedding.c.seq, embedding.c.count, embedding.c.vectors)
+        statement = select(*ENTRY).where(embedding.c.space_id == space_id, embedding.c.count > 0)
         for start in range(0, len(episodes), _CHUNK):
             with self._read() as connection:
                 some = one_of(connection, embedding.c.episode_row, episodes[start : start + _CHUNK])
-                rows = connection.execute(
-                    statement.where(embedding.c.space_id == space_id, some, embedding.c.count > 0)
-                ).all()
-            yield from (LedgerEntry(*row) for row in rows)
+                rows = connection.execute(statement.where(some)).all()
+            yield from (entry_of(*row) for row in rows)
 
 
 def _find(connection: Connection, place: str, space_id: int) -> CopyRow | None:

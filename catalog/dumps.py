@@ -69,6 +69,15 @@ def restore_dump(source: Path, location: str, *, force: bool = False) -> None:
     renew(open_server(location))
 
 
+def archive_id_at(location: str) -> str | None:
+    """Return which archive the database at a URL holds, None for no catalog."""
+    try:
+        with closing(open_server(location)) as database:
+            return str(database.peek(_ASK_ID)[0])
+    except CatalogError:  # who restores there will tell
+        return None
+
+
 def _refuse_what_would_stay(source: Path, database: Database) -> None:
     """Refuse a dump by older software where a catalog has tables that it lacks: they would stay, about other episodes.
 

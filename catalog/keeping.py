@@ -35,15 +35,18 @@ class Keeping(Session):
         with self._read() as connection:
             return strays.check_database(connection, full=full)
 
-    def strays(self, sizes: Mapping[int, int]) -> list[Stray]:
-        """Return the ledger rows whose vectors belong to nothing; sizes: bytes of one vector by space id."""
-        with self._read() as connection:
-            return strays.load_strays(connection, sizes)
+    def strays(self, sizes: Mapping[int, int], *, full: bool = False) -> list[Stray]:
+        """Return the ledger rows whose vectors belong to nothing; sizes: bytes of one vector by space id.
 
-    def drop_strays(self, sizes: Mapping[int, int]) -> int:
+        full: also those that do not have their checksum, which reads all vectors.
+        """
+        with self._read() as connection:
+            return strays.load_strays(connection, sizes, full=full)
+
+    def drop_strays(self, sizes: Mapping[int, int], *, full: bool = False) -> int:
         """Bury those rows, so that what they stood for is embedded again, and return how many there were."""
         with self._write() as connection:
-            found = strays.load_strays(connection, sizes)
+            found = strays.load_strays(connection, sizes, full=full)
             strays.drop_strays(connection, found)
             return len(found)
 

@@ -1,7 +1,7 @@
 """Spaces and the ledger of embeddings: what has been embedded, with the vectors, in the order of commits.
 
 Knows: that the caller holds the write lock where it writes, that the clock never goes back, and that a row stands for
-the data with its digest. Does not know: what vectors mean. In a tombstone digest, count and vectors are NULL.
+the data with its digest. Does not know: what vectors mean. A tombstone has no digest, count, checksum and vectors.
 """
 
 from __future__ import annotations
@@ -12,15 +12,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, literal, select, update
 
+from catalog.checksums import entry_of, term
 from catalog.engine import one_of
-from catalog.records import Among, EmbeddingRow, LedgerEntry, SpaceRow
+from catalog.records import Among, EmbeddingRow, LedgerEntry, LedgerState, SpaceRow
 from catalog.schema import archive, document, embedding, episode, space
 from wshard.errors import EntryNotFoundError, SpaceMismatchError
+from wshard.layout import checksum
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+_HELD: Final = ("digest", "count", "checksum", "vectors")  # NULL in a tombstone
 _FRACTIONS: Final = 1 << 32
+ENTRY: Final = tuple(embedding.c[name] for name in ("episode_row", "seq", "count", "vectors", "checksum"))
+"""The columns of a LedgerEntry."""
 _GOLDEN: Final = (1 << 20, 2_654_435_769)  # numbers are taken modulo the first, so that no product leaves 64 bits
 
 
@@ -48,7 +53,7 @@ def bury_rows(connection: Connection, numbers: Sequence[int]) -> None:
     if numbers:
         first = advance(connection, len(numbers)) - len(numbers) + 1
         statement = update(embedding).where(embedding.c.seq == bindparam("old"))
-        values: dict[str, Any] = {"seq": bindparam("new"), "digest": None, "count": None, "vectors": None}
+        values: dict[str, Any] = {"seq": bindparam("new"), **dict.fromkeys(_HELD)}
         rows = [{"old": number, "new": first + offset} for offset, number in enumerate(numbers)]
         connection.execute(statement.values(values), rows)
 
@@ -134,7 +139,7 @@ def embedded_ids(connection: Connection, space_id: int) -> list[int]:
 
 def sample_ids(connection: Connection, space_id: int, *, about: int) -> list[int]:
     """Return the ids of about so many of the episodes that have vectors in the space, all if there are no more."""
-    rows, _, _ = ledger_state(connection, space_id)
+    rows = ledger_state(connection, space_id).episodes
     step = max(1, rows // about)
     living = (embedding.c.space_id == space_id, embedding.c.count.is_not(None))
     # Numbers modulo a step would not do: where episodes come one by one, only every fourth, say, is the Space's. Times
@@ -172,37 +177,43 @@ def write_embeddings(connection: Connection, space_id: int, *, rows: Sequence[Em
             "episode_row": row.episode_id,
             "digest": row.digest,
             "count": row.count,
+            "checksum": checksum(row.vectors),
             "vectors": row.vectors,
         }
         for seq, row in enumerate(kept, start=first)
     ]
     connection.execute(insert(embedding), values)
-    return [LedgerEntry(row.episode_id, seq, row.count, row.vectors) for seq, row in enumerate(kept, start=first)]
+    return [
+        LedgerEntry(one["episode_row"], one["seq"], one["count"], one["vectors"], one["checksum"]) for one in values
+    ]
 
 
 def read_ledger(connection: Connection, space_id: int, *, since: int, limit: int) -> list[LedgerEntry]:
-    """Return up to limit rows numbered above `since`, ascending, tombstones included."""
-    columns = (embedding.c[name] for name in ("episode_row", "seq", "count", "vectors"))
-    statement = select(*columns).where(embedding.c.space_id == space_id, embedding.c.seq > since)
-    found = connection.execute(statement.order_by(embedding.c.seq).limit(limit))
-    return [LedgerEntry(number, seq, count or 0, vectors) for number, seq, count, vectors in found]
+    """Return up to limit rows numbered above `since`, ascending, tombstones included; raises VectorsDamagedError."""
+    statement = select(*ENTRY).where(embedding.c.space_id == space_id, embedding.c.seq > since)
+    return [entry_of(*row) for row in connection.execute(statement.order_by(embedding.c.seq).limit(limit))]
 
 
 def load_vectors(connection: Connection, space_id: int, *, ids: Collection[int]) -> dict[int, tuple[int, bytes]]:
-    """Return (count, vectors) of those of the episodes that have vectors in the space, by id."""
-    columns = (embedding.c.episode_row, embedding.c.count, embedding.c.vectors)
+    """Return (count, vectors) of those of the episodes that have vectors in the space, by id.
+
+    Raises VectorsDamagedError.
+    """
     living = (embedding.c.space_id == space_id, embedding.c.digest.is_not(None))
-    statement = select(*columns).where(one_of(connection, embedding.c.episode_row, ids), *living)
-    return {number: (count, vectors) for number, count, vectors in connection.execute(statement)}
+    statement = select(*ENTRY).where(one_of(connection, embedding.c.episode_row, ids), *living)
+    found = (entry_of(*row) for row in connection.execute(statement))
+    return {entry.episode_id: (entry.count, entry.vectors or b"") for entry in found}
 
 
-def ledger_state(connection: Connection, space_id: int) -> tuple[int, int, int]:
-    """Return (episodes with vectors, vectors, last number) of the space."""
-    statement = select(func.count(embedding.c.count), func.sum(embedding.c.count), func.max(embedding.c.seq)).where(
-        embedding.c.space_id == space_id
-    )
-    rows, vectors, last = connection.execute(statement).one()
-    return int(rows), int(vectors or 0), int(last or 0)
+def ledger_state(connection: Connection, space_id: int) -> LedgerState:
+    """Return what the ledger holds of the space; reads an index, and no vectors."""
+    statement = select(
+        func.count(embedding.c.count),
+        func.sum(embedding.c.count),
+        func.max(embedding.c.seq),
+        func.sum(term(embedding.c.checksum, embedding.c.seq, embedding.c.episode_row)).filter(embedding.c.count > 0),
+    ).where(embedding.c.space_id == space_id)
+    return LedgerState(*(int(found or 0) for found in connection.execute(statement).one()))
 
 
 def _without_vectors(space_id: int) -> ColumnElement[bool]:

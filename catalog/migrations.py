@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from math import sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import (
     Column,
@@ -31,9 +31,10 @@ from sqlalchemy import (
 from catalog import words
 from catalog.encoding import pack_spread
 from catalog.loading import renew
-from catalog.schema import archive, document, episode, lane, metadata, migration, root
+from catalog.schema import archive, document, embedding, episode, lane, metadata, migration, root
 from catalog.values import encode_metadata
 from wshard.errors import CatalogError, CatalogNotFoundError, CatalogVersionError, CatalogWriteError
+from wshard.layout import checksum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from sqlalchemy.schema import ExecutableDDLElement
 
     from catalog.engine import Database
+
+
+_ROWS: Final = 256  # of the ledger, at once
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,21 @@ def _spreads(count: int, moments: bytes) -> list[tuple[float, float, float, floa
     return list(zip(lows, highs, means, (sqrt(max(square, 0.0) / count) for square in squares), strict=True))
 
 
+def _add_edition_and_checksums(connection: Connection) -> None:
+    """Give the archive an edition, and each row of the ledger the checksum of its vectors as they are now."""
+    _add_column(connection, archive.c.edition)
+    _add_column(connection, embedding.c.checksum)
+    connection.execute(update(archive).values(edition=str(uuid.uuid4())))
+    last = 0
+    living = select(embedding.c.seq, embedding.c.vectors).where(embedding.c.vectors.is_not(None))
+    some = living.where(embedding.c.seq > bindparam("last")).order_by(embedding.c.seq).limit(_ROWS)
+    while rows := connection.execute(some, {"last": last}).all():
+        last = rows[-1].seq
+        renew(connection, embedding, ("checksum", "seq"), [(checksum(vectors), seq) for seq, vectors in rows])
+    connection.exec_driver_sql("DROP INDEX IF EXISTS embedding_space_seq")
+    next(index for index in embedding.indexes if index.name == "embedding_space_seq").create(connection)
+
+
 STEPS: tuple[Step, ...] = (
     Step(1, "first tables", _begin_with_current_tables),
     Step(2, "notes, reviews, scores, lineage, collections, full text", _add_curation),
@@ -169,6 +188,7 @@ STEPS: tuple[Step, ...] = (
     Step(6, "files of episodes that consist of several", _add_assets),
     Step(7, "what words an episode may hold, beside the orders of pages", _add_bits_of_words),
     Step(8, "lanes without moments, which their statistics tell", _say_once_what_lanes_are_like),
+    Step(9, "edition of the archive, checksums of vectors", _add_edition_and_checksums),
 )
 
 
@@ -228,7 +248,9 @@ def _upgrade(connection: Connection, found: int, *, steps: Sequence[Step]) -> No
         if step.version > found:
             step.apply(connection)
     if not found:
-        connection.execute(insert(archive).values(archive_id=str(uuid.uuid4()), clock=0, last_episode=0))
+        connection.execute(
+            insert(archive).values(archive_id=str(uuid.uuid4()), clock=0, last_episode=0, edition=str(uuid.uuid4()))
+        )
         # What lies in the catalog's own folder moves with it. A server has no folder: there this row matches no path.
         connection.execute(insert(root).values(place="", inside=True))
     now = datetime.now(UTC).isoformat(timespec="seconds")

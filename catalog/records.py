@@ -324,12 +324,25 @@ class EmbeddingRow:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One committed ledger row; vectors None (and count 0) is a tombstone: whatever was there is gone."""
+    """One committed ledger row; vectors None (and count 0) is a tombstone: whatever was there is gone.
+
+    checksum: the CRC32C of the vectors.
+    """
 
     episode_id: int
     seq: int
     count: int
     vectors: bytes | None
+    checksum: int | None = None
+
+
+class LedgerState(NamedTuple):
+    """What the ledger holds of a space: episodes with vectors, vectors, the last number, one checksum of all these."""
+
+    episodes: int
+    vectors: int
+    last: int
+    checksum: int
 
 
 @dataclass(frozen=True)

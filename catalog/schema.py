@@ -37,6 +37,7 @@ archive = Table(
     Column("archive_id", TEXT, primary_key=True),
     Column("clock", BIG, nullable=False),
     Column("last_episode", BIG, nullable=False),
+    Column("edition", TEXT),
 )
 
 root = Table(
@@ -152,11 +153,13 @@ embedding = Table(
     Column("episode_row", BIG, nullable=False),
     Column("digest", TEXT),
     Column("count", BIG),
+    Column("checksum", BIG),
     Column("vectors", LargeBinary),
     # One row per episode and space: the digest is there so that looking for pending episodes never touches vectors.
     UniqueConstraint("episode_row", "space_id", "digest"),
 )
-Index("embedding_space_seq", embedding.c.space_id, embedding.c.seq, embedding.c.count, embedding.c.episode_row)
+_OF_SPACE = [embedding.c[name] for name in ("space_id", "seq", "count", "episode_row", "checksum")]
+Index("embedding_space_seq", *_OF_SPACE)
 
 document = Table(
     "document",

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from catalog.engine import Database
     from catalog.filters import Where
 
-# The last column is another one after restoring: the number of the ledger's own file, which a table that was dropped,
-# truncated, and filled from a dump does not keep; of SQLite the version of the schema, which a backup over it raises.
+# Restoring begins a new edition; a dump that somebody restored by hand has another last column: the number of the
+# ledger's own file, which a table that was dropped, truncated, and filled does not keep. That of SQLite is the version
+# of the schema, which a backup over it raises.
 _NOW: Final = {
-    "sqlite": "SELECT clock, archive_id, schema_version FROM archive, pragma_schema_version",
-    "postgresql": "SELECT clock, archive_id, pg_relation_filenode('embedding') FROM archive",
+    "sqlite": "SELECT clock, archive_id, edition, schema_version FROM archive, pragma_schema_version",
+    "postgresql": "SELECT clock, archive_id, edition, pg_relation_filenode('embedding') FROM archive",
 }
 
 
@@ -41,9 +42,8 @@ class Instant(NamedTuple):
 class Session:
     """An open catalog database. base is the folder that its inner roots are relative to, None for a server.
 
-    archive_id: which archive it is. edition: and which life of it, as of the last instant(); copies of vectors made in
-    another one, that is, from before a server's tables were filled from a dump, do not count. (Beside a file there are
-    none of those: who restores it removes them.)
+    archive_id: which archive it is. edition: and which edition of it, as of the last instant(): every restore begins a
+    new one, and copies of vectors that were made in another do not count.
     """
 
     def __init__(self, database: Database, *, base: str | None) -> None:
@@ -59,10 +59,10 @@ class Session:
         found = self._database.peek(self._now)
         known = self._known
         if known is None or known[0] is not found:
-            clock, archive_id, number = found
-            known = self._known = found, Instant(f"{archive_id}/{number}", int(clock))
+            clock, archive_id, edition, number = found
             self.archive_id = str(archive_id)
-            self.edition = known[1].life if self._base is None else self.archive_id
+            self.edition = f"{archive_id}/{edition}"
+            known = self._known = found, Instant(f"{self.edition}/{number}", int(clock))
         return known[1]
 
     def close(self) -> None:

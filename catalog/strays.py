@@ -14,11 +14,13 @@ from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, sele
 from catalog.engine import one_of
 from catalog.ledger import bury_rows
 from catalog.schema import embedding, episode, space
+from wshard.layout import checksum
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 Reason = Literal["orphaned", "outdated", "retired", "torn"]
+_AT_ONCE: Final = 64  # rows of the ledger
 _TOLD: Final = 100  # problems of the database that are listed; one is enough to know
 
 
@@ -27,7 +29,7 @@ class Stray:
     """A ledger row with vectors that belong to nothing.
 
     orphaned: its episode is gone. outdated: the episode holds other data by now. retired: its space is. torn: its
-    bytes are not the vectors that it counts.
+    bytes are not the vectors that it counts, or, where all vectors were read, have another checksum.
     """
 
     seq: int
@@ -36,8 +38,11 @@ class Stray:
     reason: Reason
 
 
-def load_strays(connection: Connection, sizes: Mapping[int, int]) -> list[Stray]:
-    """Return the stray rows, by number; sizes: bytes of one vector by space id."""
+def load_strays(connection: Connection, sizes: Mapping[int, int], *, full: bool = False) -> list[Stray]:
+    """Return the stray rows, by number; sizes: bytes of one vector by space id.
+
+    full: compare checksums, too, which reads all vectors.
+    """
     torn: list[ColumnElement[bool]] = [
         and_(embedding.c.space_id == number, func.length(embedding.c.vectors) != embedding.c.count * size)
         for number, size in sizes.items()
@@ -54,7 +59,19 @@ def load_strays(connection: Connection, sizes: Mapping[int, int]) -> list[Stray]
         .where(embedding.c.digest.is_not(None), reason.is_not(None))
         .order_by(embedding.c.seq)
     )
-    return [Stray(*row) for row in connection.execute(statement)]
+    found = {row.seq: Stray(*row) for row in connection.execute(statement)}
+    if full:
+        found = {one.seq: one for one in _damaged(connection)} | found
+    return [found[seq] for seq in sorted(found)]
+
+
+def _damaged(connection: Connection) -> Iterator[Stray]:
+    columns = (embedding.c[name] for name in ("seq", "space_id", "episode_row", "checksum", "vectors"))
+    living = select(*columns).where(embedding.c.digest.is_not(None)).order_by(embedding.c.seq)
+    rows = connection.execute(living, execution_options={"yield_per": _AT_ONCE})
+    for seq, space_id, episode_id, stored, vectors in rows:
+        if stored != checksum(vectors or b""):
+            yield Stray(seq, space_id, episode_id, "torn")
 
 
 def drop_strays(connection: Connection, strays: Sequence[Stray]) -> None:

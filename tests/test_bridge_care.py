@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from index_folders import home_of
 from typer.testing import CliRunner
 
 from bridge import TrajectoryIngestor, TrajectoryRetriever
@@ -36,7 +37,7 @@ def archive(tmp_path):
 
 
 def copies(folder, space=SPACE):
-    return sorted(path for path in (folder / "index" / space.fingerprint).glob("*") if path.is_dir())
+    return sorted(path for path in home_of(folder, space).glob("*") if path.is_dir())
 
 
 def test_rebuild_writes_a_copy_although_nothing_is_new(archive):

@@ -37,10 +37,11 @@ from bridge.retrieve import TrajectoryRetriever
 from embedders.space import WindowPlan
 from wshard.container import ShardReader
 from wshard.episode_file import save_wshard
-from wshard.errors import CatalogWriteError, VectorIndexError
+from wshard.errors import CatalogWriteError, VectorsDamagedError
 from wshard.streaming import WShardStreamWriter
 from wshard.types import Channel, Episode
 
+KEPT = "digest, count, checksum, vectors"
 HOURS_AGO = time.time() - 7200
 
 
@@ -197,7 +198,10 @@ def test_a_destroyed_file_is_found_without(archive, folder, damage):
 
 
 def test_vectors_that_belong_to_nothing_are_dropped(archive, folder):
-    sql(archive, "INSERT INTO embedding SELECT seq+1000, space_id, 777, digest, count, vectors FROM embedding LIMIT 1")
+    sql(
+        archive,
+        "INSERT INTO embedding SELECT seq+1000, space_id, 777, digest, count, checksum, vectors FROM embedding LIMIT 1",
+    )
     assert codes(archive) == ["orphaned"]
     assert mended(archive) == []
     assert_complete(archive, files(folder))
@@ -215,9 +219,7 @@ def test_torn_vectors_are_made_anew(archive, folder):
     assert codes(archive) == ["torn"]
     with (
         TrajectoryRetriever(archive) as retriever,
-        pytest.raises(
-            VectorIndexError, match=r"episode \d+: expected float32.*found \d+ bytes; `wshard fsck --repair`"
-        ),
+        pytest.raises(VectorsDamagedError, match=r"the vectors of episode \d+ .*expected CRC32C"),
     ):
         retriever.search_similar_episodes(files(folder)[0])
     assert mended(archive) == []
@@ -228,7 +230,7 @@ def test_vectors_of_a_retired_space_are_dropped(archive, folder):
     sql(
         archive,
         "INSERT INTO space SELECT id+1, 'f', 'family', 'retired', definition, 0 FROM space",
-        "INSERT INTO embedding SELECT seq+1000, space_id+1, episode_row, digest, count, vectors FROM embedding LIMIT 3",
+        f"INSERT INTO embedding SELECT seq+1000, space_id+1, episode_row, {KEPT} FROM embedding LIMIT 3",
     )
     assert codes(archive) == ["retired"]
     assert mended(archive) == []
@@ -315,12 +317,12 @@ def test_a_damaged_copy_for_searching_is_made_anew(archive, folder, name):
 
 def test_what_interrupted_processes_left_is_removed_from_the_archive_and_told_elsewhere(archive, folder):
     home = next(path for path in copies(archive) if path.name == "CURRENT").parent
-    own = home.parent.parent
+    own, retired = home.parent.parent.parent, home.with_name("0" * 64)
     ours = [
         own / ".catalog.db.0123abcd.tmp",
         own / f".catalog.db.{'0123abcd' * 4}-wal",
-        own / "index" / "f00d" / "CURRENT",
-        home / "building-0123" / "vectors.f32",
+        retired / "CURRENT",
+        home / "building-0123456789ab" / "vectors.f32",
         home / ".CURRENT.0123abcd.tmp",
     ]
     theirs = [
@@ -336,7 +338,7 @@ def test_what_interrupted_processes_left_is_removed_from_the_archive_and_told_el
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(bytes(100) if path == killed else b"?")
     assert codes(archive) == []  # somebody may be writing them
-    for path in (*ours, *theirs, own / "index" / "f00d", home / "building-0123"):
+    for path in (*ours, *theirs, retired, home / "building-0123456789ab"):
         os.utime(path, (HOURS_AGO, HOURS_AGO))
     assert codes(archive) == ["abandoned"] * 2 + ["leftover"] * 5
     assert mended(archive) == ["abandoned"]

@@ -14,6 +14,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from index_folders import home_of
 
 from bridge.bruteforce import DIM, Shelf, make_space, unit_vectors
 from bridge.index import generation
@@ -64,7 +65,7 @@ def check_everything(shelf, space, seeds=range(4)):
 
 
 def generation_of(folder, space):
-    home = folder / "index" / space.fingerprint
+    home = home_of(folder, space)
     return home / (home / "CURRENT").read_text()
 
 
@@ -108,7 +109,7 @@ def test_a_large_tail_becomes_a_generation_and_the_older_one_goes(tmp_path):
 def test_a_generation_is_read_instead_of_the_ledger(tmp_path):
     _, space, ids = fill_and_compact(tmp_path)
     with Catalog.open(tmp_path / "catalog.db") as catalog:
-        home = tmp_path / "index" / space.fingerprint
+        home = home_of(tmp_path, space)
         found = generation.read(home, catalog.edition, space.fingerprint, catalog.clock())
         about = found.about
         assert about.seq == catalog.ledger_state(1)[2]
@@ -156,7 +157,7 @@ def _flip(data, bit):
 
 
 def assert_whole(shelf, folder, space):
-    home = folder / "index" / space.fingerprint
+    home = home_of(folder, space)
     found = generation.read(home, shelf.catalog.edition, space.fingerprint, shelf.catalog.clock())
     found.segment.seals.check()
 
@@ -216,22 +217,22 @@ def test_copies_of_replaced_spaces_are_swept(tmp_path):
         with pytest.raises(SpaceMismatchError, match="expected a Space of this archive"):
             shelf.index.count(space)
         shelf.put(other, {ids[0]: unit_vectors(40, 1)})
-        assert [path.name for path in (tmp_path / "index").iterdir()] == [other.fingerprint]
+        assert [*(tmp_path / "index").glob("*/*")] == [home_of(tmp_path, other)]
         check_everything(shelf, other)
 
 
 def test_what_a_killed_builder_left_goes_once_it_is_old(tmp_path):
     held, space, ids = fill_and_compact(tmp_path)
-    home = tmp_path / "index" / space.fingerprint
-    for name in ("building-old", "building-new"):
+    home = home_of(tmp_path, space)
+    for name in ("building-0123456789ab", "building-ba9876543210"):
         (home / name).mkdir()
         (home / name / "vectors.f32").write_bytes(b"half")
-    os.utime(home / "building-old", (1, 1))
+    os.utime(home / "building-0123456789ab", (1, 1))
     with opened(tmp_path, tail_rows=0, held=held) as shelf:
         shelf.put(space, {ids[0]: unit_vectors(20, 3)})
         check_everything(shelf, space)
-    assert not (home / "building-old").exists()
-    assert (home / "building-new").exists()  # somebody may be writing it right now
+    assert not (home / "building-0123456789ab").exists()
+    assert (home / "building-ba9876543210").exists()  # somebody may be writing it right now
 
 
 def test_points_that_the_ledger_does_not_know_are_refused(tmp_path):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from index_folders import home_of
 
 from bridge.bruteforce import Shelf, make_space, unit_vectors
 from bridge.index import generation, lists_file
@@ -360,7 +361,7 @@ def test_damaged_lists_are_ignored_and_made_anew(shelf, tmp_path, name):
     shutil.copytree(tmp_path / "index", tmp_path / "whole")
 
     def opened():
-        home = tmp_path / "index" / space.fingerprint
+        home = home_of(tmp_path, space)
         return generation.read(home, made.catalog.edition, space.fingerprint, made.catalog.clock())
 
     for damage in (lambda data: data[:-8], lambda data: data[:9] + bytes([data[9] ^ 64]) + data[10:]):

@@ -12,6 +12,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from index_folders import home_of
 
 from bridge.bruteforce import Shelf, make_space, unit_vectors
 from bridge.index import generation, lists_file
@@ -281,7 +282,7 @@ def check_everything(shelf, seeds=range(3)):
 
 
 def opened(shelf, folder):
-    home = folder / "index" / make_space().fingerprint
+    home = home_of(folder, make_space())
     return generation.read(home, shelf.catalog.edition, make_space().fingerprint, shelf.catalog.clock())
 
 

@@ -313,7 +313,7 @@ def test_a_full_disk_is_a_clean_error_and_the_catalog_goes_on(tmp_path: Path) ->
             pages = connection.exec_driver_sql("PRAGMA max_page_count=1").scalar_one()
         with pytest.raises(CatalogWriteError, match="the disk is full"):
             catalog.write_embeddings(space.id, rows)
-        assert catalog.ledger_state(space.id) == (0, 0, 0)
+        assert catalog.ledger_state(space.id) == (0, 0, 0, 0)
         with catalog._read() as connection:
             connection.exec_driver_sql(f"PRAGMA max_page_count={pages + 10_000}")
         assert len(catalog.write_embeddings(space.id, rows)) == 1

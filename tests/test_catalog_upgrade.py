@@ -44,7 +44,7 @@ def test_an_archive_of_version_1_is_upgraded_when_opened(old: Path) -> None:
         assert rows[3].tags == ("good", "ünïcode %")
         assert rows[7].path == f"{old.parent}/own/episode_000006.wshard"
         space = catalog.spaces("active")[0]
-        assert catalog.ledger_state(space.id) == (5, 5, 14)
+        assert catalog.ledger_state(space.id)[:3] == (5, 5, 14)
         assert [entry.episode_id for entry in catalog.ledger(space.id) if entry.vectors is None] == [6, 2]
     raw = sqlite3.connect(old)
     assert raw.execute("SELECT version FROM migration").fetchall() == [(step.version,) for step in STEPS]

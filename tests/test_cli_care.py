@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from bridge_episodes import assert_complete, counts, episode, files, ingest, looked_into, save
+from bridge_episodes import assert_complete, copies, counts, episode, files, ingest, looked_into, save
 from typer.testing import CliRunner
 
 import bridge.cli_care
@@ -130,8 +130,7 @@ def test_backup_and_restore(archive, folder, tmp_path, monkeypatch):
     assert "8 episodes" in wshard("backup", "kept.db", "-a", "archive").stdout
     with looked_into(archive) as opened:
         opened.catalog.remove(opened.catalog.ids()[2:])
-    (archive / "index").mkdir(exist_ok=True)
-    (archive / "index" / "copy").write_bytes(b"of later vectors")
+    copies(archive)
     refused = wshard("restore", "kept.db", "-a", "archive")
     assert refused.exit_code == 1
     assert "--force" in refused.stderr
@@ -139,6 +138,10 @@ def test_backup_and_restore(archive, folder, tmp_path, monkeypatch):
     assert "8 episodes" in wshard("restore", "kept.db", "-a", "archive", "--force").stdout
     assert not (archive / "index").exists()
     assert_complete(archive, files(folder))
+    copies(archive)
+    (archive / "index" / "notes.txt").write_text("not of this software")
+    assert wshard("restore", "kept.db", "-a", "archive", "--force").exit_code == 0
+    assert [path.name for path in (archive / "index").iterdir()] == ["notes.txt"]
     assert wshard("restore", "kept.db", "-a", "elsewhere").exit_code == 0
     assert_complete(tmp_path / "elsewhere", files(folder))
     with pytest.raises(CatalogExistsError):

@@ -207,6 +207,10 @@ class CatalogExistsError(CatalogError, FileExistsError):
     """A catalog, or another file, is where a catalog or a backup should be written."""
 
 
+class VectorsDamagedError(CatalogError, ValueError):
+    """Vectors in the catalog that are not what was written there: their checksum is another one."""
+
+
 class FilterError(CatalogError, ValueError):
     """A filter names an unknown field or compares the wrong type."""
 

@@ -129,8 +129,8 @@ def holdings(archive: Archive) -> list[Holding]:
     """Return the Spaces of the archive, those that are being built too."""
     found = []
     for row in _living(archive):
-        episodes, vectors, _ = archive.catalog.ledger_state(row.id)
-        found.append(Holding(Space.from_json(row.definition), row.state, episodes, vectors))
+        ledger = archive.catalog.ledger_state(row.id)
+        found.append(Holding(Space.from_json(row.definition), row.state, ledger.episodes, ledger.vectors))
     return found
 
 
@@ -175,7 +175,7 @@ def copy(archive: Archive, target: VectorIndex) -> list[tuple[Space, int, int]]:
 
 def _spaces(archive: Archive) -> Iterator[tuple[Space, int]]:
     for row in _living(archive):
-        yield Space.from_json(row.definition), archive.catalog.ledger_state(row.id)[1]
+        yield Space.from_json(row.definition), archive.catalog.ledger_state(row.id).vectors
 
 
 def _living(archive: Archive) -> list[SpaceRow]:

@@ -89,7 +89,7 @@ class DeepDataIndex:
         """
         check_points(space, points)
         space_id = self._living(space)
-        _, _, last = self._catalog.ledger_state(space_id)
+        last = self._catalog.ledger_state(space_id).last
         if unknown := [point.episode for point in points if point.seq > last]:
             raise VectorIndexError(f"expected points that the ledger has committed, found episodes {unknown[:5]}")
         self._write(space, tidy=not points)

@@ -13,8 +13,7 @@ import threading
 import time
 from contextlib import suppress
 from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from bridge.index import generation
 from bridge.index.base import Answer, check_points, check_query
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from embedders.space import Space
 
-_TAKEN_AT_ONCE: Final = 256  # ledger entries
 Result = TypeVar("Result")
 
 
@@ -104,7 +102,7 @@ class EmbeddedIndex:
         with self._lock:
             self._clock()
             held = self._spaces.get(space.fingerprint) or self._open(space)
-            self._take(held)
+            held.follow(self._catalog)
             self._check_living(space)
             if missing := [point.episode for point in points if point.seq > held.seq]:
                 raise VectorIndexError(f"expected points that the ledger has committed, found episodes {missing[:5]}")
@@ -160,7 +158,7 @@ class EmbeddedIndex:
         self._builder.settle()
         with self._lock:
             self._spaces.pop(space.fingerprint, None)
-            generation.drop(self._folder / space.fingerprint)
+            generation.drop(self._place(space.fingerprint))
 
     def count(self, space: Space) -> int:
         """Return the number of vectors of living episodes."""
@@ -200,7 +198,7 @@ class EmbeddedIndex:
         """Return what equals the ledger as of now."""
         clock = self._clock()
         held = self._spaces.get(space.fingerprint)
-        if held is None or (held.clock != clock and not self._catch_up(held)):
+        if held is None or (held.clock != clock and not held.catch_up(self._catalog)):
             held = self._open(space)
         if held.clock != clock:
             self._check_living(space)
@@ -217,13 +215,12 @@ class EmbeddedIndex:
     def _open(self, space: Space) -> Held:
         space_id = self._check_living(space)
         nothing = Held(space_id, space.dim, 0, Segment.of([], space.dim))
-        found = generation.read(
-            self._folder / space.fingerprint, self._catalog.edition, space.fingerprint, self._catalog.clock()
-        )
+        last = self._catalog.clock()  # first, for it is this that tells the edition
+        found = generation.read(self._place(space.fingerprint), self._catalog.edition, space.fingerprint, last)
         opened = nothing if found is None or found.home in self._damaged else self._opened(space_id, found)
-        if not self._catch_up(opened):
+        if not opened.catch_up(self._catalog):
             opened = nothing
-            self._take(opened)
+            opened.follow(self._catalog)
         self._spaces[space.fingerprint] = opened
         return opened
 
@@ -233,21 +230,8 @@ class EmbeddedIndex:
             found.segment.lists, broken = None, True
         return Held(space_id, found.about.dim, found.about.seq, found.segment, found.home, broken)
 
-    def _catch_up(self, held: Held) -> bool:
-        """Take in the ledger; False if what was held is from before its rows were dropped and written anew.
-
-        Dropped rows leave no tombstones, so that what is held then counts more vectors than the ledger.
-        """
-        while True:
-            self._take(held)
-            _, vectors, last = self._catalog.ledger_state(held.space_id)
-            if last <= held.seq:
-                return held.count() == vectors
-
-    def _take(self, held: Held) -> None:
-        entries = self._catalog.ledger(held.space_id, since=held.seq)
-        while some := [*islice(entries, _TAKEN_AT_ONCE)]:
-            held.take(some)
+    def _place(self, fingerprint: str) -> Path:
+        return generation.place(self._folder, self._catalog.archive_id, fingerprint)
 
     def _check_living(self, space: Space) -> int:
         """Return the Space's id and let go of retired ones; raises SpaceMismatchError if it is not the archive's."""
@@ -261,7 +245,7 @@ class EmbeddedIndex:
     def _build(self, space: Space, held: Held) -> bool:
         """Write what is held as a generation, a large one beside everything else; False if held turned out damaged."""
         about = generation.About(
-            archive_id=self._catalog.edition,
+            edition=self._catalog.edition,
             fingerprint=space.fingerprint,
             dim=space.dim,
             seq=held.seq,
@@ -270,7 +254,8 @@ class EmbeddedIndex:
         regroup = None
         if about.vectors >= self._lists_rows:
             regroup = partial(group, before=held.grouped(), metric=space.metric)
-        generation.sweep(self._folder, [row.fingerprint for row in self._catalog.spaces() if row.state != "retired"])
+        living = [row.fingerprint for row in self._catalog.spaces() if row.state != "retired"]
+        generation.sweep(self._folder, self._catalog.archive_id, living)
         points = held.points()
 
         def write() -> bool:
@@ -296,7 +281,7 @@ class EmbeddedIndex:
     def _write(self, about: generation.About, points: Iterator[Point], regroup: generation.Regroup | None) -> None:
         """Write a generation; an older one of another process is as good."""
         try:
-            generation.write(self._folder / about.fingerprint, about, points, regroup)
+            generation.write(self._place(about.fingerprint), about, points, regroup)
         except OSError as error:
             raise VectorIndexError(
                 f"cannot write the search copy of {about.vectors} vectors in {self._folder}: {error}; "

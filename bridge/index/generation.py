@@ -1,14 +1,16 @@
 """Generations: flat copies of one Space's vectors on disk, memory-mapped, disposable.
 
-Knows: `<folder>/CURRENT`, which names the newest generation, and what is in a generation's folder:
+Knows: `<index>/<archive>/<fingerprint>/`, the folder of a Space, `CURRENT` in it, which names the newest generation,
+and what is in a generation's folder:
 
     vectors.f32       float32 [n, E], little-endian, episode after episode
     points.i64        int64 [4, episodes], little-endian: episode, ledger number, number of vectors, CRC32C of these
     generation.json   whose copy it is (About), with one CRC32C over that and points.i64; whether there are lists
     lists/            certified lists of the vectors, their outlines and codes (lists_file.py), in a large generation
 
-`<folder>/LOCK` is held while CURRENT changes and older generations are removed, so that of several writers none removes
-what another has just made current.
+`LOCK` is held while CURRENT changes and older generations are removed, so that of several writers none removes what
+another has just made current. Archives may share an index folder, and it may hold anything else: only what lies below
+an archive's own id, has a name that is given here, and holds nothing but such names, is ever removed.
 
 Does not know: where the vectors come from, or how they are searched. The vectors' checksums are compared when they are
 first used, so that opening reads little.
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import secrets
 import shutil
 import time
@@ -30,11 +33,11 @@ from bridge.index import lists_file
 from bridge.index.lock import locked
 from bridge.index.segment import Segment
 from wshard.layout import checksum
-from wshard.publishing import publish, sync_folder
+from wshard.publishing import TEMPORARY, publish, sync_folder
 from wshard.regular_file import needs_local_disk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -51,18 +54,21 @@ _VECTORS: Final = "vectors.f32"
 _POINTS: Final = "points.i64"
 _LISTS: Final = "lists"
 _BUILDING: Final = "building-"
-_LAYOUT: Final = 5
+_LAYOUT: Final = 6
+_SPACE_NAME: Final = re.compile("[0-9a-f]{64}")
+_NAME: Final = re.compile(f"({_BUILDING})?[0-9a-f]{{12}}")
+_FILES: Final = frozenset({_VECTORS, _POINTS, _ABOUT})
 _ABANDONED_S: Final = 3600.0  # what was not finished for so long belongs to a process that was killed
 
 
 @dataclass(frozen=True)
 class About:
-    """What a generation holds: of which archive and Space, up to which ledger number, how many vectors.
+    """What a generation holds: of which edition of an archive and Space, up to which ledger number, how many vectors.
 
-    archive_id: the catalog's edition. layout: of the files; others are not read.
+    layout: of the files; others are not read.
     """
 
-    archive_id: str
+    edition: str
     fingerprint: str
     dim: int
     seq: int
@@ -87,8 +93,13 @@ class Opened:
     broken: bool
 
 
-def read(folder: Path, archive_id: str, fingerprint: str, last_seq: int) -> Opened | None:
-    """Open the current generation; None if there is none, or if it is of another archive, Space or future.
+def place(index: Path, archive_id: str, fingerprint: str) -> Path:
+    """Return the folder of a Space: no two archives have the same."""
+    return index / archive_id / fingerprint
+
+
+def read(folder: Path, edition: str, fingerprint: str, last_seq: int) -> Opened | None:
+    """Open the current generation; None if there is none, or if it is of another edition, Space or future.
 
     One that is damaged where it can be seen at once reads as None too: it is a copy, and the ledger can make another.
     Damaged lists read as none.
@@ -97,7 +108,7 @@ def read(folder: Path, archive_id: str, fingerprint: str, last_seq: int) -> Open
         home = folder / (folder / _CURRENT).read_text("ascii")
         stored = json.loads((home / _ABOUT).read_text("ascii"))
         about = About(**stored["about"])
-        if (about.archive_id, about.fingerprint) != (archive_id, fingerprint) or about.seq > last_seq:
+        if (about.edition, about.fingerprint) != (edition, fingerprint) or about.seq > last_seq:
             return None
         points = np.fromfile(home / _POINTS, "<i8")
         if about.layout != _LAYOUT or stored["checksum"] != _checksum(about, points):
@@ -177,20 +188,79 @@ def drop(folder: Path) -> None:
 def _clear(folder: Path, current: str | None = None) -> None:
     """Remove other generations; a reader that maps one keeps its mapping, and one that comes too late does without."""
     with contextlib.suppress(OSError):
-        for path in _folders(folder):
+        for path in older(folder, current):
             fresh = path.name.startswith(_BUILDING) and time.time() - path.stat().st_mtime < _ABANDONED_S
-            if path.name != current and not fresh:
+            if not fresh:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def sweep(index: Path, living: Iterable[str]) -> None:
-    """Remove the folders of Spaces that are no more."""
-    kept = set(living)
+def sweep(index: Path, archive_id: str, living: Iterable[str]) -> None:
+    """Remove the folders of an archive's Spaces that are no more."""
+    for path in retired(index, archive_id, living):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def discard(index: Path, archive_id: str) -> None:
+    """Remove all copies of an archive, and the folders that are empty then."""
+    sweep(index, archive_id, ())
     with contextlib.suppress(OSError):
-        for path in _folders(index):
-            if path.name not in kept:
-                shutil.rmtree(path, ignore_errors=True)
+        (index / archive_id).rmdir()
+        index.rmdir()
 
 
-def _folders(folder: Path) -> Iterator[Path]:
-    return (path for path in folder.iterdir() if path.is_dir())
+def retired(index: Path, archive_id: str, living: Iterable[str]) -> list[Path]:
+    """Return the folders of an archive's Spaces other than the living, if they hold nothing but generations."""
+    kept = set(living)
+    found = [path for path in _folders(index / archive_id, _SPACE_NAME) if path.name not in kept]
+    found += [path for path in _folders(index, _SPACE_NAME) if _older_layout(path).startswith(archive_id)]
+    return [path for path in found if _holds_only(path, {_CURRENT, _LOCK}, older(path))]
+
+
+def _older_layout(folder: Path) -> str:
+    """Return whose copy lies in a folder as older software named it, "" for another folder."""
+    try:
+        stored = json.loads((folder / (folder / _CURRENT).read_text("ascii") / _ABOUT).read_text("ascii"))
+        return str(stored["about"]["archive_id"])
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return ""
+
+
+def older(folder: Path, current: str | None = None) -> list[Path]:
+    """Return the generations of a Space other than the current one, unfinished ones too."""
+    found = [path for path in _folders(folder, _NAME) if path.name != current]
+    return [path for path in found if _holds_only(path, _FILES, [path / _LISTS] if _are_lists(path / _LISTS) else [])]
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """Return the generations of a Space that are not the current one, and drafts of its name."""
+    try:
+        current = (folder / _CURRENT).read_text("ascii")
+    except (OSError, ValueError):
+        current = ""
+    drafts = ((path, TEMPORARY.fullmatch(path.name)) for path in _children(folder))
+    return [*older(folder, current), *(path for path, named in drafts if named is not None and named[1] == _CURRENT)]
+
+
+def _are_lists(folder: Path) -> bool:
+    return not folder.is_symlink() and _holds_only(folder, lists_file.FILES, [])
+
+
+def _holds_only(folder: Path, names: Collection[str], folders: Collection[Path]) -> bool:
+    """Say whether there is nothing in the folder but files of these names, drafts of such files, and these folders."""
+    for path in _children(folder):
+        draft = TEMPORARY.fullmatch(path.name)
+        if path not in folders and ((draft[1] if draft else path.name) not in names or path.is_dir()):
+            return False
+    return True
+
+
+def _folders(folder: Path, name: re.Pattern[str]) -> list[Path]:
+    """Return the folders of such names in a folder, but no links."""
+    return [path for path in _children(folder) if name.fullmatch(path.name) and path.is_dir() and not path.is_symlink()]
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []

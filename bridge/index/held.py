@@ -1,12 +1,13 @@
 """What one process holds of a Space: the search copy, and the ledger entries that came after it.
 
-Knows: how entries change what is held, and when a new copy is worth writing. Does not know: the catalog, files,
-threads, searching.
+Knows: how entries change what is held, whether that equals the ledger, and when a new copy is worth writing. Does not
+know: files, threads, searching.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,15 +15,19 @@ import numpy as np
 from bridge.index.base import Point, stored_vectors
 from bridge.index.lists_file import grouping_of
 from bridge.index.segment import Segment
+from catalog.checksums import term
+from wshard.layout import checksum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from bridge.index.grouping import Grouping
+    from catalog.catalog import Catalog
     from catalog.records import LedgerEntry
 
 _TAIL_SHARE: Final = 0.05
+_TAKEN_AT_ONCE: Final = 256  # ledger entries
 
 
 @dataclass(eq=False)
@@ -41,6 +46,7 @@ class Held:
     broken: bool = False
     clock: int = -1
     tail: dict[int, Point] = field(default_factory=dict)
+    terms: dict[int, int] = field(default_factory=dict)  # of the tail's episodes, see catalog/checksums.py
     joined: Segment | None = None  # the tail as one segment, made when needed
 
     def take(self, entries: Sequence[LedgerEntry]) -> None:
@@ -49,9 +55,11 @@ class Held:
         for entry in entries:
             self.seq = max(self.seq, entry.seq)
             self.tail.pop(entry.episode_id, None)
+            self.terms.pop(entry.episode_id, None)
             if entry.vectors:
                 vectors = stored_vectors(entry.episode_id, entry.vectors, (entry.count, self.dim))
                 self.tail[entry.episode_id] = Point(entry.episode_id, entry.seq, vectors)
+                self.terms[entry.episode_id] = term(checksum(entry.vectors), entry.seq, entry.episode_id)
             self.joined = None
 
     def segments(self) -> tuple[Segment, Segment]:
@@ -63,6 +71,25 @@ class Held:
     def count(self) -> int:
         """Return the number of vectors of living episodes."""
         return self.base.count() + self.tail_rows()
+
+    def catch_up(self, catalog: Catalog) -> bool:
+        """Take in the catalog's ledger; False if what was held is not of it.
+
+        That is so after rows were dropped without tombstones, or another catalog was put in the place of this one: then
+        number or checksum differ from those of the ledger.
+        """
+        while True:
+            self.follow(catalog)
+            ledger = catalog.ledger_state(self.space_id)
+            if ledger.last <= self.seq:
+                held = self.base.checksum() + sum(self.terms.values())
+                return (self.count(), held) == (ledger.vectors, ledger.checksum)
+
+    def follow(self, catalog: Catalog) -> None:
+        """Take in what the catalog's ledger has beyond seq."""
+        entries = catalog.ledger(self.space_id, since=self.seq)
+        while some := [*islice(entries, _TAKEN_AT_ONCE)]:
+            self.take(some)
 
     def tail_rows(self) -> int:
         """Return the number of vectors in the tail."""

@@ -67,6 +67,7 @@ _SMALL: Final = {
 }
 _CODED: Final = {"steps.f32": "<f4"}
 _POLAR: Final = {"origin.f64": "<f8", "lengths.f64": "<f8", "spans.f64": "<f8"}
+FILES: Final = frozenset({_LISTED, _OUTLINES, _CODES, _ABOUT, *_SMALL, *_CODED, *_POLAR})
 
 
 def read(folder: Path, seal: int, shape: tuple[int, ...], starts: Ids) -> Lists | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,6 +17,8 @@ from numpy.typing import NDArray
 from bridge.index.base import Point
 from bridge.index.patience import Patience
 from bridge.index.seals import Seals
+from catalog.checksums import term
+from wshard.layout import checksum
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,6 +86,14 @@ class Segment:
         longest = float(np.sqrt(squares.max()))
         return (squares / (2 * longest or 1.0)).astype(np.float32), longest
 
+    @cached_property
+    def terms(self) -> Ids:
+        """What each episode adds to the checksum of the ledger's rows (catalog/checksums.py)."""
+        sums = [checksum(self.vectors[a:b].data) for a, b in pairwise(self.starts.tolist())]
+        known = np.array(sums, np.int64) if self.sums is None else self.sums
+        found: Ids = term(known, self.seqs, self.episodes)
+        return found
+
     @staticmethod
     def of(points: Sequence[Point], dim: int) -> Segment:
         """Copy points of different episodes into one segment; dim is E, which no point might tell."""
@@ -112,6 +123,10 @@ class Segment:
     def count(self) -> int:
         """Return the number of vectors of living episodes."""
         return int(np.diff(self.starts)[self.alive].sum())
+
+    def checksum(self) -> int:
+        """Return the checksum of the ledger's rows of living episodes."""
+        return int(self.terms[self.alive].sum())
 
     def points(self, alive: NDArray[np.bool_]) -> Iterator[Point]:
         """Yield the vectors of the episodes marked; raises ChecksumError."""
