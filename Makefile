@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q install --no-compile -c constraints.txt
 FIRST ?= 100# the first seed of rb_a, rb_b and rb_c; those below 100 were tuned on
 
-.PHONY: help install demo test bench bench-index rb_a rb_b rb_c fuzz torture diskfull minute live-deepdata clean
+.PHONY: help install demo test bench bench-index rb_a rb_b rb_c fuzz torture histories diskfull minute live-deepdata clean
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
 	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (6 to 15 minutes the first time)"
@@ -14,6 +14,7 @@ help:
 	@echo "make bench    measure speed on this machine                           (about 5 minutes)"
 	@echo "make fuzz     200,000 damaged files, none of which may give a wrong value  (about 5 minutes)"
 	@echo "make torture  kill recordings at 2 x 200 random moments               (about 3 minutes)"
+	@echo "make histories  restore, set back and kill archives in 200 random histories  (about 3 minutes)"
 	@echo "make diskfull  fill the disk at 64 points of every way to write              (about 3 minutes)"
 	@echo "make minute   two processes ingest, one tags, one pages, for a minute"
 	@echo "make rb_a     measure how well episodes of the same task are found    (about 20 minutes the first time)"
@@ -70,6 +71,9 @@ fuzz: $(VENV)/.dev
 
 torture: $(VENV)/.dev
 	@WSHARD_TORTURE=200 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/test_wshard_recovery.py tests/test_bridge_processes.py
+
+histories: $(VENV)/.dev
+	@WSHARD_HISTORIES=200 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/test_bridge_histories.py
 
 diskfull: $(VENV)/.dev
 	@WSHARD_DISK_SIZES=64 $(BIN)/pytest -W error --timeout 3600 tests/test_disk_full.py

@@ -15,7 +15,6 @@ import time
 import uuid
 from contextlib import closing
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import select, update
@@ -213,7 +212,7 @@ def renew(database: Database) -> None:
         prepare(database, create=False)
         with database.transaction("write") as connection:
             connection.execute(update(archive).values(edition=str(uuid.uuid4())))
-            copies = Copies(partial(contextlib.nullcontext, connection), partial(contextlib.nullcontext, connection))
+            copies = Copies(*[lambda: contextlib.nullcontext(connection)] * 2)
             for copy_id in connection.execute(select(index_copy.c.id)).scalars().all():
                 copies.renew(copy_id)
     finally:

@@ -21,6 +21,11 @@ class CopyRow:
     removed: int
     clock: int
 
+    @property
+    def state(self) -> tuple[int, int, int, str]:
+        """What tells two states of copy and catalog apart; every restore begins another generation."""
+        return self.clock, self.id, self.version, self.generation
+
 
 @dataclass(frozen=True)
 class Synced:

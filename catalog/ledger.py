@@ -170,22 +170,24 @@ def write_embeddings(connection: Connection, space_id: int, *, rows: Sequence[Em
     first = advance(connection, len(kept)) - len(kept) + 1
     replaced = one_of(connection, embedding.c.episode_row, [row.episode_id for row in kept])
     connection.execute(delete(embedding).where(embedding.c.space_id == space_id, replaced))
-    values = [
-        {
-            "seq": seq,
-            "space_id": space_id,
-            "episode_row": row.episode_id,
-            "digest": row.digest,
-            "count": row.count,
-            "checksum": checksum(row.vectors),
-            "vectors": row.vectors,
-        }
+    entries = [
+        LedgerEntry(row.episode_id, seq, row.count, row.vectors, checksum(row.vectors))
         for seq, row in enumerate(kept, start=first)
     ]
-    connection.execute(insert(embedding), values)
-    return [
-        LedgerEntry(one["episode_row"], one["seq"], one["count"], one["vectors"], one["checksum"]) for one in values
+    values = [
+        {
+            "seq": entry.seq,
+            "space_id": space_id,
+            "episode_row": entry.episode_id,
+            "digest": digests[entry.episode_id],
+            "count": entry.count,
+            "checksum": entry.checksum,
+            "vectors": entry.vectors,
+        }
+        for entry in entries
     ]
+    connection.execute(insert(embedding), values)
+    return entries
 
 
 def read_ledger(connection: Connection, space_id: int, *, since: int, limit: int) -> list[LedgerEntry]:

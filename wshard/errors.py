@@ -35,6 +35,7 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   ├── CatalogUnreachableError (ConnectionError)  a database server that does not answer, or refuses the login
     │   ├── CatalogWriteError (OSError)         the database could not be written: disk full, read-only, ...
     │   ├── CatalogExistsError (FileExistsError)  a catalog, or another file, is in the way
+    │   ├── VectorsDamagedError (ValueError)    vectors in the catalog that are not what was written there
     │   ├── FilterError (ValueError)            a filter names an unknown field, or compares the wrong type
     │   │   └── FilterSyntaxError               a filter written as text or URL has a mistake, at a position
     │   ├── CollectionError (ValueError)        picks, fractions or names of which no collection can be made

@@ -113,9 +113,13 @@ def _too_much(target: Target, spare: int) -> str:
 
 
 def _sample(target: Target, last: int) -> list[tuple[int, str]]:
-    """Return the newest documents, which a restart with an older state loses first, and some others."""
+    """Return the newest documents, which a restart with an older state loses first, and some others.
+
+    And the next numbers, under the name "", which none has: where the server has given these out, the catalog is older.
+    """
     copies = target.link.catalog.copies
-    sampled = dict(copies.documents(target.copy.id, after=last - _NEWEST, limit=_NEWEST))
+    sampled = dict.fromkeys(range(last + 1, last + 1 + _NEWEST), "")
+    sampled |= dict(copies.documents(target.copy.id, after=last - _NEWEST, limit=_NEWEST))
     for _ in range(_SAMPLED if last else 0):
         sampled |= dict(copies.documents(target.copy.id, after=random.randrange(last), limit=1))  # noqa: S311 (no secret)
     return sorted(sampled.items())
@@ -134,5 +138,5 @@ def _missing(target: Target, documents: Sequence[tuple[int, str]]) -> list[int]:
     for start in range(0, len(documents), _AT_ONCE):
         asked = dict(documents[start : start + _AT_ONCE])
         found = {one.id: one.ref for one in target.link.dialect.fetch(target.name, asked, target.space.dim)}
-        missing += [number for number, ref in asked.items() if found.get(number) != ref]
+        missing += [number for number, ref in asked.items() if (found.get(number) or "") != ref]
     return missing

@@ -14,8 +14,10 @@ import xxhash
 
 from bridge.deepdata.answers import Document
 from bridge.deepdata.filters import metadata
+from wshard.errors import VectorsDamagedError
 
 if TYPE_CHECKING:
+    from catalog.copy_records import Held
     from catalog.records import EpisodeRow
 
 _UNIT: Final = 1e-3
@@ -25,6 +27,15 @@ _UNIT: Final = 1e-3
 def ref_of(vector: bytes) -> str:
     """Return the name of a vector: equal vectors have one name, and one document; -0.0 is 0.0."""
     return xxhash.xxh3_128_hexdigest((np.frombuffer(vector, "<f4") + np.float32(0)).tobytes())
+
+
+def check_held(held: Held) -> None:
+    """Raise VectorsDamagedError unless a vector that was cut out of the ledger is the one that its name was made of."""
+    if len(held.vector) % 4 or ref_of(held.vector) != held.ref:
+        raise VectorsDamagedError(
+            f"vector {held.position} of episode {held.episode_id} in the catalog: expected the one named {held.ref}, "
+            f"found another: `wshard fsck --data --repair` embeds it anew from its file"
+        )
 
 
 def flaw_of(vector: bytes) -> str | None:

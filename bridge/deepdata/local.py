@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.deepdata.documents import check_held
 from bridge.index.base import Match
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ def of_entries(entries: Iterable[LedgerEntry], dim: int) -> Block:
 
 
 def of_held(held: Sequence[Held], dim: int) -> Block:
-    """Return these vectors."""
+    """Return these vectors; raises VectorsDamagedError."""
+    for one in held:
+        check_held(one)
     return Block(
         np.array([one.episode_id for one in held], np.int64),
         np.array([one.position for one in held], np.int64),

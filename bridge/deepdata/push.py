@@ -11,7 +11,7 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from bridge.deepdata.answers import Ask
-from bridge.deepdata.documents import about_of, document_of, flaw_of, ref_of
+from bridge.deepdata.documents import about_of, check_held, document_of, flaw_of, ref_of
 from bridge.deepdata.settings import CAP
 from bridge.deepdata.target import collection_name
 from catalog.copy_records import Landed, Synced
@@ -142,6 +142,8 @@ def _send(target: Target, waiting: Waiting) -> bool:
         return True
     link, run = target.link, waiting[0][0].run or ""
     episodes = link.catalog.rows({held.episode_id for _, held in waiting})
+    for _, held in waiting:
+        check_held(held)
     firsts = {row.ref: held for row, held in reversed(waiting) if held.episode_id in episodes}
     documents = [document_of(episodes[held.episode_id], held.vector, run) for held in firsts.values()]
     answers = link.dialect.insert(target.name, documents) if documents else []

@@ -17,20 +17,25 @@ if TYPE_CHECKING:
 
 
 class Remembered:
-    """Answers of one catalog, kept as long as its clock stands still. clock: when the Spaces were asked for."""
+    """Answers of one catalog, kept as long as its clock stands still and it is not restored.
+
+    life, clock: the catalog's instant when the Spaces were asked for.
+    """
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self.clock = -1
+        self.life, self.clock = "", -1
         self._living: dict[str, int] = {}
         self._passing: tuple[int, Where, frozenset[int]] | None = None
 
     def living(self, space: Space) -> int:
         """Return the Space's id; raises SpaceMismatchError if it is not, or no longer, the archive's."""
-        clock = self._catalog.clock()
-        if self.clock != clock or space.fingerprint not in self._living:
+        now = self._catalog.instant()
+        if now.life != self.life:
+            self.life, self.clock, self._passing = now.life, -1, None
+        if self.clock != now.clock or space.fingerprint not in self._living:
             self._living = {row.fingerprint: row.id for row in self._catalog.spaces() if row.state != "retired"}
-            self.clock = clock
+            self.clock = now.clock
         if space.fingerprint not in self._living:
             told = ", ".join(fingerprint[:12] for fingerprint in self._living) or "none"
             raise SpaceMismatchError(f"expected a Space of this archive ({told}), found {space.fingerprint[:12]}")

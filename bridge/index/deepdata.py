@@ -67,7 +67,7 @@ class DeepDataIndex:
         self._wire = Wire(settings, throttle=throttle)
         self._connected: Link | None = None
         self._remembered = Remembered(catalog)
-        self._views: dict[str, tuple[tuple[int, int, int], View]] = {}
+        self._views: dict[str, tuple[tuple[int, int, int, str], View]] = {}
         self._audited: dict[str, float] = {}
         self._lock = threading.RLock()
 
@@ -259,11 +259,11 @@ class DeepDataIndex:
         link, kept = self._link(), self._views.get(space.fingerprint)
         if kept is not None:
             copy = self._catalog.copies.find(link.place, kept[1].space_id)
-            if copy is not None and kept[0] == (copy.clock, copy.id, copy.version):
+            if copy is not None and kept[0] == copy.state:
                 return kept[1]  # the clock stands still, so the Space lives still
         space_id = self._living(space)
         copy = self._catalog.copies.find(link.place, space_id)
-        key = (self._remembered.clock, -1, -1) if copy is None else (copy.clock, copy.id, copy.version)
+        key = (self._remembered.clock, -1, -1, self._remembered.life) if copy is None else copy.state
         if kept is None or kept[0] != key:
             kept = (key, look(link, space, space_id))
             self._views[space.fingerprint] = kept

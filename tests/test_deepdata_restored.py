@@ -1,0 +1,75 @@
+"""What is believed of a server after the catalog was restored, or an older one copied back; damaged vectors."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+
+import pytest
+from deepdata_bench import Bench, filled
+from deepdata_fake import Fake
+from deepdata_replay import serving
+
+from bridge.bruteforce import unit_vectors
+from bridge.testing import check, top
+from catalog.backup import back_up, restore
+from catalog.catalog import Catalog
+from wshard.errors import VectorsDamagedError
+
+__all__ = ["filled"]
+
+
+def test_an_open_index_believes_nothing_of_before_a_restore(filled):
+    kept, space = filled.folder / "kept.db", filled.space
+    back_up(filled.folder / "catalog.db", kept)
+    before, clock = dict(filled.shelf.held[space.fingerprint]), filled.catalog.clock()
+    for changed in (5, 6):
+        filled.shelf.put(space, {filled.ids[0]: unit_vectors(1, changed)})
+        filled.check()
+        assert filled.catalog.clock() == clock + 1
+        restore(kept, filled.folder / "catalog.db", force=True)
+        filled.shelf.held[space.fingerprint] = dict(before)
+    filled.catalog.withdraw(filled.ids[1:2])  # the clock is what it was
+    del filled.shelf.held[space.fingerprint][filled.ids[1]]
+    for seed in range(6):
+        check(filled.shelf, space, unit_vectors(1, seed)[0], top(10_000))
+
+
+def test_an_older_catalog_that_was_copied_back_notices_what_the_server_removed_since(tmp_path, monkeypatch):
+    monkeypatch.setattr("bridge.deepdata.audit._SAMPLED", 0)  # or chance may find it
+    path = tmp_path / "catalog.db"
+    fake = Fake(tmp_path)
+    with serving(fake.respond) as server:
+        with Catalog.open(path, create=True) as catalog:
+            first = Bench(tmp_path, fake, server.url, catalog)
+            ids = first.fill(40)
+            held = dict(first.shelf.held[first.space.fingerprint])
+        shutil.copy(path, tmp_path / "kept.db")
+        with Catalog.open(path) as catalog:
+            second = Bench(tmp_path, fake, server.url, catalog)
+            second.ids = ids
+            second.shelf.bury(ids[:2], second.space)
+            second.fill(2)
+        shutil.copy(tmp_path / "kept.db", path)
+        with Catalog.open(path) as catalog:
+            third = Bench(tmp_path, fake, server.url, catalog)
+            third.shelf.held[third.space.fingerprint] = held
+            assert len(third.collection.documents) == 40
+            assert len(third.shelf.index.audit(third.space).missing) == 2
+            third.check()
+            for index in (*first.opened, *second.opened, *third.opened):
+                index.close()
+
+
+def test_a_flipped_bit_of_a_vector_is_told_when_the_server_names_it(filled):
+    filled.check()
+    with closing(sqlite3.connect(filled.folder / "catalog.db")) as raw, raw:
+        (vectors,) = raw.execute("SELECT vectors FROM embedding WHERE episode_row = ?", (filled.ids[0],)).fetchone()
+        raw.execute(
+            "UPDATE embedding SET vectors = ? WHERE episode_row = ?",
+            (bytes([vectors[0] ^ 1]) + vectors[1:], filled.ids[0]),
+        )
+    query = filled.shelf.held[filled.space.fingerprint][filled.ids[0]][0]
+    with pytest.raises(VectorsDamagedError, match=f"of episode {filled.ids[0]} "):
+        filled.shelf.index.search(filled.space, query, top(3))
