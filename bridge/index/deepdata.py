@@ -125,10 +125,10 @@ class DeepDataIndex:
             return Answer((), exact=True, scored=0)
         best.offer(view.rest)
         examined, exact = 0, len(view.rest) >= view.vectors
+        enough = exact
         if not (exact or view.all_here or (passing is not None and len(passing) <= self._few)):
-            examined = self._ask(view, best, query, request, passing)
-        enough = examined and (best.enough(request.top_k) or best.enough(view.existing(request, passing)))
-        if not (exact or enough):
+            examined, enough = self._ask(view, best, query, request, passing)
+        if not enough:
             complete(view, best, passing)
             exact = True
         return Answer(best.matches(), exact=exact, scored=best.scored + examined)
@@ -243,13 +243,13 @@ class DeepDataIndex:
 
     def _ask(
         self, view: View, best: local.Best, query: Vectors, request: Request, passing: frozenset[int] | None
-    ) -> int:
-        """Ask the server; returns how many vectors it compared, 0 where it can no longer be trusted."""
+    ) -> tuple[int, bool]:
+        """Ask the server as search.ask does; where it can no longer be trusted, its answer is not enough."""
         try:
             return ask(view, best, query, request, passing)
         except (IndexLostError, IndexDamagedError) as error:
             self._doubt(view.target, error)
-            return 0
+            return 0, False
         except IndexUnreachableError:
             self._audited.clear()
             raise
