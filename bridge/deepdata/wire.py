@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from dataclasses import dataclass
 from functools import cache
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from bridge.deepdata.settings import Settings
 
+_CONNECTIONS: Final = 100
 _CONNECT_S: Final = 5.0
 _ATTEMPTS: Final = 3  # of what may be sent twice
 _PAUSE_S: Final = 0.2  # before the second attempt, and twice that before the third
@@ -54,17 +56,24 @@ class Call:
 
 
 class Wire:
-    """Connections to one server; close it. Threads may share it, forked processes may not."""
+    """Connections to one server; close it. Threads may share it, forked processes may not.
+
+    breaks: how often a connection broke, or a gateway found no server: what answers then may be in another state.
+    """
 
     def __init__(self, settings: Settings, *, throttle: Throttle | None = None) -> None:
         self._throttle = throttle or Throttle(settings.rpm)
         self.base = settings.base
+        self.breaks = 0
+        self._pool = _Pool()
         self._headers = {"Content-Type": "application/json"}
         if settings.token:
             self._headers["Authorization"] = f"Bearer {settings.token}"
         # The environment's proxies and .netrc have no say: URL and token tell where to go, and as whom. The transport
         # alone does without redirects and cookies, which this server does not know, in half the time of a Client.
-        self._transport = httpx.HTTPTransport(verify=_trusted(), trust_env=False)
+        # Connections are kept until the server lets go of them, so that one that has gone is noticed.
+        kept = httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS, keepalive_expiry=None)
+        self._transport = httpx.HTTPTransport(verify=_trusted(), trust_env=False, limits=kept)
 
     def __enter__(self) -> Self:
         return self
@@ -94,6 +103,7 @@ class Wire:
             try:
                 response = self._once(call, content)
             except httpx.TransportError as error:
+                self.breaks += 1
                 failures += 1
                 if failures == _ATTEMPTS or not (call.repeatable or isinstance(error, _NEVER_SENT)):
                     raise IndexUnreachableError(
@@ -105,6 +115,7 @@ class Wire:
                 refusals += 1
                 self._throttle.refused()
                 continue
+            self.breaks += response.status_code in _GATEWAY
             if response.status_code in _GATEWAY and call.repeatable and failures < _ATTEMPTS - 1:
                 failures += 1
                 time.sleep(_PAUSE_S * failures)
@@ -112,16 +123,29 @@ class Wire:
             return self._read(call, response)
 
     def _once(self, call: Call, content: bytes | None) -> httpx.Response:
+        spare = self._pool.take()
+        opened: list[str] = []
+
+        def watch(event: str, _: object) -> None:
+            if event == "connection.connect_tcp.complete":
+                opened.append(event)
+
         request = httpx.Request(
             call.method,
             self.base + call.path,
             headers=self._headers,
             content=content,
-            extensions={"timeout": httpx.Timeout(call.timeout_s, connect=_CONNECT_S).as_dict()},
+            extensions={"timeout": httpx.Timeout(call.timeout_s, connect=_CONNECT_S).as_dict(), "trace": watch},
         )
-        response = self._transport.handle_request(request)
-        response.read()
-        return response
+        kept = False
+        try:
+            response = self._transport.handle_request(request)
+            response.read()
+            kept = response.headers.get("Connection", "").lower() != "close"
+            return response
+        finally:
+            self.breaks += bool(opened and spare)
+            self._pool.give_back(kept=kept, opened=bool(opened) and not spare)
 
     def _read(self, call: Call, response: httpx.Response) -> dict[str, Any]:
         asked = f"{self.base}: {call.method} {call.path}"
@@ -138,6 +162,26 @@ class Wire:
         if "dimension mismatch" in text:
             raise SpaceMismatchError(told)
         raise IndexRefusedError(told, status, text)
+
+
+class _Pool:
+    """How many connections there should be. One that has to be opened while others should be idle: they are gone."""
+
+    def __init__(self) -> None:
+        self._open = self._busy = 0
+        self._lock = threading.Lock()
+
+    def take(self) -> bool:
+        """Begin a request; say whether there should be an idle connection for it."""
+        with self._lock:
+            self._busy += 1
+            return self._open >= self._busy
+
+    def give_back(self, *, kept: bool, opened: bool) -> None:
+        """End a request. opened: over one connection more; kept: which stays open."""
+        with self._lock:
+            self._busy -= 1
+            self._open = max(0, self._open + opened - (not kept))
 
 
 @cache
