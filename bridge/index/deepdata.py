@@ -116,6 +116,10 @@ class DeepDataIndex:
         exact: every vector that passes was scored here. Raises IndexUnreachableError where the server does not answer.
         """
         check_query(space, query)
+        with self._wire.within(self._settings.timeout):
+            return self._search(space, query, request)
+
+    def _search(self, space: Space, query: Vectors, request: Request) -> Answer:
         self._look_after(space)
         view = self._view(space)
         passing = self._remembered.passing(request.where, view.clock)
