@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from bridge.deepdata.near import Near
     from bridge.deepdata.settings import Settings
     from bridge.deepdata.throttle import Throttle
     from bridge.index.base import Point, Request, Vectors
@@ -68,6 +69,7 @@ class DeepDataIndex:
         self._connected: Link | None = None
         self._remembered = Remembered(catalog)
         self._views: dict[str, tuple[tuple[int, int, int], View]] = {}
+        self._nears: dict[str, Near] = {}
         self._lock = threading.RLock()
 
     def __enter__(self) -> Self:
@@ -180,7 +182,7 @@ class DeepDataIndex:
             for last in (False, True):
                 target = self._ready(space)
                 try:
-                    push(target)
+                    push(target, self._nears)
                     if tidy:
                         sweep(target)
                         sweep_retired(target.link)
