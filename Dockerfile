@@ -8,7 +8,7 @@ COPY wshard /src/wshard
 COPY embedders /src/embedders
 COPY catalog /src/catalog
 COPY bridge /src/bridge
-RUN pip install --no-cache-dir -c /src/constraints.txt /src
+RUN pip install --no-cache-dir -c /src/constraints.txt "/src[postgres]"
 WORKDIR /work
 # Files that it makes in a mounted folder belong to whom `--user` names; the image itself needs no rights.
 USER 1000:1000

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bridge.cli_options import EmbedderOption, LanesOption, WindowsOption, index_target, parse_lanes, parse_windows
+from bridge.cli_options import (
+    EmbedderOption,
+    LanesOption,
+    TimeoutOption,
+    WindowsOption,
+    index_target,
+    parse_lanes,
+    parse_windows,
+)
 from bridge.cli_search import EXAMPLE, compiling_told, hits_as_json, options_named, print_hits, read_query
 from bridge.index.cli import IndexOption
 from catalog.cli import ArchiveOption, EnvOption, MinLengthOption, RewardOption, WhereOption, parse_range
@@ -34,6 +42,7 @@ def moments(
     ] = None,
     archive: ArchiveOption = None,
     index: IndexOption = None,
+    timeout: TimeoutOption = None,
     top: Annotated[int, typer.Option("--top", "-k", min=1, help="How many hits.")] = 10,
     exclude_self: Annotated[bool, typer.Option("--exclude-self", help="Leave out the episode that asks.")] = False,
     per_episode: Annotated[int | None, typer.Option(min=1, help="How many of one episode at most.")] = None,
@@ -59,7 +68,7 @@ def moments(
     if query is None and (start, stop) != (None, None):
         raise typer.BadParameter("--from and --to: expected QUERY beside them; an example is QUERY@START:STOP")
     named = archive_named(archive)
-    target, span = index_target(index, named), None if start is None and stop is None else (start, stop)
+    target, span = index_target(index, named, timeout), None if start is None and stop is None else (start, stop)
     asked: dict[str, Any] = {"refine": refine, "max_overlap": max_overlap, "per_episode": per_episode}
     asked |= {"min_score": min_score, "exclude_self": exclude_self, "explain": explain, "where": where}
     asked |= {"windows": None if windows is None else parse_windows(windows)}

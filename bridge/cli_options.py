@@ -80,12 +80,28 @@ def parse_windows(text: str) -> WindowPlan:
         raise typer.BadParameter(str(error)) from None
 
 
-def index_target(index: str | None, archive: str | Path) -> str | Path:
-    """Return what ingestor and retriever are opened with: the index's URL, else the archive."""
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        min=0.001,
+        max=999_999,
+        help="Give up after so many seconds (with --index).",
+        metavar="SECONDS",
+    ),
+]
+
+
+def index_target(index: str | None, archive: str | Path, timeout: float | None = None) -> str | Path:
+    """Return what ingestor and retriever are opened with: the index's URL, with the time limit, else the archive."""
     from bridge.archive import is_url
     from wshard.errors import UnknownIndexError
     from wshard.wording import public_url
 
     if index is not None and not is_url(index):
         raise UnknownIndexError(f"expected the URL of an index such as http://host:8080, found {public_url(index)!r}")
-    return archive if index is None else index
+    if timeout is not None and index is None:
+        raise typer.BadParameter("--timeout: expected --index beside it")
+    if index is None:
+        return archive
+    return index if timeout is None else f"{index}{'&' if '?' in index else '?'}timeout={timeout:.6f}"

@@ -17,6 +17,7 @@ from bridge.cli_options import (
     EmbedderOption,
     LanesOption,
     SentencesOption,
+    TimeoutOption,
     WindowsOption,
     index_target,
     parse_lanes,
@@ -54,6 +55,7 @@ def search(
     query: Annotated[str | None, typer.Argument(help=f"{EXAMPLE}; none with --like or --text.")] = None,
     archive: ArchiveOption = None,
     index: IndexOption = None,
+    timeout: TimeoutOption = None,
     top: Annotated[int, typer.Option("--top", "-k", min=1, help="How many hits.")] = 10,
     span: Annotated[str | None, typer.Option(help="Use timesteps START:STOP of the query only.")] = None,
     like: Annotated[
@@ -100,7 +102,7 @@ def search(
     if sentences is not None and text is None:
         raise typer.BadParameter("--sentences: expected --text beside it")
     named = archive_named(archive)
-    target, used = index_target(index, named), None if span is None else parse_span(span)
+    target, used = index_target(index, named, timeout), None if span is None else parse_span(span)
     asked: dict[str, Any] = {"where": where, "text": text, "expand": expand, "plain": plain, "least": least}
     asked |= {"min_score": min_score, "diversity": diversity, "contributions": contributions, "explain": explain}
     asked |= {"alignment": alignment, "exclude_self": exclude_self}

@@ -126,6 +126,24 @@ class IndexContract(FilterPromises, SpacePromises):
             shelf.put(space, {best[0]: unit_vectors(2, 5)})
             assert check(shelf, space, unit_vectors(2, 5)[1], top(1))[0].episode == best[0]
 
+    def test_deletions_near_the_query_cost_no_hits_however_many_equal_vectors_lie_farther_away(
+        self, tmp_path: Path
+    ) -> None:
+        with self.shelf(tmp_path) as shelf:
+            space, ids, query = self.space(), shelf.register(200), unit_vectors(1, 6)[0]
+            pool = unit_vectors(200, 5)
+            pool = pool[np.argsort(-(pool @ query))]  # nearest first, whatever the metric
+            pool[140:] = pool[[140 + number % 3 for number in range(60)]]
+            shelf.put(space, {id_: pool[number : number + 1] for number, id_ in enumerate(ids)})
+            with shelf.still():
+                assert [match.episode for match in check(shelf, space, query, top(20))] == ids[:20]
+            shelf.bury(ids[:20], space)
+            with shelf.still():
+                for count in (1, 5, 15, 25, 60):
+                    for where in (EVERYTHING, build_where(env_id="env-1"), build_where(min_length=110)):
+                        check(shelf, space, query, top(count, where))
+                        check(shelf, space, query, top(count, where, distinct=False))
+
     def test_a_delete_of_what_the_ledger_holds_changes_nothing(self, tmp_path: Path) -> None:
         with self.filled(tmp_path) as (shelf, space, ids):
             before, query = shelf.index.count(space), unit_vectors(1, 5)[0]

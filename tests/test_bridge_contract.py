@@ -314,6 +314,38 @@ class _Obedient(_Flat):
         self.gone |= set(episodes)
 
 
+class _DeletedTakePlaces(_Flat):
+    """Looks among all that it ever held for the nearest, drops the deleted, and is content if others fill the places.
+
+    The others are those that lie aside, since an equal one was there before them.
+    """
+
+    def held(self, space):
+        held = super().held(space)
+        self.__dict__.setdefault("ever", {}).setdefault(space.fingerprint, {}).update(held)
+        return held
+
+    def upsert(self, space, points):
+        super().upsert(space, points)
+        self.held(space)
+
+    def found(self, space, query, where):
+        right = super().found(space, query, where)
+        places, firsts = [], {}
+        for point in self.ever[space.fingerprint].values():
+            for window, score in enumerate(self.score(point.vectors, query)):
+                first = firsts.setdefault(point.vectors[window].tobytes(), (point.episode, window))
+                if first == (point.episode, window):
+                    places.append(Match(point.episode, window, float(score)))
+        shown = {(match.episode, match.window) for match in self.rank(places)[: self.top_k]}
+        kept = [m for m in right if (m.episode, m.window) in shown or (m.episode, m.window) not in firsts.values()]
+        return kept if len(kept) >= self.top_k else right
+
+    def search(self, space, query, request):
+        self.top_k = request.top_k
+        return super().search(space, query, request)
+
+
 class _Doubtful(_Flat):
     def search(self, space, query, request):
         answer = super().search(space, query, request)
@@ -340,6 +372,7 @@ DOUBLES = [
     (_Appending, "test_an_upsert_replaces_all_vectors_of_an_episode"),
     (_CountingCalls, "test_the_same_upsert_again_changes_nothing"),
     (_IgnoringTombstones, "test_a_deleted_episode_is_no_hit_and_the_next_best_takes_its_place"),
+    (_DeletedTakePlaces, "test_deletions_near_the_query_cost_no_hits_however_many_equal_vectors_lie_farther_away"),
     (_ForgettingNumbers, "test_scan_gives_every_point_as_it_was_put"),
     (_OnlyWhatItWasTold, "test_an_index_that_is_opened_again_holds_the_same"),
     (_PostFiltering, "test_a_filter_never_costs_hits"),

@@ -158,6 +158,7 @@ def test_the_command_line_audits_rebuilds_and_copies(server, episodes, tmp_path)
     done = run("index", "audit", "--index", server.url, "--json")
     (state,) = json.loads(done.stdout)
     assert (done.exit_code, state["ok"], state["state"], state["ledger"]) == (1, False, "lost", 12)
+    assert "ingest again to catch up" in done.stderr
     done = run("index", "rebuild", "--index", server.url)
     assert done.exit_code == 0, done.stderr
     done = run("index", "copy", "--from", server.url, "--to", f"{server.url.partition('?')[0]}/second?rpm=0", "--json")

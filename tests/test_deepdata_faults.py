@@ -14,9 +14,8 @@ from deepdata_bench import Deaf, bench, filled, spy
 
 from bridge.bruteforce import unit_vectors
 from bridge.deepdata.throttle import Throttle
-from bridge.index.base import Request
 from bridge.testing import check, top
-from catalog.filters import EVERYTHING, Compare, build_where
+from catalog.filters import EVERYTHING, build_where
 from wshard.errors import (
     IndexAccessError,
     IndexUnreachableError,
@@ -24,41 +23,6 @@ from wshard.errors import (
 )
 
 __all__ = ["filled"]
-
-
-# ---- what holds as long as nothing goes wrong -----------------------------------------------------------------------
-
-
-def test_a_search_is_one_request_and_no_scan_of_the_ledger(filled, monkeypatch):
-    filled.check()  # looks after the server, reads what is not served: nothing
-    filled.fake.requests.clear()
-    monkeypatch.setattr(filled.catalog, "ledger", None)
-    monkeypatch.setattr(filled.catalog.copies, "entries", None)
-    for seed in range(10):
-        answer = filled.shelf.index.search(filled.space, unit_vectors(1, seed)[0], top(5))
-        assert len(answer.matches) == 5
-        assert not answer.exact
-    for where in (build_where(env_id="env-1"), build_where(min_length=110), build_where(success=True)):
-        assert len(filled.shelf.index.search(filled.space, unit_vectors(1)[0], top(5, where)).matches) == 5
-    assert filled.fake.requests == ["POST /v2/search"] * 13
-
-
-def test_scores_are_the_ledgers_whatever_the_server_says(filled):
-    for document in filled.collection.documents.values():
-        document["metadata"]["env_id"] = "a lie"
-    where = build_where(env_id="env-1")
-    check(filled.shelf, filled.space, unit_vectors(1)[0], top(5, where))  # the server finds nothing: the ledger does
-
-
-def test_few_episodes_are_answered_from_the_ledger(filled):
-    filled.again(few=64)
-    filled.check()
-    filled.fake.requests.clear()
-    where = Compare("episode_id", "in", [f"episode_{number:06d}" for number in range(9)])
-    answer = filled.shelf.index.search(filled.space, unit_vectors(1)[0], Request(5, where))
-    assert answer.exact
-    assert len(answer.matches) == 5
-    assert filled.fake.requests == []
 
 
 # ---- S-1 ------------------------------------------------------------------------------------------------------------
@@ -208,6 +172,21 @@ def test_s5_deleted_documents_take_no_places(filled):
     assert [search.get("filters") for search in searches] == [None, {"live": 1}]
     filled.check()
     assert filled.catalog.copies.of_place(filled.url + "/wshard")[0].removed == 4
+
+
+def test_s5_deleted_documents_take_no_places_of_hits_where_vectors_that_were_not_sent_fill_them(filled):
+    query = unit_vectors(1, 3)[0]
+    filled.shelf.bury([match.episode for match in check(filled.shelf, filled.space, query, top(4))], filled.space)
+    index, filled.shelf.index = filled.shelf.index, Deaf()
+    far = filled.shelf.register(70)[40:]  # searched here: enough to fill every place
+    filled.shelf.put(filled.space, dict.fromkeys(far, -unit_vectors(1, 3)))
+    filled.shelf.index = index
+    searches = spy(filled)
+    check(filled.shelf, filled.space, query, top(6))
+    check(filled.shelf, filled.space, query, top(6, distinct=False))
+    assert [search.get("filters") for search in searches] == [None, {"live": 1}] * 2
+    for seed in range(20):
+        check(filled.shelf, filled.space, unit_vectors(1, seed)[0], top(8))
 
 
 # ---- S-6 ------------------------------------------------------------------------------------------------------------

@@ -366,11 +366,13 @@ class _Impatient:
     def __init__(self) -> None:
         self.waited = 0
 
-    def wait(self) -> None:
+    def wait(self, most: float | None = None) -> bool:
         """Let everything through."""
+        return most is None
 
-    def refused(self) -> None:
+    def refused(self, most: float | None = None) -> bool:
         self.waited += 1
+        return most is None
 
 
 def test_a_rate_limit_is_waited_for_a_few_times(wire):

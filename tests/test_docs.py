@@ -134,7 +134,13 @@ def test_the_compose_file_has_what_the_server_needs_and_its_profiles_are_in_the_
     assert server["stop_signal"] == "SIGTERM"
     assert (server["stop_grace_period"], server["mem_limit"]) == ("5m", "8g")
     assert server["environment"]["VECTORDB_BASE_DIR"] == server["volumes"][0].partition(":")[2]
+    assert server["healthcheck"]["test"][1].startswith("curl -fsS "), "the server's image has no wget"
     assert "healthz" in server["healthcheck"]["test"][1]
+    assert server["image"].startswith("${DEEPDATA_IMAGE:-")
+    assert "`DEEPDATA_IMAGE`" in page
+    assert "go.mod" in page
+    password = services["postgres"]["environment"]["POSTGRES_PASSWORD"]
+    assert password.startswith("${WSHARD_POSTGRES_PASSWORD:?"), "empty: the service does not start"
     assert all(port.startswith("127.0.0.1:") for port in server["ports"])
 
 
@@ -147,6 +153,8 @@ def test_the_image_is_made_of_files_that_are_there_and_holds_every_package():
     assert {project["project"]["readme"], "LICENSE", "pyproject.toml"} <= set(copied)
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     assert {f"!{name}" for name in copied} <= set(ignored)
+    assert any(line.startswith("RUN pip install ") and '"/src[postgres]"' in line for line in lines)
+    assert "postgres" in project["project"]["optional-dependencies"]
 
 
 def verbs() -> list[str]:

@@ -87,6 +87,22 @@ def heal(target: Target, finding: Finding) -> Target:
     return target
 
 
+def remember(target: Target, finding: Finding) -> None:
+    """Write down what a search cannot count on any more: it comes from the ledger until it has been sent again.
+
+    Raises IndexDamagedError for a foreign collection.
+    """
+    copies, copy = target.link.catalog.copies, target.copy
+    if finding.state == "foreign":
+        raise IndexDamagedError(finding.told)
+    if finding.state == "damaged":
+        copies.condemn(copy.id)
+    elif finding.missing:
+        copies.lost(copy.id, finding.missing)
+    elif finding.state == "lost":
+        copies.renew(copy.id)
+
+
 def renew(target: Target) -> Target:
     """Drop the collection, if this archive made it, and begin a new generation; raises IndexDamagedError if not."""
     link, copies = target.link, target.link.catalog.copies

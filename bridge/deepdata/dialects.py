@@ -20,7 +20,14 @@ from bridge.deepdata.answers import (
 )
 from bridge.deepdata.settings import CAP
 from bridge.deepdata.wire import Call
-from wshard.errors import IndexAccessError, IndexLostError, IndexRefusedError, VectorIndexError
+from wshard.errors import (
+    IndexAccessError,
+    IndexDamagedError,
+    IndexLostError,
+    IndexRefusedError,
+    IndexUnreachableError,
+    VectorIndexError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,13 +71,22 @@ class Dialect(Protocol):
 
 
 def connect(wire: Wire, settings: Settings) -> Dialect:
-    """Find out which dialect the token may speak; raises IndexAccessError where it may speak none."""
+    """Find out which dialect the token may speak; raises IndexAccessError where it may speak none.
+
+    Raises IndexUnreachableError where the answer is none of a DeepData server.
+    """
     try:
-        wire.send(Call("GET", "/v2/collections"))
+        found = wire.send(Call("GET", "/v2/collections"))
     except IndexAccessError as error:
         if "forbidden" not in str(error):
             raise
+    except (IndexRefusedError, IndexDamagedError) as error:
+        raise IndexUnreachableError(f"no DeepData server at {wire.base}: {error}") from error
     else:
+        if not isinstance(found.get("collections"), list):
+            raise IndexUnreachableError(
+                f"no DeepData server at {wire.base}: expected a list of collections, found {str(found)[:100]}"
+            )
         return V2(wire)
     claimed = _claimed_tenant(settings.token)
     tenant = settings.tenant or claimed or "default"

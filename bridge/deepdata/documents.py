@@ -56,7 +56,7 @@ def about_of(row: EpisodeRow) -> str:
     return xxhash.xxh3_64_hexdigest(json.dumps(metadata(row), sort_keys=True).encode())
 
 
-def document_of(row: EpisodeRow, vector: bytes, run: str) -> Document:
+def document_of(row: EpisodeRow, vector: bytes, ref: str, run: str) -> Document:
     """Return a vector of this episode as it is sent: flat metadata of text and numbers, findable by ref and by run."""
-    fields = metadata(row) | {"ref": ref_of(vector), "run": run, "live": 1, "about": about_of(row)}
+    fields = metadata(row) | {"ref": ref, "run": run, "live": 1, "about": about_of(row)}
     return Document(np.frombuffer(vector, "<f4").tolist(), fields)

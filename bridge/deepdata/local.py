@@ -78,7 +78,7 @@ class Best:
         self._passing = passing
         self._allowed = None if passing is None else np.array(sorted(passing), np.int64)
         self._found: dict[tuple[int, int], float] = {}
-        self._episodes: set[int] = set()
+        self._offered: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []  # episodes, windows
         self.scored = 0
 
     def offer(self, block: Block) -> None:
@@ -87,6 +87,7 @@ class Best:
             keep = np.isin(block.episodes, self._allowed)
             block = Block(block.episodes[keep], block.windows[keep], block.vectors[keep])
         self.scored += len(block)
+        self._offered.append((block.episodes, block.windows))
         rows = self._contenders(block)
         cosines = _cosines(block.vectors[rows].astype(np.float64), self._wide)
         columns = (block.episodes[rows].tolist(), block.windows[rows].tolist(), cosines.tolist())
@@ -94,12 +95,11 @@ class Best:
             if score != score:  # noqa: PLR0124  (NaN: a vector that is none, and is no hit)
                 continue
             self._found[episode, window] = score
-            self._episodes.add(episode)
 
-    def enough(self, existing: int) -> bool:
-        """Say whether there are as many matches as asked for, or as exist."""
-        have = len(self._episodes) if self._request.distinct else len(self._found)
-        return have >= min(self._request.top_k, existing)
+    def covers(self, count: int) -> bool:
+        """Say whether so many vectors were offered, each counted once."""
+        pairs = (zip(*(column.tolist() for column in columns), strict=True) for columns in self._offered)
+        return len({pair for some in pairs for pair in some}) >= count
 
     def worst(self) -> float:
         """Return the score of the last match when there are as many as asked for, else -inf."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from bridge.deepdata.answers import Ask
 from bridge.deepdata.documents import about_of, check_held, document_of, flaw_of, ref_of
+from bridge.deepdata.near import Near
 from bridge.deepdata.settings import CAP
 from bridge.deepdata.target import collection_name
 from catalog.copy_records import Landed, Synced
@@ -30,14 +31,17 @@ _REMOVALS: Final = 50  # documents per transaction; each is one request
 Waiting = list[tuple[Synced, "Held"]]
 
 
-def push(target: Target) -> None:
-    """Send what the server lacks. Raises VectorIndexError, also, at the end, for vectors that must not be sent."""
+def push(target: Target, nears: dict[str, Near]) -> None:
+    """Send what the server lacks. Raises VectorIndexError, also, at the end, for vectors that must not be sent.
+
+    nears: what stands for what, by the copies' generations; kept by the caller for later pushes.
+    """
     unsure, given_up, last = True, 0, 0
     flaws: list[str] = []
     while True:
         waiting = _waiting(target)
         if not waiting:
-            begun = _begin(target, last, flaws)
+            begun = _begin(target, last, nears, flaws)
             if begun is None:
                 break
             unsure, last = False, begun
@@ -90,29 +94,63 @@ def _waiting(target: Target) -> Waiting:
     return []
 
 
-def _begin(target: Target, after: int, flaws: list[str]) -> int | None:
-    """Write the rows of the next shipment and return the last ledger number in it, None when nothing is left."""
+def _begin(target: Target, after: int, nears: dict[str, Near], flaws: list[str]) -> int | None:
+    """Write the rows of the next shipment and return the last ledger number in it, None when nothing is left.
+
+    What shares a document without being its vector is served by the ledger alone: its row says nothing of fields.
+    """
     link = target.link
     entries = link.catalog.copies.pending(target.copy, after=after, limit=link.settings.batch)
     if not entries:
         return None
     about = {id_: about_of(row) for id_, row in link.catalog.rows({entry.episode_id for entry in entries}).items()}
     sound = [entry for entry in entries if entry.episode_id in about and not _flawed(entry, target.size, flaws)]
-    refs = {(entry.seq, at): ref_of(vector) for entry in sound for at, vector in enumerate(_cut(entry, target.size))}
-    known = link.catalog.copies.known(target.copy.id, set(refs.values()))
+    vectors = {(entry.seq, at): vector for entry in sound for at, vector in enumerate(_cut(entry, target.size))}
+    refs = {place: ref_of(vector) for place, vector in vectors.items()}
+    if target.copy.generation not in nears:
+        nears[target.copy.generation] = _sent(target)
+    names = _names(target, nears[target.copy.generation], [*refs.values()], [*vectors.values()])
+    known = link.catalog.copies.known(target.copy.id, set(names))
     run = str(uuid.uuid4())
     fields = {entry.seq: about[entry.episode_id] for entry in sound}
     rows = []
-    for (seq, at), ref in refs.items():
-        there = known.get(ref)
+    for ((seq, at), ref), name in zip(refs.items(), names, strict=True):
+        there, told = known.get(name), fields[seq] if name == ref else ""
         if there is None:
-            rows.append(Synced(seq, at, ref, fields[seq], document=None, served=False, run=run))
+            rows.append(Synced(seq, at, name, told, document=None, served=False, run=run))
         else:
-            same = there.about == fields[seq]
-            rows.append(Synced(seq, at, ref, fields[seq], document=there.document, served=same, run=None))
+            same = name == ref and there.about == told
+            rows.append(Synced(seq, at, name, told, document=there.document, served=same, run=None))
     if rows:
         link.catalog.copies.begin(target.copy.id, rows)
     return entries[-1].seq
+
+
+def _sent(target: Target) -> Near:
+    """Return what the documents that were sent stand for."""
+    copies, found, last = target.link.catalog.copies, Near(target.space.dim), 0
+    while some := copies.documents(target.copy.id, after=last):
+        held = {
+            one.ref: one.vector for one in copies.lookup(target.copy.id, [number for number, _ in some], target.size)
+        }
+        found.add([*held], [*held.values()])
+        last = some[-1][0]
+    return found
+
+
+def _names(target: Target, near: Near, refs: list[str], vectors: list[bytes]) -> list[str]:
+    """Return the name of the document that stands for each vector: there already, or of this shipment."""
+    found = near.add(refs, vectors)
+    known = target.link.catalog.copies.known(target.copy.id, {*refs, *found})
+    names: list[str] = []
+    there = {*known}
+    for ref, name in zip(refs, found, strict=True):
+        if ref not in there and name not in there:
+            if name != ref:  # the document was removed since
+                near.replace(name, ref)
+            there.add(ref)
+        names.append(ref if ref in there else name)
+    return names
 
 
 def _reconcile(target: Target, waiting: Waiting) -> Waiting:
@@ -144,8 +182,11 @@ def _send(target: Target, waiting: Waiting) -> bool:
     episodes = link.catalog.rows({held.episode_id for _, held in waiting})
     for _, held in waiting:
         check_held(held)
-    firsts = {row.ref: held for row, held in reversed(waiting) if held.episode_id in episodes}
-    documents = [document_of(episodes[held.episode_id], held.vector, run) for held in firsts.values()]
+    firsts: dict[str, Held] = {}
+    for row, held in sorted(waiting, key=lambda one: not one[0].about):  # nearly equal ones, without fields, last
+        if held.episode_id in episodes:
+            firsts.setdefault(row.ref, held)
+    documents = [document_of(episodes[held.episode_id], held.vector, ref, run) for ref, held in firsts.items()]
     answers = link.dialect.insert(target.name, documents) if documents else []
     if answers is None:
         return False

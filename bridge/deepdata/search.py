@@ -40,7 +40,6 @@ class View:
     target: Target | None
     clock: int
     rest: local.Block
-    episodes: int
     vectors: int
 
     @property
@@ -48,12 +47,11 @@ class View:
         """Whether the server would have nothing to add."""
         return len(self.rest) >= self.vectors or self.target is None or self.target.copy.condemned
 
-    def existing(self, request: Request, passing: frozenset[int] | None) -> int:
-        """Return how many matches there are to find."""
-        sizes = (self.episodes, self.vectors)
-        if passing is not None:
-            sizes = self.link.catalog.copies.sizes(self.space_id, sorted(passing))
-        return sizes[0] if request.distinct else sizes[1]
+    def count(self, passing: frozenset[int] | None) -> int:
+        """Return how many vectors pass."""
+        if passing is None:
+            return self.vectors
+        return self.link.catalog.copies.sizes(self.space_id, sorted(passing))[1]
 
 
 def look(link: Link, space: Space, space_id: int) -> View:
@@ -71,15 +69,21 @@ def look(link: Link, space: Space, space_id: int) -> View:
         while entries := catalog.copies.pending(copy, after=after):
             blocks.append(local.of_entries(entries, space.dim))
             after = entries[-1].seq
-    episodes, vectors = catalog.copies.sizes(space_id)
-    return View(link, space, space_id, target, clock, local.join(blocks, space.dim), episodes, vectors)
+    _, vectors = catalog.copies.sizes(space_id)
+    return View(link, space, space_id, target, clock, local.join(blocks, space.dim), vectors)
 
 
-def ask(view: View, best: local.Best, query: Vectors, request: Request, passing: frozenset[int] | None) -> int:
-    """Offer what the server finds, asking for more until it is enough; returns how many vectors it compared."""
+def ask(
+    view: View, best: local.Best, query: Vectors, request: Request, passing: frozenset[int] | None
+) -> tuple[int, bool]:
+    """Offer what the server finds, asking for more until nothing nearer can be left there.
+
+    Returns how many vectors it compared, and whether that was reached; if not, only the ledger has them all. How many
+    matches there are says nothing: vectors that are searched here may fill all places, however far they are.
+    """
     target = view.target
     if target is None:
-        return 0
+        return 0, False
     link = view.link
     width = link.settings.ef_search
     asked = Ask(query.tolist(), min(CAP, request.top_k), compile_where(request.where))
@@ -88,14 +92,17 @@ def ask(view: View, best: local.Best, query: Vectors, request: Request, passing:
         found = link.dialect.search(target.name, replace(asked, ef_search=min(CAP, max(width, asked.top_k))))
         examined = max(examined, found.examined)
         _offer(target, best, found)
+        short = found.returned < asked.top_k
+        if short and asked.filters is not None:  # all that pass, it says
+            return examined, best.covers(view.count(passing))
         if best.worst() >= 1.0 - found.reach - _SLACK:
-            return examined
-        if found.returned < asked.top_k:
-            if asked.filters is not None or best.enough(view.existing(request, passing)):
-                return examined
+            return examined, True
+        if short:
+            if best.covers(view.count(passing)):
+                return examined, True
             asked = replace(asked, filters=LIVE)  # deleted documents took places
         elif asked.top_k == CAP:
-            return examined
+            return examined, False
         else:
             asked = replace(asked, top_k=min(CAP, asked.top_k * _GROWTH))
 

@@ -2,10 +2,11 @@
 
 Knows: the URL's parts, the environment's names, the defaults. Does not know: HTTP.
 
-    http://[TOKEN@]HOST[:PORT][/PREFIX][?tenant=T&rpm=N&ef=N&batch=N]
+    http://[TOKEN@]HOST[:PORT][/PREFIX][?tenant=T&rpm=N&ef=N&batch=N&timeout=S]
 
 TOKEN is an API token or a JWT; PREFIX begins the names of the collections ("wshard"); rpm is what the server's API_RPS
-allows, in requests per minute (0: no limit); ef is the width of searches; batch the documents per request.
+allows, in requests per minute (0: no limit); ef is the width of searches; batch the documents per request; timeout:
+after how many seconds, repetitions and waits among them, a search gives up (default: each request has a limit alone).
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ CAP: Final = 10_000
 _SERVER_RPM: Final = 100
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,16}")
 _TENANT: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_KNOWN: Final = ("tenant", "rpm", "ef", "batch")
+_SECONDS: Final = re.compile(r"\d{1,6}(\.\d{1,6})?")
+_KNOWN: Final = ("tenant", "rpm", "ef", "batch", "timeout")
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Settings:
     rpm: int = _SERVER_RPM
     ef_search: int = 200
     batch: int = 250
+    timeout: float | None = None
 
     @property
     def place(self) -> str:
@@ -88,6 +91,7 @@ def read_settings(url: str, token: str | None = None, environment: Mapping[str, 
         rpm=_number("rpm", options.get("rpm") or given.get(RPM_VARIABLE) or str(_SERVER_RPM), 0, 10**9),
         ef_search=_number("ef", options.get("ef", "200"), 1, CAP),
         batch=_number("batch", options.get("batch", "250"), 1, CAP),
+        timeout=_seconds(options.get("timeout")),
     )
 
 
@@ -108,6 +112,14 @@ def _base(parts: SplitResult, url: str) -> str:
         raise UnknownIndexError(f"expected http://host:port, found {public_url(url)}")
     named = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{named}" + (f":{port}" if port is not None else "")
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    if not _SECONDS.fullmatch(text) or not float(text):
+        raise UnknownIndexError(f"expected timeout as a number of seconds above 0, found {text!r}")
+    return float(text)
 
 
 def _number(name: str, text: str, least: int, most: int) -> int:

@@ -5,6 +5,7 @@ Knows: when the last requests went out. Does not know: HTTP, or other clients of
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -33,27 +34,49 @@ class Throttle:
         self._sent: deque[float] = deque()
         self._lock = threading.Lock()
 
-    def wait(self) -> None:
-        """Return when one more request may go out."""
-        with self._lock:
-            if self._per_minute and len(self._sent) >= self._per_minute:
-                self._sleep_until(self._sent.popleft() + WINDOW_S + _SLACK_S)
-            self._sent.append(self._clock())
-            while self._sent and self._sent[0] <= self._clock() - WINDOW_S - _SLACK_S:
-                self._sent.popleft()
+    def wait(self, most: float | None = None) -> bool:
+        """Return when one more request may go out; False, at once, where that takes more than `most` seconds."""
+        return self._alone(most, self._admit)
 
-    def refused(self) -> None:
+    def refused(self, most: float | None = None) -> bool:
         """Wait for the server's next window: it said "rate limited", and never says for how long.
 
-        The window began with or before the oldest request of the last minute that this client knows of.
+        Returns False, at once, where that takes more than `most` seconds.
         """
-        with self._lock:
-            now = self._clock()
-            begun = self._sent[0] if self._sent and self._per_minute else now
-            self._sleep_until(max(begun + WINDOW_S + _SLACK_S, now + 1.0))
-            self._sent.clear()
+        return self._alone(most, self._outlast)
 
-    def _sleep_until(self, moment: float) -> None:
+    def _alone(self, most: float | None, step: Callable[[float], bool]) -> bool:
+        latest = math.inf if most is None else self._clock() + most
+        if not self._lock.acquire(timeout=-1 if most is None else most):
+            return False
+        try:
+            return step(latest)
+        finally:
+            self._lock.release()
+
+    def _admit(self, latest: float) -> bool:
+        if self._per_minute and len(self._sent) >= self._per_minute:
+            if not self._sleep_until(self._sent[0] + WINDOW_S + _SLACK_S, latest):
+                return False
+            self._sent.popleft()
+        self._sent.append(self._clock())
+        while self._sent and self._sent[0] <= self._clock() - WINDOW_S - _SLACK_S:
+            self._sent.popleft()
+        return True
+
+    def _outlast(self, latest: float) -> bool:
+        """Sleep until the window ends, which began with or before the oldest request of the last minute known here."""
+        now = self._clock()
+        begun = self._sent[0] if self._sent and self._per_minute else now
+        if not self._sleep_until(max(begun + WINDOW_S + _SLACK_S, now + 1.0), latest):
+            return False
+        self._sent.clear()
+        return True
+
+    def _sleep_until(self, moment: float, latest: float) -> bool:
+        if moment > latest:
+            return False
         left = moment - self._clock()
         if left > 0:
             self._sleep(left)
+        return True

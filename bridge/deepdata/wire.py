@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import httpx
 
 from bridge.deepdata.throttle import Throttle
+from bridge.deepdata.waiting import Waiting
 from wshard.errors import (
     IndexAccessError,
     IndexDamagedError,
@@ -26,10 +28,12 @@ from wshard.errors import (
 )
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from ssl import SSLContext
 
     from bridge.deepdata.settings import Settings
 
+_CONNECTIONS: Final = 100
 _CONNECT_S: Final = 5.0
 _ATTEMPTS: Final = 3  # of what may be sent twice
 _PAUSE_S: Final = 0.2  # before the second attempt, and twice that before the third
@@ -52,19 +56,33 @@ class Call:
     repeatable: bool = True
     timeout_s: float = 30.0
 
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+        return f"{self.method} {self.path}"
+
 
 class Wire:
-    """Connections to one server; close it. Threads may share it, forked processes may not."""
+    """Connections to one server; close it. Threads may share it, forked processes may not.
+
+    breaks: how often a connection broke, or a gateway found no server: what answers then may be in another state.
+    """
 
     def __init__(self, settings: Settings, *, throttle: Throttle | None = None) -> None:
         self._throttle = throttle or Throttle(settings.rpm)
+        self._waiting = Waiting(settings.base)
+        self._rpm = settings.rpm
         self.base = settings.base
+        self.breaks = 0
+        self._pool = _Pool()
         self._headers = {"Content-Type": "application/json"}
         if settings.token:
             self._headers["Authorization"] = f"Bearer {settings.token}"
         # The environment's proxies and .netrc have no say: URL and token tell where to go, and as whom. The transport
         # alone does without redirects and cookies, which this server does not know, in half the time of a Client.
-        self._transport = httpx.HTTPTransport(verify=_trusted(), trust_env=False)
+        # Connections are kept until the server lets go of them, so that one that has gone is noticed.
+        kept = httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS, keepalive_expiry=None)
+        self._transport = httpx.HTTPTransport(verify=_trusted(), trust_env=False, limits=kept)
 
     def __enter__(self) -> Self:
         return self
@@ -80,55 +98,88 @@ class Wire:
         """Name the tenant in every later request; on an open server that takes admin rights away."""
         self._headers["X-Tenant-ID"] = tenant
 
+    def within(self, seconds: float | None) -> AbstractContextManager[None]:
+        """Let all that this thread asks inside take so many seconds together, else IndexUnreachableError is raised."""
+        return self._waiting.within(seconds)
+
     def send(self, call: Call) -> dict[str, Any]:
-        """Return the JSON object that the server answers.
+        """Return the JSON object that the server answers; a word in the log says so when that takes more than 2 s.
 
         A call that is not repeatable is sent again only where the server cannot have seen it, or has refused it unread.
         Raises IndexUnreachableError, IndexAccessError, IndexLostError (no such collection), IndexDamagedError (an
         empty or broken answer), SpaceMismatchError (vectors of another size), IndexRefusedError for any other refusal.
         """
-        content = _content(call.body)
+        why = [""]
+        with self._waiting.told(why):
+            return self._read(call, self._send(call, _content(call.body), why))
+
+    def _send(self, call: Call, content: bytes | None, why: list[str]) -> httpx.Response:
         failures = refusals = 0
         while True:
-            self._throttle.wait()
+            why.append(f"{self._rpm} requests per minute are allowed (rpm=)")
+            if not self._throttle.wait(self._waiting.left(call.name)):
+                raise self._waiting.late(call.name)
+            why.append(f"no answer yet to {call.name}")
             try:
                 response = self._once(call, content)
             except httpx.TransportError as error:
+                self.breaks += 1
                 failures += 1
+                self._waiting.left(call.name)
                 if failures == _ATTEMPTS or not (call.repeatable or isinstance(error, _NEVER_SENT)):
                     raise IndexUnreachableError(
-                        f"no answer from {self.base} to {call.method} {call.path}: {error or type(error).__name__}"
+                        f"no answer from {self.base} to {call.name}: {error or type(error).__name__}"
                     ) from error
                 time.sleep(_PAUSE_S * failures)
                 continue
             if response.status_code == httpx.codes.TOO_MANY_REQUESTS and refusals < _REFUSALS:
                 refusals += 1
-                self._throttle.refused()
+                why.append("it refuses requests (429, rate limited), usually for up to a minute")
+                if not self._throttle.refused(self._waiting.left(call.name)):
+                    return response
                 continue
+            self.breaks += response.status_code in _GATEWAY
             if response.status_code in _GATEWAY and call.repeatable and failures < _ATTEMPTS - 1:
                 failures += 1
                 time.sleep(_PAUSE_S * failures)
                 continue
-            return self._read(call, response)
+            return response
 
     def _once(self, call: Call, content: bytes | None) -> httpx.Response:
+        left = self._waiting.left(call.name) or call.timeout_s
+        timeout = httpx.Timeout(min(left, call.timeout_s), connect=min(left, _CONNECT_S))
+        spare = self._pool.take()
+        opened: list[str] = []
+
+        def watch(event: str, _: object) -> None:
+            if event == "connection.connect_tcp.complete":
+                opened.append(event)
+
         request = httpx.Request(
             call.method,
             self.base + call.path,
             headers=self._headers,
             content=content,
-            extensions={"timeout": httpx.Timeout(call.timeout_s, connect=_CONNECT_S).as_dict()},
+            extensions={"timeout": timeout.as_dict(), "trace": watch},
         )
-        response = self._transport.handle_request(request)
-        response.read()
-        return response
+        kept = False
+        try:
+            response = self._transport.handle_request(request)
+            response.read()
+            kept = response.headers.get("Connection", "").lower() != "close"
+            return response
+        finally:
+            self.breaks += bool(opened and spare)
+            self._pool.give_back(kept=kept, opened=bool(opened) and not spare)
 
     def _read(self, call: Call, response: httpx.Response) -> dict[str, Any]:
-        asked = f"{self.base}: {call.method} {call.path}"
+        asked, status, text = f"{self.base}: {call.name}", response.status_code, response.text.strip()
+        if "html" in response.headers.get("Content-Type", "") or text.startswith("<"):
+            page = f"{call.name} was answered with {status} and a page for browsers"
+            raise IndexUnreachableError(f"no DeepData server at {self.base}: {page}")
         if response.is_success:
             return _parse(response.content, asked)
-        status, text = response.status_code, response.text.strip()
-        told = f"{asked} was answered with {status}: {text[:300]}"
+        told = f"{asked} was answered with {status}: {' '.join(text.split())[:300]}"
         if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
             raise IndexAccessError(told)
         if status == httpx.codes.TOO_MANY_REQUESTS or status in _GATEWAY:
@@ -138,6 +189,26 @@ class Wire:
         if "dimension mismatch" in text:
             raise SpaceMismatchError(told)
         raise IndexRefusedError(told, status, text)
+
+
+class _Pool:
+    """How many connections there should be. One that has to be opened while others should be idle: they are gone."""
+
+    def __init__(self) -> None:
+        self._open = self._busy = 0
+        self._lock = threading.Lock()
+
+    def take(self) -> bool:
+        """Begin a request; say whether there should be an idle connection for it."""
+        with self._lock:
+            self._busy += 1
+            return self._open >= self._busy
+
+    def give_back(self, *, kept: bool, opened: bool) -> None:
+        """End a request. opened: over one connection more; kept: which stays open."""
+        with self._lock:
+            self._busy -= 1
+            self._open = max(0, self._open + opened - (not kept))
 
 
 @cache

@@ -172,8 +172,18 @@ def _tell(states: list[State], as_json: bool) -> None:
             if state.finding.told:
                 typer.echo(f"{state.space.fingerprint[:12]}: {state.finding.told}", err=True)
     if not all(state.ok for state in states):
-        typer.echo("the ledger has everything: ingest again to catch up, or `wshard index rebuild`", err=True)
+        for advice in dict.fromkeys(_advice(state) for state in states if not state.ok):
+            typer.echo(f"the ledger has everything: {advice}", err=True)
         raise typer.Exit(EXIT_FAILED)
+
+
+def _advice(state: State) -> str:
+    match state.finding.state:
+        case "more":
+            return "`wshard fsck --repair` with the same --index removes what is too much"
+        case "foreign":
+            return "`wshard index rebuild` replaces an older copy of this archive; else name another prefix"
+    return "ingest again to catch up, or `wshard index rebuild`"
 
 
 for _verb in (spaces, audit, rebuild, copy, drop):

@@ -11,12 +11,11 @@ filter, is searched in the ledger. So the server decides how fast the answer is,
 from __future__ import annotations
 
 import threading
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from bridge.deepdata import local
-from bridge.deepdata.audit import Finding, heal, inspect, renew
+from bridge.deepdata.audit import Finding, heal, inspect, remember, renew
 from bridge.deepdata.dialects import connect
 from bridge.deepdata.fetch import fetch
 from bridge.deepdata.push import push, sweep, sweep_retired
@@ -24,6 +23,7 @@ from bridge.deepdata.remembered import Remembered
 from bridge.deepdata.search import View, ask, complete, look
 from bridge.deepdata.settings import read_settings
 from bridge.deepdata.target import Link, Target, collection_name, create
+from bridge.deepdata.trust import Trust
 from bridge.deepdata.wire import Wire
 from bridge.index.base import Answer, check_points, check_query
 from bridge.index.lock import locked
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from bridge.deepdata.near import Near
     from bridge.deepdata.settings import Settings
     from bridge.deepdata.throttle import Throttle
     from bridge.index.base import Point, Request, Vectors
@@ -45,8 +46,8 @@ class DeepDataIndex:
     """VectorIndex on a DeepData server; close it, or use it as a context manager. Threads may share one instance.
 
     folder holds lock files. few: filters that so many episodes pass are answered from the ledger, which is faster than
-    the server's walk. audit_s: seconds after which the server is looked after again. throttle: one that several
-    clients of one server share. Connects on first use.
+    the server's walk. audit_s: seconds after which the server is looked after again; a connection that breaks makes
+    that due at once. throttle: one that several clients of one server share. Connects on first use.
     """
 
     def __init__(
@@ -63,12 +64,12 @@ class DeepDataIndex:
         self._folder = folder
         self._settings = settings
         self._few = few
-        self._audit_s = audit_s
         self._wire = Wire(settings, throttle=throttle)
+        self._trust = Trust(self._wire, audit_s)
         self._connected: Link | None = None
         self._remembered = Remembered(catalog)
         self._views: dict[str, tuple[tuple[int, int, int, str], View]] = {}
-        self._audited: dict[str, float] = {}
+        self._nears: dict[str, Near] = {}
         self._lock = threading.RLock()
 
     def __enter__(self) -> Self:
@@ -117,6 +118,10 @@ class DeepDataIndex:
         exact: every vector that passes was scored here. Raises IndexUnreachableError where the server does not answer.
         """
         check_query(space, query)
+        with self._wire.within(self._settings.timeout):
+            return self._search(space, query, request)
+
+    def _search(self, space: Space, query: Vectors, request: Request) -> Answer:
         self._look_after(space)
         view = self._view(space)
         passing = self._remembered.passing(request.where, view.clock)
@@ -125,10 +130,12 @@ class DeepDataIndex:
             return Answer((), exact=True, scored=0)
         best.offer(view.rest)
         examined, exact = 0, len(view.rest) >= view.vectors
-        if not (exact or view.all_here or (passing is not None and len(passing) <= self._few)):
-            examined = self._ask(view, best, query, request, passing)
-        enough = examined and (best.enough(request.top_k) or best.enough(view.existing(request, passing)))
-        if not (exact or enough):
+        enough = exact
+        here = view.all_here or self._trust.broken(space.fingerprint)
+        if not (exact or here or (passing is not None and len(passing) <= self._few)):
+            examined, enough = self._ask(view, best, query, request, passing)
+            enough = enough and not self._trust.broken(space.fingerprint)
+        if not enough:
             complete(view, best, passing)
             exact = True
         return Answer(best.matches(), exact=exact, scored=best.scored + examined)
@@ -175,7 +182,7 @@ class DeepDataIndex:
             for last in (False, True):
                 target = self._ready(space)
                 try:
-                    push(target)
+                    push(target, self._nears)
                     if tidy:
                         sweep(target)
                         sweep_retired(target.link)
@@ -184,7 +191,7 @@ class DeepDataIndex:
                     if last:
                         raise
                 except IndexUnreachableError:
-                    self._audited.clear()
+                    self._trust.withdraw()
                     raise
                 else:
                     return
@@ -204,9 +211,10 @@ class DeepDataIndex:
     def _ready(self, space: Space) -> Target:
         """Return where to write, looked after."""
         target = self._target(space)
-        if self._due(space) or target.copy.condemned:
+        if self._trust.due(space.fingerprint) or target.copy.condemned:
+            begun = self._trust.begin()
             target = heal(target, inspect(target))
-            self._audited[space.fingerprint] = time.monotonic()
+            self._trust.give(space.fingerprint, begun)
         return target
 
     def _target(self, space: Space) -> Target:
@@ -215,7 +223,7 @@ class DeepDataIndex:
 
     def _doubt(self, target: Target | None, error: VectorIndexError) -> None:
         """Have the server looked after before it is used again; a collection that answers senselessly is given up."""
-        self._audited.clear()
+        self._trust.withdraw()
         if target is not None and isinstance(error, IndexDamagedError):
             self._catalog.copies.condemn(target.copy.id)
 
@@ -223,35 +231,34 @@ class DeepDataIndex:
 
     def _look_after(self, space: Space) -> None:
         """Audit now and then; what is lost is searched in the ledger until the next ingest puts it there again."""
-        if not self._due(space):
+        name = space.fingerprint
+        if not self._trust.due(name):
             return
         link, space_id = self._link(), self._living(space)
         with self._lock, locked(self._lock_file(link, space), wait=False) as alone:
-            copy = self._catalog.copies.find(link.place, space_id)
-            if alone and copy is not None and not copy.condemned:
-                target = Target(link, space, copy)
-                finding = inspect(target)
-                if finding.state == "foreign":
-                    raise IndexDamagedError(finding.told)
-                if finding.state == "damaged":
-                    self._catalog.copies.condemn(copy.id)
-                elif finding.missing:
-                    self._catalog.copies.lost(copy.id, finding.missing)
-                elif finding.state == "lost":
-                    self._catalog.copies.renew(copy.id)
-            self._audited[space.fingerprint] = time.monotonic()
+            if not alone:
+                self._trust.postpone(name)
+            for _ in range(2):  # over a connection that has just broken only the second comparison is worth anything
+                if not (alone and self._trust.due(name)):
+                    return
+                begun = self._trust.begin()
+                copy = self._catalog.copies.find(link.place, space_id)
+                if copy is not None and not copy.condemned:
+                    target = Target(link, space, copy)
+                    remember(target, inspect(target))
+                self._trust.give(name, begun)
 
     def _ask(
         self, view: View, best: local.Best, query: Vectors, request: Request, passing: frozenset[int] | None
-    ) -> int:
-        """Ask the server; returns how many vectors it compared, 0 where it can no longer be trusted."""
+    ) -> tuple[int, bool]:
+        """Ask the server as search.ask does; where it can no longer be trusted, its answer is not enough."""
         try:
             return ask(view, best, query, request, passing)
         except (IndexLostError, IndexDamagedError) as error:
             self._doubt(view.target, error)
-            return 0
+            return 0, False
         except IndexUnreachableError:
-            self._audited.clear()
+            self._trust.withdraw()
             raise
 
     def _view(self, space: Space) -> View:
@@ -270,10 +277,6 @@ class DeepDataIndex:
         return kept[1]
 
     # ---- both ------------------------------------------------------------------------------------------------------
-
-    def _due(self, space: Space) -> bool:
-        last = self._audited.get(space.fingerprint)
-        return last is None or time.monotonic() - last > self._audit_s
 
     def _link(self) -> Link:
         with self._lock:
