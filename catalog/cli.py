@@ -30,10 +30,10 @@ _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
 def _named_place(text: str) -> str:
-    from catalog.location import archive_named
+    from catalog.location import place_of
 
     with option_read():
-        archive_named(text)
+        place_of(text)
     return text
 
 

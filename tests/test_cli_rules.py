@@ -105,6 +105,7 @@ def test_a_shell_completes_verbs_and_options(words, expected):
         ("ls --after nosuch", 2),
         ("ls --reward a:b", 2),
         ("ls --archive http://host", 2),
+        ("ls --archive postgresql://u:p@host:notaport/db", 2),
         ("ls --archive nosuch", 1),
         ("show nosuch", 1),
         ("show", 2),
