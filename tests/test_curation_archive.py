@@ -305,7 +305,7 @@ def test_values_are_kept_and_can_be_asked_for(own):
     assert told[0].split() == ["rank", "doubt", "episode", "label", "neighbours", "say", "length", "file"]
     assert "more neighbours have one other label" in told[-1]
     assert "mean cosine" in wshard("select", "-k", 2, "--method", "facility-location").stdout
-    assert "expected 1 or more episodes by" in wshard("select", "-k", 2, "--method", "x", code=1).stderr
+    assert "'facility-location'" in wshard("select", "-k", 2, "--method", "x", code=2).stderr
 
 
 def test_evaluate_on_the_command_line(own):
