@@ -73,10 +73,10 @@ def open_archive(
     """Open the archive that `target` names: a folder, a server's database, or the URL of a vector index.
 
     Such as "my-archive", "postgresql://user@host/database", "http://host:8080".
-    With the URL of an index the catalog is that of `archive`, of the variable WSHARD_ARCHIVE, or of ./.wshard. create:
-    make a new, empty archive where there is none; a server's database must be there. token: API token or JWT for the
-    index's server; it counts before one in the URL or the environment. Raises CatalogNotFoundError, UnknownIndexError
-    and the catalog's errors.
+    With the URL of an index the catalog is that of `archive`, of the variable WSHARD_ARCHIVE, or of the nearest .wshard
+    in the working directory or above it. create: make a new, empty archive where there is none; a server's database
+    must be there. token: API token or JWT for the index's server; it counts before one in the URL or the environment.
+    Raises CatalogNotFoundError, UnknownIndexError and the catalog's errors.
     """
     url = isinstance(target, str) and is_url(target)
     place = place_of(archive if url or target is None else target)

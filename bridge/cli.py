@@ -6,7 +6,6 @@ Knows: how verbs are named and errors are told. Imports what it needs inside the
 from __future__ import annotations
 
 import io
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -26,6 +25,7 @@ import catalog.cli_collect
 import catalog.cli_curate
 import catalog.cli_explore
 import catalog.cli_list
+import catalog.cli_show
 import wshard.cli
 import wshard.cli_convert
 from bridge.cli_check import CheckOption, LimitsOption, limits_of
@@ -41,28 +41,30 @@ from bridge.cli_options import (
 )
 from bridge.cli_telling import tell_files
 from bridge.index.cli import IndexOption
-from catalog.cli import (
-    ArchiveOption,
-    find_episode,
-    open_catalog,
-    print_table,
+from catalog.cli import ArchiveOption, print_table
+from wshard.cli import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    JsonOption,
+    named_path,
+    print_items,
+    print_json,
+    printable,
+    reported,
 )
-from wshard.cli import EXIT_FAILED, EXIT_INTERRUPTED, JsonOption, named_path, print_json, printable, reported
 from wshard.interrupts import interrupt_once, interrupts_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from bridge.ingest import IngestReport
-    from catalog.records import LaneFacts
-
 _SUFFIXES_TOLD = 5
 
 app = typer.Typer(
     help="The episode archive you can search.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 
 
@@ -176,52 +178,13 @@ def health(archive: ArchiveOption = None, index: IndexOption = None, as_json: Js
     with open_archive(index_target(index, named), archive=named) as opened:
         found = [vars(one) | {"space": describe(one.space)} for one in examine(opened)]
     if as_json:
-        print_json(found)
+        print_items(found)
         return
-    for one in found:
-        typer.echo(one.pop("space"))
-        for name, value in one.items():
-            typer.echo(f"  {name:<13}{value if isinstance(value, int) else round(value, 4)}")
-
-
-@reported()
-def show(
-    episode: Annotated[str, typer.Argument(help="Episode id, uid, or file.")],
-    archive: ArchiveOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Show what the archive knows of an episode."""
-    with open_catalog(archive) as opened:
-        row = find_episode(opened, episode)
-        lanes = next(layout.lanes for layout in opened.layouts() if layout.id == row.layout_id)
-        facts = opened.facts([row.id])[row.id]
-        files = opened.assets([row.id])[row.id]
-    about: dict[str, Any] = {**row._asdict(), "file_is_there": all(Path(file.path).exists() for file in files)}
-    said = {name: part for name, part in asdict(facts).items() if part and name not in ("lanes", "embedded", "assets")}
-    about["lanes"] = {lane.name: f"{lane.dtype}{list(lane.shape)}" for lane in lanes}
-    if as_json:
-        stored = {name: _stored(lane) for name, lane in facts.lanes.items()}
-        print_json(about | {"stored_lanes": stored, "files": [asdict(file) for file in files]} | said)
-        return
-    pairs = [(key, value) for key, value in about.items() if key not in ("metadata", "lanes", "layout_id", "id")]
-    pairs += [(f"metadata.{key}", value) for key, value in about["metadata"].items()]
-    pairs += [(f"lane {key}", f"{value}{_stored_text(facts.lanes[key])}") for key, value in about["lanes"].items()]
-    if len(files) > 1:
-        pairs += [(file.role, f"{Path(file.path).name}, {file.size:,} bytes") for file in files]
-    pairs += said.items()
-    texts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for _, value in pairs]
-    print_table(("", ""), [(key, text) for (key, _), text in zip(pairs, texts, strict=True)])
-
-
-def _stored(lane: LaneFacts) -> dict[str, Any]:
-    return {"rate": lane.rate, **(asdict(lane.storage) if lane.storage else {})}
-
-
-def _stored_text(lane: LaneFacts) -> str:
-    """Return what stands behind a lane's type; an archive of older software may know nothing of it."""
-    rate = f", {lane.rate:g} Hz" if lane.rate else ""
-    there = lane.storage
-    return rate + (f", {there.codec}, {there.bytes:,} bytes, {there.stored:,} stored" if there else "")
+    for number, one in enumerate(found):
+        if number:
+            typer.echo()
+        shown = {name: round(value, 4) if isinstance(value, float) else value for name, value in one.items()}
+        print_table(("", ""), [(name, str(value)) for name, value in shown.items()])
 
 
 def _print_version(asked: bool) -> None:
@@ -243,7 +206,7 @@ def options(
 
 _VERBS: dict[str, tuple[Callable[..., None], ...]] = {
     "Archive": (
-        *(ingest, bridge.cli_care.watch, catalog.cli_list.ls, show),
+        *(ingest, bridge.cli_care.watch, catalog.cli_list.ls, catalog.cli_show.show),
         *(catalog.cli_explore.facets, catalog.cli_explore.stats, catalog.cli_explore.sql),
     ),
     "Search": (
@@ -274,12 +237,13 @@ def command() -> Any:
     return whole
 
 
-def _without_types(verb: Any) -> None:
-    for option in (*verb.params, verb.get_help_option(typer.Context(verb))):
+def _without_types(verb: Any, parent: Any = None) -> None:
+    context = typer.Context(verb, parent=parent, **verb.context_settings)
+    for option in (*verb.params, verb.get_help_option(context)):
         if getattr(option, "is_flag", False):
             option.metavar = ""
     for inner in getattr(verb, "commands", {}).values():
-        _without_types(inner)
+        _without_types(inner, context)
 
 
 def main() -> None:

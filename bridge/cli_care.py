@@ -31,7 +31,7 @@ from bridge.cli_options import (
 from bridge.cli_telling import tell_files
 from bridge.index.cli import IndexOption
 from catalog.cli import ArchiveOption, open_catalog, print_table, shorten
-from wshard.cli import EXIT_FAILED, JsonOption, named_path, printable, reported
+from wshard.cli import EXIT_FAILED, JsonOption, named_path, print_items, printable, reported
 from wshard.wording import counted
 
 if TYPE_CHECKING:
@@ -159,13 +159,12 @@ def _tell(found: Checked, as_json: bool) -> None:
     if as_json:
         findings = [asdict(finding) | {"advice": finding.advice} for finding in found.findings]
         failed = [failure.facts() for failure in found.report.failed] if found.report else []
-        about = {"episodes": found.episodes, "findings": findings, "done": found.done, "failed": failed}
-        typer.echo(json.dumps(about, indent=2))
+        print_items(findings, episodes=found.episodes, done=found.done, failed=failed)
         return
     for line in found.done:
         typer.echo(f"mended: {printable(line)}")
     if found.findings:
-        print_table(("what", "where", "found"), [(one.code, shorten(one.where), one.told) for one in found.findings])
+        print_table(("what", "/where", "found"), [(one.code, shorten(one.where), one.told) for one in found.findings])
     tell_files("left out", [(one.path, one.error) for one in found.report.failed] if found.report else [])
     for code, advice in {one.code: one.advice for one in found.findings}.items():
         typer.echo(f"{code}: {advice}", err=True)

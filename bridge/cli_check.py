@@ -12,13 +12,13 @@ import typer
 
 from bridge.cli_outcome import LimitOption
 from catalog.cli import ArchiveOption, WhereOption, open_catalog, print_table, shorten
-from wshard.cli import EXIT_FAILED, JsonOption, print_json, printable, reported
+from wshard.cli import EXIT_FAILED, JsonOption, print_items, printable, reported
 
 if TYPE_CHECKING:
     from wshard.quality.limits import Limits
 
 LimitsOption = Annotated[
-    Path | None, typer.Option("--limits", help="TOML or JSON with limits of the checks, e.g. spike = 8.", exists=True)
+    Path | None, typer.Option("--limits", help="TOML or JSON with limits of the checks, e.g. spike = 8.")
 ]
 CheckOption = Annotated[bool, typer.Option("--check/--no-check", help="Run quality checks (`wshard check`).")]
 
@@ -55,12 +55,11 @@ def check(
     flagged = [one for one in done if one.findings]
     shown = sorted(done if every else flagged, key=lambda one: (-one.worst, one.path))
     if as_json:
-        episodes = [_as_json(one) for one in shown]
-        print_json({"checked": len(done), "flagged": len(flagged), "episodes": episodes})
+        print_items(map(_as_json, shown), checked=len(done), flagged=len(flagged))
     else:
         rows = [row for one in shown for row in _as_rows(one)]
         if rows:
-            print_table(("episode", "check", ">score", "reason", "file"), rows[:limit])
+            print_table(("episode", "check", ">score", "reason", "/file"), rows[:limit])
         if len(rows) > limit:
             typer.echo(f"{limit} of {len(rows)} rows, the worst first; --limit and --json show more")
         typer.echo(f"{len(flagged)} of {len(done)} episodes flagged")

@@ -6,6 +6,7 @@ so that `--help` is quick.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,7 +27,7 @@ from bridge.cli_outcome import (
 )
 from bridge.findings import as_group, as_pair, by_group, print_lines, print_twins
 from catalog.cli import ArchiveOption, WhereOption
-from wshard.cli import EXIT_FAILED, JsonOption, print_json, reported
+from wshard.cli import EXIT_FAILED, JsonOption, print_items, reported
 from wshard.wording import counted
 
 if TYPE_CHECKING:
@@ -37,6 +38,15 @@ if TYPE_CHECKING:
 
 RARE = 3  # robust standard deviations, see bridge/curation/outliers.py
 WITHIN = 0.006  # as bridge/curation/duplicates.py has it, whose import would take time
+
+
+class Method(StrEnum):
+    """How `wshard select` chooses."""
+
+    K_CENTER = "k-center"
+    FACILITY_LOCATION = "facility-location"
+
+
 WithinOption = Annotated[
     float, typer.Option("--within", min=0, help="Difference up to which recordings count as one, in deviations.")
 ]
@@ -75,7 +85,7 @@ def duplicates(
         told = keep(held, wanted, groups, picks=[id_ for id_, group in groups.items() if id_ == group])
     found = by_group(twins, groups)
     if as_json:
-        print_json({"episodes": len(groups), "groups": [as_group(group, pairs) for group, pairs in found.items()]})
+        print_items((as_group(group, pairs) for group, pairs in found.items()), episodes=len(groups))
         return
     print_twins([twin for pairs in found.values() for twin in pairs][:limit])
     spare = len(groups) - len(set(groups.values()))
@@ -111,7 +121,7 @@ def leaks(
         tested = held.catalog.ids(others)
         told = keep(held, Wanted(collection=collection), {}, picks=[id_ for id_ in tested if id_ not in leaked])
     if as_json:
-        print_json({"leaked": len(leaked), "episodes": len(tested), "pairs": [as_pair(twin) for twin in twins]})
+        print_items(map(as_pair, twins), leaked=len(leaked), episodes=len(tested))
     else:
         print_twins(twins[:limit])
         print_lines(
@@ -145,8 +155,8 @@ def outliers(
 def select(
     count: Annotated[int, typer.Option("--count", "-k", min=1, help="How many episodes.")],
     method: Annotated[
-        str, typer.Option("--method", help="k-center (rare ones too) or facility-location (typical ones).")
-    ] = "k-center",
+        Method, typer.Option("--method", help="k-center (rare ones too) or facility-location (typical ones).")
+    ] = Method.K_CENTER,
     where: WhereOption = None,
     space: SpaceOption = None,
     write: WriteOption = None,
@@ -166,7 +176,7 @@ def select(
         found = select_subset(held, count, where or "", method=method, space=space)
         ranks = {one.episode.id: rank for rank, one in enumerate(found, 1)}
         told = keep(held, wanted, ranks, picks=ranks)
-    show(found, "farthest" if method == "k-center" else "mean cosine", wanted, told)
+    show(found, "farthest" if method is Method.K_CENTER else "mean cosine", wanted, told)
 
 
 @reported()
@@ -187,6 +197,8 @@ def weights(
     """
     from bridge.curation.signals import weigh
 
+    if not clip > 1:
+        raise typer.BadParameter(f"--clip: expected a number above 1, found {clip}")
     wanted = Wanted(write, collection, limit, as_json)
     with opened(archive) as held:
         found = weigh(held, set_named(held, target), where or "", clip=clip, space=space)

@@ -23,7 +23,7 @@ from bridge.cli_outcome import (
 )
 from bridge.findings import print_lines
 from catalog.cli import ArchiveOption, WhereOption, print_table
-from wshard.cli import JsonOption, print_json, reported
+from wshard.cli import JsonOption, print_items, reported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +83,7 @@ def evaluate(
             default = evaluate_search(retriever, held, label, where or "", k=k, progress=progress)
     every = found if default is None else [default, *found]
     if as_json:
-        print_json([_as_json(one) for one in every])
+        print_items(map(_as_json, every))
         return
     _print_scores(every, f">recall@{k}")
     if found[0].labels > 1:

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from bridge.cli_options import parse_windows
 from bridge.cli_telling import tell_files
 from catalog.cli import ArchiveOption, WhereOption
 from wshard.cli import JsonOption, print_json, reported
@@ -40,10 +41,9 @@ def train_embedder(
     from bridge.progress import watched
     from catalog.location import archive_named
     from embedders.training import Training
-    from embedders.windows import WindowPlan
 
     named = None if lanes is None else [name.strip() for name in lanes.split(",") if name.strip()]
-    lesson = Lesson(named, WindowPlan.read(windows), where or "")
+    lesson = Lesson(named, parse_windows(windows), where or "")
     training = Training(steps=steps, seconds=60 * minutes, seed=seed)
     with watched() as progress:
         learnt = train(archive_named(archive), out, lesson, training=training, progress=progress)

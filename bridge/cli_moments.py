@@ -67,6 +67,8 @@ def moments(
         raise typer.BadParameter("expected QUERY or --like, found neither")
     if query is None and (start, stop) != (None, None):
         raise typer.BadParameter("--from and --to: expected QUERY beside them; an example is QUERY@START:STOP")
+    if start is not None and stop is not None and start >= stop:
+        raise typer.BadParameter(f"--from and --to: expected a span with timesteps, found {start}:{stop}")
     named = archive_named(archive)
     target, span = index_target(index, named, timeout), None if start is None and stop is None else (start, stop)
     asked: dict[str, Any] = {"refine": refine, "max_overlap": max_overlap, "per_episode": per_episode}
@@ -90,6 +92,6 @@ def moments(
 
 def _as_json(hits: Hits) -> dict[str, Any]:
     told = hits_as_json(hits)
-    for hit, ref in zip(told["hits"], hits, strict=True):
+    for hit, ref in zip(told["items"], hits, strict=True):
         hit |= {"lane_scores": dict(ref.lane_scores), "alignment": ref.alignment, "remaining": ref.remaining}
     return told

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wshard.cli import option_read
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -61,23 +63,17 @@ def parse_lanes(text: str | None) -> list[str] | dict[str, float] | None:
 def parse_plans(texts: list[str] | None) -> list[WindowPlan] | None:
     """Read what to embed: how episodes are cut, "both" for whole ones and windows of several sizes; None as it is."""
     from embedders.windows import as_plans
-    from wshard.errors import EmbedderError
 
-    try:
+    with option_read():
         return list(as_plans(texts)) if texts else None
-    except EmbedderError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 def parse_windows(text: str) -> WindowPlan:
     """Read how episodes are cut."""
     from embedders.windows import WindowPlan
-    from wshard.errors import EmbedderError
 
-    try:
+    with option_read():
         return WindowPlan.read(text)
-    except EmbedderError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 TimeoutOption = Annotated[

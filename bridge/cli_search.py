@@ -150,7 +150,7 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
     several = any(len(ref.lane_scores) > 1 for ref in hits)
     shown = {"span": with_span, "aligned": part, "agreement": several, "lanes": told}
     extra = [name for name, wanted in shown.items() if wanted]
-    columns = (">rank", ">score", "episode", "env", ">length", ">reward", *extra, "file")
+    columns = (">rank", ">score", "episode", "env", ">length", ">reward", *extra, "/file")
     rows = []
     for rank, ref in enumerate(hits, 1):
         about = ref.metadata
@@ -182,7 +182,8 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
 def hits_as_json(hits: Hits) -> dict[str, Any]:
     """Return hits as a JSON value."""
     found = [_as_json(rank, ref) for rank, ref in enumerate(hits, 1)]
-    told: dict[str, Any] = {"exact": hits.exact, "milliseconds": round(hits.milliseconds, 3), "hits": found}
+    told: dict[str, Any] = {"items": found, "total": len(found), "missing": hits.missing, "exact": hits.exact}
+    told |= {"milliseconds": round(hits.milliseconds, 3)}
     return told if hits.explained is None else told | {"explained": asdict(hits.explained)}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from catalog.cli import print_table, shorten
-from wshard.cli import print_json, printable
+from wshard.cli import print_items, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ def print_twins(twins: Iterable[Twin]) -> None:
         for twin in twins
     ]
     if rows:
-        print_table(("same", ">apart", "episode", "file", "timesteps", "twin", "its file", "its timesteps"), rows)
+        print_table(("same", ">apart", "episode", "/file", "timesteps", "twin", "/its file", "its timesteps"), rows)
 
 
 def print_valued(found: Sequence[Valued], heading: str) -> None:
@@ -51,7 +51,7 @@ def print_valued(found: Sequence[Valued], heading: str) -> None:
         kind = (one.label, one.suggested) if labels else (row.env_id,)
         rows.append((str(rank), f"{one.value:.4f}", row.episode_id, *kind, str(row.length), shorten(row.path)))
     kinds = ("label", "neighbours say") if labels else ("env",)
-    print_table((">rank", f">{heading}", "episode", *kinds, ">length", "file"), rows)
+    print_table((">rank", f">{heading}", "episode", *kinds, ">length", "/file"), rows)
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -61,17 +61,15 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_valued_json(found: Iterable[Valued]) -> None:
-    """Print all values as a JSON list, in their order."""
-    print_json(
-        [
-            {
-                "rank": rank,
-                "value": one.value,
-                **_episode(one.episode),
-                **({"label": one.label, "suggested": one.suggested} if one.suggested else {}),
-            }
-            for rank, one in enumerate(found, 1)
-        ]
+    """Print all values as JSON, in their order."""
+    print_items(
+        {
+            "rank": rank,
+            "value": one.value,
+            **_episode(one.episode),
+            **({"label": one.label, "suggested": one.suggested} if one.suggested else {}),
+        }
+        for rank, one in enumerate(found, 1)
     )
 
 

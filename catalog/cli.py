@@ -6,13 +6,14 @@ Does not know: files, vectors. Imports what it needs inside.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wshard.cli import named_path, printable
+from wshard.cli import option_read, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,10 +24,16 @@ if TYPE_CHECKING:
 
 
 _WIDEST = 10_000  # characters of a line of a table
+_NARROWEST = 6  # columns of text are not cut below this while numbers can be cut instead
+_GAP = 2  # between columns
+_ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
 def _named_place(text: str) -> str:
-    named_path(text)  # refuses an empty one
+    from catalog.location import place_of
+
+    with option_read():
+        place_of(text)
     return text
 
 
@@ -35,7 +42,7 @@ ArchiveOption = Annotated[
     typer.Option(
         "--archive",
         "-a",
-        help="Archive folder or postgresql://... (default: $WSHARD_ARCHIVE or ./.wshard).",
+        help="Archive folder or postgresql://... (default: $WSHARD_ARCHIVE, or the nearest .wshard here or above).",
         parser=_named_place,
         metavar="PLACE",
     ),
@@ -114,18 +121,32 @@ def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
     return bounds
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows below the names of the columns, if any has one; ">x" is aligned right. Nothing is folded or cut."""
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, whole: bool = False) -> None:
+    """Print rows below the names of the columns, if any has one; ">x" is aligned right, "/x" are paths.
+
+    On a terminal each row is one line of its width: the widest cells are cut, paths at their beginning. Elsewhere, and
+    with whole=True, nothing is folded or cut.
+    """
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
+    heads = [printable(name.lstrip(">/")) for name in columns]
+    cells = [[printable(_drawable(cell)) for cell in row] for row in rows]
+    if not whole and sys.stdout.isatty():
+        widths = _widths(columns, [heads, *cells], shutil.get_terminal_size().columns)
+        heads, *cells = (
+            [
+                _shortened(cell, width, path=name.startswith("/"))
+                for cell, width, name in zip(row, widths, columns, strict=True)
+            ]
+            for row in [heads, *cells]
+        )
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
-    for name in columns:
-        right = name.startswith(">")
-        table.add_column(escape(printable(name.removeprefix(">"))), justify="right" if right else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*(escape(printable(_cut(cell))) for cell in row))
+    for name, head in zip(columns, heads, strict=True):
+        table.add_column(escape(head), justify="right" if name.startswith(">") else "left", no_wrap=True)
+    for row in cells:
+        table.add_row(*map(escape, row))
     # Lines are as long as they must be: a folded or shortened id could not be copied.
     console = Console(file=sys.stdout, width=_WIDEST)
     with console.capture() as drawn:
@@ -134,9 +155,33 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         typer.echo(line.rstrip())
 
 
-def _cut(cell: str) -> str:
+def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Return how wide each column may be for rows of this width: the widest are cut first, numbers last."""
+    from rich.cells import cell_len
+
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    left = room - _GAP * (len(columns) - 1)
+    while sum(widths) > left and max(widths) > 1:
+        texts = [at for at, name in enumerate(columns) if not name.startswith(">") and widths[at] > _NARROWEST]
+        widest = max(texts or range(len(columns)), key=widths.__getitem__)
+        widths[widest] -= 1
+    return widths
+
+
+def _shortened(cell: str, width: int, *, path: bool) -> str:
+    """Return what fits of a cell, with an ellipsis for the rest: the end of a path, the beginning of anything else."""
+    from rich.cells import cell_len, set_cell_size
+
+    if cell_len(cell) <= width:
+        return cell
+    if path:
+        return _ELLIPSIS + set_cell_size(cell[::-1], width - 1)[::-1]
+    return set_cell_size(cell, width - 1) + _ELLIPSIS
+
+
+def _drawable(cell: str) -> str:
     """Return what can be drawn of a cell: megabytes take seconds, and are left out anyway."""
-    return cell if len(cell) <= _WIDEST else f"{cell[: _WIDEST - 1]}\N{HORIZONTAL ELLIPSIS}"
+    return cell if len(cell) <= _WIDEST else f"{cell[: _WIDEST - 1]}{_ELLIPSIS}"
 
 
 def number(value: Any) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catalog.cli import ArchiveOption, WhereOption, open_catalog, print_table, tell_unknown
-from wshard.cli import EXIT_FAILED, JsonOption, print_json, printable, reported
+from wshard.cli import EXIT_FAILED, JsonOption, option_read, print_items, printable, reported
 from wshard.wording import counted
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def list_(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
     with open_catalog(archive) as catalog:
         named = catalog.collections()
     if as_json:
-        print_json([{key: value for key, value in asdict(found).items() if key != "replaced"} for found in named])
+        print_items({key: value for key, value in asdict(found).items() if key != "replaced"} for found in named)
         return
     rows = [
         (found.name, "snapshot", str(found.snapshot.picks), found.snapshot.hash, found.who, found.at)
@@ -76,8 +76,7 @@ def show(ref: RefArgument, archive: ArchiveOption = None, as_json: JsonOption = 
         query = next((found.query for found in catalog.collections() if found.name == ref), None)
     picks, gone = [pick for pick, _ in picked], sum(row is None for _, row in picked)
     if as_json:
-        lineage = list(map(asdict, ancestors))
-        print_json({"query": query, "lineage": lineage, "gone": gone, "picks": list(map(asdict, picks))})
+        print_items(map(asdict, picks), gone=gone, query=query, lineage=list(map(asdict, ancestors)))
         return
     told = f"; {gone} of them gone or of other data by now" if gone else ""
     steps = counted(sum(pick.stop - pick.start for pick in picks), "timestep")
@@ -144,7 +143,8 @@ def diff(before: RefArgument, after: RefArgument, archive: ArchiveOption = None,
     with open_catalog(archive) as catalog:
         found = asdict(catalog.compare(before, after))
     if as_json:
-        print_json(found)
+        counts = {name: len(picks) for name, picks in found.items()}
+        print_items(({"change": name, **pick} for name, picks in found.items() for pick in picks), **counts)
         return
     for sign, name in (("+", "added"), ("-", "removed"), ("*", "reweighted")):
         for pick in found[name]:
@@ -170,12 +170,15 @@ def export_list(
     archive: ArchiveOption = None,
 ) -> None:
     """Write a collection as a list of files, spans and weights, for other programs; 1 if any episode is gone."""
-    from catalog.export import encode_list
+    from catalog.export import FORMATS, encode_list
     from wshard.publishing import publish
 
+    form = "json" if to is None else to.suffix.removeprefix(".")
+    if form not in FORMATS:
+        raise typer.BadParameter(f"--to: expected a file of {', '.join(FORMATS)}, found {to}")
     with open_catalog(archive) as catalog:
         picked = catalog.picked(ref)
-    data = encode_list(picked, "json" if to is None else to.suffix.removeprefix("."))
+    data = encode_list(picked, form)
     if to is None:
         sys.stdout.buffer.write(data)
     else:
@@ -215,8 +218,12 @@ def _snapshot_text(kept: Snapshot) -> str:
 
 
 def _fractions(text: str) -> dict[str, float]:
+    from catalog.picks import checked_fractions
+
     try:
         pairs = [part.split("=") for part in text.split(",")]
-        return {name.strip(): float(share) for name, share in pairs}
+        shares = {name.strip(): float(share) for name, share in pairs}
+        with option_read():
+            return checked_fractions(shares)
     except ValueError as error:
         raise typer.BadParameter(f"expected NAME=SHARE,NAME=SHARE, found {text!r}") from error

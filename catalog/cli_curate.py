@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from catalog.cli import ArchiveOption, WhereOption, episode_ids, open_catalog, print_table
-from wshard.cli import JsonOption, print_json, printable, reported
+from wshard.cli import JsonOption, print_items, printable, reported
 from wshard.wording import counted
 
 EpisodesArgument = Annotated[list[str] | None, typer.Argument(help="Episode ids, uids or files.", show_default=False)]
@@ -85,7 +85,7 @@ def review(
             entries = catalog.review(ids, state, who=account(who))
         names = {row.id: row.episode_id for row in catalog.rows({entry.episode_id for entry in entries}).values()}
     if as_json:
-        print_json([asdict(entry) for entry in entries])
+        print_items(map(asdict, entries), episodes=len(ids))
         return
     if audit:
         rows = [

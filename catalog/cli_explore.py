@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from catalog.cli import ArchiveOption, WhereOption, number, open_catalog, print_table, tell_unknown
-from wshard.cli import JsonOption, print_json, reported
+from wshard.cli import JsonOption, print_items, reported
 from wshard.wording import counted
 
 if TYPE_CHECKING:
@@ -43,8 +43,13 @@ def facets(
         drawn = {name: catalog.histogram(name, where or "", bins=bins) for name in histogram or ()}
         shown = {} if as_json else {name: _rows(catalog, name, where, values) for name, values in found.items()}
     if as_json:
-        facets = {name: [{"value": v, "episodes": count} for v, count in values] for name, values in found.items()}
-        print_json({"facets": facets, "histograms": {n: asdict(h) for n, h in drawn.items()}})
+        print_items(
+            [
+                {"field": name, "values": [{"value": value, "episodes": count} for value, count in values]}
+                for name, values in found.items()
+            ],
+            histograms=[{"field": name, **asdict(shape)} for name, shape in drawn.items()],
+        )
         return
     for name, rows in shown.items():
         print_table((name, ">episodes"), rows)
@@ -90,7 +95,7 @@ def stats(
         tell_unknown(catalog, where)
         groups = catalog.statistics(names, where or "", by=keys)
     if as_json:
-        print_json([asdict(group) for group in groups])
+        print_items(map(asdict, groups))
         return
     rows = [
         (*map(_value, group.key), str(group.episodes), name, str(s.count), *map(number, (s.mean, s.std, s.min, s.max)))
@@ -113,7 +118,7 @@ def sql(
         answer = catalog.sql(statement, seconds=seconds, limit=limit)
     rows = [[_cell(value) for value in row] for row in answer.rows]
     if as_json:
-        print_json({"columns": answer.columns, "rows": rows, "more": answer.more})
+        print_items(rows, columns=answer.columns, more=answer.more)
         return
     print_table(answer.columns, [tuple(_text(value) for value in row) for row in rows])
     typer.echo(f"{counted(len(rows), 'row')}{', there are more' if answer.more else ''}")

@@ -25,7 +25,7 @@ from catalog.cli import (
     shorten,
     tell_unknown,
 )
-from wshard.cli import JsonOption, print_json, printable, reported
+from wshard.cli import JsonOption, print_items, printable, reported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -93,7 +93,7 @@ def ls(
         page = catalog.select(wanted, order=sort, after=after, limit=limit or _PAGE)
         total = catalog.count(wanted)
         if as_json:
-            print_json({"total": total, "next": page.next, "episodes": _as_json(catalog, chosen, page.rows)})
+            print_items(_as_json(catalog, chosen, page.rows), total=total, next=page.next)
             return
         _print(catalog, chosen, page.rows)
         typer.echo(f"{len(page.rows)} of {total} episodes{_summary(catalog, wanted)}")
@@ -168,7 +168,7 @@ def _summary(catalog: Catalog, where: Where) -> str:
 
 def _table(rows: Sequence[EpisodeRow]) -> None:
     print_table(
-        ("episode", "env", ">length", ">reward", "success", "tags", "file"),
+        ("episode", "env", ">length", ">reward", "success", "tags", "/file"),
         [
             (
                 row.episode_id,

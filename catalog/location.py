@@ -1,13 +1,14 @@
 """Where an archive is, when nobody says, and when somebody does: one rule for Python and the command line.
 
-Knows: the environment variables, the default folder, the database's file name, the folder for copies of what a server
-holds. Does not know: what is in it.
+Knows: the environment variables, the default folder and where it is looked for, the database's file name, the folder
+for copies of what a server holds. Does not know: what is in it.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -42,16 +43,18 @@ class Place:
 
 
 def archive_named(archive: str | os.PathLike[str] | None = None) -> Path | str:
-    """Return the folder or the server's URL that is meant: the one given, that of WSHARD_ARCHIVE, or ./.wshard.
+    """Return the folder or the server's URL that is meant: the one given, that of WSHARD_ARCHIVE, or the nearest.
 
-    Raises CatalogNotFoundError for what is no name, and for an empty text, which a variable that is not set may have
-    left.
+    The nearest is the .wshard with a catalog in the working directory or a folder above it; where there is none,
+    ./.wshard. Above the working directory, archives of other accounts are passed over: a Space in it may name code to
+    import. Raises CatalogNotFoundError for what is no name, and for an empty text, which a variable that is not set may
+    have left.
     """
     if archive is not None and not isinstance(archive, str | os.PathLike):
         raise CatalogNotFoundError(f"expected an archive's folder or a server's URL, found {told(archive)}")
     if archive is not None and not os.fspath(archive):
         raise CatalogNotFoundError("expected the name of an archive's folder, found an empty text")
-    given = archive or os.environ.get(ARCHIVE_VARIABLE) or DEFAULT_ARCHIVE
+    given = archive or os.environ.get(ARCHIVE_VARIABLE) or _nearest()
     named = os.fspath(given)
     if not isinstance(named, str) or isinstance(given, Path):
         return Path(os.fsdecode(named))
@@ -64,13 +67,36 @@ def archive_named(archive: str | os.PathLike[str] | None = None) -> Path | str:
     return Path(named)
 
 
+def _nearest() -> Path:
+    """Return the default archive: that of the working directory, or of the nearest folder above it that has one."""
+    own = Path(DEFAULT_ARCHIVE)
+    if os.path.isfile(own / DATABASE):  # noqa: PTH113  (Path's raises where this account may not look)
+        return own
+    try:
+        above = [parent / DEFAULT_ARCHIVE for parent in Path.cwd().parents]
+    except FileNotFoundError:  # the working directory was removed
+        return own
+    return next((folder for folder in above if _is_ours(folder / DATABASE)), own)
+
+
+def _is_ours(database: Path) -> bool:
+    """Say whether this is a file of this account or of the system's."""
+    try:
+        about = database.stat()
+    except OSError:
+        return False
+    return stat.S_ISREG(about.st_mode) and (not hasattr(os, "getuid") or about.st_uid in (os.getuid(), 0))
+
+
 def database_in(folder: Path) -> Path:
     """Return the database of the archive in this folder; raises CatalogNotFoundError where there is none."""
     database = folder / DATABASE
     if look(folder) == A_FILE:
         raise CatalogNotFoundError(f"no archive at {folder}: expected a folder, found a file")
     if look(database) != A_FILE:
-        raise CatalogNotFoundError(f"no archive at {folder}: expected {database}; `wshard ingest` makes one")
+        default = folder == Path(DEFAULT_ARCHIVE) == _nearest()
+        where = f"{database} in {Path.cwd()} or in a folder above it" if default else f"{database}"
+        raise CatalogNotFoundError(f"no archive at {folder}: expected {where}; `wshard ingest` makes one")
     return database
 
 

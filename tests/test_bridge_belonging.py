@@ -129,10 +129,10 @@ def test_examples_on_the_command_line(archive, retriever):
     expected = retriever.search_moments(
         (path, start, stop), 6, like=[(name_of(archive, 7), begin, end)], unlike=[(name_of(archive, 1), 0, 12)]
     )
-    assert [(hit["episode_id"], tuple(hit["span"])) for hit in json.loads(told_so)["hits"]] == [
+    assert [(hit["episode_id"], tuple(hit["span"])) for hit in json.loads(told_so)["items"]] == [
         (hit.episode_id, hit.span) for hit in expected
     ]
-    assert len(json.loads(run(archive, ("moments", "--like", path, "-k", 2, "--json")))["hits"]) == 2
+    assert len(json.loads(run(archive, ("moments", "--like", path, "-k", 2, "--json")))["items"]) == 2
     run(archive, ("moments", "--like", "play-7@:x"), code=1)
     run(archive, ("moments",), code=2)
 

@@ -121,7 +121,7 @@ def test_the_verbs(tmp_path):
     def run(*arguments: str):
         return CliRunner().invoke(app, ["index", *arguments, "--archive", str(archive)])
 
-    (listed,) = json.loads(run("spaces", "--json").stdout)
+    (listed,) = json.loads(run("spaces", "--json").stdout)["items"]
     assert (listed["state"], listed["embedder"], listed["metric"]) == ("active", "arcdct 1", "cosine")
     assert (listed["episodes"], listed["vectors"], listed["bytes"]) == (4, 4, 16 * listed["dim"])
     assert listed["rates"] == [20.0] * len(listed["lanes"])
@@ -131,11 +131,11 @@ def test_the_verbs(tmp_path):
     assert run("rebuild").exit_code == 0
 
     asked = run("drop", listed["space"][:8])
-    assert (asked.exit_code, "say --yes" in asked.stderr) == (2, True)
-    assert len(json.loads(run("spaces", "--json").stdout)) == 1
+    assert (asked.exit_code, "say --yes" in asked.stderr) == (1, True)
+    assert len(json.loads(run("spaces", "--json").stdout)["items"]) == 1
     done = run("drop", listed["space"][:8], "--yes")
     assert (done.exit_code, done.stdout.split()[:3]) == (0, ["removed", "4", "vectors"])
-    assert json.loads(run("spaces", "--json").stdout) == []
+    assert json.loads(run("spaces", "--json").stdout)["items"] == []
     assert run("drop", listed["space"][:8], "--yes").exit_code == 1
     with TrajectoryRetriever(archive) as retriever, pytest.raises(QueryError, match="nothing is embedded"):
         retriever.search_similar_episodes(make_episode(1, T=20))
@@ -146,5 +146,5 @@ def test_the_verbs(tmp_path):
 @pytest.mark.parametrize("arguments", [["audit", "--index", "x"], ["rebuild", "--index", "x"], ["copy", "--to", "x"]])
 def test_an_index_that_is_no_url_is_refused(archive, arguments):
     done = CliRunner().invoke(app, ["index", *arguments, "--archive", str(archive.folder)])
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "expected the URL of an index such as http://host:8080, found 'x'" in done.stderr

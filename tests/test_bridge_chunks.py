@@ -389,10 +389,10 @@ def test_show_lists_the_files(archive, manifest):
     text = run.invoke(app, ["show", "task-0-3", "-a", str(archive)]).output
     assert "manifest" in text
     assert all(path.name in text for path in chunks_of(manifest))
-    shown = json.loads(run.invoke(app, ["show", str(manifest), "-a", str(archive), "--json"]).output)
+    (shown,) = json.loads(run.invoke(app, ["show", str(manifest), "-a", str(archive), "--json"]).output)["items"]
     assert [file["role"] for file in shown["files"]] == ["manifest", "chunk", "chunk", "chunk"]
     assert shown["file_is_there"]
-    plain = json.loads(run.invoke(app, ["show", "task-1-1", "-a", str(archive), "--json"]).output)
+    (plain,) = json.loads(run.invoke(app, ["show", "task-1-1", "-a", str(archive), "--json"]).output)["items"]
     assert [(file["role"], file["path"]) for file in plain["files"]] == [("episode", plain["path"])]
 
 

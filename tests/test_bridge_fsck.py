@@ -436,8 +436,8 @@ def test_the_command_tells_and_mends(archive, folder):
     assert told.exit_code == 1
     about = json.loads(told.stdout)
     assert about["episodes"] == 12
-    assert [(one["code"], Path(one["where"]).suffix) for one in about["findings"]] == [("missing", ".wshard")]
-    assert about["findings"][0]["advice"] == ADVICE["missing"]
+    assert [(one["code"], Path(one["where"]).suffix) for one in about["items"]] == [("missing", ".wshard")]
+    assert about["items"][0]["advice"] == ADVICE["missing"]
     with TrajectoryIngestor(archive) as ingestor:
         ingestor.ingest(folder, prune=True)
     told = run(app, ["fsck", "-a", str(archive), "--data"])

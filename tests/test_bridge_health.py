@@ -109,8 +109,8 @@ def test_the_command_line_tells_health_and_how_hits_were_found(archive):
 
     told = wshard("health")
     assert "arcdct over state" in told.replace("signal/", "")
-    assert "vectors      22" in told
-    (found,) = json.loads(wshard("health --json"))
+    assert "vectors       22" in told
+    (found,) = json.loads(wshard("health --json"))["items"]
     assert (found["vectors"], found["certified"]) == (22, 1)
     told = wshard("search task-1-1 --explain")
     assert (

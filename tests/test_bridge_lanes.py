@@ -161,7 +161,7 @@ def test_weights_on_the_command_line(folder):
     wshard = partial(command, folder=folder)
     assert wshard("ingest", "episodes", "--lanes", "state=1, action/ctrl=100").exit_code == 0
     found = wshard("search", "episodes/ep-0.wshard", "--json")
-    assert [hit["episode_id"] for hit in json.loads(found.stdout)["hits"]][:2] == ["ep-0", "ep-2"]
+    assert [hit["episode_id"] for hit in json.loads(found.stdout)["items"]][:2] == ["ep-0", "ep-2"]
     for wrong in ("state=1,reward", "state=heavy"):
         assert wshard("ingest", "episodes", "--lanes", wrong).exit_code == 2
 

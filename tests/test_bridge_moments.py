@@ -484,7 +484,7 @@ def test_hits_whose_files_have_changed_stay_without_alignment(tmp_path):
 def test_moments_on_the_command_line(archive, retriever):
     path = name_of(archive, 6)
     span = ("--from", 20, "--to", 45)
-    (found,) = json.loads(run(archive, ("moments", path, *span, "--json", "-k", 1)))["hits"]
+    (found,) = json.loads(run(archive, ("moments", path, *span, "--json", "-k", 1)))["items"]
     assert (found["episode_id"], found["span"], found["score"]) == ("play-6", [20, 45], 1.0)
     assert found["alignment"] == [[step, 20 + step] for step in range(25)]
     assert found["remaining"] == len(play(6)[0]) - 45
@@ -500,7 +500,7 @@ def test_moments_on_the_command_line(archive, retriever):
     assert told == "fewer than 3: whatever else passes is left out by --max-overlap, --min-score\n"
     asked = ("search", "play-6@20:45", "--moments", "--alignment", "-k", 3)
     table = run(archive, asked)
-    for hit, told in zip(json.loads(run(archive, (*asked, "--json")))["hits"], table.splitlines()[1:], strict=False):
+    for hit, told in zip(json.loads(run(archive, (*asked, "--json")))["items"], table.splitlines()[1:], strict=False):
         assert hit["lane_scores"].keys() == {"signal/pose", "signal/still"}
         assert f"{hit['alignment'][0][1]}:{hit['alignment'][-1][1] + 1}" in told
         assert f"signal/pose {hit['lane_scores']['signal/pose']:.2f}" in told

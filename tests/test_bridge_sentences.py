@@ -260,7 +260,7 @@ def test_the_command_line_takes_a_folder(tmp_path, folder):
     assert not (tmp_path / "archive").exists()
     assert "12 new, 12 embedded, 9 tasks" in run("ingest", str(folder), "--sentences", encoder).stdout
     assert "sentences" in run("index", "spaces").stdout
-    hits = json.loads(run("search", "--text", "lift cup", "--sentences", encoder, "--json").stdout)["hits"]
+    hits = json.loads(run("search", "--text", "lift cup", "--sentences", encoder, "--json").stdout)["items"]
     assert [hit["metadata"]["env_id"] for hit in hits[:3]] == ["task-0"] * 3
     told = run("search", "task-3-0", "--text", "lift cup", "--sentences", encoder, "--explain", "--plain").stdout
     assert "index: scan + words + sentences by scan" in told

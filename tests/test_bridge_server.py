@@ -198,13 +198,13 @@ def test_the_command_line_takes_the_url_as_archive(url, paths, tmp_path, monkeyp
     monkeypatch.setenv("WSHARD_ARCHIVE", url)
     assert json.loads(run("ls", "--json", "--where", "env:task-1"))["total"] == 4
     assert run("tag", "good", "task-1-4").startswith("1 of 1 episodes")
-    found = json.loads(run("search", str(paths[4]), "--json", "--where", "tag:good"))["hits"]
+    found = json.loads(run("search", str(paths[4]), "--json", "--where", "tag:good"))["items"]
     assert [hit["episode_id"] for hit in found] == ["task-1-4"]
     np.testing.assert_allclose(found[0]["score"], 1.0, atol=1e-5)
     assert "ok" in run("index", "audit")
     assert "task-1" in run("sql", "SELECT env_id, count(*) FROM episode GROUP BY 1")
     run("ingest", str(tmp_path / "data"), "--windows", "both", "--no-check")
-    (span,) = json.loads(run("moments", str(paths[4]), "--from", "5", "--to", "20", "-k", "1", "--json"))["hits"]
+    (span,) = json.loads(run("moments", str(paths[4]), "--from", "5", "--to", "20", "-k", "1", "--json"))["items"]
     assert (span["episode_id"], span["span"]) == ("task-1-4", [5, 20])
     assert "0 of 12 episodes flagged" in run("check")
     assert "1.000" in run("evaluate", "--label", "env")

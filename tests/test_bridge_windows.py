@@ -90,7 +90,7 @@ def test_windows_on_the_command_line(folder):
     assert json.loads(done.stdout)["embedded"] == 5
     np.save(folder / "query.npy", pose(4)[11:56])
     found = wshard("search", "query.npy", "--windows", "multi", "--json", "-k", "1")
-    hit = json.loads(found.stdout)["hits"][0]
+    hit = json.loads(found.stdout)["items"][0]
     assert (hit["episode_id"], np.abs(np.subtract(hit["span"], [11, 56])).max() <= 4) == ("walk-4", True)
     assert "16:32" in wshard("search", "query.npy", "--moments", "-k", "3").stdout  # of one size before several
     table = wshard("search", "walk-1", "--moments", "--windows", "multi", "-k", "1").stdout

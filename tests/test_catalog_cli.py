@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
-import os
-import pty
 import resource
-import subprocess
-import sys
 import time
-import tty
 from typing import TYPE_CHECKING
 
 import pytest
+from terminal import on_a_terminal
 from typer.testing import CliRunner, Result
 
 from bridge.cli import app
@@ -43,7 +38,7 @@ def run(*arguments: str, code: int = 0) -> Result:
 
 def listed(where: str) -> list[str]:
     page = json.loads(run("ls", "--json", "--where", where).stdout)
-    return [row["episode_id"] for row in page["episodes"]]
+    return [row["episode_id"] for row in page["items"]]
 
 
 def test_tags_by_name_and_by_filter(archive: Path) -> None:
@@ -64,7 +59,8 @@ def test_nothing_is_said_of_all_episodes_by_accident(archive: Path, verb: tuple[
 def test_notes(archive: Path) -> None:
     assert run("note", "The gripper slips", "episode_000003", "--who", "ann").stdout == "1 episode got the note\n"
     assert listed('"gripper slips"') == ["episode_000003"]
-    (note,) = json.loads(run("show", "episode_000003", "--json").stdout)["notes"]
+    (shown,) = json.loads(run("show", "episode_000003", "--json").stdout)["items"]
+    (note,) = shown["notes"]
     assert (note["text"], note["who"]) == ("The gripper slips", "ann")
     run("note", "rutscht über", "episode_000004")
     assert "rutscht über" in run("show", "episode_000004").stdout
@@ -78,7 +74,7 @@ def test_notes(archive: Path) -> None:
 def test_an_account_whose_name_is_no_unicode_can_write(archive: Path, monkeypatch) -> None:
     monkeypatch.setenv("LOGNAME", "caf\udce9")
     run("collection", "save", "all", "--where", "")
-    assert json.loads(run("collection", "ls", "--json").stdout)[0]["who"] == "caf\N{REPLACEMENT CHARACTER}"
+    assert json.loads(run("collection", "ls", "--json").stdout)["items"][0]["who"] == "caf\N{REPLACEMENT CHARACTER}"
 
 
 def test_reviews_undo_and_audit(archive: Path) -> None:
@@ -87,7 +83,7 @@ def test_reviews_undo_and_audit(archive: Path) -> None:
     assert (listed("review:accepted"), listed("review:rejected")) == (["episode_000004"], ["episode_000003"])
     assert run("review", "--undo", "episode_000003", "--who", "cid").stdout == "1 of 1 episodes changed\n"
     assert listed("review:accepted") == ["episode_000003", "episode_000004"]
-    audit = json.loads(run("review", "--audit", "episode_000003", "--json").stdout)
+    audit = json.loads(run("review", "--audit", "episode_000003", "--json").stdout)["items"]
     assert [(entry["state"], entry["who"]) for entry in audit] == [
         ("accepted", "ann"),
         ("rejected", "bob"),
@@ -107,7 +103,7 @@ def test_columns_of_a_list(archive: Path) -> None:
     assert heads.split() == names.split(",")
     assert cells.split() == ["episode_000003", "3", "pick", "3", "good", "ann", "64x64x3", "yes"]
     assert told == "1 of 1 episodes"
-    (found,) = json.loads(run("ls", *only, "--json").stdout)["episodes"]
+    (found,) = json.loads(run("ls", *only, "--json").stdout)["items"]
     assert list(found) == names.split(",")
     assert list(found.values()) == ["episode_000003", 3.0, "pick 3", ["good"], ["ann"], "64x64x3", True]
     wrong = run("ls", "--columns", "env,", code=2).stderr
@@ -131,9 +127,10 @@ def test_a_list_as_csv(archive: Path) -> None:
 
 def test_facets_and_histograms(archive: Path) -> None:
     found = json.loads(run("facets", "env", "meta.task", "--histogram", "length", "--bins", "3", "--json").stdout)
-    assert found["facets"]["env"][0] == {"value": "env-0", "episodes": 3}
-    assert len(found["facets"]["meta.task"]) == 12
-    assert found["histograms"]["length"]["counts"] == [4, 4, 4]
+    environments, tasks = found["items"]
+    assert (environments["field"], environments["values"][0]) == ("env", {"value": "env-0", "episodes": 3})
+    assert (tasks["field"], len(tasks["values"])) == ("meta.task", 12)
+    assert [(one["field"], one["counts"]) for one in found["histograms"]] == [("length", [4, 4, 4])]
     text = run("facets", "-w", "env:env-1", "--histogram", "length", "env_id", "success").stdout
     assert "env-1" in text
     assert "yes" in text
@@ -176,11 +173,11 @@ def test_a_facet_that_is_cut_says_so(archive: Path) -> None:
     assert "there are more values: --limit" in run("facets", "meta.task", "-n", "11").stdout
     assert "more" not in run("facets", "meta.task", "-n", "12").stdout
     found = json.loads(run("facets", "meta.task", "-n", "11", "--json").stdout)
-    assert len(found["facets"]["meta.task"]) == 11
+    assert len(found["items"][0]["values"]) == 11
 
 
 def test_statistics(archive: Path) -> None:
-    groups = json.loads(run("stats", "length", "--by", "success", "--json").stdout)
+    groups = json.loads(run("stats", "length", "--by", "success", "--json").stdout)["items"]
     assert [(group["key"], group["episodes"]) for group in groups] == [([False], 8), ([True], 4)]
     assert groups[1]["values"]["length"] | {"std": None} == {
         "count": 4,
@@ -196,7 +193,7 @@ def test_sql_reads(archive: Path) -> None:
     answer = json.loads(
         run("sql", "SELECT id, spread FROM episode JOIN lane ON id = episode_row LIMIT 1", "--json").stdout
     )
-    assert answer == {"columns": ["id", "spread"], "rows": [[1, "<96 bytes>"]], "more": False}
+    assert answer == {"items": [[1, "<96 bytes>"]], "total": 1, "columns": ["id", "spread"], "more": False}
     assert "2 rows, there are more" in run("sql", "SELECT env_id FROM episode", "-n", "2").stdout
     assert "something else than read" in run("sql", "DELETE FROM tag", code=1).stderr
 
@@ -218,13 +215,13 @@ def test_collections_from_the_command_line(archive: Path) -> None:
     assert "12 picks" in run("collection", "union", "whole", "rest", "first").stdout
     assert "0 picks" in run("collection", "intersection", "none", "rest", "first").stdout
     assert "0 added, 3 removed, 0 reweighted" in run("collection", "diff", "all", "rest").stdout
-    assert len(json.loads(run("collection", "diff", "rest", "all", "--json").stdout)["added"]) == 3
+    assert len(json.loads(run("collection", "diff", "rest", "all", "--json").stdout)["items"]) == 3
     shown = run("collection", "show", "rest").stdout
     assert "9 picks" in shown
     assert '"made": "without"' in shown
     assert "query: env:env-1" in run("collection", "show", "first").stdout
     assert len(json.loads(run("collection", "show", "rest", "--json").stdout)["lineage"]) == 3
-    names = [found["name"] for found in json.loads(run("collection", "ls", "--json").stdout)]
+    names = [found["name"] for found in json.loads(run("collection", "ls", "--json").stdout)["items"]]
     assert names == ["all", "first", "none", "rest", "whole"]
     assert "env:env-1" in run("collection", "ls").stdout
     assert "it was 0 picks, " in run("collection", "drop", "none").stdout
@@ -234,7 +231,7 @@ def test_collections_from_the_command_line(archive: Path) -> None:
 
 def test_a_name_that_is_taken_over_says_from_what(archive: Path) -> None:
     assert run("collection", "save", "it", "-w", "env:env-1").stderr == ""
-    (made,) = json.loads(run("collection", "ls", "--json").stdout)
+    (made,) = json.loads(run("collection", "ls", "--json").stdout)["items"]
     assert "replaced" not in made
     told = run("collection", "save", "it", "--live", "-w", "env:env-2").stderr
     assert told == f"it was 3 picks, {made['snapshot']['hash']} until now\n"
@@ -258,7 +255,8 @@ def test_splits_and_lists_from_the_command_line(archive: Path, tmp_path: Path) -
     assert told == "empty: all/b: what must stay together leaves nothing for it\n"
     run("export-list", "all", "--to", str(tmp_path / "list.csv"))
     assert len((tmp_path / "list.csv").read_text().splitlines()) == 13
-    assert "expected a format among" in run("export-list", "all", "--to", str(tmp_path / "list.xlsx"), code=1).stderr
+    refused = run("export-list", "all", "--to", str(tmp_path / "list.xlsx"), code=2).stderr
+    assert "expected a file of json, csv, parquet" in refused
     with Catalog.open(archive / "catalog.db") as catalog:
         catalog.remove(catalog.ids()[:2])
     assert "12 picks, 1266 timesteps; 2 of them gone" in run("collection", "show", "all").stdout
@@ -267,7 +265,7 @@ def test_splits_and_lists_from_the_command_line(archive: Path, tmp_path: Path) -
     assert "2 of 12 picks without a path" in told
     assert len((tmp_path / "list.csv").read_text().splitlines()) == 13
     run("collection", "split", "all", "--fractions", "nonsense", code=2)
-    assert "add up to 1" in run("collection", "split", "all", "--fractions", "a=0.5", code=1).stderr
+    assert "add up to 1" in run("collection", "split", "all", "--fractions", "a=0.5", code=2).stderr
 
 
 def test_a_list_that_a_full_disk_cuts_leaves_the_earlier_one_whole(archive: Path, tmp_path: Path) -> None:
@@ -291,27 +289,6 @@ def test_a_list_that_a_full_disk_cuts_leaves_the_earlier_one_whole(archive: Path
 EVIL = "reach\x1b]0;owned\x07\x9b2J\u202e\x7f\n\rx"
 
 
-def on_a_terminal(*arguments: str) -> str:
-    """Return what `wshard` writes to a terminal, as it is sent."""
-    ours, theirs = pty.openpty()
-    tty.setraw(theirs)  # nothing is made of line ends
-    command = [sys.executable, "-m", "wshard", *arguments]
-    plain = {**os.environ, "TERM": "dumb"}  # no bold headings
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.PIPE, env=plain
-    ) as process:
-        os.close(theirs)
-        sent = b""
-        with contextlib.suppress(OSError):  # Linux says so of a terminal that nobody writes to any more
-            while part := os.read(ours, 1 << 16):
-                sent += part
-        assert process.stderr is not None
-        assert not process.stderr.read()
-    os.close(ours)
-    assert process.returncode == 0
-    return sent.decode()
-
-
 def test_a_terminal_is_sent_no_control_characters_of_names(archive: Path) -> None:
     with Catalog.open(archive / "catalog.db") as catalog:
         catalog.register([make_record(99, env_id=EVIL)])
@@ -322,7 +299,7 @@ def test_a_terminal_is_sent_no_control_characters_of_names(archive: Path) -> Non
         ("ls",),
         ("sql", 'SELECT env_id AS "a\x1b[2J" FROM episode'),
     ):
-        sent = on_a_terminal(*verb)
+        sent = on_a_terminal("-m", "wshard", *verb, columns=200)
         assert "owned" in sent
         assert all(line.isprintable() for line in sent.split("\n")), verb
     # Programs get every value as it is.

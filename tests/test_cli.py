@@ -104,17 +104,17 @@ def test_search_filters_and_json(home):
     done = wshard("search", "reach-0003", "--env", "Reach-v1", "--min-length", 33, "--json", folder=home)
     found = json.loads(done.stdout)
     assert found["exact"] is True
-    assert {hit["metadata"]["env_id"] for hit in found["hits"]} == {"Reach-v1"}
-    assert sorted(hit["metadata"]["length_T"] for hit in found["hits"]) == [34, 36]
+    assert {hit["metadata"]["env_id"] for hit in found["items"]} == {"Reach-v1"}
+    assert sorted(hit["metadata"]["length_T"] for hit in found["items"]) == [34, 36]
 
 
 def test_search_with_an_array_file_and_a_span(home, tmp_path):
     query = make_episode(5, T=35)
     lanes = [query.observations["gripper"].data[:, None], query.observations["joint_pos"].data]
     np.save(tmp_path / "query.npy", np.concatenate(lanes, axis=1))
-    whole = json.loads(command("search", tmp_path / "query.npy", "--json", folder=home).stdout)["hits"]
+    whole = json.loads(command("search", tmp_path / "query.npy", "--json", folder=home).stdout)["items"]
     assert (whole[0]["episode_id"], round(whole[0]["score"], 6)) == ("reach-0005", 1.0)
-    part = json.loads(command("search", tmp_path / "query.npy", "--span", "0:9", "--json", folder=home).stdout)["hits"]
+    part = json.loads(command("search", tmp_path / "query.npy", "--span", "0:9", "--json", folder=home).stdout)["items"]
     assert part[0]["score"] < 0.9999
     beyond = command("search", tmp_path / "query.npy", "--span", "30:36", folder=home)
     assert beyond.exit_code == 1
@@ -127,18 +127,18 @@ def test_moments_need_windows_and_then_have_spans(own):
     assert "nothing is embedded that this search could look at" in before.stderr
     assert command("ingest", "episodes", "--windows", "8:4", folder=own).exit_code == 0
     done = command("search", "reach-0001", "--moments", "--span", "8:16", "--top", 1, "--json", folder=own)
-    (hit,) = json.loads(done.stdout)["hits"]
+    (hit,) = json.loads(done.stdout)["items"]
     assert (hit["episode_id"], hit["span"]) == ("reach-0001", [8, 16])
 
 
 def test_ls_filters_sorts_and_pages(home):
     page = json.loads(command("ls", "--sort", "-length", "--limit", 3, "--json", folder=home).stdout)
-    assert [row["length"] for row in page["episodes"]] == [37, 36, 35]
+    assert [row["length"] for row in page["items"]] == [37, 36, 35]
     assert page["total"] == 8
     rest = json.loads(
         command("ls", "--sort", "-length", "--limit", 9, "--after", page["next"], "--json", folder=home).stdout
     )
-    assert [row["length"] for row in rest["episodes"]] == [34, 33, 32, 31, 30]
+    assert [row["length"] for row in rest["items"]] == [34, 33, 32, 31, 30]
     assert rest["next"] is None
     some = command("ls", "--env", "Push-v1", "--max-length", 33, folder=home)
     assert "2 of 2 episodes" in some.stdout
@@ -150,7 +150,7 @@ def test_filters_as_text(home):
     both = command("ls", "--where", "env:Push-v1", "--max-length", 33, folder=home)
     assert both.stdout == some.stdout
     hits = json.loads(command("search", "reach-0003", "-w", "length:33..35 meta.task:*", "--json", folder=home).stdout)
-    assert sorted(hit["metadata"]["length_T"] for hit in hits["hits"]) == [33, 34, 35]
+    assert sorted(hit["metadata"]["length_T"] for hit in hits["items"]) == [33, 34, 35]
     lanes = json.loads(command("ls", "-w", "lane.signal/joint_pos.max[6]:*", "--json", folder=home).stdout)
     assert lanes["total"] == 8
     wrong = command("ls", "-w", "env:Push-v1 lenght:5", folder=home)
@@ -160,9 +160,9 @@ def test_filters_as_text(home):
 
 
 def test_show_by_id_uid_and_file(home):
-    by_id = json.loads(command("show", "reach-0002", "--json", folder=home).stdout)
-    by_uid = json.loads(command("show", by_id["uid"], "--json", folder=home).stdout)
-    by_file = json.loads(command("show", "episodes/ep_2.wshard", "--json", folder=home).stdout)
+    (by_id,) = json.loads(command("show", "reach-0002", "--json", folder=home).stdout)["items"]
+    (by_uid,) = json.loads(command("show", by_id["uid"], "--json", folder=home).stdout)["items"]
+    (by_file,) = json.loads(command("show", "episodes/ep_2.wshard", "--json", folder=home).stdout)["items"]
     assert by_id == by_uid == by_file
     assert by_id["lanes"]["signal/joint_pos"] == "f32[7]"
     size = by_id["length"] * 7 * 4
@@ -178,8 +178,9 @@ def test_show_by_id_uid_and_file(home):
     [
         (("ingest", "nowhere"), "no such file or folder: nowhere"),
         (("ingest", "."), "no episodes in .: expected files that end in .wshard"),
-        (("ls",), "no archive at .wshard"),
+        (("ls",), "no archive at .wshard: expected .wshard/catalog.db in {}"),
         (("search", "x"), "no archive at .wshard"),
+        (("ls", "-a", "mine"), "no archive at mine: expected mine/catalog.db; `wshard ingest`"),
         (("ingest", "ep.wshard", "--embedder", "nope"), "found 'nope'"),
         (("ingest", "ep.wshard", "--index", "gopher://x"), "found 'gopher://x'"),
     ],
@@ -188,8 +189,8 @@ def test_mistakes_are_one_clear_line_and_leave_nothing(tmp_path, arguments, told
     if "ep.wshard" in arguments:
         save_wshard(make_episode(1), tmp_path / "ep.wshard")
     done = wshard(*arguments, folder=tmp_path)
-    assert done.returncode == 1
-    assert told in done.stderr
+    assert done.returncode == (2 if "ep.wshard" in arguments else 1)
+    assert told.format(f"{tmp_path} or in a folder above it") in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert "Traceback" not in done.stderr
     assert not done.stdout
@@ -236,7 +237,7 @@ def test_episodes_of_two_kinds_are_told_apart(own):
     planar = Channel.of("pose", np.cumsum(np.ones((25, 2), np.float32), axis=0))
     save_wshard(Episode("planar", "Plane-v0", 25, observations={"pose": planar}), own / "episodes" / "planar.wshard")
     assert command("ingest", "episodes", folder=own).exit_code == 0
-    hits = json.loads(command("search", "planar", "--json", folder=own).stdout)["hits"]
+    hits = json.loads(command("search", "planar", "--json", folder=own).stdout)["items"]
     assert [hit["episode_id"] for hit in hits] == ["planar"]
     np.save(own / "odd.npy", np.zeros((5, 3)))
     odd = command("search", "odd.npy", folder=own)

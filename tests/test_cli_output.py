@@ -27,8 +27,10 @@ def test_json_knows_no_infinity(tmp_path):
     with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
         catalog.register([make_record(number, total_reward=reward) for number, reward in enumerate(rewards)])
     page = strictly(CliRunner().invoke(app, ["ls", "--json", "--archive", str(tmp_path)]).stdout)
-    assert [row["total_reward"] for row in page["episodes"]] == [None, None, 1.5]
-    shown = strictly(CliRunner().invoke(app, ["show", "episode_000000", "--json", "--archive", str(tmp_path)]).stdout)
+    assert [row["total_reward"] for row in page["items"]] == [None, None, 1.5]
+    (shown,) = strictly(
+        CliRunner().invoke(app, ["show", "episode_000000", "--json", "--archive", str(tmp_path)]).stdout
+    )["items"]
     assert shown["total_reward"] is None
 
 

@@ -31,7 +31,7 @@ def run(*arguments: object, code=0):
 
 def search(home, *arguments: object):
     done = run("search", *arguments, "--archive", home / "archive", "--json")
-    return json.loads(done.stdout)["hits"]
+    return json.loads(done.stdout)["items"]
 
 
 def test_windows_beside_whole_episodes_rank_together_and_plain_turns_that_off(home):
@@ -77,9 +77,9 @@ def test_timesteps_of_a_query_are_named_in_one_way_everywhere(home):
         by_name, by_option = search(home, f"{where}@5:25"), search(home, where, "--span", "5:25")
         assert by_name == by_option == search(home, "--like", f"{where}@5:25")
     moments = ("moments", "--archive", home / "archive", "--json", "--top", 3)
-    found = json.loads(run(*moments, "task-0-0@5:35").stdout)["hits"]
-    assert found == json.loads(run(*moments, "task-0-0", "--from", 5, "--to", 35).stdout)["hits"]
-    assert found == json.loads(run(*moments, "--like", "task-0-0@5:35").stdout)["hits"]
+    found = json.loads(run(*moments, "task-0-0@5:35").stdout)["items"]
+    assert found == json.loads(run(*moments, "task-0-0", "--from", 5, "--to", 35).stdout)["items"]
+    assert found == json.loads(run(*moments, "--like", "task-0-0@5:35").stdout)["items"]
 
 
 def test_mistakes_are_told_in_the_words_of_the_command_line(home, tmp_path):

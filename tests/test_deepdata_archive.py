@@ -156,13 +156,13 @@ def test_the_command_line_audits_rebuilds_and_copies(server, episodes, tmp_path)
     assert "no answer" in done.stderr
     server.start()
     done = run("index", "audit", "--index", server.url, "--json")
-    (state,) = json.loads(done.stdout)
+    (state,) = json.loads(done.stdout)["items"]
     assert (done.exit_code, state["ok"], state["state"], state["ledger"]) == (1, False, "lost", 12)
     assert "ingest again to catch up" in done.stderr
     done = run("index", "rebuild", "--index", server.url)
     assert done.exit_code == 0, done.stderr
     done = run("index", "copy", "--from", server.url, "--to", f"{server.url.partition('?')[0]}/second?rpm=0", "--json")
-    assert [(row["read"], row["held"]) for row in json.loads(done.stdout)] == [(12, 12)], done.stderr
+    assert [(row["read"], row["held"]) for row in json.loads(done.stdout)["items"]] == [(12, 12)], done.stderr
     done = run("index", "copy", "--to", f"{server.url.partition('?')[0]}/third?rpm=0")
     assert done.stdout.split()[:5] == ["read", "held", "space", "12", "12"]
     assert run("index", "rebuild").exit_code == 0

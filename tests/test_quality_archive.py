@@ -333,7 +333,7 @@ def test_what_is_found_is_shown_also_where_the_archive_cannot_be_written(archive
     assert done.exit_code == 1
     shown = json.loads(done.stdout)
     assert (shown["checked"], shown["flagged"]) == (COUNT, 3)
-    assert {Path(one["path"]).stem for one in shown["episodes"]} == {"arm-03", "arm-05", "arm-07"}
+    assert {Path(one["path"]).stem for one in shown["items"]} == {"arm-03", "arm-05", "arm-07"}
     line = done.stderr.splitlines()[-1]
     assert line.startswith("not kept in the archive: ")
     assert "it is read-only here" in line
@@ -409,7 +409,7 @@ def test_the_command_tells_and_exits(archive, folder, tmp_path):
     code, out, _ = run("check", "-a", archive, "-w", "env:arm", "--json")
     told = json.loads(out)
     assert (code, told["checked"], told["flagged"]) == (1, COUNT, 2)
-    assert {one["episode_id"]: [f["check"] for f in one["findings"]] for one in told["episodes"]} == {
+    assert {one["episode_id"]: [f["check"] for f in one["findings"]] for one in told["items"]} == {
         "arm-07": ["clock"],
         "arm-03": ["spike"],
     }

@@ -118,7 +118,7 @@ def test_export_never_overwrites_its_input(episode, tmp_path):
     before = episode.read_bytes()
     for arguments in (("-f", "wshard"), ("-f", "wshard", "-o", link), ("-f", "npz", "-o", episode)):
         code, out, err = run("export", episode, *arguments)
-        assert (code, out) == (1, "")
+        assert (code, out) == (2, "")
         assert "overwritten" in err
     assert episode.read_bytes() == before
     assert run("export", episode, "-f", "wshard", "--compression", "zstd", "-o", tmp_path / "c.wshard")[0] == 0
@@ -130,7 +130,7 @@ def test_export_does_not_come_back_to_its_input_by_the_suffix_that_is_added(epis
     assert run("convert", episode, replay)[0] == 0
     before = replay.read_bytes()
     code, out, err = run("export", replay, "-f", "npz", "-o", tmp_path / "replay")
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     assert "overwritten" in err
     assert replay.read_bytes() == before
 
@@ -170,7 +170,6 @@ def test_errors_are_one_line(episode, tmp_path):
         ("convert", episode, tmp_path / "unknown"),
         ("convert", episode, tmp_path / "no folder" / "x.npz"),
         ("convert", episode, tmp_path / "x.npz", "--compression", "zstd"),
-        ("convert", episode, tmp_path / "x.wshard", "--compression", "fast"),
         ("export", tmp_path / "nothing.wshard", "-f", "npz"),
     ):
         code, out, err = run(*arguments)

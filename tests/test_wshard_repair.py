@@ -538,7 +538,7 @@ def test_files_that_cannot_be_repaired_are_one_line_and_not_offered(tmp_path):
     assert (told.exit_code, told.stdout) == (1, "")
     assert told.stderr.count("\n") == 1
     assert "wshard repair" not in run("verify", path).stdout
-    assert json.loads(run("verify", path, "--json").stdout)[0]["repair"] is None
+    assert json.loads(run("verify", path, "--json").stdout)["items"][0]["repair"] is None
     assert run("repair", path, "-o", tmp_path / "x", "--in-place").exit_code == 2
 
 

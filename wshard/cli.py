@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from wshard.errors import FilterError, StepError, WShardError
+from wshard.errors import FilterError, StepError, UnknownEmbedderError, UnknownIndexError, WShardError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from wshard.repair import RepairReport
 
@@ -30,6 +30,7 @@ EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 SUFFIXES = (".wshard", ".shard")
+_USAGE = (FilterError, UnknownEmbedderError, UnknownIndexError)  # what a user wrote is wrong, whatever the data are
 _TELL_SECONDS = 2.0  # between lines of progress
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -53,7 +54,16 @@ def reported() -> Iterator[None]:
         told = "\n".join(printable(line) for line in _in_words(error).split("\n"))
         typer.echo(f"error: {told}", err=True)
         # A mistake in a filter is one of the command line; 1 would say that something was found, to `wshard check` say.
-        raise typer.Exit(EXIT_USAGE if isinstance(error, FilterError) else EXIT_FAILED) from None
+        raise typer.Exit(EXIT_USAGE if isinstance(error, _USAGE) else EXIT_FAILED) from None
+
+
+@contextlib.contextmanager
+def option_read() -> Iterator[None]:
+    """Take errors of reading the value of an option for a wrong usage."""
+    try:
+        yield
+    except WShardError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def _in_words(error: Exception) -> str:
@@ -75,6 +85,12 @@ def named_path(text: str) -> Path:
 def print_json(value: Any) -> None:
     """Print a value as JSON that every program can read: NaN and infinities, which JSON does not know, are null."""
     typer.echo(json.dumps(_finite(value), indent=2, allow_nan=False))
+
+
+def print_items(items: Iterable[Any], **about: Any) -> None:
+    """Print as JSON what a verb lists: an object with its `items`, how many are in `total`, and what is said beside."""
+    listed = list(items)
+    print_json({"items": listed, "total": len(listed), **about})
 
 
 def _finite(value: Any) -> Any:
@@ -116,14 +132,16 @@ def inspect(
 @app.command()
 @reported()
 def verify(
-    paths: Annotated[list[Path], typer.Argument(help="Files, and folders to search for them.", exists=True)],
+    paths: Annotated[list[Path], typer.Argument(help="Files, and folders to search for them.")],
     as_json: JsonOption = False,
 ) -> None:
     """Check every block of every file: checksums, codecs, and that each lane has its declared dtype and length."""
+    for path in paths:
+        path.stat()  # one that is not there is told before others are read
     files = sorted({file for path in paths for file in _files(path)})
     if not files:
         typer.echo(f"error: nothing to check: no {' or '.join(SUFFIXES)} file there", err=True)
-        raise typer.Exit(EXIT_USAGE)
+        raise typer.Exit(EXIT_FAILED)
     results, told = [], time.monotonic()
     for number, file in enumerate(files, 1):
         results.append(_check(file))
@@ -134,7 +152,7 @@ def verify(
             typer.echo(f"checked {number} of {len(files)} files", err=True)
     failed = sum(bool(result["problems"]) for result in results)
     if as_json:
-        print_json(results)
+        print_items(results, failed=failed)
     elif len(files) > 1:
         typer.echo(f"{len(files) - failed} of {len(files)} file(s) are fine")
     if failed:
@@ -307,10 +325,13 @@ def recover(
     compression: Annotated[str, typer.Option(help="none, zstd, lz4 or zstd:LEVEL.")] = "none",
 ) -> None:
     """Turn what a killed recording left behind into an episode file of all its flushed timesteps."""
+    from wshard.codec import Codec
     from wshard.episode_file import EpisodeFile
     from wshard.recovery import recover as recover_partial
     from wshard.wording import counted
 
+    with option_read():
+        Codec.parse(compression)
     path = recover_partial(partial, compression=compression)
     with EpisodeFile(path) as episode:
         typer.echo(f"recovered  {printable(str(path))}  ({counted(episode.length, 'timestep')})")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from wshard.cli import EXIT_FAILED, EXIT_USAGE, printable, reported
+from wshard.cli import EXIT_FAILED, EXIT_USAGE, option_read, printable, reported
 from wshard.errors import WShardError
 from wshard.wording import counted
 
@@ -88,7 +88,7 @@ def export(
     known = wanted.value in _SUFFIXES
     if known and path.resolve() in (named.resolve(), target.resolve()):
         typer.echo(f"error: {printable(str(path))} would be overwritten by its own export: choose --output", err=True)
-        raise typer.Exit(EXIT_FAILED)
+        raise typer.Exit(EXIT_USAGE)
     _convert(path, target, [detect_format(path), wanted], compression)
     typer.echo(f"exported  {printable(str(path))}  ->  {printable(str(target))}  ({wanted.value})")
 
@@ -113,6 +113,7 @@ def _format(name: str) -> Format:
 
 def _convert(source: Path, target: Path, formats: list[Format], compression: str) -> str:
     """Convert all episodes and return how many; formats that are not implemented are a wrong usage."""
+    from wshard.codec import Codec
     from wshard.convert import convert_each
     from wshard.formats.base import OWN_DATA, UNSUPPORTED
 
@@ -121,6 +122,8 @@ def _convert(source: Path, target: Path, formats: list[Format], compression: str
             f"expected a file or folder, found {str(source)!r}: `wshard export-list NAME` writes the files, spans and "
             f"weights of a collection"
         )
+    with option_read():
+        Codec.parse(compression)
     if not formats[0]:
         source.stat()  # what is not there has no format either, and is told as what it is
     for format_, path in zip(formats, (source, target), strict=True):

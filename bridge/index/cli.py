@@ -11,7 +11,7 @@ import typer
 
 from bridge.cli_options import index_target
 from catalog.cli import ArchiveOption, print_table
-from wshard.cli import EXIT_FAILED, EXIT_USAGE, JsonOption, print_json, reported
+from wshard.cli import EXIT_FAILED, JsonOption, print_items, reported
 from wshard.wording import counted
 
 if TYPE_CHECKING:
@@ -31,12 +31,11 @@ def spaces(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
     with open_archive(archive_named(archive)) as opened:
         rows = [_about(one) for one in care.holdings(opened)]
     if as_json:
-        print_json(rows)
+        print_items(rows)
         return
-    shown = [tuple(", ".join(map(_cell, v)) if isinstance(v, list) else str(v) for v in row.values()) for row in rows]
-    about = ("space", "state", "embedder", "lanes", ">rates", "windows", "metric")
-    columns = (*about, ">dim", ">episodes", ">vectors", ">bytes")
-    print_table(columns, [(row[0][:12], *row[1:]) for row in shown])
+    columns = ("space", "state", "embedder", "lanes", "rates", "windows", ">dim", ">episodes", ">vectors", ">bytes")
+    shown = [[_cell(row[name.lstrip(">")]) for name in columns] for row in rows]
+    print_table(columns, [(space[:12], *others) for space, *others in shown])
 
 
 def drop(
@@ -58,13 +57,15 @@ def drop(
         told = f"{told}: {describe(found.space)}"
         if not yes:
             typer.echo(f"would remove {told}\nsay --yes to do it", err=True)
-            raise typer.Exit(EXIT_USAGE)
+            raise typer.Exit(EXIT_FAILED)
         care.drop(opened, found.space)
     typer.echo(f"removed {told}")
 
 
-def _cell(value: str | float | None) -> str:
-    return value if isinstance(value, str) else "-" if value is None else f"{value:g}"
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_cell, value))
+    return "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _about(one: Holding) -> dict[str, Any]:
@@ -129,9 +130,8 @@ def copy(
         open_archive(index_target(to, named), archive=named) as target,
     ):
         copied = care.copy(opened, target.index)
-    rows = [{"space": describe(space), "read": read, "held": held} for space, read, held in copied]
     if as_json:
-        print_json(rows)
+        print_items({"space": describe(space), "read": read, "held": held} for space, read, held in copied)
     else:
         table = [(str(read), str(held), describe(space)) for space, read, held in copied]
         print_table((">read", ">held", "space"), list(table))
@@ -155,7 +155,7 @@ def _tell(states: list[State], as_json: bool) -> None:
             }
             for state in states
         ]
-        print_json(found)
+        print_items(found)
     else:
         rows: list[tuple[str, ...]] = [
             (
