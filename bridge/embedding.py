@@ -17,6 +17,7 @@ from bridge.reading import Failure, attempt, read_lanes
 from catalog.records import EmbeddingRow
 from embedders.base import embed_by
 from embedders.cuts import Cuts
+from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, IngestError, NotFiniteError, WShardError
 from wshard.opening import open_episode
 
@@ -76,35 +77,52 @@ def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[Lacking]) -> lis
                 continue
             for number in one.numbers:
                 ready[number].append((one.row, values))
-        for job, episodes, done in zip(jobs, ready, found, strict=True):
-            _embed_all(job, episodes, done)
+        for numbers in _alike(jobs, ready):
+            _embed_all([jobs[number] for number in numbers], ready[numbers[0]], [found[number] for number in numbers])
     return found
 
 
-def _embed_all(job: Embedding, ready: Sequence[_Ready], done: Embedded) -> None:
+def _alike(jobs: Sequence[Embedding], ready: Sequence[Sequence[_Ready]]) -> list[list[int]]:
+    """Return by number which jobs are done in one: those of images whose Spaces differ by their windows alone."""
+    groups: dict[object, list[int]] = {}
+    for number, (job, episodes) in enumerate(zip(jobs, ready, strict=True)):
+        maker = replace(job.space, windows=WindowPlan()).fingerprint if len(job.space.window_shape) > 1 else number
+        groups.setdefault((maker, tuple(row.id for row, _ in episodes)), []).append(number)
+    return list(groups.values())
+
+
+def _embed_all(jobs: Sequence[Embedding], ready: Sequence[_Ready], done: Sequence[Embedded]) -> None:
     if not ready:
         return
-    rows = attempt(partial(_embed, job, ready), ready[0][0].path)
-    if not isinstance(rows, Failure):
-        done.rows.extend(rows)
+    found = attempt(partial(_embed, jobs, ready), ready[0][0].path)
+    if not isinstance(found, Failure):
+        for rows, one in zip(found, done, strict=True):
+            one.rows.extend(rows)
     elif len(ready) > 1:  # one by one: what one episode breaks must not hold up the others
-        for one in ready:
-            _embed_all(job, [one], done)
-    elif isinstance(rows.cause, WShardError) and not isinstance(rows.cause, EmbedderError):
-        raise rows.cause  # nothing that an episode could do anything about: something is not installed, say
+        for episode in ready:
+            _embed_all(jobs, [episode], done)
+    elif isinstance(found.cause, WShardError) and not isinstance(found.cause, EmbedderError):
+        raise found.cause  # nothing that an episode could do anything about: something is not installed, say
     else:
-        done.failed.append((ready[0][0].id, replace(rows, cause=None)))
+        for one in done:
+            one.failed.append((ready[0][0].id, replace(found, cause=None)))
 
 
-def _embed(job: Embedding, ready: Sequence[_Ready]) -> list[EmbeddingRow]:
-    spans = [job.space.windows.spans(len(values)) for _, values in ready]
-    cuts = Cuts((values, cut) for (_, values), cut in zip(ready, spans, strict=True))
-    vectors = embed_by(job.embedder, job.space, cuts).astype("<f4", copy=False)
-    stops = np.cumsum([len(cut) for cut in spans]).tolist()
-    return [
-        EmbeddingRow(row.id, row.digest, len(cut), vectors[stop - len(cut) : stop].tobytes())
-        for (row, _), cut, stop in zip(ready, spans, stops, strict=True)
-    ]
+def _embed(jobs: Sequence[Embedding], ready: Sequence[_Ready]) -> list[list[EmbeddingRow]]:
+    """Return the ledger rows of each job; windows of all jobs are cut from the same frames."""
+    cuts = Cuts((values, np.concatenate([_spans(job, values) for job in jobs])) for _, values in ready)
+    vectors = embed_by(jobs[0].embedder, jobs[0].space, cuts).astype("<f4", copy=False)
+    rows: list[list[EmbeddingRow]] = [[] for _ in jobs]
+    stop = 0
+    for row, values in ready:
+        for job, of_job in zip(jobs, rows, strict=True):
+            start, stop = stop, stop + len(_spans(job, values))
+            of_job.append(EmbeddingRow(row.id, row.digest, stop - start, vectors[start:stop].tobytes()))
+    return rows
+
+
+def _spans(job: Embedding, values: NDArray[Any]) -> NDArray[np.int64]:
+    return job.space.windows.spans(len(values))
 
 
 def _values(space: Space, row: EpisodeRow) -> NDArray[Any]:

@@ -24,6 +24,7 @@ from bridge.fusion import EXPAND, Fusion
 from bridge.hits import Hits
 from bridge.holdings import Holdings
 from bridge.index.base import Request
+from bridge.index.blas import one_blas_thread
 from bridge.index.metric import COSINE
 from bridge.moment_search import MomentSearch, of_several_sizes
 from bridge.query import Query, fit
@@ -42,14 +43,16 @@ from wshard.errors import EmbedderError, QueryError, SpaceMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Unpack
+    from typing import Any, Unpack
+
+    from numpy.typing import NDArray
 
     from bridge.examples import Example
     from bridge.index.base import Answer, Match
     from bridge.moment_search import Found
     from bridge.rankers import Ranker
     from bridge.wishes import Asked, AskedMoments
-    from embedders.base import Embedder
+    from embedders.base import Embedder, Vectors
     from embedders.pooled import PooledFunction
     from embedders.space import Space
     from embedders.text import AnyTextEncoder
@@ -221,7 +224,7 @@ class TrajectoryRetriever:
             )
             if number:
                 asked = fit(examples[number].query, [asked.space])
-            vector = embed_by(self._maker(asked.space), asked.space, [asked.window])[0]
+            vector = self._embed(asked.space, [asked.window])[0]
             try:
                 own = self._own(examples[number], asked.space, request.where)
                 return self._moments.search(asked, vector, request, wishes, own)
@@ -284,7 +287,7 @@ class TrajectoryRetriever:
 
     def _towards(self, space: Space, like: Sequence[Query], unlike: Sequence[Query]) -> Aim:
         windows = [fit(example, [space]).window for example in (*like, *unlike)]
-        vectors = embed_by(self._maker(space), space, windows)
+        vectors = self._embed(space, windows)
         wanted, against = vectors[: len(like)], vectors[len(like) :]
         return Aim(space, combined(wanted, against), against, (tuple(like), tuple(unlike)))
 
@@ -326,6 +329,10 @@ class TrajectoryRetriever:
                 with suppress(EmbedderError):  # another one's embedder, which nobody passed
                     return self._towards(space, *aim.examples)
         return None
+
+    @one_blas_thread()
+    def _embed(self, space: Space, windows: Sequence[NDArray[Any]]) -> Vectors:
+        return embed_by(self._maker(space), space, windows)
 
     def _maker(self, space: Space) -> Embedder:
         """Return the embedder of a Space: the one that was passed, if it is the one."""

@@ -17,6 +17,7 @@ from itertools import chain, islice
 from multiprocessing import get_context, parent_process
 from typing import TYPE_CHECKING, TypeVar
 
+from bridge.index.blas import blas_threads, one_blas_thread
 from wshard.arguments import whole_number
 from wshard.errors import EmbedderError, IngestError
 
@@ -91,18 +92,21 @@ def _check_sendable(function: object, batch: object) -> None:
 def workers(count: int) -> Iterator[Workers]:
     """Give the hands of `count` processes, of which this one is the first; the others end afterwards, as after Ctrl-C.
 
-    They start with the first work that is worth it. Raises IngestError unless the count is a whole number from 1 on.
+    They start with the first work that is worth it. Each of them, this one meanwhile, multiplies in one thread: frames
+    and windows are small, and more threads of BLAS would spin between them. Raises IngestError unless the count is a
+    whole number from 1 on.
     """
     count = whole_number(count, "workers_count", IngestError, least=1)
-    if count == 1:
-        yield Workers(None, 0)
-        return
-    # spawn: a forked child would share database connections and BLAS threads with its parent
-    pool = ProcessPoolExecutor(count - 1, mp_context=get_context("spawn"), initializer=end_with_parent)
-    try:
-        yield Workers(pool, count - 1)
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    with one_blas_thread():
+        if count == 1:
+            yield Workers(None, 0)
+            return
+        # spawn: a forked child would share database connections and BLAS threads with its parent
+        pool = ProcessPoolExecutor(count - 1, mp_context=get_context("spawn"), initializer=begin)
+        try:
+            yield Workers(pool, count - 1)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager
@@ -129,6 +133,12 @@ def interrupts_held() -> Iterator[None]:
             signal.signal(signal.SIGINT, usual)
         if came and callable(usual):
             usual(*came[0])
+
+
+def begin() -> None:
+    """Start a worker process: it has one thread of BLAS, and ends with its parent."""
+    blas_threads().limit(limits=1)
+    end_with_parent()
 
 
 def end_with_parent() -> None:

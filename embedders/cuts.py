@@ -65,6 +65,16 @@ class Cuts(Sequence[NDArray[Any]]):
                 rows, spans, length = [], [], 0
 
 
+def episodes_of(windows: Sequence[NDArray[Any]]) -> Sequence[tuple[NDArray[Any], Spans]]:
+    """Return episodes and the windows in each, int64 [N, 2]; of windows that are no Cuts each is an episode of its own.
+
+    One after the other they are the windows: what an embedder makes of a timestep alone, it makes once for all of them.
+    """
+    if isinstance(windows, Cuts):
+        return windows.episodes
+    return [(window, np.array([[0, len(window)]])) for window in windows]
+
+
 def project_cuts(cuts: Cuts, statistics: Statistics, describe: Callable[[Rows, Spans], NDArray[np.float64]]) -> Vectors:
     """Do with one window or more as `embedders.base.project`, but check and z-score each row of an episode once.
 

@@ -14,12 +14,13 @@ import numpy as np
 
 from embedders.arc import ArcDct
 from embedders.base import Vectors, unit_rows
+from embedders.cuts import Cuts, episodes_of
 from embedders.finite import LARGEST, first_bad, is_real
 from embedders.spectral import Dct, check_resolution, dct_matrix
 from wshard.errors import EmbedderError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -75,16 +76,21 @@ class Frames:
     def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
         """Return float32 [N, dim], one unit row per window [T_i, height, width] or [T_i, height, width, planes].
 
-        Windows of one call have one shape; `statistics` only tells how many values a frame must have. Raises
-        EmbedderError.
+        Windows of one call have one shape; of overlapping windows of Cuts each frame is averaged once. `statistics`
+        only tells how many values a frame must have. Raises EmbedderError.
         """
         channels = None if statistics is None else statistics.mean.size
         if not windows:
             return np.empty((0, self.dim(0)), np.float32)
-        for number, window in enumerate(windows):
-            check_frames(window, channels, f"window {number}")
-            channels = window[0].size
-        rows = [self._rows(window, number) for number, window in enumerate(windows)]
+        rows = []
+        for where, frames, spans in episodes_of_frames(windows, channels):
+            small = np.stack(
+                [
+                    thumbnail(frame, f"{where}, timestep {step}", self.side, colour=self.colour)
+                    for step, frame in enumerate(frames)
+                ]
+            )
+            rows += [self._rows(small[start:stop]) for start, stop in spans.tolist()]
         over_time = (
             Dct(self.length, self.coefficients)
             if self.in_time
@@ -92,10 +98,8 @@ class Frames:
         )
         return np.concatenate([unit_rows(over_time.describe([features])) for features in rows])
 
-    def _rows(self, window: NDArray[Any], number: int) -> Rows:
+    def _rows(self, small: Rows) -> Rows:
         """Return [T, planes * block * block + 1]: what is seen in every frame, and how much has changed."""
-        places = (f"window {number}, timestep {t}" for t in range(len(window)))
-        small = np.stack([thumbnail(*one, self.side, colour=self.colour) for one in zip(window, places, strict=True)])
         centred = small - small.mean()
         spread = centred.std()
         seen = centred / spread if spread > _CONSTANT * np.abs(small).max() else np.zeros_like(small)
@@ -113,6 +117,20 @@ def thumbnail(frame: NDArray[Any], where: str, side: int, *, colour: bool = Fals
     if colour:
         return planes[:3] if len(planes) >= len(_LUMINANCE) else np.repeat(planes[:1], 3, axis=0)
     return np.tensordot(_LUMINANCE, planes[:3], 1)[None] if len(planes) >= len(_LUMINANCE) else planes[:1]
+
+
+def episodes_of_frames(
+    windows: Sequence[NDArray[Any]], values: int | None
+) -> Iterator[tuple[str, NDArray[Any], NDArray[np.int64]]]:
+    """Yield what to call an episode, its frames, and the windows in it, [start, stop); see `cuts.episodes_of`.
+
+    Raises EmbedderError unless frames are images of one size, each of `values` numbers if that is known.
+    """
+    kind = "episode" if isinstance(windows, Cuts) else "window"
+    for number, (frames, spans) in enumerate(episodes_of(windows)):
+        check_frames(frames, values, f"{kind} {number}")
+        values = frames[0].size
+        yield f"{kind} {number}", frames, spans
 
 
 def check_frames(window: NDArray[Any], values: int | None, where: str) -> None:

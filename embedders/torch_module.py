@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from embedders.base import Vectors, project, unit_rows
 from embedders.canonical import check_count
 from embedders.finite import check_number
-from embedders.frames import check_frames, check_values, shrink
+from embedders.frames import check_values, episodes_of_frames, shrink
 from embedders.networks import Network, open_network
 from embedders.spectral import Dct
 from wshard.errors import EmbedderError
@@ -150,27 +151,28 @@ class TorchModule:
         channels = None if statistics is None else statistics.mean.size
         if not windows:
             return np.empty((0, self.dim(0)), np.float32)
-        for number, window in enumerate(windows):
-            check_frames(window, channels, f"window {number}")
-            channels = window[0].size
-        return np.concatenate([self._picture_vector(window, number) for number, window in enumerate(windows)])
+        vectors = []
+        for where, frames, spans in episodes_of_frames(windows, channels):
+            steps = [range(start, stop, self.stride) for start, stop in spans.tolist()]
+            asked = sorted({*chain(*steps)})  # what overlapping windows share, once
+            features = self._of_pictures(frames, asked, where)
+            vectors += [unit_rows(self._over_time(features[np.searchsorted(asked, one)])[None]) for one in steps]
+        return np.concatenate(vectors)
 
     def _describe(self, windows: list[Rows]) -> NDArray[np.float64]:
         return np.stack(
             [self._over_time(self._in_batches(rows[:: self.stride].astype(np.float32))) for rows in windows]
         )
 
-    def _picture_vector(self, window: NDArray[Any], number: int) -> Vectors:
-        steps = range(0, len(window), self.stride)
-        features = []
+    def _of_pictures(self, frames: NDArray[Any], steps: Sequence[int], where: str) -> NDArray[np.float64]:
+        """Return the features [len(steps), E] of some frames of an episode."""
+        pictures: Pictures = self.pictures  # type: ignore[assignment]
+        found = []
         for first in range(0, len(steps), self.batch):
             chosen = steps[first : first + self.batch]
-            features.append(self._ask(np.stack([self._read(window[t], number, t) for t in chosen])))
-        return unit_rows(self._over_time(np.concatenate(features))[None])
-
-    def _read(self, frame: NDArray[Any], number: int, step: int) -> NDArray[np.float32]:
-        pictures: Pictures = self.pictures  # type: ignore[assignment]
-        return pictures.read(frame, f"window {number}, timestep {step}")
+            read = [pictures.read(frames[step], f"{where}, timestep {step}") for step in chosen]
+            found.append(self._ask(np.stack(read)))
+        return np.concatenate(found)
 
     def _in_batches(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
         return np.concatenate(

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bridge_episodes import vectors_of
 
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
 from catalog.catalog import Catalog
-from embedders.frames import Frames
+from embedders import frames
+from embedders.frames import Frames, shrink
 from embedders.space import Space
-from embedders.windows import WindowPlan
+from embedders.windows import BOTH, WindowPlan
 from wshard import Channel, load_wshard, save_wshard
 from wshard.errors import ChecksumError, NoLaneError, QueryError
 from wshard.testing import make_episode
@@ -29,8 +31,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-def ingest(folder, embedder="frames", *, lanes=None, windows=None, workers=1):
-    with TrajectoryIngestor(folder / "archive", embedder, lanes=lanes) as ingestor:
+def ingest(folder, embedder="frames", *, lanes=None, windows=None, workers=1, archive="archive"):
+    with TrajectoryIngestor(folder / archive, embedder, lanes=lanes) as ingestor:
         return ingestor.ingest(folder / "episodes", windows=windows or WindowPlan(), workers_count=workers)
 
 
@@ -153,6 +155,36 @@ def test_the_catalog_keeps_no_statistics_of_images(folder):
         (layout,) = catalog.layouts()
         assert list(catalog.spreads([layout.id], "signal/camera/rgb")) == []
         assert len(list(catalog.spreads([layout.id], "signal/joint_pos"))) == 4
+
+
+def assert_same_vectors(found, expected):
+    assert found.keys() == expected.keys()
+    assert all(np.array_equal(found[key], expected[key]) for key in expected)
+
+
+def test_each_frame_is_shrunk_once_for_all_windows_of_all_sizes(folder, monkeypatch):
+    for plan in BOTH:
+        ingest(folder, windows=plan, archive="apart")
+    shrunk = []
+    monkeypatch.setattr(frames, "shrink", lambda *given: shrunk.append(1) or shrink(*given))
+    assert ingest(folder, windows="both").embedded == 4
+    assert len(shrunk) == 20 + 21 + 22 + 23
+    together = vectors_of(folder / "archive")
+    assert len(together) == 8
+    assert_same_vectors(together, vectors_of(folder / "apart"))
+
+
+def test_one_pass_over_episodes_that_lack_one_of_two_plans_and_that_lack_both(folder):
+    plans = [WindowPlan(), WindowPlan(8, 4)]
+    ingest(folder, windows=plans)
+    away = [folder / "episodes" / name for name in ("ep-0.wshard", "ep-3.wshard")]
+    for path, windows in zip(away, plans, strict=True):
+        path.rename(folder / path.name)
+        ingest(folder, windows=windows, archive="apart")
+    for path in away:
+        (folder / path.name).rename(path)
+    ingest(folder, windows=plans, archive="apart")
+    assert_same_vectors(vectors_of(folder / "apart"), vectors_of(folder / "archive"))
 
 
 def test_worker_processes_and_parameters(folder):

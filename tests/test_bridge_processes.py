@@ -26,6 +26,7 @@ from bridge_episodes import (
 )
 
 from bridge import run
+from bridge.index.blas import blas_threads
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
 from bridge.workers import interrupts_held, workers
@@ -258,3 +259,17 @@ def test_a_ctrl_c_that_another_thread_takes_waits_until_the_processes_are_starte
             after = signal.signal(signal.SIGINT, before)
     assert went_on
     assert after is signal.default_int_handler
+
+
+def threads_of_blas(_: object) -> set[int]:
+    time.sleep(0.2)  # so that the others get some of it
+    return {library.num_threads for library in blas_threads().lib_controllers}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_each_process_has_one_thread_of_blas(count):
+    before = [library.num_threads for library in blas_threads().lib_controllers]
+    assert before, "numpy's BLAS is known"
+    with blas_threads().limit(limits=2), workers(count) as crew:
+        assert list(crew.each(threads_of_blas, range(12))) == [{1}] * 12
+    assert [library.num_threads for library in blas_threads().lib_controllers] == before

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from embedders.arc import ArcDct
+from embedders.cuts import Cuts
 from embedders.frames import Frames, is_image, shrink
 from embedders.space import Statistics
 from embedders.spectral import Dct
@@ -179,3 +180,17 @@ def test_frames_of_two_sizes_are_not_of_one_lane():
 def test_impossible_parameters_are_refused(parameters):
     with pytest.raises(EmbedderError, match="expected"):
         Frames(**parameters)
+
+
+@pytest.mark.parametrize("embedder", [Frames(), Frames(colour=True, in_time=True)])
+def test_windows_cut_from_episodes_have_the_vectors_of_windows_alone(embedder):
+    episodes = [(scene(40), np.array([[0, 40], [0, 8], [4, 12], [32, 40]])), (scene(9, seed=2), np.array([[2, 9]]))]
+    plain = [frames[start:stop] for frames, spans in episodes for start, stop in spans.tolist()]
+    assert np.array_equal(embedder.embed(Cuts(episodes), None), embedder.embed(plain, None))
+
+
+def test_a_frame_that_cannot_be_taken_is_named_by_its_episode():
+    frames = np.ones((9, 16, 16))
+    frames[5, 0, 3] = np.inf
+    with pytest.raises(EmbedderError, match="episode 1, timestep 5, channel 3: expected a finite number"):
+        Frames().embed(Cuts([(np.ones((4, 16, 16)), np.array([[0, 4]])), (frames, np.array([[0, 9]]))]), None)

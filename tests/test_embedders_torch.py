@@ -16,6 +16,7 @@ import pytest
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
 from embedders.base import Embedder, takes_frames
+from embedders.cuts import Cuts
 from embedders.registry import embedder_of, make_embedder
 from embedders.space import LaneSpec, Space, Statistics
 from embedders.testing import EmbedderContract
@@ -298,6 +299,21 @@ def test_a_stored_space_never_loads_a_network(tmp_path):
     for parameters in (space.parameters, {"model": str(tmp_path / "absent.ts")}):
         with pytest.raises(UnknownEmbedderError, match=r"pass embedder=\.\.\."):
             embedder_of(Space(**{**vars(space), "parameters": parameters}))
+
+
+@pytest.mark.parametrize("stride", [1, 3])
+def test_the_network_sees_each_picture_once_for_overlapping_windows(stride):
+    seen = []
+    pictures = of_pictures().eval()
+    counting = Returning(lambda batch: seen.append(len(batch)) or pictures(batch))
+    embedder = TorchModule(counting, pictures=Pictures((8, 8)), batch=16, stride=stride)
+    frames = np.random.default_rng(5).integers(0, 255, (50, 12, 12, 3), np.uint8)
+    spans = np.array([[0, 20], [3, 23], [6, 26], [30, 50]])
+    found = embedder.embed(Cuts([(frames, spans)]), None)
+    steps = {step for start, stop in spans.tolist() for step in range(start, stop, stride)}
+    assert sum(seen) == len(steps)
+    plain = embedder.embed([frames[start:stop] for start, stop in spans.tolist()], None)
+    np.testing.assert_allclose(found, plain, atol=1e-6)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

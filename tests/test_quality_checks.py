@@ -121,6 +121,38 @@ def test_a_channel_that_only_ever_trembles_by_rounding_may_stand_still(trembling
     assert set(reasons(verdict)) == told
 
 
+@pytest.mark.parametrize(
+    ("level", "other", "told"),
+    [
+        (0.0, 1e-7, set()),  # rounding
+        (3.0, 3.0 + 2e-6, set()),
+        (0.0, 0.1, {"spike", "unusual"}),
+        (3.0, 4.0, {"spike", "unusual"}),
+    ],
+)
+@pytest.mark.parametrize("lane", ["signal/joints", "signal/gripper"])  # beside channels that move, and alone
+def test_a_channel_that_usually_keeps_one_value(lane, level, other, told):
+    """A verdict on an episode in which it has another value from timestep 40 on."""
+    if lane == "signal/gripper" and not level:
+        told = told or {"spike", "unusual"}  # nothing there says what is little
+
+    def still(seed, value=level):
+        lanes, _ = arm(seed)
+        lanes.setdefault(lane, np.zeros((120, 4), np.float32))[:, 3] = level
+        lanes[lane][40:, 3] = value
+        return lanes
+
+    found = [measure(still(n), 120) for n in range(20)]
+    form, vectors = found[0][0], np.stack([vector for _, vector in found])
+    _, vector = measure(still(30, other), 120)
+    (verdict,) = judge(form.read(vector[None]), usual(form, vectors), DEFAULT_LIMITS)
+    assert set(reasons(verdict)) == told
+    assert all(score < 100 for score in verdict.scores.values())
+    if other == 4.0:
+        spike = f"{lane}[3]: timestep 39 lies 0.5 from its neighbours, in a channel that usually keeps one value"
+        assert reasons(verdict)["spike"] == spike
+
+
 def test_a_spike_is_found_with_its_place():
     def change(joints):
         joints[64, 3] += 1.5

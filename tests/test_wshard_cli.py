@@ -18,8 +18,10 @@ from typer.testing import CliRunner
 
 import wshard.cli
 from wshard.cli import app, reported
+from wshard.container import ShardReader
 from wshard.episode_file import load_wshard, open_wshard, save_wshard
 from wshard.errors import MissingExtraError
+from wshard.layout import ENTRY_COMPRESSED, HEADER_SIZE, checksum
 from wshard.metadata import ShardMetadata
 from wshard.streaming import ChannelDef, WShardStreamWriter
 from wshard.testing import make_episode
@@ -221,6 +223,34 @@ def test_verify_follows_links_once_and_passes_nothing_by(episode, tmp_path):
         "damaged.wshard", "gone.wshard", "pipe.wshard"
     ]  # fmt: skip
     assert all(one["problems"] for one in json.loads(result.stdout)["items"])
+
+
+def test_verify_strict_refuses_what_can_be_read_all_the_same(episode, tmp_path):
+    assert run("verify", "--strict", episode).exit_code == 0
+    with ShardWriter(tmp_path / "a.shard", compression="zstd") as writer:
+        writer.write_entry("meta", b"json" * 100)
+    with ShardReader(tmp_path / "a.shard") as reader:
+        stored = checksum(reader.stored("meta"))
+    patch(tmp_path / "a.shard", HEADER_SIZE + 14, ENTRY_COMPRESSED.to_bytes(2, "little"))
+    patch(tmp_path / "a.shard", HEADER_SIZE + 40, stored.to_bytes(4, "little"))
+    with ShardWriter(tmp_path / "b.shard") as writer:
+        writer.write_entry("block", b"data")
+    patch(tmp_path / "b.shard", 6, bytes(2))
+    patch(tmp_path / "b.shard", HEADER_SIZE + 40, bytes(4))
+    assert run("verify", tmp_path).exit_code == 0
+    result = run("verify", "--strict", tmp_path)
+    assert result.exit_code == 1
+    assert "FAIL  header: " in result.stdout
+    assert "its checksum is that of the compressed bytes" in result.stdout
+    assert "FAIL  'block': " in result.stdout
+    assert "no checksum covers it" in result.stdout
+    assert "1 of 3 file(s) are fine" in result.stdout
+
+
+def patch(path: Path, place: int, data: bytes) -> None:
+    whole = bytearray(path.read_bytes())
+    whole[place : place + len(data)] = data
+    path.write_bytes(whole)
 
 
 def test_verify_with_nothing_to_check_fails(tmp_path):

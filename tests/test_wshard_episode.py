@@ -53,6 +53,7 @@ def test_equal_episodes_give_equal_strictly_written_bytes(ep):
     assert saved(twin) == data
     role, blocks = wshard_plain.read_strict(data)
     assert role == 5
+    assert list(blocks) == sorted(blocks)
     assert {"meta/wshard", "meta/episode", "meta/channels", "reward", "done", "time/ticks"} <= set(blocks)
     for name, block in blocks.items():
         assert block["content"] == (2 if name in ("meta/wshard", "meta/episode", "meta/channels") else 0)

@@ -6,6 +6,7 @@ Rules E-15 and E-16.
 from __future__ import annotations
 
 import contextlib
+import io
 import time
 from pathlib import Path
 
@@ -277,6 +278,23 @@ def test_exchanged_names_of_a_container_are_told_and_put_right(tmp_path, role):
     assert blocks_of(mended(tmp_path, swapped))["entry/1"] == b"one"
 
 
+@pytest.mark.parametrize("size", [8, 300, 2000])
+def test_the_only_name_of_a_container_is_told_by_its_hash(tmp_path, size):
+    """C-8, R-11: whatever bit of it is flipped, also where no other name shows how the writer hashes."""
+    name = "n" * size
+    file = io.BytesIO()
+    with ShardWriter(file, role=1) as writer:
+        writer.write_entry(name, b"data")
+    data, path = file.getvalue(), tmp_path / "damaged.wshard"
+    places = [(HEADER_SIZE + INDEX_ENTRY_SIZE + place, bit) for place in (0, size // 2, size - 1) for bit in range(7)]
+    for place, bit in [*places, (HEADER_SIZE + 12, 1), (HEADER_SIZE + 8, 0)]:
+        path.write_bytes(flipped(data, place, bit))
+        with pytest.raises(FormatError):
+            ShardReader(path)
+        assert "header" in check_file(path)[1]
+        assert blocks_of(mended(tmp_path, path.read_bytes())) == {name: b"data"}
+
+
 @pytest.mark.filterwarnings("ignore::wshard.errors.FormatWarning")  # of the last one, where it is no subject
 def test_undeclared_lanes_that_damage_hides_are_told_and_come_back(tmp_path):
     """E-15: by two bits, or one byte, of a name that nothing but its hash tells."""
@@ -299,6 +317,15 @@ def test_undeclared_lanes_that_damage_hides_are_told_and_come_back(tmp_path):
     assert [*report.lost] == ["##########"]
     assert [data for name, data in blocks_of(report).items() if name.startswith("unproved/")] == [b"\1\2"]
     assert check_file(Path(report.output))[1] == {}
+
+
+def test_a_container_warns_of_a_name_that_its_hash_does_not_fit(tmp_path):
+    """C-8: two flipped bits or more; nothing tells what it was."""
+    path = tmp_path / "damaged.wshard"
+    path.write_bytes(with_blocks(OWN, {"entry/1": b"one"}, role=1).replace(b"entry/1", b"e##ry/1"))
+    with pytest.warns(FormatWarning, match="'e##ry/1': the stored hash is not that of the name"):
+        ShardReader(path)
+    assert "'e##ry/1': its stored hash is not that of its name" in check_file(path)[1]["header"]
 
 
 def test_empty_entries_prove_nothing(tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 import struct
 from dataclasses import replace
 from fractions import Fraction
@@ -311,3 +313,38 @@ def test_new_embeddings_do_not_keep_old_indices():
     for name in ("", "a/b"):
         with pytest.raises(EpisodeError, match="model_id"):
             set_latent_actions(ep, name, lane)
+
+
+def test_arrays_are_taken_where_channels_are(tmp_path):
+    ep, vectors, codes = make_episode(), np.ones((20, 8), np.float32), np.arange(20)
+    set_latent_actions(ep, "m", vectors, codes)
+    add_multimodal_observation(ep, "head", Modality.DEPTH, np.zeros((20, 2, 2), np.float32))
+    save_wshard(ep, tmp_path / "e.wshard")
+    loaded = load_wshard(tmp_path / "e.wshard")
+    assert np.array_equal(get_latent_actions(loaded, "m").data, vectors)
+    assert np.array_equal(get_latent_codebook(loaded, "m").data, codes)
+    assert loaded.observations["head/depth"].shape == [2, 2]
+    for nothing in ("text", object(), np.array(1.0), {"a": 1}):
+        with pytest.raises(EpisodeError, match="latent_action/n"):
+            set_latent_actions(ep, "n", nothing)
+        with pytest.raises(EpisodeError):
+            set_latent_actions(ep, "n", vectors, nothing)
+        with pytest.raises(EpisodeError):
+            add_multimodal_observation(ep, "hand", Modality.RGB, nothing)
+    assert get_latent_actions(ep, "n") is None
+
+
+def test_the_bits_of_a_residual_are_equal_to_the_bytes_that_were_packed(tmp_path):
+    packed = pack_residual_bits(np.ones(20))
+    ep = make_episode()
+    ep.residuals["joint_pos"] = Residual("joint_pos", "sign2nddiff", packed)
+    save_wshard(ep, tmp_path / "e.wshard")
+    sent = pickle.loads(pickle.dumps(ep))  # noqa: S301  (its own)
+    for found in (ep, load_wshard(tmp_path / "e.wshard"), copy.deepcopy(ep), sent):
+        data = found.residuals["joint_pos"].data
+        assert data == packed
+        assert packed == data
+        assert data != packed[:-1]
+        assert bytes(data) == packed
+        assert (data == np.frombuffer(packed, np.uint8)).all()
+        assert (data != 0).any()

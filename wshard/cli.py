@@ -133,9 +133,18 @@ def inspect(
 @reported()
 def verify(
     paths: Annotated[list[Path], typer.Argument(help="Files, and folders to search for them.")],
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Fail, too, where a defect was read around, or a block has no checksum."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check every block of every file: checksums, codecs, and that each lane has its declared dtype and length."""
+    """Check every file whole.
+
+    That is: header and index against the file; that every block decodes to its size and has its checksum; names
+    against their hashes; that each lane of an episode has its declared dtype and length; the JSON section; and the
+    chunks and files that a manifest names.
+    """
     for path in paths:
         path.stat()  # one that is not there is told before others are read
     files = sorted({file for path in paths for file in _files(path)})
@@ -144,7 +153,7 @@ def verify(
         raise typer.Exit(EXIT_FAILED)
     results, told = [], time.monotonic()
     for number, file in enumerate(files, 1):
-        results.append(_check(file))
+        results.append(_check(file, strict=strict))
         if not as_json:
             _print_result(results[-1])
         if time.monotonic() - told >= _TELL_SECONDS:
@@ -178,12 +187,12 @@ def _files(path: Path) -> Iterator[Path]:
     yield from unread
 
 
-def _check(path: Path) -> dict[str, Any]:
+def _check(path: Path, *, strict: bool) -> dict[str, Any]:
     import shlex
 
     from wshard.inspection import check_file, is_repairable
 
-    count, found = check_file(path)
+    count, found = check_file(path, strict=strict)
     problems = [{"block": block, "error": error} for block, error in found.items()]
     help_ = f"wshard repair {shlex.quote(str(path))}" if found and is_repairable(path) else None
     return {"path": str(path), "blocks": count, "problems": problems, "repair": help_}

@@ -29,8 +29,8 @@ from wshard.layout import (
 if TYPE_CHECKING:
     from wshard.layout import Buffer
 
-MIN_COMPRESS_SIZE: Final = 64
-MAX_KEPT_RATIO: Final = 0.9  # a block that shrinks less than this is stored raw: decoding would cost more than it saves
+MIN_COMPRESS_SIZE: Final = 256
+SAVINGS: Final = (9, 10)  # a block that shrinks less than this is stored raw: decoding would cost more than it saves
 _ZSTD_MAX_EXPANSION: Final = 1 << 15  # one 128 KiB block costs at least 4 bytes
 _LZ4_MAX_EXPANSION: Final = 255
 _ZSTD_MAX_LEVEL: Final = 22
@@ -120,7 +120,13 @@ def compress(data: Buffer, codec: Codec) -> Buffer | None:
     if codec.type is CompressionType.NONE or not MIN_COMPRESS_SIZE <= size <= largest:
         return None
     packed = encode(data, codec)
-    return packed if len(packed) < MAX_KEPT_RATIO * size else None
+    return packed if pays(len(packed), size) else None
+
+
+def pays(stored: int, size: int) -> bool:
+    """Say whether a block of `size` bytes that compress to `stored` is kept compressed."""
+    kept, of = SAVINGS
+    return stored < size * kept // of
 
 
 def decompress(data: Buffer, orig_size: int, flags: int, where: str) -> Buffer:

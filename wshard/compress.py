@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wshard import codec
-from wshard.codec import MIN_COMPRESS_SIZE, Codec, CompressionLevel, CompressionType
+from wshard.codec import Codec, CompressionLevel, CompressionType
 from wshard.errors import LimitError
 from wshard.layout import CODEC_LZ4, CODEC_ZSTD, ENTRY_COMPRESSED, ENTRY_LZ4, ENTRY_ZSTD, MAX_DECOMPRESS_SIZE
 
@@ -34,6 +34,7 @@ __all__ = [
 BLOCK_FLAG_COMPRESSED: Final = ENTRY_COMPRESSED
 BLOCK_FLAG_ZSTD: Final = ENTRY_ZSTD
 BLOCK_FLAG_LZ4: Final = ENTRY_LZ4
+_WORTH_IT: Final = 64
 LZ4_MAX_DECOMPRESS_SIZE: Final = MAX_DECOMPRESS_SIZE
 """The reference package stops at 256 MiB, which the container cores' files may exceed."""
 
@@ -83,8 +84,8 @@ def decompress(data: Buffer, orig_size: int, compression_type: str) -> Buffer:
 
 
 def should_compress(block_name: str, data: Buffer) -> bool:  # noqa: ARG001  (the reference's signature)
-    """Return True for data that are not too small to be worth compressing, whatever the block."""
-    return len(data) >= MIN_COMPRESS_SIZE
+    """Return True for 64 bytes or more, as the reference package says; files keep less compressed (FORMAT.md, C-24)."""
+    return len(data) >= _WORTH_IT
 
 
 def compression_byte(ct: str) -> int:

@@ -26,7 +26,8 @@ _FNV_FACTOR: Final = 0x100000001B3
 # What is looked at, so that nobody's file takes longer than a moment: no episode has as much.
 _ENTRIES: Final = 2048
 _STRANGE: Final = 8
-_LONGEST: Final = 256
+_LONGEST: Final = 256  # bytes of a name that takes long to hash, or of which every byte is changed
+_LONG: Final = 2048  # of one of which every bit is
 _SHORT: Final = 32
 _SAMPLED: Final = 32
 _BITS: Final = tuple(1 << bit for bit in range(8))
@@ -36,7 +37,8 @@ def check_names(reader: ShardReader, known: Collection[str] | None = None) -> No
     """Raise IndexCorruptError where damage to header, index or names renamed blocks, or left some out.
 
     They would be missing, and nobody know. known: names that stand for something by themselves; of any other one that
-    its hash does not fit, and nothing tells which of both is damaged, a FormatWarning tells. None: all are known.
+    its hash does not fit, and nothing tells which of both is damaged, a FormatWarning tells. None: names of a container
+    that is no episode, which stand for nothing by themselves.
     """
     header, mend = reader.header, "is damaged; `wshard repair` restores"
     if table_moved(reader):
@@ -58,12 +60,12 @@ def check_names(reader: ShardReader, known: Collection[str] | None = None) -> No
             raise IndexCorruptError(
                 f"{reader.where}: block {name!r}: expected {given!r}, as its hash tells: the index {mend} the name"
             )
-        if given is None and known is not None and name not in known:
+        if given is None and name not in (known or ()):
             doubted.append(name)
     if doubted:
         what = f"block {doubted[0]!r}" + (f" and {len(doubted) - 1} more" if len(doubted) > 1 else "")
         message = "the stored hash is not that of the name: one of both is damaged, see `wshard verify`"
-        warnings.warn(f"{reader.where}: {what}: {message}", FormatWarning, stacklevel=4)
+        warnings.warn(f"{reader.where}: {what}: {message}", FormatWarning, stacklevel=3 if known is None else 4)
 
 
 def misnamed(reader: ShardReader, known: Collection[str] | None) -> dict[int, str | None]:
@@ -77,7 +79,7 @@ def misnamed(reader: ShardReader, known: Collection[str] | None) -> dict[int, st
     entries = reader.entries
     if all(entry.name_hash == name_hash(entry.name) for entry in entries):
         return {}
-    hashed = max(_WAYS, key=lambda one: sum(_has(entry, one) for entry in entries[:_SAMPLED]))
+    hashed = max(_WAYS, key=lambda one: sum(_tells(entry, one) for entry in entries[:_SAMPLED]))
     if hashed is _fnv and len(entries) > _ENTRIES:
         return {}
     wrong = [number for number, entry in enumerate(entries) if not _has(entry, hashed)]
@@ -115,7 +117,7 @@ def table_moved(reader: ShardReader) -> bool:
         return False
     rows = reader.read_range(HEADER_SIZE, min(end, HEADER_SIZE + _SAMPLED * INDEX_ENTRY_SIZE))
     named = ((row[0], _name_at(reader, row[1], row[2], end)) for row in INDEX_ENTRY.iter_unpack(rows))
-    return any(stored in (name_hash(name), _fnv(name)) for stored, name in named if name)
+    return any(stored in hashes_of(name) for stored, name in named if name)
 
 
 def uncounted(reader: ShardReader, most: int | None = None) -> int:
@@ -124,7 +126,7 @@ def uncounted(reader: ShardReader, most: int | None = None) -> int:
     while (end := HEADER_SIZE + (number + 1) * INDEX_ENTRY_SIZE) <= header.string_table_offset:
         stored, offset, size, *_ = INDEX_ENTRY.unpack(reader.read_range(end - INDEX_ENTRY_SIZE, end))
         name = _name_at(reader, offset, size, header.string_table_offset)
-        if number - header.entry_count == most or not name or stored not in (name_hash(name), _fnv(name)):
+        if number - header.entry_count == most or not name or stored not in hashes_of(name):
             break
         number += 1
     return number - header.entry_count
@@ -132,6 +134,11 @@ def uncounted(reader: ShardReader, most: int | None = None) -> int:
 
 def _index_end(header: Header) -> int:
     return HEADER_SIZE + header.entry_count * INDEX_ENTRY_SIZE
+
+
+def _tells(entry: IndexEntry, hashed: Callable[[str], int]) -> bool:
+    """Say whether the stored hash shows that a writer hashes names in this way."""
+    return (hashed is name_hash or len(entry.name) <= _LONGEST) and entry.name_hash == hashed(entry.name)
 
 
 def _has(entry: IndexEntry, hashed: Callable[[str], int]) -> bool:
@@ -142,7 +149,7 @@ def _has(entry: IndexEntry, hashed: Callable[[str], int]) -> bool:
 def _near(reader: ShardReader, entry: IndexEntry, *, far: bool) -> Iterator[str]:
     """Yield the names that come of this index entry, or of this name, with one bit flipped.
 
-    far: also of this name with another byte in any place, and of a short one with two bits flipped.
+    far: also of one that is not long with another byte in any place, and of a short one with two bits flipped.
     """
     raw, table = bytearray(entry.name.encode()), reader.header.string_table_offset
     offset, size = entry.name_offset or 0, len(raw)
@@ -150,8 +157,8 @@ def _near(reader: ShardReader, entry: IndexEntry, *, far: bool) -> Iterator[str]
         yield _name_at(reader, offset ^ 1 << bit, size, table)
     for bit in range(16):
         yield _name_at(reader, offset, size ^ 1 << bit, table)
-    for place in range(size if size <= _LONGEST else 0):
-        for change in range(1, 256) if far else _BITS:
+    for place in range(size if size <= _LONG else 0):
+        for change in range(1, 256) if far and size <= _LONGEST else _BITS:
             yield _changed(raw, (place, change))
     bits = [(place, bit) for place in range(size) for bit in _BITS] if far and size <= _SHORT else []
     yield from (_changed(raw, *pair) for pair in combinations(bits, 2))
@@ -167,7 +174,7 @@ def _changed(raw: bytearray, *changes: tuple[int, int]) -> str:
 def _name_at(reader: ShardReader, offset: int, size: int, table: int) -> str:
     """Return the name that lies there in the string table, "" for none, and for a long one."""
     start = table + offset
-    if size > _LONGEST or start + size > reader.header.data_section_offset:
+    if size > _LONG or start + size > reader.header.data_section_offset:
         return ""
     return bytes(reader.read_range(start, start + size)).decode(errors="ignore")
 

@@ -291,11 +291,12 @@ def store(target: PathOrFile, about: Description, payloads: Mapping[str, Sequenc
     about = replace(about, declared=framed)
     writer = ShardWriter(target, role=ROLE_WSHARD, alignment=DEFAULT_ALIGNMENT, compression=plan.default)
     with writer:
-        # Meta blocks stay uncompressed: catalog scans read them from every file.
-        for name, data in write_description(about).items():
-            writer.write_entry(name, data, compression=Codec(), content_type=CONTENT_JSON)
-        for name, pieces in payloads.items():
+        meta = write_description(about)
+        for name in sorted({**meta, **payloads}):
+            if name in meta:  # these stay uncompressed: catalog scans read them from every file
+                writer.write_entry(name, meta[name], compression=Codec(), content_type=CONTENT_JSON)
+                continue
             lane = framed.get(name)
             frame_size = lane.frame_steps * lane.step_size if lane else 0
-            writer.write_entry(name, pieces, compression=plan.codec(name), frame_size=frame_size)
+            writer.write_entry(name, payloads[name], compression=plan.codec(name), frame_size=frame_size)
         return writer.close()

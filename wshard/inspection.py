@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.chunked import ChunkedEpisodeReader
 from wshard.container import ShardReader
 from wshard.damaged_index import restore_index
 from wshard.episode_file import EpisodeFile
-from wshard.errors import FormatError
+from wshard.errors import FormatError, FormatWarning
 from wshard.file_manifest import open_manifest
 from wshard.layout import ROLE_MANIFEST, ROLE_WSHARD
 from wshard.manifest import MANIFEST_BLOCK
-from wshard.repair import examine
+from wshard.repair import examine, is_unchecked
 from wshard.stored_block import codec_name
 
 if TYPE_CHECKING:
@@ -113,12 +114,27 @@ def tree(names: Iterable[str]) -> Iterator[tuple[int, str, int | None]]:
 # ---- verify --------------------------------------------------------------------------------------------------------
 
 
-def check_file(path: Path) -> tuple[int, dict[str, str]]:
-    """Return the number of blocks, and what is wrong with which of them (or with one of PARTS)."""
+def check_file(path: Path, *, strict: bool = False) -> tuple[int, dict[str, str]]:
+    """Return the number of blocks, and what is wrong with which of them (or with one of PARTS).
+
+    strict: of what can be read, too, every FormatWarning that reading gives, and blocks that no checksum covers.
+    """
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        count, found = _check(path, strict=strict)
+    read_around = [str(one.message) for one in told if strict and issubclass(one.category, FormatWarning)]
+    if read_around and HEADER not in found:
+        found[HEADER] = "; ".join(dict.fromkeys(read_around))
+    return count, dict(sorted(found.items()))
+
+
+def _check(path: Path, *, strict: bool) -> tuple[int, dict[str, str]]:
     try:
         with ShardReader(path) as reader:
             count = len(reader)
             found = {entry.name: str(error) for entry, error in reader.verify() if error}
+            if strict:
+                found = _unchecked(reader) | found
             if reader.header.role == ROLE_WSHARD:
                 found = _check_lanes(path) | found
             found |= _check_section(reader, path) | _check_chunks(reader, path) | _check_index(reader)
@@ -126,7 +142,12 @@ def check_file(path: Path) -> tuple[int, dict[str, str]]:
         return 0, {HEADER: str(error)}
     except Exception as error:  # noqa: BLE001  (one file must not end the check of the others)
         return 0, {HEADER: f"{path}: unexpected {type(error).__name__}: {error}"}
-    return count, dict(sorted(found.items()))
+    return count, found
+
+
+def _unchecked(reader: ShardReader) -> dict[str, str]:
+    names = [entry.name for number, entry in enumerate(reader.entries) if is_unchecked(reader, number)]
+    return {name: f"{reader.where}: block {name!r}: no checksum covers it" for name in names}
 
 
 def _check_index(reader: ShardReader) -> dict[str, str]:
@@ -182,7 +203,7 @@ def _check_lanes(path: Path) -> dict[str, str]:
 def is_repairable(path: Path) -> bool:
     """Return True if something is wrong with the file that `wshard repair` can mend, or save blocks from."""
     try:
-        with ShardReader(path, damaged=True) as reader:
+        with warnings.catch_warnings(action="ignore"), ShardReader(path, damaged=True) as reader:
             return examine(reader)[1] is not None
     except (FormatError, OSError):
         return False

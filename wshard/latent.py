@@ -5,32 +5,33 @@ Knows: under which predictions (omens) they lie. Does not know: files; they are 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from wshard.errors import EpisodeError
+from wshard.types import Channel
 
 if TYPE_CHECKING:
-    from wshard.types import Channel, Episode
+    from wshard.types import Array, Episode
 
 LATENT_ACTION_CHANNEL: Final = "latent_action"
 LATENT_CODEBOOK_CHANNEL: Final = "latent_action_codebook"
 
 
 def set_latent_actions(
-    ep: Episode, model_id: str, embeddings: Channel, codebook_indices: Channel | None = None
+    ep: Episode, model_id: str, embeddings: Channel | Array, codebook_indices: Channel | Array | None = None
 ) -> None:
-    """Set a model's latent actions: embeddings [T, D] and, of a discrete codebook, indices [T].
+    """Set a model's latent actions: embeddings [T, D] and, of a discrete codebook, indices [T], channels or arrays.
 
     Replaces what the model had; indices that belong to replaced embeddings go too. Raises EpisodeError for a model_id
-    that is empty or has a "/".
+    that is empty or has a "/", and for what is no array of numbers.
     """
     if not model_id or "/" in model_id:
         raise EpisodeError(f"model_id: expected a name without '/', found {model_id!r}")
     given = {LATENT_ACTION_CHANNEL: embeddings, LATENT_CODEBOOK_CHANNEL: codebook_indices}
-    for owner, channel in given.items():
-        if channel is not None:
-            ep.omens.setdefault(owner, {})[model_id] = replace(channel, name=f"{owner}/{model_id}")
+    channels = {owner: Channel.of(f"{owner}/{model_id}", one) for owner, one in given.items() if one is not None}
+    for owner in given:
+        if owner in channels:
+            ep.omens.setdefault(owner, {})[model_id] = channels[owner]
         elif owner in ep.omens:
             ep.omens[owner].pop(model_id, None)
 

@@ -5,26 +5,25 @@ Knows: the naming rule. Does not know: files; the lanes are saved and loaded as 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wshard.errors import EpisodeError
-from wshard.types import Modality
+from wshard.types import Channel, Modality
 
 if TYPE_CHECKING:
-    from wshard.types import Channel, Episode
+    from wshard.types import Array, Episode
 
 
-def add_multimodal_observation(ep: Episode, group: str, modality: Modality, channel: Channel) -> None:
-    """Add the channel's data [T, ...] to an episode as observation "GROUP/MODALITY", replacing one of that name.
+def add_multimodal_observation(ep: Episode, group: str, modality: Modality, channel: Channel | Array) -> None:
+    """Add a channel or array [T, ...] to an episode as observation "GROUP/MODALITY", replacing one of that name.
 
-    Raises EpisodeError for an empty group or an unknown modality.
+    Raises EpisodeError for an empty group, an unknown modality, and what is no array of numbers.
     """
     if not group:
         raise EpisodeError("group: expected a non-empty name such as 'head'")
     kind = Modality.parse(modality)
     name = f"{group}/{kind.value}"
-    ep.observations[name] = replace(channel, name=name, modality=kind)
+    ep.observations[name] = Channel.of(name, channel, modality=kind)
 
 
 def get_multimodal_observations(

@@ -239,7 +239,7 @@ def _salvage(
         Damage.DAMAGED,
         kept=tuple(sorted(kept)),
         lost=lost,
-        unchecked=tuple(sorted(name for name, number in kept.items() if _unchecked(reader, number))),
+        unchecked=tuple(sorted(name for name, number in kept.items() if is_unchecked(reader, number))),
         notes=(*_size_notes(reader), *section.note, *notes),
     )
     return report, partial(_write, reader, role, kept, _marked(section.about, lost))
@@ -335,7 +335,8 @@ def _role(reader: ShardReader, kept: Mapping[str, int]) -> tuple[int, tuple[str,
     return ROLE_UNKNOWN, (f"{why}: the blocks are kept in a plain container, role {ROLE_UNKNOWN}",)
 
 
-def _unchecked(reader: ShardReader, number: int) -> bool:
+def is_unchecked(reader: ShardReader, number: int) -> bool:
+    """Say whether no checksum covers the bytes of a block."""
     entry = reader.entries[number]
     return bool(entry.disk_size and not entry.checksum and not reader.header.flags & FLAG_HAS_CHECKSUMS)
 

@@ -13,7 +13,7 @@ import numpy as np
 import xxhash
 import zstandard
 
-from wshard.codec import MAX_KEPT_RATIO, MIN_COMPRESS_SIZE, Codec, decompress
+from wshard.codec import MIN_COMPRESS_SIZE, Codec, decompress, pays
 from wshard.errors import ChecksumError
 from wshard.layout import (
     ENTRY_ZSTD,
@@ -51,11 +51,11 @@ def compress_frames(data: Buffer, codec: Codec, frame_size: int) -> Buffer | Non
         frame = compressor.compress(piece)
         packed += frame
         entries += SEEK_ENTRY.pack(len(frame), len(piece), _check(piece))
-        if len(packed) + len(entries) >= MAX_KEPT_RATIO * size:
+        if not pays(len(packed) + len(entries), size):
             return None
     packed += SEEK_HEAD.pack(SEEK_SKIPPABLE_MAGIC, len(entries) + SEEK_FOOT.size) + entries
     packed += SEEK_FOOT.pack(len(entries) // SEEK_ENTRY.size, SEEK_CHECKSUMS, SEEK_MAGIC)
-    return packed if len(packed) < MAX_KEPT_RATIO * size else None
+    return packed if pays(len(packed), size) else None
 
 
 def _check(data: Buffer) -> int:

@@ -9,7 +9,7 @@ from typing import Final
 
 import xxhash
 
-from wshard.codec import MIN_COMPRESS_SIZE
+from wshard.codec import MIN_COMPRESS_SIZE, SAVINGS
 from wshard.container import ShardReader
 from wshard.entry_schema import EntrySpec, ShardSchema, ValidationError, validate_schema
 from wshard.layout import (
@@ -133,7 +133,7 @@ SHARD_MAGIC: Final = MAGIC
 SHARD_VERSION: Final = VERSION
 ALIGN_NONE, ALIGN_16, ALIGN_32, ALIGN_64 = ALIGNMENTS
 COMPRESS_NONE, COMPRESS_ZSTD, COMPRESS_LZ4 = CODEC_NONE, CODEC_ZSTD, CODEC_LZ4
-COMPRESSION_SAVINGS_NUM, COMPRESSION_SAVINGS_DEN = 9, 10
+COMPRESSION_SAVINGS_NUM, COMPRESSION_SAVINGS_DEN = SAVINGS
 ENTRY_FLAG_COMPRESSED, ENTRY_FLAG_ZSTD, ENTRY_FLAG_LZ4 = ENTRY_COMPRESSED, ENTRY_ZSTD, ENTRY_LZ4
 ENTRY_FLAG_CHUNKED: Final = ENTRY_CHUNKED
 (

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from wshard.arguments import array_of, integer, told
 from wshard.equality import EqualByValue
 from wshard.errors import EpisodeError, LaneError
+from wshard.packed_bits import PackedBits
 from wshard.step_array import StepField
 
 Array = NDArray[Any]
@@ -201,10 +202,12 @@ class Channel(EqualByValue):
 
     @staticmethod
     def of(name: str, data: Any, **described: Any) -> Channel:
-        """Make a channel from an array [T, ...]; dtype and shape are taken from it.
+        """Make a channel from an array [T, ...], whose dtype and shape it takes, or from another channel.
 
         Raises EpisodeError for what is no such array, and for masked elements.
         """
+        if isinstance(data, Channel):
+            return replace(data, name=name, **described)
         array = array_of(data, f"channel {name!r}")
         if array.ndim == 0:
             raise EpisodeError(f"channel {name!r}: expected an array [T, ...], found a scalar")
@@ -231,9 +234,8 @@ class Residual(EqualByValue):
     mask: Array | None = None
 
     def __post_init__(self) -> None:
-        """Accept bytes, as the packing functions return them."""
-        given: Any = self.data
-        self.data = given if isinstance(given, np.ndarray) else np.frombuffer(given, np.uint8)
+        """Accept bytes, as the packing functions return them; be equal to them."""
+        self.data = PackedBits.of(self.data)
 
 
 @dataclass(eq=False)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class ShardWriter(EntryWriter):
-    """Write one Shard file: entries are collected, sorted by name and published at close().
+    """Write one Shard file: entries are collected, and published at close() in the order of writing.
 
     target: a path (published atomically) or a binary file object. alignment: 0, 16, 32 or 64 bytes. role: 0-255.
     Payloads are referenced, not copied: they must not change before close(). An exception inside `with` writes nothing.
@@ -106,7 +106,7 @@ class ShardWriter(EntryWriter):
         return self._write(self._target)
 
     def _write(self, file: IO[bytes]) -> int:
-        blocks = [self._pending[name] for name in sorted(self._pending)]
+        blocks = list(self._pending.values())
         section = front_size([block.name for block in blocks], self._alignment, self.where)
         base = file.tell()
         file.write(bytes(section))

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
+import numpy as np  # noqa: F401  (its BLAS must be loaded to be found)
 from threadpoolctl import ThreadpoolController
 
 if TYPE_CHECKING:

@@ -178,6 +178,10 @@ def _spike(found: Measures, known: Usual | None, limits: Limits) -> Judged | Non
 
     def reason(n: int) -> str:
         c = worst[n]
+        if not known.moves[c]:
+            apart = found.of_channels("jump")[n, c]
+            where = f"{found.form.place(c)}: timestep {at[n, c]:.0f} lies {apart:.3g} from its neighbours"
+            return f"{where}, in a channel that usually keeps one value"
         return (
             f"{found.form.place(c)}: timestep {at[n, c]:.0f} lies {size[n, c]:.2g} standard deviations from its "
             f"neighbours (usual: {common[0, c]:.2g} at most)"
@@ -225,7 +229,8 @@ def _unusual(found: Measures, known: Usual | None, limits: Limits) -> Judged | N
         return None
     apart = found.phases() - known.middle.phases()
     usual = np.where(apart > 0, known.above.phases(), known.below.phases())
-    beyond = np.abs(apart) / (usual + _LEVEL_FLOOR * known.middle.of_channels("std")[:, None] + _TINY)
+    spread = np.where(known.moves, known.middle.of_channels("std"), known.scale)
+    beyond = np.abs(apart) / (usual + _LEVEL_FLOOR * spread[:, None] + _TINY)
     lasting = np.partition(beyond, PHASES - _LASTING, axis=1)[:, PHASES - _LASTING]
     worst = lasting.argmax(axis=1)
     phase = beyond.argmax(axis=1)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float32]
 
-VERSION: Final = "2"
+VERSION: Final = "3"
 """Of all that is measured and judged; another one makes stored measures worthless."""
 
 PHASES: Final = 8

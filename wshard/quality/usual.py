@@ -27,14 +27,16 @@ MOST: Final = 64
 """More episodes say little more."""
 _UPPER: Final = 0.85
 _ROUNDING: Final = 1e-6  # of what moves most in the lane; float32 has 6e-8
+_STILL: Final = 0.01  # of what moves most in the lane, or of the level: the spread of what usually does not move
 
 
 @dataclass(frozen=True, eq=False)
 class Usual:
     """Middle, and spread above and below it, of every measure, as Measures of one episode each.
 
-    scale: the standard deviation of each channel [D], within episodes and between them. moves [D]: whether a channel
-    moves at all: what stays within a millionth of the motion of another one in its lane is rounding. answer: see
+    scale: the standard deviation of each channel [D], within episodes and between them; of one that does not move, a
+    hundredth of that of the one in its lane that moves most, or of its level. moves [D]: whether a channel moves at
+    all: what stays within a millionth of the motion of another one in its lane is rounding. answer: see
     lag.py; None where actions have nothing to do with what is observed. gain: by how much episodes fit it better when
     moved (best_shift), the 85th percentile.
     """
@@ -60,24 +62,33 @@ def usual(form: Form, vectors: Numbers) -> Usual | None:
         spread = (form.read(high - middle), form.read(middle - low))
         found, common = form.read(vectors), form.read(middle)
         answer = usual_answer(found.lag)
-        return Usual(common, *spread, _scale(found), _moves(common), answer, _gain(found, answer))
+        moves = _moves(common)
+        return Usual(common, *spread, _scale(found, moves), moves, answer, _gain(found, answer))
 
 
-def _scale(found: Measures) -> NDArray[np.float64]:
+def _scale(found: Measures, moves: NDArray[np.bool_]) -> NDArray[np.float64]:
     if not found.form.channels:
         return np.zeros(0)
-    levels = found.phases().astype(np.float64).reshape(-1, found.form.channels)
+    phases = found.phases().astype(np.float64).reshape(-1, found.form.channels)
+    levels = np.median(phases, axis=0)
     within = np.median(found.of_channels("std").astype(np.float64) ** 2, axis=0)
-    between = np.median((levels - np.median(levels, axis=0)) ** 2, axis=0)
+    between = np.median((phases - levels) ** 2, axis=0)
     scale: NDArray[np.float64] = np.sqrt(within + between)
-    return scale
+    least = _STILL * np.maximum(_most_of_lane(found.form, scale), np.abs(levels))
+    return np.where(moves, scale, np.maximum(scale, least))
 
 
 def _moves(middle: Measures) -> NDArray[np.bool_]:
-    spread, ends = middle.of_channels("std")[0], np.cumsum([count for _, count in middle.form.lanes])[:-1]
-    most = [np.full(len(lane), lane.max(initial=0.0)) for lane in np.split(spread, ends)]
-    moves: NDArray[np.bool_] = spread > _ROUNDING * np.concatenate([np.zeros(0), *most])
+    spread = middle.of_channels("std")[0]
+    moves: NDArray[np.bool_] = spread > _ROUNDING * _most_of_lane(middle.form, spread)
     return moves
+
+
+def _most_of_lane(form: Form, values: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return for each channel [D] the largest value of a channel in its lane."""
+    ends = np.cumsum([count for _, count in form.lanes])[:-1]
+    most = [np.full(len(lane), lane.max(initial=0.0)) for lane in np.split(values, ends)]
+    return np.concatenate([np.zeros(0), *most])
 
 
 def _gain(found: Measures, answer: Answer | None) -> float:
