@@ -50,7 +50,7 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     │   └── AmbiguousQueryError                 a query that fits several Spaces; says which
     └── VectorIndexError (RuntimeError)         a vector index that cannot answer
         ├── UnknownIndexError (KeyError)        no index backend for that URL scheme
-        ├── IndexUnreachableError (ConnectionError)  an index server that does not answer, or throttles for too long
+        ├── IndexUnreachableError (ConnectionError)  an index server that does not answer in time, or throttles
         ├── IndexAccessError (PermissionError)  an index server that wants another token
         ├── IndexRefusedError                   an index server that refused a request; says what it answered
         ├── IndexLostError (LookupError)        what was put into an index server is not there any more
@@ -276,7 +276,7 @@ class UnknownIndexError(VectorIndexError, KeyError):
 
 
 class IndexUnreachableError(VectorIndexError, ConnectionError):
-    """An index server that does not answer, or throttles for too long; the vectors are safe in the catalog."""
+    """An index server that does not answer in time, is none, or throttles for too long; the catalog has the vectors."""
 
 
 class IndexAccessError(VectorIndexError, PermissionError):

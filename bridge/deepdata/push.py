@@ -1,4 +1,4 @@
-"""From the ledger to the server, each vector once, however often it is interrupted.
+"""From the ledger to the server, each vector once, of nearly equal ones one, however often it is interrupted.
 
 Knows: the order of the steps. The rows of a shipment are written before it is sent and completed after it has arrived;
 in between nobody knows, so that what is found open is looked up by ref before anything is sent again. Does not know:
