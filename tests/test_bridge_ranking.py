@@ -157,7 +157,7 @@ def test_diverse_hits_are_called_exact_only_where_no_other_could_have_been_chose
         rank = differing(
             lambda request, found=all_of_them: Answer(tuple(found[: request.top_k]), True, len(found)),
             Rows(vectors),
-            space,
+            [space],
             diversity,
         )
         answer = rank(Request(4, EVERYTHING))

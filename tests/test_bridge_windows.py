@@ -71,9 +71,9 @@ def test_one_ingest_fills_several_plans_and_a_search_chooses(folder):
     query = pose(2)[8:24]
     with TrajectoryRetriever(folder / "archive") as retriever:
         assert len(retriever.search_similar_episodes(query)) == 5
-        with pytest.raises(QueryError, match=r"window_size=\.\.\. or windows=\.\.\.") as refused:
-            retriever.search_similar_timesteps(query)
-        assert "windows of 24 every 12" in str(refused.value)
+        newest = retriever.search_similar_timesteps(query, 1)
+        assert np.ptp(newest[0].span) == 24
+        assert [space.windows.size for space in newest.answered.spaces + newest.answered.others] == [24, 16]
         for hits in (
             retriever.search_similar_timesteps(query, 1, window_size=16),
             retriever.search_similar_timesteps(query, 1, windows=WindowPlan(16, 8)),
