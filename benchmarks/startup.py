@@ -39,7 +39,7 @@ def main() -> None:
         data.mkdir()
         make_files(data, asked.episodes, 200)
         with TrajectoryIngestor(archive) as ingestor:
-            ingestor.ingest(data)
+            ingestor.ingest(data, windows="whole")
         query = str(min(data.iterdir()))
         commands = {
             "python, nothing imported": [sys.executable, "-c", ""],

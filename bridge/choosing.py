@@ -58,7 +58,7 @@ class SpaceChoice:
             listed = "\n".join(f"  {describe(space)}" for space in self.active()) or "  nothing"
             raise QueryError(
                 "nothing is embedded that this search could look at: ingest with such --embedder, --lanes, --windows "
-                f"(moments need `--windows multi`, say) first, or ask for what there is by the same options:\n{listed}"
+                f"(moments need `--windows both`, say) first, or ask for what there is by the same options:\n{listed}"
                 f"{self._unfinished()}"
             )
         return spaces

@@ -42,7 +42,7 @@ WithinOption = Annotated[
     float, typer.Option("--within", min=0, help="Difference up to which recordings count as one, in deviations.")
 ]
 PiecesOption = Annotated[
-    bool, typer.Option("--pieces", help="Find shared pieces of episodes too (needs ingest --windows multi).")
+    bool, typer.Option("--pieces", help="Find shared pieces of episodes too (needs windows of several sizes).")
 ]
 
 

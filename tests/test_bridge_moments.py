@@ -394,7 +394,7 @@ def test_windows_of_one_size_serve_too_and_whole_episodes_do_not(tmp_path):
     other = tmp_path / "whole"
     other.mkdir()
     stored(other, [episode_of(0)], plan=WindowPlan())
-    with TrajectoryRetriever(other) as opened, pytest.raises(QueryError, match="--windows multi"):
+    with TrajectoryRetriever(other) as opened, pytest.raises(QueryError, match="--windows both"):
         opened.search_moments(play(0)[0][:20])
 
 

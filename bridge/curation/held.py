@@ -99,7 +99,7 @@ def whole_spaces(archive: Archive, name: str | None = None) -> list[Space]:
 
 def window_spaces(archive: Archive, name: str | None = None) -> list[Space]:
     """Return the active Spaces of windows; else as whole_spaces."""
-    return _spaces(archive, name, "windows (`wshard ingest --windows multi`)", lambda plan: not plan.whole)
+    return _spaces(archive, name, "windows (`wshard ingest --windows both`)", lambda plan: not plan.whole)
 
 
 def _spaces(archive: Archive, name: str | None, what: str, wanted: Callable[[WindowPlan], bool]) -> list[Space]:
