@@ -46,7 +46,7 @@ def main() -> None:
             "import numpy": [sys.executable, "-c", "import numpy"],
             "import wshard": [sys.executable, "-c", "import wshard"],
             "wshard --help": [sys.executable, "-c", WSHARD, "--help"],
-            f"wshard search, {asked.episodes} episodes": [
+            f"wshard search, {asked.episodes} episodes (`--windows whole`)": [
                 sys.executable, "-c", WSHARD, "search", query, "--archive", str(archive),
             ],
         }  # fmt: skip
