@@ -150,13 +150,18 @@ class Together:
 
     def _scored(self, request: Request, deep: int) -> _Scored:
         request = replace(request, distinct=False)  # the best window of one view may not be that of all
-        listed = {key for view in self.views for key in view.scored(request, deep).keys}
-        parts = [view.scored(request, deep, listed) for view in self.views]
+        listed: set[_Key] = set()
+        while True:  # what one view finds is scored by the others, where it may lead to more
+            parts = [view.scored(request, deep, listed) for view in self.views]
+            found = listed.union(*(part.keys for part in parts))
+            if found == listed:
+                break
+            listed = found
         of_key: dict[_Key, list[float]] = {}
         for part in parts:
             for key, score in zip(part.keys, part.scores.tolist(), strict=True):
                 of_key.setdefault(key, []).append(score)
-        keys = sorted(of_key.keys() & listed)
+        keys = sorted(of_key)
         scores = np.array([np.mean(of_key[key]) for key in keys])
         answers = [answer for part in parts for answer in part.answers]
         return _Scored(keys, scores, answers, max(part.proof for part in parts))
