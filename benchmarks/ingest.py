@@ -115,7 +115,7 @@ with TrajectoryRetriever(sys.argv[1]) as retriever:
 def seen(files: Path, archive: Path, extra: Path) -> float:
     """Return the milliseconds from the end of an ingest of one episode until another process finds it."""
     with TrajectoryIngestor(archive) as ingestor:
-        ingestor.ingest(files)
+        ingestor.ingest(files, windows="whole")
         (only,) = extra.glob("*.wshard")
         episode = load_wshard(only)
         command = [sys.executable, "-c", WATCHER, str(archive), str(only), episode.id]

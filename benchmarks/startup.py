@@ -39,14 +39,14 @@ def main() -> None:
         data.mkdir()
         make_files(data, asked.episodes, 200)
         with TrajectoryIngestor(archive) as ingestor:
-            ingestor.ingest(data)
+            ingestor.ingest(data, windows="whole")
         query = str(min(data.iterdir()))
         commands = {
             "python, nothing imported": [sys.executable, "-c", ""],
             "import numpy": [sys.executable, "-c", "import numpy"],
             "import wshard": [sys.executable, "-c", "import wshard"],
             "wshard --help": [sys.executable, "-c", WSHARD, "--help"],
-            f"wshard search, {asked.episodes} episodes": [
+            f"wshard search, {asked.episodes} episodes (`--windows whole`)": [
                 sys.executable, "-c", WSHARD, "search", query, "--archive", str(archive),
             ],
         }  # fmt: skip

@@ -58,7 +58,7 @@ class SpaceChoice:
             listed = "\n".join(f"  {describe(space)}" for space in self.active()) or "  nothing"
             raise QueryError(
                 "nothing is embedded that this search could look at: ingest with such --embedder, --lanes, --windows "
-                f"(moments need `--windows multi`, say) first, or ask for what there is by the same options:\n{listed}"
+                f"(moments need `--windows both`, say) first, or ask for what there is by the same options:\n{listed}"
                 f"{self._unfinished()}"
             )
         return spaces
@@ -69,11 +69,12 @@ class SpaceChoice:
         return f"\nnot there yet (an ingest still runs, or was stopped: run it again):{listed}" if rows else ""
 
     def active(self) -> list[Space]:
-        """Return the Spaces of lanes that can be searched, the oldest first."""
+        """Return the Spaces of lanes that can be searched, the oldest first; see in_order."""
         instant, known = self._active
         now = self._catalog.instant()  # before the Spaces are read: what changes in between is read again next time
         if now != instant:
-            known = [space for row in self._catalog.spaces("active") if not (space := self._space(row)).of_text]
+            rows = in_order(self._catalog.spaces())
+            known = [space for row in rows if not (space := self._space(row)).of_text]
             self._active = (now, known)
         return known
 
@@ -114,6 +115,17 @@ class SpaceChoice:
             {LaneSpec(lane.name, tuple(lane.shape)) for lane in layout.lanes} for layout in self._catalog.layouts(asked)
         ]
         return [space for space in spaces if any(set(space.lanes) <= held for held in layouts)] or spaces
+
+
+def in_order(rows: Sequence[SpaceRow]) -> list[SpaceRow]:
+    """Return the active ones of all the Spaces of an archive, the oldest first.
+
+    A Space is as old as the first one of its family: new statistics do not make it the newest.
+    """
+    begun: dict[str, int] = {}
+    for row in rows:
+        begun[row.family] = min(row.id, begun.get(row.family, row.id))
+    return sorted((row for row in rows if row.state == "active"), key=lambda row: begun[row.family])
 
 
 def identity(embedder: Embedder) -> tuple[str, int, dict[str, JSON]]:

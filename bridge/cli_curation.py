@@ -24,6 +24,7 @@ from bridge.cli_outcome import (
     rank,
     set_named,
     show,
+    space_told,
 )
 from bridge.findings import as_group, as_pair, by_group, print_lines, print_twins
 from catalog.cli import ArchiveOption, WhereOption
@@ -51,7 +52,7 @@ WithinOption = Annotated[
     float, typer.Option("--within", min=0, help="Difference up to which recordings count as one, in deviations.")
 ]
 PiecesOption = Annotated[
-    bool, typer.Option("--pieces", help="Find shared pieces of episodes too (needs ingest --windows multi).")
+    bool, typer.Option("--pieces", help="Find shared pieces of episodes too (needs windows of several sizes).")
 ]
 
 
@@ -145,7 +146,9 @@ def outliers(
     from bridge.curation.signals import find_outliers
 
     def find(held: Archive, progress: Progress) -> list[Valued]:
-        return find_outliers(held, where or "", neighbours=neighbours, space=space, progress=progress)
+        return find_outliers(
+            held, where or "", neighbours=neighbours, space=space_told(held, where, space), progress=progress
+        )
 
     wanted = Wanted(write, limit=limit, as_json=as_json)
     rank(archive, wanted, "outlier", find, beyond=(RARE, ", which is rare"))
@@ -173,7 +176,7 @@ def select(
 
     wanted = Wanted(write, collection, limit, as_json)
     with opened(archive) as held:
-        found = select_subset(held, count, where or "", method=method, space=space)
+        found = select_subset(held, count, where or "", method=method, space=space_told(held, where, space))
         ranks = {one.episode.id: rank for rank, one in enumerate(found, 1)}
         told = keep(held, wanted, ranks, picks=ranks)
     show(found, "farthest" if method is Method.K_CENTER else "mean cosine", wanted, told)
@@ -201,7 +204,7 @@ def weights(
         raise typer.BadParameter(f"--clip: expected a number above 1, found {clip}")
     wanted = Wanted(write, collection, limit, as_json)
     with opened(archive) as held:
-        found = weigh(held, set_named(held, target), where or "", clip=clip, space=space)
+        found = weigh(held, set_named(held, target), where or "", clip=clip, space=space_told(held, where, space))
         values = by_id(found)
         told = keep(held, wanted, values, picks=values, weights=values)
     show(found, "weight", wanted, told)

@@ -20,6 +20,7 @@ from bridge.cli_outcome import (
     WriteOption,
     opened,
     rank,
+    space_told,
 )
 from bridge.findings import print_lines
 from catalog.cli import ArchiveOption, WhereOption, print_table
@@ -52,7 +53,8 @@ def mislabeled(
     from bridge.curation.signals import find_mislabeled
 
     def find(held: Archive, progress: Progress) -> list[Valued]:
-        return find_mislabeled(held, label, where or "", neighbours=neighbours, space=space, progress=progress)
+        chosen = space_told(held, where, space)
+        return find_mislabeled(held, label, where or "", neighbours=neighbours, space=chosen, progress=progress)
 
     wanted = Wanted(write, limit=limit, as_json=as_json)
     rank(archive, wanted, "doubt", find, beyond=(DOUBTFUL, ": more neighbours have one other label than its own"))

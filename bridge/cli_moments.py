@@ -20,7 +20,7 @@ from bridge.cli_options import (
     parse_lanes,
     parse_windows,
 )
-from bridge.cli_search import EXAMPLE, compiling_told, hits_as_json, options_named, print_hits, read_query
+from bridge.cli_search import EXAMPLE, compiling_told, hits_as_json, print_hits, read_query
 from bridge.index.cli import IndexOption
 from catalog.cli import ArchiveOption, EnvOption, MinLengthOption, RewardOption, WhereOption, parse_range
 from wshard.cli import JsonOption, print_json, reported
@@ -75,7 +75,7 @@ def moments(
     asked |= {"min_score": min_score, "exclude_self": exclude_self, "explain": explain, "where": where}
     asked |= {"windows": None if windows is None else parse_windows(windows)}
     opened = TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=named)
-    with options_named(), compiling_told() if refine else nullcontext(), opened as retriever:
+    with compiling_told() if refine else nullcontext(), opened as retriever:
         asked |= {"like": [read_query(one, named) for one in like or ()]}
         asked |= {"unlike": [read_query(one, named) for one in unlike or ()]}
         wanted = None if query is None else read_query(query, named, span)

@@ -26,8 +26,8 @@ PlansOption = Annotated[
     list[str] | None,
     typer.Option(
         "--windows",
-        help="What to embed: whole (default), SIZE:STRIDE, multi, or both = whole and multi, which ranks best; may be "
-        "repeated. Windows of several sizes, once ingested, are kept up by default.",
+        help="What to embed: both (default) = whole and multi, which ranks best; whole, multi, or SIZE:STRIDE; may be "
+        "repeated. An archive that has whole or multi already keeps to what it has by default.",
         metavar="PLAN",
     ),
 ]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bridge.findings import print_lines, print_valued, print_valued_json
+from wshard.cli import printable
 from wshard.wording import counted
 
 if TYPE_CHECKING:
@@ -92,6 +93,18 @@ def keep(
         told.append(f"collection {kept.name}: {counted(len(chosen), 'pick')}, {hash_}")
         told += replaced_lines(kept)
     return told
+
+
+def space_told(archive: Archive, where: str | None, name: str | None) -> str:
+    """Return the fingerprint of the Space to compare by; say which one it is where it could have been another."""
+    from bridge.curation.held import choose_space
+    from bridge.query import describe
+
+    chosen, others = choose_space(archive, where or "", name)
+    if others:
+        typer.echo(f"compared by {printable(describe(chosen))}", err=True)
+        typer.echo(f"there is too: {printable('; '.join(map(describe, others)))} (--space chooses)", err=True)
+    return chosen.fingerprint
 
 
 def by_id(found: Sequence[Valued]) -> dict[int, float]:

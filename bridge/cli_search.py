@@ -37,15 +37,16 @@ from catalog.cli import (
     print_table,
     shorten,
 )
-from wshard.cli import JsonOption, parse_span, print_json, reported
+from wshard.cli import JsonOption, parse_span, print_json, printable, reported
 from wshard.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from bridge.hits import Hits
     from bridge.query import Query
     from bridge.refs import EpisodeRef
+    from embedders.space import Space
 
 EXAMPLE = "An episode file, a .npy array [T, D], or a catalogued episode's id; with @START:STOP timesteps of it"
 
@@ -109,7 +110,7 @@ def search(
     asked |= {"like": [read_query(one, named) for one in like or ()]}
     asked |= {"unlike": [read_query(one, named) for one in unlike or ()]}
     opened = TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=named, sentences=sentences)
-    with options_named(), compiling_told() if alignment else nullcontext(), opened as retriever:
+    with compiling_told() if alignment else nullcontext(), opened as retriever:
         find: Callable[..., Hits] = retriever.search_similar_episodes
         if moments or windows is not None:
             find = retriever.search_similar_timesteps
@@ -120,18 +121,6 @@ def search(
         print_json(hits_as_json(hits))
     else:
         print_hits(hits, with_span=moments or windows is not None)
-
-
-@contextmanager
-def options_named() -> Iterator[None]:
-    """Let a message about several Spaces name the options of the command line."""
-    from wshard.errors import AmbiguousQueryError
-
-    try:
-        yield
-    except AmbiguousQueryError as error:
-        told = f"the query {error.query} fits several Spaces; choose with --lanes, --embedder, --env or --windows"
-        raise AmbiguousQueryError(f"{told}:\n{error.spaces}") from error
 
 
 @contextmanager
@@ -165,6 +154,9 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
         more = (cells[name] for name in extra)
         rows.append((str(rank), f"{ref.score:.4f}", ref.episode_id, about["env_id"], length, reward, *more, place))
     print_table(columns, rows)
+    _tell_views(hits)
+    for note in hits.answered.notes:
+        typer.echo(printable(note), err=True)
     how = "exact" if hits.exact else "approximate"
     typer.echo(f"{counted(len(hits), 'hit')}, {how}, {hits.milliseconds:.1f} ms")
     if hits.missing:
@@ -179,11 +171,31 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
         typer.echo(f"index: {explained.route}; {scored}, {lists}; {steps}")
 
 
+def _tell_views(hits: Hits) -> None:
+    """Say which Spaces answered where it could have been others, or where they are of several lanes."""
+    from bridge.query import describe
+
+    spaces, others = hits.answered.spaces, hits.answered.others
+    if not others and len({space.lanes for space in spaces}) < 2:
+        return
+    typer.echo(f"answered by {printable('; '.join(map(describe, spaces)))}", err=True)
+    if others:
+        told = printable("; ".join(map(describe, others)))
+        typer.echo(f"fits too: {told} (--embedder, --lanes, --windows or --env choose)", err=True)
+
+
 def hits_as_json(hits: Hits) -> dict[str, Any]:
     """Return hits as a JSON value."""
+    from bridge.query import describe
+
+    def spaces(some: Iterable[Space]) -> list[dict[str, str]]:
+        return [{"space": one.fingerprint, "about": describe(one)} for one in some]
+
     found = [_as_json(rank, ref) for rank, ref in enumerate(hits, 1)]
     told: dict[str, Any] = {"items": found, "total": len(found), "missing": hits.missing, "exact": hits.exact}
     told |= {"milliseconds": round(hits.milliseconds, 3)}
+    answered = hits.answered
+    told |= {"spaces": spaces(answered.spaces), "others": spaces(answered.others), "notes": list(answered.notes)}
     return told if hits.explained is None else told | {"explained": asdict(hits.explained)}
 
 

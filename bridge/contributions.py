@@ -13,6 +13,8 @@ import numpy as np
 from embedders.base import shares_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from bridge.index.base import Vectors
     from embedders.base import Embedder
     from embedders.space import Space
@@ -30,3 +32,11 @@ def contributions(embedder: Embedder, space: Space, query: Vectors, hit: Vectors
     channels = (query.astype(np.float64) * hit) @ shares
     edges = np.cumsum([lane.channels for lane in space.lanes])[:-1]
     return {lane.name: float(part.sum()) for lane, part in zip(space.lanes, np.split(channels, edges), strict=True)}
+
+
+def averaged(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the parts of lanes in the mean of several cosines, of their parts in each; {} where one has none."""
+    if not all(parts):
+        return {}
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: sum(part.get(name, 0.0) for part in parts) / len(parts) for name in names}

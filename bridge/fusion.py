@@ -1,12 +1,14 @@
-"""Episodes ranked by several views of them: as a whole, by their best window, and by what the best hits have in common.
+"""Episodes ranked as a whole, by their best window, and by what the best hits have in common; by one view or several.
 
-Knows: three searches and how their scores become one (scales.py), and when the result is proven. Does not know: how an
-index searches, how queries become vectors.
+Knows: three searches of each view and how their scores become one (scales.py), and when the result is proven. Does not
+know: how an index searches, how queries become vectors.
 
     near    the better of: cosine of the whole, cosine of the best window; each calibrated
     grown   cosine with the query that was expanded by its nearest; so a part of an episode finds what it is a part of,
             and through it all that is like the whole
     score   two thirds grown, one third the best window; never below what near alone says of almost equal ones
+
+Several views (of other lanes, say): the mean of the scores in those that have the episode.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from bridge.rankers import depth, explained, vectors_of
 from bridge.scales import calibrated, fused, nearness
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -72,6 +74,16 @@ class _Scaled:
 
 
 @dataclass(frozen=True, eq=False)
+class _Scored:
+    """Candidates and their scores [N], the answers that they are from, and what hits must be above to be proven."""
+
+    keys: list[_Key]
+    scores: NDArray[np.float64]
+    answers: list[Answer]
+    proof: float
+
+
+@dataclass(frozen=True, eq=False)
 class Fusion:
     """A ranker over one Space, and its windows where they are there too; expand: by how many hits, 0 = by none."""
 
@@ -83,24 +95,20 @@ class Fusion:
 
     def __call__(self, request: Request) -> Answer:
         """Return the best of all episodes that pass: exact where it is proven that none was overlooked."""
-        for times in _DEEPER:
-            answer, provable = self._attempt(request, times * depth(max(request.top_k, self.expand)))
-            if answer.exact or not provable:
-                break
-        return answer
+        return _deepened(request, self.expand, lambda deep: self.scored(request, deep))
 
-    def _attempt(self, request: Request, deep: int) -> tuple[Answer, bool]:
-        """Return the best among the first `deep` of each list, and whether deeper lists could prove more."""
+    def scored(self, request: Request, deep: int, also: Iterable[_Key] = ()) -> _Scored:
+        """Return the scores of the first `deep` of each list, and of others that pass as far as they have vectors."""
         deeper = replace(request, top_k=deep)
         main = self._scaled(self.main)
         windows = None if self.windows is None else self._scaled(self.windows)
         scaled = [main] if windows is None else [main, windows]
         answers = [self.index.search(one.aim.space, one.aim.vector, deeper) for one in scaled]
-        keys = {(match.episode, match.window) for match in answers[0].matches}
+        keys = {(match.episode, match.window) for match in answers[0].matches} | {*also}
         keys |= {(match.episode, 0) for answer in answers[1:] for match in answer.matches}
         seen = self._look(keys, _Seen([], {}, {}))
         if not seen.keys:
-            return Answer((), all(answer.exact for answer in answers), 0, explained(answers)), False
+            return _Scored([], np.zeros(0), answers, _proof(answers, deep, float("-inf")))
         scores, _ = _near(seen, main, windows)
         beyond = max(_tail(answer, deep, one) for answer, one in zip(answers, scaled, strict=True))
         if self.expand:
@@ -111,8 +119,7 @@ class Fusion:
             scores = fused(near, grown.of(_cosines(seen.vectors, grown.aim.vector)), parts)
             last, part = np.array([beyond]), None if windows is None else np.array([beyond])
             beyond = float(fused(last, np.array([_tail(answers[-1], deep, grown)]), part)[0])
-        answer = _answer(seen.keys, scores, request, answers, _proof(answers, deep, beyond))
-        return answer, all(found.exact for found in answers)
+        return _Scored(seen.keys, scores, answers, _proof(answers, deep, beyond))
 
     def _look(self, keys: Iterable[_Key], before: _Seen) -> _Seen:
         """Return candidates that the ledger still has, by episode and window; what was read before is not again."""
@@ -129,6 +136,45 @@ class Fusion:
 
     def _scaled(self, aim: Aim) -> _Scaled:
         return _Scaled(aim, self.holdings.background(aim.space, aim.vector))
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """A ranker over several views: the mean of the scores of an episode in those that have vectors of it."""
+
+    views: Sequence[Fusion]
+
+    def __call__(self, request: Request) -> Answer:
+        """Return the best of all that pass, as Fusion does."""
+        return _deepened(request, max(view.expand for view in self.views), lambda deep: self._scored(request, deep))
+
+    def _scored(self, request: Request, deep: int) -> _Scored:
+        request = replace(request, distinct=False)  # the best window of one view may not be that of all
+        listed: set[_Key] = set()
+        while True:  # what one view finds is scored by the others, where it may lead to more
+            parts = [view.scored(request, deep, listed) for view in self.views]
+            found = listed.union(*(part.keys for part in parts))
+            if found == listed:
+                break
+            listed = found
+        of_key: dict[_Key, list[float]] = {}
+        for part in parts:
+            for key, score in zip(part.keys, part.scores.tolist(), strict=True):
+                of_key.setdefault(key, []).append(score)
+        keys = sorted(of_key)
+        scores = np.array([np.mean(of_key[key]) for key in keys])
+        answers = [answer for part in parts for answer in part.answers]
+        return _Scored(keys, scores, answers, max(part.proof for part in parts))
+
+
+def _deepened(request: Request, expand: int, attempt: Callable[[int], _Scored]) -> Answer:
+    """Return the answer, of longer and longer lists while it is not proven and longer ones could prove more."""
+    for times in _DEEPER:
+        scored = attempt(times * depth(max(request.top_k, expand)))
+        answer = _answer(scored, request)
+        if answer.exact or not scored.keys or not all(found.exact for found in scored.answers):
+            break
+    return answer
 
 
 def _near(
@@ -171,15 +217,14 @@ def _proof(answers: Sequence[Answer], deep: int, beyond: float) -> float:
     return float("-inf") if everything else beyond
 
 
-def _answer(
-    keys: Sequence[_Key], scores: NDArray[np.float64], request: Request, answers: Sequence[Answer], proof: float
-) -> Answer:
+def _answer(scored: _Scored, request: Request) -> Answer:
+    keys, scores, answers = scored.keys, scored.scores, scored.answers
     order = np.lexsort((np.arange(len(keys)), -scores))
-    if request.distinct:
+    if request.distinct and keys:
         _, first = np.unique(np.array([keys[number][0] for number in order]), return_index=True)
         order = order[np.sort(first)]
     chosen = [(*keys[number], float(scores[number])) for number in order[: request.top_k].tolist()]
     matches = tuple(Match(episode, window, score) for episode, window, score in chosen)
-    enough = len(matches) == request.top_k and matches[-1].score > proof
-    exact = proof == float("-inf") or enough
+    enough = len(matches) == request.top_k and matches[-1].score > scored.proof
+    exact = scored.proof == float("-inf") or enough
     return Answer(matches, exact, sum(answer.scored for answer in answers), explained(answers))

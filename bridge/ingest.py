@@ -36,7 +36,7 @@ from bridge.workers import workers
 from embedders.base import takes_frames
 from embedders.registry import DEFAULT_EMBEDDER, as_embedder, default_embedder
 from embedders.space import Space
-from embedders.windows import WindowPlan, as_plans
+from embedders.windows import BOTH, WindowPlan, as_plans
 from wshard.errors import EmbedderError, IndexWarning, IngestError, NotEmbeddedWarning, SourceNotFoundError
 from wshard.quality.limits import DEFAULT_LIMITS
 
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from wshard.quality.limits import Limits
 
     PathLike = str | os.PathLike[str]
+    Windows = WindowPlan | str | Sequence[WindowPlan | str]
 
 __all__ = ["IngestReport", "TrajectoryIngestor"]
 
@@ -111,14 +112,14 @@ class TrajectoryIngestor:
         Here the archive knows the size of its vectors, and an index makes room for a Space when it first gets some.
         """
 
-    def ingest_episode(self, path: PathLike) -> str:
+    def ingest_episode(self, path: PathLike, *, windows: Windows | None = None) -> str:
         """Ingest one episode file and return its uid; an episode that is there already costs next to nothing.
 
-        Raises IngestError (a ValueError), FormatError, SourceNotFoundError; then nothing of the file was taken in. A
-        NotEmbeddedWarning says that the episode is catalogued, but has no vector (no lane to embed, NaN); an
-        IndexWarning, that the index could not be told: the next ingest tells it.
+        windows: as in ingest. Raises IngestError (a ValueError), FormatError, SourceNotFoundError; then nothing of the
+        file was taken in. A NotEmbeddedWarning says that the episode is catalogued, but has no vector (no lane to
+        embed, NaN); an IndexWarning, that the index could not be told: the next ingest tells it.
         """
-        return self._ingest_one(path, None)[0].uid
+        return self._ingest_one(path, windows)[0].uid
 
     def ingest_timesteps(self, path: PathLike, window_size: int = 32, stride: int = 16) -> list[str]:
         """Ingest windows of one episode: window_size timesteps, one every `stride`, the tail covered too.
@@ -131,7 +132,7 @@ class TrajectoryIngestor:
         spans = plan.spans(row.length).tolist() if embedded else []
         return [f"{row.uid}:{start}-{stop}" for start, stop in spans]
 
-    def _ingest_one(self, path: PathLike, windows: WindowPlan | None) -> tuple[EpisodeRow, bool]:
+    def _ingest_one(self, path: PathLike, windows: Windows | None) -> tuple[EpisodeRow, bool]:
         """Ingest the episode; return its row, and whether it has vectors."""
         listed = listed_paths(path)
         if len(listed) != 1 or Path(listed[0]).is_dir():
@@ -154,7 +155,7 @@ class TrajectoryIngestor:
         self,
         paths: PathLike | Sequence[PathLike],
         *,
-        windows: WindowPlan | str | Sequence[WindowPlan | str] | None = None,
+        windows: Windows | None = None,
         sentences: AnyTextEncoder | None = None,
         workers_count: int = 1,
         prune: bool | Literal["cautiously"] = False,
@@ -164,8 +165,8 @@ class TrajectoryIngestor:
 
         windows: WindowPlan() for one vector per episode, or how to cut windows, or the words of the command line for it
         ("whole", "32:16", "multi", "both"); several plans are filled in one pass.
-        None: one vector per episode, and windows of several sizes where the archive has such by this embedder: what
-        was ingested once by embedders.windows.BOTH stays so.
+        None: "both", one vector per episode and windows of several sizes; where the archive has vectors of whole
+        episodes or windows of several sizes by this embedder already, what it has: "whole" once stays so.
         sentences: a text encoder, or the folder of one: what is said of tasks is embedded too (docs/search.md).
         workers_count: processes that read and embed, this one among them. prune: forget catalogued episodes below the
         given folders (which may be gone as a whole) whose files are gone; "cautiously": unless they are more than half,
@@ -186,7 +187,7 @@ class TrajectoryIngestor:
             self._begin(sources.folders)
             files = register(run, sources.files, self._lanes, self._limits)
             take_stock(run, sources.folders, sources.files, prune=prune)
-            fill(run, [self._chosen(plan) for plan in wanted or self._kept_plans()], files)
+            fill(run, [self._chosen(plan) for plan in wanted or self._default_plans()], files)
             if encoder is not None:
                 embed_tasks(run, encoder)
             run.follower.finish()
@@ -194,11 +195,16 @@ class TrajectoryIngestor:
         report.seconds = time.perf_counter() - begun
         return report
 
-    def _kept_plans(self) -> Sequence[WindowPlan]:
-        """Return what is embedded where nobody says: whole episodes, and the windows that are there already."""
-        held = [Space.from_json(row.definition) for row in self._archive.catalog.spaces("active")]
-        kept = {space.windows for space in held if space.windows.scales and self._makes(space)}
-        return [_WHOLE, *sorted(kept, key=str)]
+    def _default_plans(self) -> Sequence[WindowPlan]:
+        """Return what is embedded where nobody says: what the archive has, or BOTH.
+
+        Of a first ingest that was stopped the Space of whole episodes may be there without the others.
+        """
+        rows = [row for row in self._archive.catalog.spaces() if row.state != "retired"]
+        held = [(row.state, space) for row in rows if self._makes(space := Space.from_json(row.definition))]
+        several = {space.windows for _, space in held if space.windows.scales}
+        only_whole = not several and any(state == "active" and space.windows.whole for state, space in held)
+        return [_WHOLE, *sorted(several, key=str)] if several or only_whole else BOTH
 
     def _makes(self, space: Space) -> bool:
         """Say whether it makes such a Space, or made it in an older version."""
@@ -224,7 +230,7 @@ class TrajectoryIngestor:
         self,
         folders: PathLike | Sequence[PathLike],
         *,
-        windows: WindowPlan | str | Sequence[WindowPlan | str] | None = None,
+        windows: Windows | None = None,
         sentences: AnyTextEncoder | None = None,
         workers_count: int = 1,
         stop: Event | None = None,

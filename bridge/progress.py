@@ -39,6 +39,21 @@ class Silent:
         """Ignore it."""
 
 
+class Labelled:
+    """Progress whose stages say what they are for, where the same stage comes several times."""
+
+    def __init__(self, progress: Progress, label: str) -> None:
+        self._progress, self._label = progress, label
+
+    def stage(self, what: str, total: int) -> None:
+        """Begin a stage, by its name and the label."""
+        self._progress.stage(f"{what}: {self._label}", total)
+
+    def advance(self, count: int) -> None:
+        """Pass it on."""
+        self._progress.advance(count)
+
+
 def counted(items: Sequence[Item], what: str, progress: Progress) -> Iterator[Item]:
     """Yield the items of a stage and tell of them, some hundred at a time."""
     progress.stage(what, len(items))

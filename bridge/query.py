@@ -17,7 +17,7 @@ from bridge.refs import EpisodeRef
 from bridge.selection import block_name
 from embedders.finite import first_bad, is_real
 from wshard.arguments import array_of, told
-from wshard.errors import AmbiguousQueryError, QueryError
+from wshard.errors import QueryError
 from wshard.lanes import REWARD
 from wshard.types import Channel, Episode
 from wshard.wording import counted
@@ -53,45 +53,37 @@ class Fit:
     window: NDArray[Any]
 
 
-def fit(
+def fits(
     query: Query, spaces: Sequence[Space], prefer: Callable[[Sequence[Space]], Sequence[Space]] | None = None
-) -> Fit:
-    """Return the one Space that the query fits, and the query as its window.
+) -> list[Fit]:
+    """Return the query as the window of every Space that it fits, one at least.
 
     An array fits a Space by its number of channels, or the shape of its images; a mapping by lane names and shapes; an
     Episode by the lanes that it has, and of Spaces that differ in lanes only the one that takes in more of it counts.
     Windows of several sizes are what ingest makes by itself: those of one size, which somebody asked for, come first.
     A number per timestep may come as [T] or as [T, 1], whichever the lane is; where one Space has it as the other, and
     another one as it comes, that one counts. prefer: which of those that it fits count.
-    Raises QueryError, listing the Spaces, where none or several fit, for lanes of different lengths, for what is no
-    array of numbers, and for NaN, infinities and numbers above those of float32 outside of images.
+    Raises QueryError, listing the Spaces, where none fits, for lanes of different lengths, for what is no array of
+    numbers, and for NaN, infinities and numbers above those of float32 outside of images.
     """
     asked = _plain(query)
-    fits = _fits(asked, spaces, loosely=False) or _fits(asked, spaces, loosely=True)
+    found = _fits(asked, spaces, loosely=False) or _fits(asked, spaces, loosely=True)
     if prefer is not None:
-        kept = prefer([found.space for found in fits])
-        fits = [found for found in fits if found.space in kept]
+        kept = prefer([one.space for one in found])
+        found = [one for one in found if one.space in kept]
     if isinstance(query, Episode):
-        fits = [found for found in fits if not any(_takes_more(other.space, found.space) for other in fits)]
-    asked_for = {found.space.lanes for found in fits if found.space.windows.scales is None}
-    fits = [found for found in fits if found.space.windows.scales is None or found.space.lanes not in asked_for]
-    if len(fits) == 1:
-        _refuse_unusable_numbers(asked, fits[0])
-        return fits[0]
-    listed = "\n".join(f"  {describe(found.space)}" for found in fits) or "\n".join(
-        f"  {describe(space)}" for space in spaces
-    )
-    if not fits:
+        found = [one for one in found if not any(_takes_more(other.space, one.space) for other in found)]
+    asked_for = {one.space.lanes for one in found if one.space.windows.scales is None}
+    found = [one for one in found if one.space.windows.scales is None or one.space.lanes not in asked_for]
+    if not found:
+        listed = "\n".join(f"  {describe(space)}" for space in spaces)
         raise QueryError(
             f"the query {_told(asked)} fits none of the Spaces that can be searched (other lanes come by lanes= at "
             f"ingest):\n{listed}"
         )
-    ambiguous = AmbiguousQueryError(
-        f"the query {_told(asked)} fits several Spaces; choose with lanes=[...] or embedder=... of the retriever, "
-        f"env_id=... or, for windows, window_size=... or windows=...:\n{listed}"
-    )
-    ambiguous.query, ambiguous.spaces = _told(asked), listed
-    raise ambiguous
+    for one in found:
+        _refuse_unusable_numbers(asked, one)
+    return found
 
 
 def _fits(asked: _Plain, spaces: Sequence[Space], *, loosely: bool) -> list[Fit]:

@@ -19,9 +19,10 @@ from bridge.scales import reciprocal_rank, reciprocal_ranks
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from bridge.holdings import Holdings
     from bridge.index.base import VectorIndex, Vectors
-    from bridge.query import Query
     from embedders.space import Space
 
 Ranker: TypeAlias = Callable[[Request], Answer]
@@ -32,7 +33,7 @@ LEAST_DEPTH: Final = 100
 
 @dataclass(frozen=True, eq=False)
 class Aim:
-    """What one Space is searched for: a unit vector [E], made of these examples and counter-examples.
+    """What one Space is searched for: a unit vector [E], made of examples and counter-examples.
 
     against: the vectors [m, E] of the counter-examples, for who takes other vectors into it.
     """
@@ -40,7 +41,6 @@ class Aim:
     space: Space
     vector: Vectors
     against: Vectors
-    examples: tuple[Sequence[Query], Sequence[Query]] = ((), ())
 
 
 def depth(top_k: int) -> int:
@@ -109,14 +109,15 @@ def at_least(rank: Ranker, score: float) -> Ranker:
 def differing(
     rank: Ranker,
     holdings: Holdings,
-    space: Space,
+    spaces: Sequence[Space],
     diversity: float,
     there: Callable[[Sequence[Match]], Collection[Match]] = lambda matches: matches,
 ) -> Ranker:
     """Rank anew what another way ranks first, so that hits differ from each other.
 
-    there: which matches can be hits; from the others, which come last, no hit has to differ. Exact where none that is
-    ranked later could have been chosen, unlike as it might be to those that were.
+    spaces: by the mean of their cosines there hits differ. there: which matches can be hits; from the others, which
+    come last, no hit has to differ. Exact where none that is ranked later could have been chosen, unlike as it might
+    be to those that were.
     """
 
     def choose(request: Request) -> Answer:
@@ -124,13 +125,11 @@ def differing(
         answer = rank(replace(request, top_k=deep))
         present = there(answer.matches)
         able = [match for match in answer.matches if match in present]
-        held = holdings.vectors(space, {match.episode for match in able})
-        nothing = np.zeros((1, space.dim), np.float32)  # of episodes found by their words alone
-        rows = [vectors_of(held.get(match.episode, nothing), match) for match in able]
-        if not rows:
+        if not able:
             return answer
+        rows = np.concatenate([_rows(holdings, space, able) for space in spaces], axis=1) / np.sqrt(len(spaces))
         scores = np.array([match.score for match in able])
-        chosen, values = diverse(scores, np.stack(rows), request.top_k, diversity=diversity)
+        chosen, values = diverse(scores, rows, request.top_k, diversity=diversity)
         beyond = (1 - diversity) * answer.matches[-1].score + diversity  # of the opposite of all that were chosen
         everything = len(answer.matches) < deep
         exact = answer.exact and (everything or min(values[1:], default=np.inf) > beyond)
@@ -138,6 +137,13 @@ def differing(
         return replace(answer, matches=(*(able[number] for number in chosen), *others), exact=exact)
 
     return choose
+
+
+def _rows(holdings: Holdings, space: Space, matches: Sequence[Match]) -> NDArray[np.float32]:
+    """Return the vectors [n, E] of matches in a Space, zeros for episodes that have none there."""
+    held = holdings.vectors(space, {match.episode for match in matches})
+    nothing = np.zeros((1, space.dim), np.float32)
+    return np.stack([vectors_of(held.get(match.episode, nothing), match) for match in matches])
 
 
 def explained(answers: Sequence[Answer]) -> Explained | None:

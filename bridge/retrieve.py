@@ -8,57 +8,53 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
+from bridge.aims import Aims
 from bridge.archive import Archive, open_archive
 from bridge.belonging import belonging
 from bridge.by_text import by_text
-from bridge.choosing import SpaceChoice, identity, maker_of
-from bridge.contributions import contributions
+from bridge.contributions import averaged, contributions
 from bridge.examples import its_episodes, read_example, without_their_episodes
-from bridge.expansion import combined
-from bridge.fusion import EXPAND, Fusion
-from bridge.hits import Hits
+from bridge.fusion import EXPAND, Fusion, Together
+from bridge.hits import Answered, Hits
 from bridge.holdings import Holdings
 from bridge.index.base import Request
-from bridge.index.blas import one_blas_thread
 from bridge.index.metric import COSINE
 from bridge.moment_search import MomentSearch, of_several_sizes
-from bridge.query import Query, fit
-from bridge.rankers import Aim, at_least, differing, farthest, fused_by_rank, nearest, vectors_of
+from bridge.notes import about_nothing, about_text
+from bridge.rankers import at_least, differing, explained, farthest, fused_by_rank, nearest, vectors_of
 from bridge.refs import EpisodeRef, make_ref
 from bridge.selection import named_lanes
+from bridge.views import View, Views
 from bridge.wishes import MomentWishes, Wishes, wishes_of
 from catalog.filters import Where, build_where
 from catalog.form_text import as_where
-from embedders.base import embed_by
-from embedders.registry import EMBEDDERS, as_embedder, embedder_of
 from embedders.text import as_text_encoder
 from embedders.windows import WindowPlan, as_plan
 from wshard.arguments import whole_number
-from wshard.errors import EmbedderError, QueryError, SpaceMismatchError
+from wshard.errors import QueryError, SpaceMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any, Unpack
-
-    from numpy.typing import NDArray
+    from typing import Unpack
 
     from bridge.examples import Example
     from bridge.index.base import Answer, Match
     from bridge.moment_search import Found
-    from bridge.rankers import Ranker
+    from bridge.query import Query
+    from bridge.rankers import Aim, Ranker
     from bridge.wishes import Asked, AskedMoments
-    from embedders.base import Embedder, Vectors
+    from embedders.base import Embedder
     from embedders.pooled import PooledFunction
     from embedders.space import Space
     from embedders.text import AnyTextEncoder
 
     PathLike = str | os.PathLike[str]
     RewardRange = tuple[float | None, float | None]
+    _Hit = tuple[EpisodeRef, Match]
 
 
 WHOLE: Final = WindowPlan()
@@ -90,15 +86,11 @@ class TrajectoryRetriever:
         sentences: AnyTextEncoder | None = None,
     ) -> None:
         listed = named_lanes(lanes)
-        self._embedder = None if embedder is None else as_embedder(embedder)
         self._sentences = None if sentences is None else as_text_encoder(sentences)
         self._archive: Archive = open_archive(deepdata_url, archive=archive, token=token)
         self._holdings = Holdings(self._archive.catalog)
-        self._choice = SpaceChoice(
-            self._archive.catalog, self._embedder, listed, named=isinstance(embedder, str) and embedder in EMBEDDERS
-        )
+        self._aims = Aims(self._archive.catalog, embedder, listed)
         self._moments = MomentSearch(self._archive)
-        self._made: dict[str, Embedder] = {}  # by the Space's fingerprint
 
     def __enter__(self) -> Self:
         return self
@@ -193,45 +185,69 @@ class TrajectoryRetriever:
             raise QueryError("moments: expected a query or examples (like=[...]), found neither")
         if wishes.exclude_self:
             wanted &= without_their_episodes([*like, *unlike], self._archive.catalog)
-        examples, request = [*like, *unlike], Request(_count(top_k), wanted, distinct=False, explain=wishes.explain)
-        if len(examples) == 1:
-            found: Sequence[Found] = [self._found(examples, 0, request, wishes)]
-            refs = found[0].refs
-        else:
-            each = replace(wishes, per_episode=None)  # of one example: which episodes' hits count is told among all
-
-            def find(number: int, count: int) -> Found:
-                return self._found(examples, number, replace(request, top_k=count), each)
-
-            refs, found = belonging(find, like=len(like), unlike=len(unlike), top_k=request.top_k, wishes=wishes)
+        request = Request(_count(top_k), wanted, distinct=False, explain=wishes.explain)
+        while True:
+            views = self._views(
+                [*like, *unlike],
+                wanted,
+                lambda plan: not plan.whole and wishes.windows in (None, plan),
+                of_several_sizes,
+            )
+            views = views if wishes.refine else views.only_newest()  # cosines of several cannot be compared
+            try:
+                refs, found = self._found(views, [*like, *unlike], len(like), request, wishes)
+                break
+            except SpaceMismatchError:
+                if not self._replaced(views):
+                    raise
+        notes = [] if refs else about_nothing(self._archive.catalog, wanted, limited=any(one.missing for one in found))
         return Hits(
             [ref for ref in refs if wishes.min_score is None or ref.score >= wishes.min_score],
             exact=all(one.answer.exact for one in found),
             milliseconds=(time.perf_counter() - begun) * 1e3,
             missing=max(one.missing for one in found),
-            explained=found[0].answer.explained,
+            explained=explained([one.answer for one in found]),
+            answered=Answered(tuple(view.space for view in views.chosen), tuple(views.others), tuple(notes)),
         )
 
     def _read(self, queries: Iterable[Query]) -> list[Example]:
-        return [read_example(one, self._choice.embedded) for one in queries]
+        return [read_example(one, self._aims.choice.embedded) for one in queries]
 
-    def _found(self, examples: Sequence[Example], number: int, request: Request, wishes: MomentWishes) -> Found:
-        """Return what is found for one of the examples, in the Space that the first of them fits."""
-        while True:
-            spaces = self._choice.spaces(lambda plan: not plan.whole and wishes.windows in (None, plan))
-            asked = fit(
-                examples[0].query, spaces, lambda some: of_several_sizes(self._choice.holding(some, request.where))
-            )
-            if number:
-                asked = fit(examples[number].query, [asked.space])
-            vector = self._embed(asked.space, [asked.window])[0]
-            try:
-                own = self._own(examples[number], asked.space, request.where)
-                return self._moments.search(asked, vector, request, wishes, own)
-            except SpaceMismatchError:
-                if asked.space in self._choice.active():
-                    raise
-                # An ingest replaced the Space a moment ago: its successor answers.
+    def _views(
+        self,
+        examples: Sequence[Example],
+        where: Where,
+        cut: Callable[[WindowPlan], bool],
+        among: Callable[[Sequence[Space]], Sequence[Space]] = lambda spaces: spaces,
+    ) -> Views:
+        return self._aims.views([one.query for one in examples], where, cut, among)
+
+    def _replaced(self, views: Views) -> bool:
+        """Say whether an ingest replaced one of the Spaces a moment ago: its successor answers."""
+        return not all(view.space in self._aims.choice.active() for view in views.chosen)
+
+    def _found(
+        self, views: Views, examples: Sequence[Example], like: int, request: Request, wishes: MomentWishes
+    ) -> tuple[list[EpisodeRef], Sequence[Found]]:
+        """Return the moments like the first `like` examples and unlike the others, and what each view found of each."""
+        pairs = [(view, number) for number in range(len(examples)) for view in views.chosen]
+
+        def find(pair: int, count: int) -> Found:
+            view, number = pairs[pair]
+            asked = view.queries[number]
+            vector = self._aims.embed(view.space, [asked.window])[0]
+            own = self._own(examples[number], view.space, request.where)
+            return self._moments.search(asked, vector, replace(request, top_k=count), each, own)
+
+        if len(pairs) == 1:
+            each = wishes
+            found = find(0, request.top_k)
+            return found.refs, [found]
+        each = replace(wishes, per_episode=None)  # of one alone: which episodes' hits count is told among all
+        count = len(views.chosen)
+        return belonging(
+            find, like=like * count, unlike=(len(examples) - like) * count, top_k=request.top_k, wishes=wishes
+        )
 
     def _own(self, example: Example, space: Space, where: Where) -> tuple[int, int] | None:
         """Return the episode that the example names, if that may be a hit, and the timestep with which it begins."""
@@ -245,127 +261,130 @@ class TrajectoryRetriever:
         if wishes.exclude_self:
             left = without_their_episodes([*like, *unlike], self._archive.catalog)
             request = replace(request, where=request.where & left)
-        examples = [one.query for one in like], [one.query for one in unlike]
         while True:
-            aim = self._aim(examples, wishes, request.where, cut)
+            views = self._chosen(like, unlike, wishes, request.where, cut)
+            aims = [self._aims.towards(view, len(like)) for view in views.chosen]
+            examples = [one.query for one in (*like, *unlike)]
+            parts = [
+                None if wishes.plain or wishes.least else self._aims.windows_of(a.space, examples, len(like))
+                for a in aims
+            ]
+            both = [*zip(aims, parts, strict=True)]
             try:
-                refs, answer, missing = self._ask(self._ranker(aim, wishes), request, aim)
+                refs, answer, missing = self._ask(self._ranker(both, wishes), request, aims)
             except SpaceMismatchError:
-                if aim is None or aim.space in self._choice.active():
+                if not self._replaced(views):
                     raise
-                continue  # an ingest replaced the Space a moment ago: its successor answers
-            if wishes.contributions and aim is not None:
-                refs = self._explained(refs, aim)
-            if wishes.alignment and aim is not None:
-                refs = self._moments.aligned(fit(aim.examples[0][0], [aim.space]), refs)
+                continue
+            if wishes.contributions and aims:
+                refs = self._explained(refs, aims)
+            if wishes.alignment:
+                for view in views.chosen:
+                    refs = self._aligned(refs, view)
             spent = (time.perf_counter() - begun) * 1e3
-            hits = [ref for ref, _ in refs]
-            return Hits(hits, exact=answer.exact, milliseconds=spent, missing=missing, explained=answer.explained)
+            notes = about_text(self._archive.catalog, wishes.text, request.where)
+            if not refs:
+                limited = bool(missing or notes) or wishes.min_score is not None
+                notes += about_nothing(self._archive.catalog, request.where, limited=limited)
+            spaces = tuple(aim.space for pair in both for aim in pair if aim is not None)
+            answered = Answered(spaces, tuple(views.others), tuple(notes))
+            return Hits(
+                [ref for ref, _ in refs],
+                exact=answer.exact,
+                milliseconds=spent,
+                missing=missing,
+                explained=answer.explained,
+                answered=answered,
+            )
 
-    def _aim(
+    def _chosen(
         self,
-        examples: tuple[Sequence[Query], Sequence[Query]],
+        like: Sequence[Example],
+        unlike: Sequence[Example],
         wishes: Wishes,
         where: Where,
         cut: Callable[[WindowPlan], bool],
-    ) -> Aim | None:
-        """Return the Space that the examples fit and the vector to search it for; None for words alone."""
-        like, unlike = examples
+    ) -> Views:
+        """Return what answers the examples; nothing for words alone."""
         if not like:
             if wishes.text is None:
                 raise QueryError("expected a query, examples (like=[...]) or words (text=...), found none of them")
             if unlike or wishes.diversity:
                 raise QueryError("unlike and diversity: expected a query or examples beside them, found words alone")
-            return None
-        space = fit(like[0], self._choice.spaces(cut), lambda some: self._choice.holding(some, where)).space
-        if space.metric != COSINE and (len(like) > 1 or wishes.turn_vectors):
+            return Views([], [])
+        views = self._views([*like, *unlike], where, cut).cut_alike()
+        if wishes.least:
+            views = views.only_newest()
+        metric = views.chosen[0].space.metric
+        if metric != COSINE and (len(like) > 1 or wishes.turn_vectors):
             raise QueryError(
                 f"like, unlike, expand, least, diversity and contributions: expected a Space compared by the cosine, "
-                f"found one compared by {space.metric}"
+                f"found one compared by {metric}"
             )
-        return self._towards(space, like, unlike)
+        return views
 
-    def _towards(self, space: Space, like: Sequence[Query], unlike: Sequence[Query]) -> Aim:
-        windows = [fit(example, [space]).window for example in (*like, *unlike)]
-        vectors = self._embed(space, windows)
-        wanted, against = vectors[: len(like)], vectors[len(like) :]
-        return Aim(space, combined(wanted, against), against, (tuple(like), tuple(unlike)))
-
-    def _ranker(self, aim: Aim | None, wishes: Wishes) -> Ranker:
-        """Return the way to rank that was wished for."""
+    def _ranker(self, views: Sequence[tuple[Aim, Aim | None]], wishes: Wishes) -> Ranker:
+        """Return the way to rank that was wished for, by views and the windows of each."""
         index = self._archive.index
         told = [] if wishes.text is None else by_text(self._archive, wishes.text, self._sentences)
-        if aim is None:
-            rank = fused_by_rank(told)
-        elif wishes.least:
-            return farthest(index, aim)
-        else:
-            windows = None if wishes.plain else self._windows_of(aim)
+        if wishes.least:
+            return farthest(index, views[0][0])
+        fusions = []
+        for aim, windows in views:
             expand = wishes.expand if wishes.expand is not None else EXPAND if windows is not None else 0
-            rank = nearest(index, aim)
-            if windows is not None or expand:
-                rank = Fusion(index, self._holdings, aim, windows, expand)
-            rank = fused_by_rank([rank, *told])
+            fusions.append(Fusion(index, self._holdings, aim, windows, expand))
+        if len(fusions) > 1:
+            told = [Together(fusions), *told]
+        elif fusions:
+            alone = fusions[0]
+            told = [alone if alone.windows is not None or alone.expand else nearest(index, alone.main), *told]
+        rank = fused_by_rank(told)
         if wishes.min_score is not None:
             rank = at_least(rank, wishes.min_score)
-        if aim is not None and wishes.diversity:
-            windows_of = aim.space.windows
+        if views and wishes.diversity:
+            spaces = [aim.space for aim, _ in views]
+            plan = spaces[0].windows
             rank = differing(
                 rank,
                 self._holdings,
-                aim.space,
+                spaces,
                 wishes.diversity,
-                lambda matches: {match for _, match in self._refs(matches, windows_of)},
+                lambda matches: {match for _, match in self._refs(matches, plan)},
             )
         return rank
 
-    def _windows_of(self, aim: Aim) -> Aim | None:
-        """Return what to search the windows of several sizes for that were cut from the lanes of whole episodes."""
-        if not aim.space.windows.whole or aim.space.metric != COSINE:
-            return None
-        for space in self._choice.active():
-            alike = all(getattr(space, name) == getattr(aim.space, name) for name in ("lanes", "weights", "metric"))
-            if space.windows.scales and alike:
-                with suppress(EmbedderError):  # another one's embedder, which nobody passed
-                    return self._towards(space, *aim.examples)
-        return None
-
-    @one_blas_thread()
-    def _embed(self, space: Space, windows: Sequence[NDArray[Any]]) -> Vectors:
-        return embed_by(self._maker(space), space, windows)
-
-    def _maker(self, space: Space) -> Embedder:
-        """Return the embedder of a Space: the one that was passed, if it is the one."""
-        given = self._embedder
-        if given is not None and identity(given) == maker_of(space):
-            return given
-        if space.fingerprint not in self._made:
-            self._made[space.fingerprint] = embedder_of(space)
-        return self._made[space.fingerprint]
-
-    def _ask(
-        self, rank: Ranker, request: Request, aim: Aim | None
-    ) -> tuple[list[tuple[EpisodeRef, Match]], Answer, int]:
+    def _ask(self, rank: Ranker, request: Request, aims: Sequence[Aim]) -> tuple[list[_Hit], Answer, int]:
         """Return the best hits whose files are there, the answer they are from, and how many were passed over."""
         asked = request.top_k
         while True:
             answer = rank(replace(request, top_k=asked))
-            refs = self._refs(answer.matches, WHOLE if aim is None else aim.space.windows)
+            refs = self._refs(answer.matches, aims[0].space.windows if aims else WHOLE)
             if len(refs) >= request.top_k or len(answer.matches) < asked:
                 return refs[: request.top_k], answer, len(answer.matches) - len(refs)
             asked *= 2  # some hits are files that are gone: their places go to the next best
 
-    def _explained(self, refs: Sequence[tuple[EpisodeRef, Match]], aim: Aim) -> list[tuple[EpisodeRef, Match]]:
+    def _explained(self, refs: Sequence[_Hit], aims: Sequence[Aim]) -> list[_Hit]:
         """Let hits say what each lane adds; those that were found by words alone have nothing to say."""
-        maker, held = self._maker(aim.space), self._holdings.vectors(aim.space, {match.episode for _, match in refs})
+        parts: dict[int, list[dict[str, float]]] = {}
+        for aim in aims:
+            maker, held = self._aims.maker(aim.space), self._holdings.vectors(aim.space, {m.episode for _, m in refs})
+            for number, (_, match) in enumerate(refs):
+                if (vectors := held.get(match.episode)) is not None:
+                    own = contributions(maker, aim.space, aim.vector, vectors_of(vectors, match))
+                    parts.setdefault(number, []).append(own)
         return [
-            (replace(ref, contributions=contributions(maker, aim.space, aim.vector, vectors_of(vectors, match))), match)
-            if (vectors := held.get(match.episode)) is not None
-            else (ref, match)
-            for ref, match in refs
+            (replace(ref, contributions=averaged(parts[number])), match) if number in parts else (ref, match)
+            for number, (ref, match) in enumerate(refs)
         ]
 
-    def _refs(self, matches: Sequence[Match], windows: WindowPlan) -> list[tuple[EpisodeRef, Match]]:
+    def _aligned(self, refs: Sequence[_Hit], view: View) -> list[_Hit]:
+        """Let hits that are not aligned yet say which of their timesteps meet which of the query, in this view."""
+        held = self._holdings.vectors(view.space, {match.episode for ref, match in refs if not ref.alignment})
+        mine = [(ref, match) for ref, match in refs if match.episode in held]
+        found = {match: ref for ref, match in self._moments.aligned(view.queries[0], mine)}
+        return [(found.get(match, ref), match) for ref, match in refs]
+
+    def _refs(self, matches: Sequence[Match], windows: WindowPlan) -> list[_Hit]:
         rows = self._archive.catalog.rows({match.episode for match in matches})
         refs = []
         for match in matches:

@@ -27,7 +27,6 @@ from demo.tasks import METAWORLD, Job
 from embedders.arc import ArcDct
 from embedders.pooled import Mean
 from embedders.statistics import Moments, merge, statistics
-from embedders.windows import BOTH
 from wshard.episode_file import load_wshard
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def _ingest(folder: Path, episodes: Path) -> None:
         TrajectoryIngestor(folder) as ingestor,
         watched() as progress,
     ):
-        report = ingestor.ingest(episodes, windows=BOTH, progress=progress)
+        report = ingestor.ingest(episodes, progress=progress)
     say(f"   {report.new} new, {report.unchanged} unchanged, {report.embedded} embedded, {len(report.failed)} left out")
 
 

@@ -82,10 +82,10 @@ def episodes_by_path(archive):
         return {Path(row.path): row for row in opened.catalog.select(limit=10_000).rows}
 
 
-def ingest(archive, *paths, embedder="arcdct", lanes=None, **options):
-    """Ingest with an ingestor of its own and return the report."""
+def ingest(archive, *paths, embedder="arcdct", lanes=None, windows="whole", **options):
+    """Ingest with an ingestor of its own, by default one vector per episode, and return the report."""
     with TrajectoryIngestor(archive, embedder, lanes=lanes) as ingestor:
-        return ingestor.ingest(list(paths), **options)
+        return ingestor.ingest(list(paths), windows=windows, **options)
 
 
 def command(*arguments, folder):
@@ -123,7 +123,7 @@ archive, folder, workers = sys.argv[1:]
 if __name__ == "__main__":
     with TrajectoryIngestor(archive) as ingestor:
         print("go", flush=True)
-        report = ingestor.ingest([folder], workers_count=int(workers), progress=Told())
+        report = ingestor.ingest([folder], windows="whole", workers_count=int(workers), progress=Told())
         assert report.ok, report.failed
 """
 

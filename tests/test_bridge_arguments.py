@@ -134,10 +134,10 @@ def test_a_search_for_what_is_not_embedded_says_what_is(place, retriever):
         with TrajectoryRetriever(place / "archive", lanes=lanes) as opened, pytest.raises(QueryError, match=here):
             opened.search_similar_episodes(path)
     with TrajectoryIngestor(place / "whole") as ingestor:
-        ingestor.ingest(path)
+        ingestor.ingest(path, windows="whole")
     with TrajectoryRetriever(place / "whole") as opened:
         for search in (opened.search_moments, opened.search_similar_timesteps):
-            with pytest.raises(QueryError, match=r"moments need `--windows multi`(?s:.*)whole episodes"):
+            with pytest.raises(QueryError, match=r"moments need `--windows both`(?s:.*)whole episodes"):
                 search(path)
 
 

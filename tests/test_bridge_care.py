@@ -116,7 +116,7 @@ def test_the_verbs(tmp_path):
     for seed in range(4):
         save_wshard(make_episode(seed, T=20), episodes / f"{seed}.wshard")
     with TrajectoryIngestor(archive) as ingestor:
-        ingestor.ingest(episodes)
+        ingestor.ingest(episodes, windows="whole")
 
     def run(*arguments: str):
         return CliRunner().invoke(app, ["index", *arguments, "--archive", str(archive)])
@@ -140,7 +140,7 @@ def test_the_verbs(tmp_path):
     with TrajectoryRetriever(archive) as retriever, pytest.raises(QueryError, match="nothing is embedded"):
         retriever.search_similar_episodes(make_episode(1, T=20))
     with TrajectoryIngestor(archive) as ingestor:
-        assert ingestor.ingest(episodes).embedded == 4
+        assert ingestor.ingest(episodes, windows="whole").embedded == 4
 
 
 @pytest.mark.parametrize("arguments", [["audit", "--index", "x"], ["rebuild", "--index", "x"], ["copy", "--to", "x"]])

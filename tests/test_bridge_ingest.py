@@ -281,7 +281,9 @@ def test_a_link_and_its_file_are_one_episode(archive, folder, tmp_path):
     ingest(archive, links)
     assert counts(ingest(archive, folder), "embedded") == {"new": 11, "unchanged": 1}
     with TrajectoryIngestor(archive) as ingestor:
-        assert ingestor.ingest_episode(links / "link.wshard") == ingestor.ingest_episode(files(folder)[0])
+        assert ingestor.ingest_episode(links / "link.wshard", windows="whole") == ingestor.ingest_episode(
+            files(folder)[0], windows="whole"
+        )
     assert_complete(archive, files(folder))
 
 
@@ -452,11 +454,11 @@ def test_windows_are_embedded_for_the_episodes_that_were_asked_for(archive, fold
     path = files(folder)[0]
     with TrajectoryIngestor(archive) as ingestor:
         ids = ingestor.ingest_timesteps(path, 8, 5)
-        uid = ingestor.ingest_episode(path)
+        uid = ingestor.ingest_episode(path, windows="whole")
         assert ids == [f"{uid}:{a}-{b}" for a, b in [(0, 8), (5, 13), (10, 18), (15, 23), (20, 28), (22, 30)]]
         assert ingestor.ingest_timesteps(path, 8, 5) == ids
         assert ingestor.ingest_timesteps(path, 100, 50) == [f"{uid}:0-30"]
-        ingestor.ingest(folder)
+        ingestor.ingest(folder, windows="whole")
         for plan in (WindowPlan(8, 5), WindowPlan(100, 50)):
             (space,) = [space for space in spaces_of(archive) if space.windows == plan]
             held = {key[1]: len(found) for key, found in vectors_of(archive).items() if key[0] == space.fingerprint}
@@ -493,7 +495,7 @@ def test_a_folder_that_cannot_be_read_is_told(archive, folder, monkeypatch):
     (folder / "locked").mkdir()
     monkeypatch.setattr(os, "scandir", scandir)
     with TrajectoryIngestor(archive) as ingestor:
-        report = ingestor.ingest(folder)
+        report = ingestor.ingest(folder, windows="whole")
     assert report.new == 12
     assert [(failure.path.rpartition("/")[2], failure.error) for failure in report.failed] == [
         ("locked", "Permission denied")
@@ -530,10 +532,10 @@ def test_what_is_no_episode_in_a_folder_is_told_by_suffix(tmp_path):
     for name in ("a.HDF5", "raw/b.hdf5", "raw/c.mp4", "README", ".hidden", "x.wshard.partial", "x.wshard.bak"):
         (folder / name).write_bytes(b"")
     with TrajectoryIngestor(folder / "archive") as ingestor:  # its own files are nobody's data
-        report = ingestor.ingest(folder)
+        report = ingestor.ingest(folder, windows="whole")
         assert dict(report.skipped) == {".hdf5": 2, "": 1, ".mp4": 1}
         assert report.ok
-        assert ingestor.ingest(folder).skipped == report.skipped
+        assert ingestor.ingest(folder, windows="whole").skipped == report.skipped
     arguments = ["ingest", str(folder), "--archive", str(folder / "archive")]
     told = CliRunner().invoke(app, arguments)
     assert "skipped: 2 .hdf5, 1 without suffix, 1 .mp4: no episode files; `python -m pydoc" in told.stderr

@@ -63,19 +63,19 @@ def ranking(folder, lanes, query=0):
 def test_the_lane_that_weighs_most_decides_who_comes_second(folder, heavy, second):
     weights = {"state": 1.0, "action/ctrl": 1.0, "reward": 1.0} | {heavy: 100.0}
     with TrajectoryIngestor(folder / "archive", "dct", lanes=weights) as ingestor:
-        assert ingestor.ingest(folder / "episodes").ok
+        assert ingestor.ingest(folder / "episodes", windows="whole").ok
     assert ranking(folder, weights)[:2] == ["ep-0", second]
 
 
 def test_equal_ratios_are_one_space_and_other_ratios_another(folder):
     with TrajectoryIngestor(folder / "archive", "dct", lanes={"state": 2, "reward": 1}) as ingestor:
-        ingestor.ingest(folder / "episodes")
+        ingestor.ingest(folder / "episodes", windows="whole")
     with TrajectoryIngestor(folder / "archive", "dct", lanes={"signal/state": 4, "reward": 2}) as ingestor:
-        ingestor.ingest(folder / "episodes")
+        ingestor.ingest(folder / "episodes", windows="whole")
     with TrajectoryIngestor(folder / "archive", "dct", lanes={"state": 1, "reward": 50}) as ingestor:
-        ingestor.ingest(folder / "episodes")
+        ingestor.ingest(folder / "episodes", windows="whole")
     with TrajectoryIngestor(folder / "archive", "dct", lanes=["state", "reward"]) as ingestor:
-        ingestor.ingest(folder / "episodes")
+        ingestor.ingest(folder / "episodes", windows="whole")
     with Catalog.open(folder / "archive" / "catalog.db") as catalog:
         weights = [Space.from_json(row.definition).weights for row in catalog.spaces("active")]
     assert sorted(weights, key=str) == [(1 / 51, 50 / 51), (2 / 3, 1 / 3), None]
@@ -89,9 +89,9 @@ def test_equal_ratios_are_one_space_and_other_ratios_another(folder):
 @pytest.mark.parametrize("lanes", [["reward"], ["omen/state/dreamer"], ["uncert/state", "state"], ["action/ctrl"]])
 def test_lanes_that_are_named_later_need_no_second_reading(folder, lanes):
     with TrajectoryIngestor(folder / "archive") as ingestor:
-        ingestor.ingest(folder / "episodes")
+        ingestor.ingest(folder / "episodes", windows="whole")
     with TrajectoryIngestor(folder / "archive", lanes=lanes) as ingestor:
-        report = ingestor.ingest(folder / "episodes")
+        report = ingestor.ingest(folder / "episodes", windows="whole")
     assert report.ok
     assert (report.unchanged, report.embedded) == (5, 5)
     assert ranking(folder, lanes)[0] == "ep-0"
@@ -100,7 +100,7 @@ def test_lanes_that_are_named_later_need_no_second_reading(folder, lanes):
 def test_lanes_keep_the_order_in_which_they_are_named(folder):
     for lanes in (["state", "action/ctrl"], ["action/ctrl", "signal/state", "state"]):
         with TrajectoryIngestor(folder / "archive", lanes=lanes) as ingestor:
-            ingestor.ingest(folder / "episodes")
+            ingestor.ingest(folder / "episodes", windows="whole")
     with Catalog.open(folder / "archive" / "catalog.db") as catalog:
         orders = [[lane.name for lane in Space.from_json(row.definition).lanes] for row in catalog.spaces("active")]
     assert sorted(orders) == [["action/ctrl", "signal/state"], ["signal/state", "action/ctrl"]]
@@ -109,7 +109,7 @@ def test_lanes_keep_the_order_in_which_they_are_named(folder):
 def test_a_mapping_and_a_span_ask_for_rewards_and_predictions_too(folder):
     lanes = ["reward", "uncert/state", "omen/state/dreamer"]
     with TrajectoryIngestor(folder / "archive", "dct", lanes=lanes) as ingestor:
-        ingestor.ingest(folder / "episodes")
+        ingestor.ingest(folder / "episodes", windows="whole")
     episode = load_wshard(folder / "episodes" / "ep-3.wshard")
     asked = {
         "reward": episode.rewards,
@@ -129,11 +129,11 @@ def test_a_mapping_and_a_span_ask_for_rewards_and_predictions_too(folder):
 def test_a_reward_that_was_never_recorded_is_no_lane(folder):
     save_wshard(make(9, state=9, ctrl=9, reward=None), folder / "episodes" / "ep-9.wshard")
     with TrajectoryIngestor(folder / "archive", lanes=["reward"]) as ingestor:
-        report = ingestor.ingest(folder / "episodes")
+        report = ingestor.ingest(folder / "episodes", windows="whole")
         assert [Path(failure.path).name for failure in report.failed] == ["ep-9.wshard"]
         assert report.embedded == 5
         with pytest.raises(NoLaneError, match="expected signal/reward, found lanes"):
-            ingestor.ingest_episode(folder / "episodes" / "ep-9.wshard")
+            ingestor.ingest_episode(folder / "episodes" / "ep-9.wshard", windows="whole")
 
 
 def test_a_reward_of_nan_is_told(folder):
@@ -142,14 +142,14 @@ def test_a_reward_of_nan_is_told(folder):
     save_wshard(episode, folder / "episodes" / "ep-9.wshard")
     expected = pytest.warns(NotEmbeddedWarning, match=r"lane 'reward': expected finite numbers in one episode at least")
     with TrajectoryIngestor(folder / "archive", lanes=["reward"]) as ingestor, expected:
-        ingestor.ingest_episode(folder / "episodes" / "ep-9.wshard")
+        ingestor.ingest_episode(folder / "episodes" / "ep-9.wshard", windows="whole")
 
 
 @pytest.mark.parametrize("weights", [{"state": 0}, {"state": -1.0}, {"state": float("inf")}, {"state": "1"}, {}])
 def test_weights_that_are_no_shares_are_refused(folder, weights):
     expected = pytest.raises((EmbedderError, NoLaneError), match=r"weights of lanes: expected|no observation lane")
     with TrajectoryIngestor(folder / "archive", lanes=weights) as ingestor, expected:
-        ingestor.ingest_episode(folder / "episodes" / "ep-0.wshard")
+        ingestor.ingest_episode(folder / "episodes" / "ep-0.wshard", windows="whole")
 
 
 def test_weights_for_an_embedder_of_raw_values_are_refused(tmp_path):
@@ -175,7 +175,7 @@ def test_a_space_says_at_which_rates_its_lanes_were_recorded(tmp_path):
             told = replace(episode, observations={"state": channel}, timebase=timebase)
             save_wshard(told, tmp_path / f"{number}.wshard")
         with TrajectoryIngestor(tmp_path / "archive", lanes=["state", "action/ctrl"]) as ingestor:
-            assert ingestor.ingest(tmp_path).ok
+            assert ingestor.ingest(tmp_path, windows="whole").ok
 
     put([0, 1], 30.0)
     (first,) = spaces_of(tmp_path / "archive")
@@ -189,7 +189,7 @@ def test_a_space_says_at_which_rates_its_lanes_were_recorded(tmp_path):
 def test_a_rate_that_nobody_gave_is_none_in_an_archive(tmp_path):
     save_wshard(replace(make(0, state=0, ctrl=0, reward=0), timebase=TimebaseSpec()), tmp_path / "0.wshard")
     with TrajectoryIngestor(tmp_path / "archive", lanes=["state", "action/ctrl"]) as ingestor:
-        assert ingestor.ingest(tmp_path).ok
+        assert ingestor.ingest(tmp_path, windows="whole").ok
     (space,) = spaces_of(tmp_path / "archive")
     assert space.rates is None
     assert "Hz" not in command("show", str(tmp_path / "0.wshard"), folder=tmp_path).stdout
@@ -203,5 +203,5 @@ def test_latent_actions_of_a_model_can_be_searched_by(tmp_path):
         set_latent_actions(episode, "lapa", Channel.of("lapa", latent))
         save_wshard(episode, tmp_path / "episodes" / f"{episode.id}.wshard")
     with TrajectoryIngestor(tmp_path / "archive", lanes=f"omen/{LATENT_ACTION_CHANNEL}/lapa") as ingestor:
-        assert ingestor.ingest(tmp_path / "episodes").ok
+        assert ingestor.ingest(tmp_path / "episodes", windows="whole").ok
     assert set(ranking(tmp_path, None, query=1)[:2]) == {"ep-1", "ep-3"}

@@ -21,7 +21,7 @@ with TrajectoryIngestor(archive) as ingestor:
     while time.monotonic() < until or (float(seconds) and not done):
         paths = save(Path(folder), *(episode(int(task), number + more, 8) for more in range(10)))
         number += 10
-        report = ingestor.ingest(paths)
+        report = ingestor.ingest(paths, windows="whole")
         assert report.ok and report.new == 10, report
         done += map(str, paths)
 print(json.dumps(done))

@@ -336,7 +336,7 @@ def test_files_that_are_gone_or_changed_give_their_places_to_the_next(tmp_path):
 
 def test_lanes_in_memory_are_few_and_follow_their_files(archive):
     with TrajectoryRetriever(archive) as opened:
-        (space,) = opened._choice.active()
+        (space,) = opened._aims.choice.active()
         rows = [*opened._archive.catalog.rows(opened._archive.catalog.ids()).values()][:4]
         small = LaneRows(kept_bytes=1)
         first = [small.of(row, space, space.scaling) for row in rows]
@@ -394,7 +394,7 @@ def test_windows_of_one_size_serve_too_and_whole_episodes_do_not(tmp_path):
     other = tmp_path / "whole"
     other.mkdir()
     stored(other, [episode_of(0)], plan=WindowPlan())
-    with TrajectoryRetriever(other) as opened, pytest.raises(QueryError, match="--windows multi"):
+    with TrajectoryRetriever(other) as opened, pytest.raises(QueryError, match="--windows both"):
         opened.search_moments(play(0)[0][:20])
 
 

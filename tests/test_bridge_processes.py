@@ -110,7 +110,7 @@ def test_what_nobody_brought_is_shared_by_those_who_embed_it(tmp_path, data, mon
 
     def embed(_: int) -> int:
         with TrajectoryIngestor(archive, "dct") as ingestor:
-            return ingestor.ingest(folder).embedded
+            return ingestor.ingest(folder, windows="whole").embedded
 
     with ThreadPoolExecutor(2) as both:
         embedded = sum(both.map(embed, range(2)))

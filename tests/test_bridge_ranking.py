@@ -13,8 +13,9 @@ from bridge.bruteforce import make_space
 from bridge.contributions import contributions
 from bridge.diverse import diverse
 from bridge.expansion import combined, expanded
+from bridge.fusion import Fusion, Together
 from bridge.index.base import Answer, Match, Request
-from bridge.rankers import differing, fused_by_rank
+from bridge.rankers import Aim, differing, fused_by_rank
 from bridge.scales import calibrated, fused, nearness, reciprocal_ranks
 from bridge.wishes import Asked, Wishes
 from catalog.filters import EVERYTHING
@@ -146,6 +147,57 @@ class Rows:
         return {id_: self.rows[id_][None] for id_ in episodes}
 
 
+class Vectors:
+    """An index and holdings of one vector per episode in several Spaces: {space: {episode: vector}}."""
+
+    def __init__(self, held) -> None:
+        self.held = {space.fingerprint: vectors for space, vectors in held.items()}
+
+    def search(self, space, vector, request):
+        cosines = {id_: float(row.astype(float) @ vector) for id_, row in self.held[space.fingerprint].items()}
+        order = sorted(cosines, key=lambda id_: (-cosines[id_], id_))[: request.top_k]
+        return Answer(tuple(Match(id_, 0, cosines[id_]) for id_ in order), True, len(cosines))
+
+    def vectors(self, space, episodes):
+        held = self.held[space.fingerprint]
+        return {id_: held[id_][None] for id_ in episodes if id_ in held}
+
+    def background(self, space, query):
+        return float(np.mean([row @ query for row in self.held[space.fingerprint].values()]))
+
+
+@pytest.mark.parametrize("expand", [0, 4])
+def test_views_together_are_called_exact_only_where_nothing_beyond_their_lists_can_matter(expand, monkeypatch):
+    monkeypatch.setattr("bridge.fusion.depth", lambda top_k: max(12, top_k + 1))
+    monkeypatch.setattr("bridge.fusion._DEEPER", (1,))
+    left, right = make_space("left", 5), make_space("right", 5)
+    proven = 0
+    for seed in range(40):
+        rows, others = units(500, seed=seed), units(500, seed=1000 + seed)
+        near = rows + (0.02, 0.5, 5.0)[seed % 3] * others  # views that agree, and views that do not
+        near = (near / np.linalg.norm(near, axis=1, keepdims=True)).astype(np.float32)
+        seen = {id_: near[id_] for id_ in range(500) if seed % 2 or id_ % 3}  # not of all episodes
+        there = Vectors({left: dict(enumerate(rows)), right: seen})
+        queries = zip((left, right), (rows[1], near[1]), strict=True)
+        aims = [Aim(space, query, np.zeros((0, 5), np.float32)) for space, query in queries]
+        rank = Together([Fusion(there, there, aim, None, expand) for aim in aims])
+        answer, everything = rank(Request(3, EVERYTHING)), rank(Request(500, EVERYTHING))
+        assert (everything.exact, len(everything.matches)) == (True, 500)
+        if expand == 0:
+            views = [(there.held[aim.space.fingerprint], aim, there.background(aim.space, aim.vector)) for aim in aims]
+            for match in everything.matches:
+                scores = [
+                    1 - (1 - held[match.episode].astype(float) @ aim.vector) / (1 - background)
+                    for held, aim, background in views
+                    if match.episode in held
+                ]
+                assert match.score == pytest.approx(np.mean(scores), abs=1e-6)
+        if answer.exact:
+            proven += 1
+            assert [match.episode for match in answer.matches] == [one.episode for one in everything.matches[:3]]
+    assert proven > 5
+
+
 @pytest.mark.parametrize("count", [90, 300])
 def test_diverse_hits_are_called_exact_only_where_no_other_could_have_been_chosen(count):
     space, proven = make_space(), 0
@@ -157,7 +209,7 @@ def test_diverse_hits_are_called_exact_only_where_no_other_could_have_been_chose
         rank = differing(
             lambda request, found=all_of_them: Answer(tuple(found[: request.top_k]), True, len(found)),
             Rows(vectors),
-            space,
+            [space],
             diversity,
         )
         answer = rank(Request(4, EVERYTHING))

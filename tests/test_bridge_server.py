@@ -41,9 +41,9 @@ def paths(tmp_path):
 
 def test_ingest_and_search_by_url(url, paths, tmp_path):
     with TrajectoryIngestor(url) as ingestor:
-        report = ingestor.ingest(tmp_path / "data")
+        report = ingestor.ingest(tmp_path / "data", windows="whole")
         assert (report.new, report.embedded, report.ok) == (12, 12, True)
-        assert ingestor.ingest(tmp_path / "data").unchanged == 12
+        assert ingestor.ingest(tmp_path / "data", windows="whole").unchanged == 12
     with TrajectoryRetriever(url) as retriever:
         hits = retriever.search_similar_episodes(episode(1, 4), 3)
         assert hits.exact

@@ -36,6 +36,7 @@ def watched(archive, *folders, **changes):
     """Run `wshard watch` until the end of the block, which is Ctrl-C; yield what it has said by then, line by line."""
     said = {"out": [], "code": None}
     command = [sys.executable, "-W", "error", "-c", WATCH, "watch", *map(str, folders), "-a", str(archive)]
+    command += ["--windows", "whole"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **changes)
     listener = threading.Thread(target=lambda: said["out"].extend(iter(process.stdout.readline, "")))
     try:
@@ -153,7 +154,7 @@ def test_a_file_that_grows_slowly_waits_and_a_damaged_one_is_told_once(tmp_path)
 def collect(ingestor, folder, enough, **changes):
     """Watch in this process until `enough` says so of the reports."""
     reports, stop = [], threading.Event()
-    for report in ingestor.watch(folder, stop=stop, **changes):
+    for report in ingestor.watch(folder, stop=stop, windows="whole", **changes):
         reports.append(report)
         if enough(reports):
             stop.set()

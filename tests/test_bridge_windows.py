@@ -13,7 +13,9 @@ from bridge.archive import open_archive
 from bridge.curation.held import whole_spaces, window_spaces
 from bridge.ingest import TrajectoryIngestor
 from bridge.retrieve import TrajectoryRetriever
+from catalog.catalog import Catalog
 from embedders.arc import ArcDct
+from embedders.space import Space
 from embedders.windows import BOTH, SCALES, WindowPlan
 from wshard import Channel, Episode, save_wshard
 from wshard.errors import QueryError, SpaceMismatchError
@@ -71,9 +73,9 @@ def test_one_ingest_fills_several_plans_and_a_search_chooses(folder):
     query = pose(2)[8:24]
     with TrajectoryRetriever(folder / "archive") as retriever:
         assert len(retriever.search_similar_episodes(query)) == 5
-        with pytest.raises(QueryError, match=r"window_size=\.\.\. or windows=\.\.\.") as refused:
-            retriever.search_similar_timesteps(query)
-        assert "windows of 24 every 12" in str(refused.value)
+        newest = retriever.search_similar_timesteps(query, 1)
+        assert np.ptp(newest[0].span) == 24
+        assert [space.windows.size for space in newest.answered.spaces + newest.answered.others] == [24, 16]
         for hits in (
             retriever.search_similar_timesteps(query, 1, window_size=16),
             retriever.search_similar_timesteps(query, 1, windows=WindowPlan(16, 8)),
@@ -101,6 +103,82 @@ def test_windows_on_the_command_line(folder):
         assert wshard("search", "walk-1", "--windows", wrong).exit_code == 2
 
 
+def plans(folder, embedder=None):
+    """Return (embedder, plan, episodes) of every active Space, after an ingest that does not say what to embed."""
+    with TrajectoryIngestor(folder / "archive", embedder) as ingestor:
+        assert ingestor.ingest(folder / "episodes").ok
+    return held(folder)
+
+
+def held(folder):
+    with open_archive(folder / "archive") as opened:
+        assert opened.catalog.spaces("building") == []
+        rows = [(row, Space.from_json(row.definition)) for row in opened.catalog.spaces("active")]
+        return {(space.embedder, str(space.windows), len(opened.catalog.embedded(row.id))) for row, space in rows}
+
+
+def both(embedder, count=5):
+    return {(embedder, str(plan), count) for plan in BOTH}
+
+
+def test_a_first_ingest_embeds_whole_episodes_and_windows(folder):
+    assert plans(folder) == both("arcdct")
+    with TrajectoryRetriever(folder / "archive") as retriever:
+        assert retriever.search_moments(pose(3)[40:90], 1)[0].episode_id == "walk-3"
+        assert retriever.search_similar_episodes(pose(4)[:68], 1)[0].episode_id == "walk-4"
+    assert plans(folder, "dct") == both("arcdct") | both("dct")
+    with TrajectoryIngestor(folder / "archive", "stats") as ingestor:
+        for path in sorted((folder / "episodes").iterdir()):
+            ingestor.ingest_episode(path)
+    assert held(folder) == both("arcdct") | both("dct") | both("stats")
+
+
+def test_an_archive_of_whole_episodes_stays_so_until_windows_are_asked_for(folder):
+    late = (folder / "episodes" / "walk-4.wshard").rename(folder / "late.wshard")
+    for path in (folder / "episodes").iterdir():
+        with TrajectoryIngestor(folder / "archive") as ingestor:
+            ingestor.ingest_episode(path, windows="whole")
+    assert plans(folder) == {("arcdct", "whole episodes", 4)}
+    needed = pytest.raises(QueryError, match="moments need `--windows both`")
+    with TrajectoryRetriever(folder / "archive") as retriever, needed:
+        retriever.search_moments(pose(3)[40:90])
+    with TrajectoryIngestor(folder / "archive") as ingestor:
+        assert ingestor.ingest(folder / "episodes", windows="both").embedded == 4
+    late.rename(folder / "episodes" / "walk-4.wshard")
+    assert plans(folder) == both("arcdct")
+
+
+def test_windows_of_one_size_do_not_keep_the_default_away(folder):
+    with TrajectoryIngestor(folder / "archive") as ingestor:
+        ingestor.ingest_timesteps(folder / "episodes" / "walk-2.wshard", 16, 8)
+    assert plans(folder) == both("arcdct") | {("arcdct", "windows of 16 every 8", 1)}
+
+
+@pytest.mark.parametrize("step", ["add_space", "activate"])
+def test_a_first_ingest_that_was_stopped_between_its_spaces_is_finished(folder, monkeypatch, step):
+    really, calls = getattr(Catalog, step), []
+
+    def stopped(catalog, *arguments, **named):  # noqa: ANN002, ANN003  (those of either method)
+        calls.append(step)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return really(catalog, *arguments, **named)
+
+    monkeypatch.setattr(Catalog, step, stopped)
+    with TrajectoryIngestor(folder / "archive") as ingestor, pytest.raises(KeyboardInterrupt):
+        ingestor.ingest(folder / "episodes")
+    monkeypatch.undo()
+    assert plans(folder) == both("arcdct")
+
+
+def test_the_command_embeds_both_and_whole_where_that_is_asked_for(folder):
+    wshard = partial(command, folder=folder)
+    assert wshard("ingest", "episodes").exit_code == 0
+    assert wshard("moments", "walk-3", "--from", "40", "--to", "90").exit_code == 0
+    assert wshard("ingest", "episodes", "-a", "archive", "--windows", "whole").exit_code == 0
+    assert held(folder) == {("arcdct", "whole episodes", 5)}
+
+
 def test_what_was_ingested_as_both_stays_so(folder):
     late = folder / "episodes" / "walk-4.wshard"
     later = folder / "late.wshard"
@@ -117,7 +195,7 @@ def test_what_was_ingested_as_both_stays_so(folder):
             == 0
         )
     with TrajectoryIngestor(folder / "archive", "dct") as ingestor:
-        ingestor.ingest(folder / "episodes")
+        ingestor.ingest(folder / "episodes", windows="whole")
     with TrajectoryRetriever(folder / "archive", "dct") as retriever, pytest.raises(SpaceMismatchError, match="by dct"):
         retriever.search_similar_timesteps(pose(4)[33:78], 1)
 

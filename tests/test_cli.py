@@ -122,6 +122,8 @@ def test_search_with_an_array_file_and_a_span(home, tmp_path):
 
 
 def test_moments_need_windows_and_then_have_spans(own):
+    shutil.rmtree(own / ".wshard")
+    assert command("ingest", "episodes", "--windows", "whole", folder=own).exit_code == 0
     before = command("search", "reach-0001", "--moments", folder=own)
     assert before.exit_code == 1
     assert "nothing is embedded that this search could look at" in before.stderr

@@ -91,7 +91,7 @@ def test_mistakes_are_told_in_the_words_of_the_command_line(home, tmp_path):
         assert told in run("search", "task-0-0", option, "--archive", home / "archive", code=2).output
     for embedder in ("dct", "stats"):
         ingest(tmp_path, home / "data", embedder=embedder)
-    told = run("search", "task-0-0", "--archive", tmp_path, code=1).output
-    assert "choose with --lanes, --embedder, --env or --windows" in told
-    assert "dct over" in told
-    assert "stats over" in told
+    told = run("search", "task-0-0", "--archive", tmp_path).stderr
+    assert "answered by stats over" in told
+    assert "fits too: dct over" in told
+    assert "--embedder, --lanes, --windows or --env choose" in told

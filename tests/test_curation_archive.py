@@ -16,7 +16,7 @@ from bridge.cli import app
 from bridge.curation import comparison, duplicates
 from bridge.curation.comparison import evaluate_label, evaluate_search
 from bridge.curation.duplicates import find_duplicates, find_leaks, group_of
-from bridge.curation.held import hold_one, whole_spaces
+from bridge.curation.held import choose_space, hold_one, whole_spaces
 from bridge.curation.outliers import outlyingness
 from bridge.curation.pieces import find_pieces, find_shared
 from bridge.curation.signals import find_mislabeled, find_outliers, select_subset, weigh
@@ -223,17 +223,41 @@ def test_a_swapped_label_comes_first(own):
     assert (found[0].episode.episode_id, found[0].suggested) == ("task-1-5", "task-1")
 
 
-def test_spaces_must_be_chosen_where_there_are_several(own, data):
+def test_of_several_spaces_of_the_same_episodes_the_newest_counts(own, data):
     ingest(own, data, embedder="dct")
     with looked_into(own) as archive:
         arc, dct = whole_spaces(archive)
-        with pytest.raises(QueryError, match="choose one by its fingerprint"):
-            find_outliers(archive)
+        assert choose_space(archive, "") == (dct, [arc])
+        assert find_outliers(archive) == find_outliers(archive, space=dct.fingerprint)
         assert hold_one(archive, "", dct.fingerprint[:12]).space == dct
         with pytest.raises(QueryError, match="with the fingerprint 'nothing'"):
             find_outliers(archive, space="nothing")
         assert unordered(find_duplicates(archive)) == EXPECTED
         assert unordered(find_duplicates(archive, space=arc.fingerprint)) == EXPECTED
+
+
+def test_spaces_must_be_chosen_where_no_single_one_holds_all(own, tmp_path):
+    others = [episode(9, number, lanes=("pose",)) for number in range(3)]
+    ingest(own, *save(tmp_path, *others), windows="whole")
+    with looked_into(own) as archive:
+        with pytest.raises(QueryError, match=r"choose one by its fingerprint(.|\n)*3 episodes by arcdct"):
+            find_outliers(archive)
+        assert len(find_outliers(archive, "env:task-9")) == 3
+
+
+@pytest.mark.parametrize(
+    "verb", [["outliers"], ["select", "-k", "3"], ["weights", "-t", "env:task-1"], ["mislabeled", "--label", "env"]]
+)
+def test_commands_say_which_of_several_spaces_they_compare_by(own, data, verb):
+    assert "compared by" not in wshard(*verb).stderr
+    ingest(own, data, embedder="dct")
+    both = wshard(*verb)
+    assert both.exit_code == 0
+    assert "compared by dct over signal/state" in both.stderr
+    assert "there is too: arcdct over" in both.stderr
+    with looked_into(own) as archive:
+        arc = whole_spaces(archive)[0].fingerprint
+    assert "compared by" not in wshard(*verb, "--space", arc).stderr
 
 
 def test_evaluation_is_leave_one_out_in_every_space(own, data):
@@ -250,6 +274,14 @@ def test_evaluation_is_leave_one_out_in_every_space(own, data):
             evaluate_label(archive, "number", "meta.number:99")
         with pytest.raises(FilterError):
             evaluate_label(archive, "text")
+
+
+def test_evaluate_says_what_each_of_its_bars_is_for(own, data):
+    ingest(own, data, embedder=None, windows="multi:10,15")
+    told = wshard("evaluate", "--label", "env").stderr
+    for what in ("arcdct over signal/state, whole episodes", "windows of 10, 15", "search, as it ranks by default"):
+        assert f"queries: {what}" in told or f"signal/state, {what}" in told
+    assert told.count("queries: ") >= 3
 
 
 def test_duplicates_on_the_command_line(own):

@@ -76,7 +76,7 @@ def found(target, archive, query, **options: object):
 def test_the_server_answers_as_the_embedded_index_does(server, episodes, tmp_path):
     archive = tmp_path / "archive"
     with TrajectoryIngestor(server.url, archive=archive) as ingestor:
-        report = ingestor.ingest(episodes)
+        report = ingestor.ingest(episodes, windows="whole")
         assert (report.new, report.embedded, report.ok) == (12, 12, True)
         ids = ingestor.ingest_timesteps(episodes / "ep_3.wshard", window_size=8, stride=4)
         assert len(ids) > 3
@@ -94,7 +94,7 @@ def test_a_token_is_taken_from_the_argument_the_url_and_the_environment(episodes
     with serving(fake.respond) as running:
         plain, inside = f"{running.url}?rpm=0", running.url.replace("//", "//right@") + "?rpm=0"
         with TrajectoryIngestor(plain, archive=archive, token="right") as ingestor:
-            assert ingestor.ingest(episodes).ok
+            assert ingestor.ingest(episodes, windows="whole").ok
         assert len(fake.tenants["default"]) == 1
         right = found(archive, None, query)
         assert found(inside, archive, query) == right
@@ -113,17 +113,17 @@ def test_a_dead_server_delays_and_loses_nothing(server, episodes, tmp_path):
     archive, query = tmp_path / "archive", make_episode(5, T=35)
     server.end(signal.SIGKILL)
     with TrajectoryIngestor(server.url, archive=archive) as ingestor:
-        report = ingestor.ingest(episodes)
+        report = ingestor.ingest(episodes, windows="whole")
         assert (report.embedded, report.failed, report.ok) == (12, [], False)
         assert "no answer from http://127.0.0.1" in str(report.delayed)
         with pytest.warns(IndexWarning, match="safe in the catalog"):
-            ingestor.ingest_episode(episodes / "ep_1.wshard")
+            ingestor.ingest_episode(episodes / "ep_1.wshard", windows="whole")
     with pytest.raises(IndexUnreachableError):
         found(server.url, archive, query)
     server.start()
     assert found(server.url, archive, query) == found(archive, None, query), "from the ledger, meanwhile"
     with TrajectoryIngestor(server.url, archive=archive) as ingestor:
-        assert ingestor.ingest(episodes).ok
+        assert ingestor.ingest(episodes, windows="whole").ok
     server.end(signal.SIGTERM)
     server.start()
     assert found(server.url, archive, query) == found(archive, None, query)
@@ -132,10 +132,10 @@ def test_a_dead_server_delays_and_loses_nothing(server, episodes, tmp_path):
 def test_episodes_that_change_or_go_do_so_on_the_server(server, episodes, tmp_path):
     archive = tmp_path / "archive"
     with TrajectoryIngestor(server.url, archive=archive) as ingestor:
-        ingestor.ingest(episodes)
+        ingestor.ingest(episodes, windows="whole")
         (episodes / "ep_0.wshard").unlink()
         save_wshard(make_episode(99, T=50, env_id="other"), episodes / "ep_1.wshard")
-        report = ingestor.ingest(episodes, prune=True)
+        report = ingestor.ingest(episodes, prune=True, windows="whole")
         assert (report.removed, report.changed, report.ok) == (1, 1, True)
     query = make_episode(99, T=50)
     assert len(found(server.url, archive, query, top_k=50)) == 11

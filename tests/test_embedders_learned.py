@@ -195,7 +195,7 @@ def archive(tmp_path):
     for number in range(FEWEST):
         save_wshard(make_episode(number, 40), tmp_path / "episodes" / f"{number}.wshard")
     with TrajectoryIngestor(tmp_path / "archive") as ingestor:
-        assert ingestor.ingest(tmp_path / "episodes").ok
+        assert ingestor.ingest(tmp_path / "episodes", windows="whole").ok
     return tmp_path
 
 
@@ -224,7 +224,7 @@ def test_an_episode_that_is_gone_is_told_and_lanes_that_differ_are_refused(archi
     (archive / "episodes" / "0.wshard").unlink()
     save_wshard(make_episode(100, 40), archive / "episodes" / "more.wshard")
     with TrajectoryIngestor(archive / "archive") as ingestor:
-        assert ingestor.ingest(archive / "episodes").ok
+        assert ingestor.ingest(archive / "episodes", windows="whole").ok
     learnt = train_embedder(archive / "archive", archive / "encoder.shard", training=Training(steps=1))
     assert learnt.windows == FEWEST
     assert [failure.path.rpartition("/")[2] for failure in learnt.left_out] == ["0.wshard"]

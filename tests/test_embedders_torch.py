@@ -325,7 +325,7 @@ def test_pictures_from_files_to_hits(tmp_path, workers):
     make = partial(TorchModule, model, pictures=Pictures((8, 8)), coefficients=4)
     assert takes_frames(make())
     with TrajectoryIngestor(tmp_path / "archive", make()) as ingestor:
-        assert ingestor.ingest(tmp_path / "episodes", workers_count=workers).embedded == 4
+        assert ingestor.ingest(tmp_path / "episodes", workers_count=workers, windows="whole").embedded == 4
     query = load_wshard(tmp_path / "episodes" / "2.wshard")
     with TrajectoryRetriever(tmp_path / "archive", make()) as retriever:
         hits = retriever.search_similar_episodes(query)

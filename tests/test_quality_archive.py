@@ -148,7 +148,7 @@ def test_the_order_of_ingest_changes_nothing(tmp_path, folder):
     one_by_one = tmp_path / "other"
     with TrajectoryIngestor(one_by_one) as ingestor:
         for path in reversed(files(folder)):
-            ingestor.ingest_episode(path)
+            ingestor.ingest_episode(path, windows="whole")
     assert {name: list(found) for name, found in flags(one_by_one).items()} == {
         "arm-03": ["spike"],
         "arm-07": ["clock"],
@@ -157,7 +157,7 @@ def test_the_order_of_ingest_changes_nothing(tmp_path, folder):
 
 def test_what_an_ingest_left_unchecked_the_next_one_checks(archive, folder):
     with TrajectoryIngestor(archive, limits=None) as ingestor:
-        assert counts(ingestor.ingest(folder)) == {"new": COUNT, "embedded": COUNT}
+        assert counts(ingestor.ingest(folder, windows="whole")) == {"new": COUNT, "embedded": COUNT}
     assert flags(archive) == {}
     assert counts(ingest(archive, folder)) == {"unchanged": COUNT, "flagged": 2}
     assert list(flags(archive)) == ["arm-03", "arm-07"]
@@ -246,14 +246,14 @@ def test_a_known_file_that_cannot_be_read_any_more_is_flagged_until_it_is_mended
 def test_a_broken_file_stays_flagged_where_its_family_is_judged_again(archive, folder, tmp_path, monkeypatch, command):
     monkeypatch.setattr(bridge.checking, "MOST", COUNT + 4)  # reached while the run goes on
     with TrajectoryIngestor(archive) as ingestor:
-        ingestor.ingest(folder)
+        ingestor.ingest(folder, windows="whole")
     save(folder, *(episode(number) for number in range(COUNT, COUNT + 8)))
     (broken,) = folder.rglob("arm-05.wshard")
     if command == "ingest":
         os.truncate(broken, broken.stat().st_size // 2)
     else:
         with TrajectoryIngestor(archive, limits=None) as ingestor:
-            ingestor.ingest(folder)
+            ingestor.ingest(folder, windows="whole")
         damage(broken)
     with looked_into(archive) as opened:
         if command == "check":
@@ -383,7 +383,7 @@ def test_an_episode_without_a_lane_to_embed_is_catalogued_and_told(archive, fold
         TrajectoryIngestor(archive) as ingestor,
         pytest.warns(NotEmbeddedWarning, match="catalogued, not embedded: no observation lane to embed"),
     ):
-        uid = ingestor.ingest_episode(path)
+        uid = ingestor.ingest_episode(path, windows="whole")
     with looked_into(archive) as opened:
         assert opened.catalog.get(uid).episode_id == "arm-31"
         assert opened.catalog.facts([opened.catalog.get(uid).id])[opened.catalog.get(uid).id].embedded == ()

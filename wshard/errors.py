@@ -47,7 +47,6 @@ Does not know: who raises it. Messages say what was expected, what was found, an
     ├── QualityError (ValueError)               limits of checks that are none
     ├── StaleEpisodeError (ValueError)          a file is not the one that was ingested
     ├── QueryError (ValueError)                 a query that fits no Space, or finds no vectors, or cannot be searched
-    │   └── AmbiguousQueryError                 a query that fits several Spaces; says which
     └── VectorIndexError (RuntimeError)         a vector index that cannot answer
         ├── UnknownIndexError (KeyError)        no index backend for that URL scheme
         ├── IndexUnreachableError (ConnectionError)  an index server that does not answer in time, or throttles
@@ -258,13 +257,6 @@ class StaleEpisodeError(WShardError, ValueError):
 
 class QueryError(WShardError, ValueError):
     """A query that fits no Space, or finds no vectors, or that cannot be searched with."""
-
-
-class AmbiguousQueryError(QueryError):
-    """A query that fits several Spaces. query: the query in words; spaces: one line for each Space."""
-
-    query = ""
-    spaces = ""
 
 
 class VectorIndexError(WShardError, RuntimeError):

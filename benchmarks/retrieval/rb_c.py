@@ -160,7 +160,7 @@ def damaged_files(recorded: Sequence[Recorded]) -> list[Result]:
             path.parent.mkdir(parents=True, exist_ok=True)
             save_wshard(as_episode(clip_of(episode, rng), str(number)), path)
         with TrajectoryIngestor(Path(folder, "archive")) as ingestor:
-            ingestor.ingest(Path(folder, "data"))
+            ingestor.ingest(Path(folder, "data"), windows="whole")
         for number, path in enumerate(sorted(Path(folder, "data").rglob("*.wshard"))):
             if number % 5 == 0:
                 damaged[str(path.resolve())] = kind = DAMAGES[number // 5 % 2]

@@ -62,7 +62,7 @@ def measure(originals: Originals, channels: str, seed: int = 0) -> list[Result]:
         folder.mkdir()
         pairs = save_all(folder, originals, seed)
         with TrajectoryIngestor(Path(scratch) / "archive") as ingestor:
-            report = ingestor.ingest([folder])
+            report = ingestor.ingest([folder], windows="whole")
         if report.failed:
             raise SystemExit(f"left out: {report.failed[:3]}")
         with open_archive(Path(scratch) / "archive") as archive:

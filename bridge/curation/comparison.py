@@ -15,10 +15,11 @@ import numpy as np
 from bridge.curation.held import hold
 from bridge.curation.labelling import labels_of
 from bridge.evaluate import Scores, leave_one_out, leave_one_out_by, leave_one_out_of_windows
+from bridge.progress import Labelled, Silent
 from bridge.reading import Failure, attempt
 from bridge.refs import make_ref
 from embedders.space import Space
-from wshard.errors import AmbiguousQueryError, EmbedderError, QueryError
+from wshard.errors import EmbedderError, QueryError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,12 +73,14 @@ def evaluate_label(
         known = [name for name in names if name is not None]
         if len(set(known)) == len(known):
             continue  # nobody could ask
+        lanes = ", ".join(lane.name for lane in space.lanes)
+        watch = Labelled(progress or Silent(), f"{space.embedder} over {lanes}, {space.windows}")
         if space.windows.whole:
-            scores = leave_one_out(held.vectors, known, metric=space.metric, k=k, progress=progress)
+            scores = leave_one_out(held.vectors, known, metric=space.metric, k=k, progress=watch)
         else:
             asking = _spread(_able(known), _asking(held))
             scores = leave_one_out_of_windows(
-                held.vectors, held.starts, known, asking=asking, metric=space.metric, k=k, progress=progress
+                held.vectors, held.starts, known, asking=asking, metric=space.metric, k=k, progress=watch
             )
         found.append(Evaluated(space, scores, len(known), len(set(known))))
     if not found:
@@ -97,7 +100,7 @@ def evaluate_search(
     """Return how well search_similar_episodes does it with its defaults, up to 100 evenly spread episodes asking.
 
     Rankings are its first 1,000 hits, and then the others. Else as evaluate_label. None where nobody could ask, where
-    one Space ranks alone, where a search must be told which Space is meant or be passed its embedder.
+    one Space ranks alone, or where the search must be passed an embedder.
     """
     episodes = _ranked_together(archive, where)
     names = labels_of(archive, episodes, label)
@@ -125,8 +128,9 @@ def evaluate_search(
 
     try:
         asking = _spread(np.array(there, np.int64), _BY_SEARCH)
-        scores = leave_one_out_by(ask, known, asking, k=k, progress=progress)
-    except (AmbiguousQueryError, EmbedderError):
+        watch = Labelled(progress or Silent(), "search, as it ranks by default")
+        scores = leave_one_out_by(ask, known, asking, k=k, progress=watch)
+    except EmbedderError:
         return None
     except ValueError:
         if read:
@@ -143,14 +147,14 @@ def _asking(held: Held) -> int:
 
 
 def _ranked_together(archive: Archive, where: Where | str) -> list[EpisodeRow]:
-    """Return the episodes that pass and have vectors of the whole, by id; none without windows of several sizes."""
+    """Return the episodes that pass and have vectors of the whole, by id; none where one Space ranks each alone."""
     held = [(row.id, Space.from_json(row.definition)) for row in archive.catalog.spaces("active")]
     held = [(number, space) for number, space in held if not space.of_text]
-    if not any(space.windows.scales for _, space in held):
+    whole = Counter(id_ for number, space in held if space.windows.whole for id_ in archive.catalog.embedded(number))
+    if not any(space.windows.scales for _, space in held) and max(whole.values(), default=0) < 2:
         return []
-    whole = [archive.catalog.embedded(number) for number, space in held if space.windows.whole]
     rows = archive.catalog.rows(archive.catalog.ids(where))
-    return [rows[id_] for id_ in sorted(rows.keys() & {id_ for ids in whole for id_ in ids})]
+    return [rows[id_] for id_ in sorted(rows.keys() & whole.keys())]
 
 
 def _able(labels: Sequence[str]) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.choosing import newest
+from bridge.choosing import in_order, newest
 from bridge.index.base import stored_vectors
 from bridge.index.metric import COSINE
 from bridge.query import describe
@@ -91,18 +91,19 @@ def hold(archive: Archive, space: Space, where: Where | str) -> Held:
 def whole_spaces(archive: Archive, name: str | None = None) -> list[Space]:
     """Return the active Spaces of whole episodes, by the newest version of each embedder; or the one of that name.
 
-    name: the beginning of its fingerprint. Raises QueryError where there is none, or where several begin so.
+    The oldest come first. name: the beginning of its fingerprint. Raises QueryError where there is none, or where
+    several begin so.
     """
     return _spaces(archive, name, "whole episodes", lambda plan: plan.whole)
 
 
 def window_spaces(archive: Archive, name: str | None = None) -> list[Space]:
     """Return the active Spaces of windows; else as whole_spaces."""
-    return _spaces(archive, name, "windows (`wshard ingest --windows multi`)", lambda plan: not plan.whole)
+    return _spaces(archive, name, "windows (`wshard ingest --windows both`)", lambda plan: not plan.whole)
 
 
 def _spaces(archive: Archive, name: str | None, what: str, wanted: Callable[[WindowPlan], bool]) -> list[Space]:
-    spaces = [Space.from_json(row.definition) for row in archive.catalog.spaces("active")]
+    spaces = [Space.from_json(row.definition) for row in in_order(archive.catalog.spaces())]
     found = [space for space in spaces if wanted(space.windows) and not space.of_text]
     if name is None:
         found = newest(found)
@@ -116,20 +117,34 @@ def _spaces(archive: Archive, name: str | None, what: str, wanted: Callable[[Win
     return found
 
 
-def hold_one(archive: Archive, where: Where | str, name: str | None = None) -> Held:
-    """Return what the episodes have in the one Space of whole episodes that holds any of them.
+def choose_space(archive: Archive, where: Where | str, name: str | None = None) -> tuple[Space, list[Space]]:
+    """Return the Space of whole episodes that holds all that pass and have vectors, and the others that hold some.
 
-    name: the beginning of the fingerprint of the Space to take. Raises QueryError where several hold some, or none.
+    Where several hold the same episodes, the newest. name: the beginning of the fingerprint of the Space to take.
+    Raises QueryError where no single one holds all, or none any.
     """
-    found = [held for space in whole_spaces(archive, name) if (held := hold(archive, space, where)).episodes]
-    if len(found) > 1:
-        found.sort(key=lambda held: -len(held.episodes))
-        listed = "\n".join(f"  {counted(len(held.episodes), 'episode')} by {describe(held.space)}" for held in found)
-        choose = "choose one by its fingerprint (--space), or episodes of one (--where)"
-        raise QueryError(f"vectors of several Spaces cannot be compared; {choose}:\n{listed}")
+    catalog = archive.catalog
+    passing, numbers = set(catalog.ids(where)), {row.fingerprint: row.id for row in catalog.spaces("active")}
+    found = [
+        (space, ids)
+        for space in whole_spaces(archive, name)
+        if (ids := passing & set(catalog.embedded(numbers[space.fingerprint])))
+    ]
     if not found:
         raise QueryError("expected episodes with vectors, found none that pass the filter")
-    return found[0]
+    most = max(range(len(found)), key=lambda number: (len(found[number][1]), number))
+    chosen, held = found.pop(most)
+    if any(ids - held for _, ids in found):
+        told = sorted([(chosen, held), *found], key=lambda one: -len(one[1]))
+        listed = "\n".join(f"  {counted(len(ids), 'episode')} by {describe(space)}" for space, ids in told)
+        choose = "choose one by its fingerprint (--space), or episodes of one (--where)"
+        raise QueryError(f"vectors of several Spaces cannot be compared; {choose}:\n{listed}")
+    return chosen, [space for space, _ in found]
+
+
+def hold_one(archive: Archive, where: Where | str, name: str | None = None) -> Held:
+    """Return what the episodes have in the one Space that choose_space chooses. Raises QueryError as it does."""
+    return hold(archive, choose_space(archive, where, name)[0], where)
 
 
 def _listed(spaces: Sequence[Space]) -> str:

@@ -46,8 +46,8 @@ def find_outliers(
 ) -> list[Valued]:
     """Return all episodes that pass the filter, the one that is most unlike all others first.
 
-    Values: see outliers.outlyingness; above 3 is rare. space: the beginning of a Space's fingerprint, needed where
-    episodes have vectors in several. Raises QueryError, FilterError.
+    Values: see outliers.outlyingness; above 3 is rare. space: the beginning of a Space's fingerprint; None = see
+    held.choose_space. Raises QueryError, FilterError.
     """
     neighbours = whole_number(neighbours, "neighbours", QueryError, least=1)
     held = hold_one(archive, where, space)
