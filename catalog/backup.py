@@ -265,7 +265,7 @@ def _connect(path: Path, query: str) -> sqlite3.Connection:
 def archive_id_of(path: Path) -> str | None:
     """Return whose catalog or backup a file is, None for anything else."""
     try:
-        with closing(_connect(path, "mode=ro")) as connection:
+        with closing(_connect(absolute_path(path), "mode=ro")) as connection:
             return str(connection.execute("SELECT archive_id FROM archive").fetchone()[0])
     except (sqlite3.Error, TypeError):
         return None

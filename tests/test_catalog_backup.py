@@ -53,9 +53,10 @@ def make(path: Path | str, episodes: int = 20, env: str = "env") -> None:
 
 
 def content(path: Path) -> list[str]:
-    """Return every row of every table, the full-text index included, as SQL."""
+    """Return every row of every table, the full-text index included, as SQL; but for the edition of the archive."""
     with sqlite3.connect(path) as raw:
-        lines = list(raw.iterdump())
+        (edition,) = raw.execute("SELECT edition FROM archive").fetchone()
+        lines = [line.replace(edition, "EDITION") for line in raw.iterdump()]
     raw.close()
     return lines
 

@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from deepdata_bench import Bench, filled
+from deepdata_bench import Bench, Deaf, filled
 from deepdata_fake import Fake
 from deepdata_replay import serving
 
@@ -25,7 +25,9 @@ def test_an_open_index_believes_nothing_of_before_a_restore(filled):
     back_up(filled.folder / "catalog.db", kept)
     before, clock = dict(filled.shelf.held[space.fingerprint]), filled.catalog.clock()
     for changed in (5, 6):
+        filled.shelf.index = Deaf()
         filled.shelf.put(space, {filled.ids[0]: unit_vectors(1, changed)})
+        filled.shelf.index = filled.opened[0]
         filled.check()
         assert filled.catalog.clock() == clock + 1
         restore(kept, filled.folder / "catalog.db", force=True)
