@@ -107,9 +107,20 @@ class Header(NamedTuple):
         """Return itself: `reader.header` and the reference package's `reader.header()` are the same."""
         return self
 
-    magic = MAGIC
-    version = VERSION
-    index_entry_size = INDEX_ENTRY_SIZE
+    @property
+    def magic(self) -> bytes:
+        """The first four bytes of every file that is read."""
+        return MAGIC
+
+    @property
+    def version(self) -> int:
+        """The version of every file that is read."""
+        return VERSION
+
+    @property
+    def index_entry_size(self) -> int:
+        """Bytes of an index entry."""
+        return INDEX_ENTRY_SIZE
 
     def pack(self) -> bytes:
         """Return the 64 bytes."""
