@@ -360,6 +360,15 @@ def test_a_flipped_bit_of_the_role_is_told_and_put_right(tmp_path):
         assert load_wshard(mended(tmp_path, data).output) == load_wshard(OWN)
 
 
+def test_a_role_is_put_right_also_where_a_meta_block_has_lost_its_name(tmp_path):
+    """R-11: its name comes back first, by its hash."""
+    damaged = flipped(OWN, 5, 1).replace(b"meta/episode", b"meta/epirode")
+    report = mended(tmp_path, damaged)
+    assert "the header said role 7: its blocks are those of an episode, role 5" in report.notes
+    assert check_file(Path(report.output))[1] == {}
+    assert load_wshard(report.output) == load_wshard(OWN)
+
+
 def test_no_flipped_bit_of_the_header_brings_an_error_that_is_not_ours(tmp_path):
     """C-28, C-30: in a file that is not read whole; what is said of it is the truth."""
     ep = make_episode(1, 200, image_size=8)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from wshard import shard
 from wshard.container import ShardReader
 from wshard.episode_file import load_wshard, save_wshard
-from wshard.errors import ChecksumError, EntryNotFoundError, FormatError, IndexCorruptError
+from wshard.errors import ChecksumError, EntryNotFoundError, FormatError, FormatWarning, IndexCorruptError
 from wshard.testing import assert_same_episode, make_episode
 from wshard.writer import ShardWriter
 
@@ -142,7 +142,8 @@ def test_lookup_compares_names_and_takes_wrong_hashes_for_what_they_are():
     data = bytearray(unsorted(("a", "b", "c")))
     struct.pack_into("<Q", data, 64, wshard_plain.xxh64(b"b"))
     struct.pack_into("<Q", data, 64 + 96, 12345)
-    reader = ShardReader(bytes(data))
+    with pytest.warns(FormatWarning, match="block 'a' and 1 more: the stored hash is not that of the name"):
+        reader = ShardReader(bytes(data))
     assert [reader.lookup(name) for name in ("a", "b", "c", "d")] == [0, 1, 2, -1]
     swapped = bytearray(unsorted(("a", "b")))
     swapped[64:72], swapped[112:120] = swapped[112:120], swapped[64:72]
@@ -271,6 +272,8 @@ def test_a_program_for_the_reference_package_runs(tmp_path):
     reader = shard.ShardReader(str(path))
     header = reader.header()
     assert (header.role, header.alignment, reader.header.role, reader.entry_count()) == (2, 32, 2, 4)
+    assert (header.magic, header.version, header.index_entry_size) == (shard.SHARD_MAGIC, shard.SHARD_VERSION, 48)
+    assert (reader.get_entry_info(1).name_len, reader.get_entry_info(0).reserved) == (14, shard.CONTENT_TYPE_JSON)
     assert [reader.get_entry_info(number).flags for number in range(4)] == [0, 3, 5, 0]
     assert reader.get_entry_info(0).content_type == shard.CONTENT_TYPE_JSON
     assert reader.read_entry(reader.lookup("layer.1/weight"), True) == bytes(1000)

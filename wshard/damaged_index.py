@@ -38,6 +38,7 @@ def restore_index(reader: ShardReader) -> tuple[list[str], dict[int, str]]:
     notes = _restore_header(reader)
     unproved: set[int] = set()
     for _ in range(2):  # again with what a meta block declares that has its name back
+        notes += _restore_role(reader)
         known = (
             known_blocks(described(reader, range(len(reader)))) if reader.header.role == ROLE_WSHARD else frozenset()
         )
@@ -74,10 +75,15 @@ def _restore_header(reader: ShardReader) -> list[str]:
     if _is_section_elsewhere(reader):
         header = reader.header
         notes.append("the header named another place for the first block: the index told the right one")
-    if is_episode_by_another_role(reader):
-        reader.header = header._replace(role=ROLE_WSHARD)
-        notes.append(f"the header said role {header.role}: its blocks are those of an episode, role {ROLE_WSHARD}")
     return notes
+
+
+def _restore_role(reader: ShardReader) -> list[str]:
+    if not is_episode_by_another_role(reader):
+        return []
+    told = f"the header said role {reader.header.role}: its blocks are those of an episode, role {ROLE_WSHARD}"
+    reader.header = reader.header._replace(role=ROLE_WSHARD)
+    return [told]
 
 
 def _room_for_more(reader: ShardReader) -> int:

@@ -107,6 +107,21 @@ class Header(NamedTuple):
         """Return itself: `reader.header` and the reference package's `reader.header()` are the same."""
         return self
 
+    @property
+    def magic(self) -> bytes:
+        """The first four bytes of every file that is read."""
+        return MAGIC
+
+    @property
+    def version(self) -> int:
+        """The version of every file that is read."""
+        return VERSION
+
+    @property
+    def index_entry_size(self) -> int:
+        """Bytes of an index entry."""
+        return INDEX_ENTRY_SIZE
+
     def pack(self) -> bytes:
         """Return the 64 bytes."""
         return _HEADER.pack(
@@ -139,6 +154,16 @@ class IndexEntry(NamedTuple):
     tag_bits: int = 0
     name_hash: int | None = None  # as stored; None = not read from a file
     name_offset: int | None = None  # likewise, within the string table
+
+    @property
+    def name_len(self) -> int:
+        """Bytes of the name's UTF-8."""
+        return len(self.name.encode(errors="surrogatepass"))
+
+    @property
+    def reserved(self) -> int:
+        """Content type in the low 16 bits, tags in the high ones, as stored."""
+        return self.tag_bits << 16 | self.content_type
 
     @property
     def compressed(self) -> bool:
