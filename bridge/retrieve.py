@@ -65,12 +65,12 @@ _count = partial(whole_number, what="top_k", error=QueryError, least=1)
 class TrajectoryRetriever:
     """Finds similar episodes and moments in an archive.
 
-    deepdata_url, archive, token: as for TrajectoryIngestor; the archive must exist. embedder: needed only where the
-    archive was embedded in several ways, or by a callable; it must be the one that the archive was ingested with; a
-    name of this library's takes other parameters of it too, where nothing is embedded by the usual ones. lanes: search
-    only what was embedded from exactly these lanes, without weights if it was; a mapping asks for just these weights.
-    sentences: the text encoder, or its folder, that the archive was ingested with: text= then finds what means the same
-    too.
+    deepdata_url, archive, token: as for TrajectoryIngestor; the archive must exist. embedder: needed only to choose
+    where the archive was embedded in several ways, or for a callable; it must be the one that the archive was ingested
+    with; a name of this library's takes other parameters of it too, where nothing is embedded by the usual ones. lanes:
+    search only what was embedded from exactly these lanes, without weights if it was; a mapping asks for just these
+    weights. sentences: the text encoder, or its folder, that the archive was ingested with: text= then finds what means
+    the same too.
 
     Other processes may ingest meanwhile: each search sees all that was committed before it.
     """
@@ -119,8 +119,10 @@ class TrajectoryRetriever:
         rewards is in no range. asked: see Wishes.
 
         Where windows of several sizes were ingested beside whole episodes, both rank together, and the query is
-        expanded by its best hits (docs/search.md); `plain=True` ranks by the cosine of whole episodes alone. Raises
-        QueryError where the query fits no Space or several, EmbedderError for NaN, FilterError, SpaceMismatchError.
+        expanded by its best hits (docs/search.md); `plain=True` ranks by the cosine of whole episodes alone. Several
+        Spaces of different lanes that the query fits answer together, of those of the same lanes the newest; the hits
+        say which (Hits.answered). Raises QueryError where the query fits no Space, EmbedderError for NaN, FilterError,
+        SpaceMismatchError.
         """
         wishes = wishes_of(Wishes, asked)
         wanted = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range) & as_where(wishes.where)

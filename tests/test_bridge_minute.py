@@ -106,7 +106,7 @@ main()
 
 def limited(limit, archive, data):
     """Ingest with a limit on the size of files; return exit code and errors."""
-    process = start(LIMITED, limit, "ingest", data, "-a", archive)
+    process = start(LIMITED, limit, "ingest", data, "-a", archive, "--windows", "whole")
     errors = process.communicate(timeout=60)[1]
     return process.returncode, errors
 

@@ -146,7 +146,7 @@ def test_episodes_that_change_or_go_do_so_on_the_server(server, episodes, tmp_pa
 def test_the_command_line_audits_rebuilds_and_copies(server, episodes, tmp_path):
     run = partial(command, folder=tmp_path)
 
-    done = run("ingest", episodes, "--index", server.url)
+    done = run("ingest", episodes, "--index", server.url, "--windows", "whole")
     assert done.exit_code == 0, done.stderr
     assert run("index", "audit", "--index", server.url, "--full").exit_code == 0
     assert run("index", "audit").exit_code == 0, "the embedded index is complete at all times"

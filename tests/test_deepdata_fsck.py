@@ -36,7 +36,7 @@ class Served:
 
     def ingest(self, **options: Any) -> None:
         with TrajectoryIngestor(self.url, archive=self.archive) as ingestor:
-            assert ingestor.ingest(self.data, **options).ok
+            assert ingestor.ingest(self.data, windows="whole", **options).ok
 
     def told(self, *, data: bool = False) -> list[tuple[str, str]]:
         with open_archive(self.url, archive=self.archive) as opened:
