@@ -235,15 +235,15 @@ def _member_of_any(connection: Connection) -> Where:
     Saved queries that ask for just that, themselves or through others, and those that name what was dropped, have no
     part in it: the ones would ask for themselves, and the others cannot be asked.
     """
-    named = load_named(connection)
-    queries = {found.name: parse_where(found.query) for found in named if found.query is not None}
+    named: dict[str, str | None] = dict(connection.execute(select(collection.c.name, collection.c.query)).all())
+    queries = {name: parse_where(query) for name, query in named.items() if query is not None}
     needed = {name: _named_in(query) for name, query in queries.items()}
     hashes = select(snapshot.c.hash).where(one_of(connection, snapshot.c.hash, set().union(*needed.values())))
-    there = {found.name for found in named if found.query is None or not _asks_for_any(queries[found.name])}
+    there = {name for name, query in named.items() if query is None or not _asks_for_any(queries[name])}
     there |= set(connection.execute(hashes).scalars())
-    while lost := {name for name, names in needed.items() if name in there and names - there}:
-        there -= lost
-    names = [found.name for found in named if found.name in there]
+    while broken := {name for name, names in needed.items() if name in there and names - there}:
+        there -= broken
+    names = sorted(there & named.keys())
     return Compare("collection", "in", names) if names else any_of()
 
 
