@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from catalog.engine import CACHE_KIBIBYTES, MAPPED_BYTES, PAGE_BYTES
+from catalog.database.engine import CACHE_KIBIBYTES, MAPPED_BYTES, PAGE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

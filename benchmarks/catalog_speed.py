@@ -30,7 +30,7 @@ from report import write_section
 from sqlalchemy import create_engine
 
 from catalog import Catalog, EpisodeRecord, LaneRecord, Spread, Storage, parse_where
-from catalog.postgresql import server_url
+from catalog.database.postgresql import server_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

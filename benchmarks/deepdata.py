@@ -21,15 +21,15 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from bridge.bruteforce import make_space
-from bridge.deepdata.settings import read_settings
-from bridge.deepdata.target import collection_name
 from bridge.index.base import Point, Request
-from bridge.index.deepdata import DeepDataIndex
+from bridge.index.deepdata.collection import collection_name
+from bridge.index.deepdata.index import DeepDataIndex
+from bridge.index.deepdata.settings import read_settings
+from bridge.testing.brute_force import make_space
 from catalog.catalog import Catalog
-from catalog.filters import EVERYTHING, Where, build_where
+from catalog.filters.where import EVERYTHING, Where, build_where
 from catalog.records import EmbeddingRow
-from catalog.testing import make_record
+from catalog.testing.contract import make_record
 
 EPISODES, DIM, QUERIES = 1_000, 256, 300
 

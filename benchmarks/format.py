@@ -25,10 +25,10 @@ from peers import FRAME_STEPS, Peer, installed
 from report import Table, Timing, machine, timed, write_section
 from workload import T, episode, pictures, standard
 
-from wshard import parallel
-from wshard.container import ShardReader
-from wshard.episode_file import load_wshard, open_wshard, save_wshard
-from wshard.streaming import ChannelDef, WShardStreamWriter
+from wshard.container import encode_block
+from wshard.container.reader import ShardReader
+from wshard.episode.file import load_wshard, open_wshard, save_wshard
+from wshard.recording.writer import ChannelDef, WShardStreamWriter
 from wshard.types import DType
 
 if TYPE_CHECKING:
@@ -143,10 +143,10 @@ def compressed(places: Places, peers: list[Peer]) -> Table:
     lanes = {f"rgb{number}": pictures(number) for number in range(4)}
     ep, path = episode(lanes), folder / "d.wshard"
     table = Table("Four cameras, 85 MB, compressed")
-    threads = parallel._MAX_THREADS  # noqa: SLF001  (the same code without threads is what is compared with)
+    threads = encode_block._MAX_THREADS  # noqa: SLF001  (the same code without threads is what is compared with)
     times: dict[str, Timing] = {}
     for label, count in (("one thread", 1), ("threads", threads)):
-        parallel._MAX_THREADS = count  # noqa: SLF001
+        encode_block._MAX_THREADS = count  # noqa: SLF001
         times[f"wshard zstd write, {label}"] = timed(lambda: save_wshard(ep, path, "zstd"), seconds=3, least=5)
         times[f"wshard zstd read, {label}"] = timed(lambda: load_wshard(path), seconds=2)
     table.seconds = dict(sorted(times.items()))
@@ -165,7 +165,7 @@ def compressed(places: Places, peers: list[Peer]) -> Table:
             f"The load of the machine was {os.getloadavg()[0]:.1f}, and threads gain what other cores have to give. "
             f"In threads the work takes {together.cpu / alone.cpu:.2f}x the processor time that it takes in one."
         )
-        cores = parallel._cores()  # noqa: SLF001
+        cores = encode_block._cores()  # noqa: SLF001
         table.goal(f"{verb}: one thread over {cores} cores", gain, 1.6, "x", least=True, why=why)
     table.verdicts.append(f"Size: {path.stat().st_size / ep.length / 4 / 84 / 84 / 3:.2f} of the raw bytes.")
     return table

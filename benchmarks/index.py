@@ -27,14 +27,14 @@ import numpy as np
 from index_data import TOP, Ask, Data, asks, fill, gaussian, trajectories
 from machine import facts
 
-from bridge.bruteforce import make_space
 from bridge.index.base import Answer, Request
-from bridge.index.blas import one_blas_thread
-from bridge.index.embedded import EmbeddedIndex
-from bridge.index.kernel import WORTH_IT, kernel
+from bridge.index.embedded.index import EmbeddedIndex
+from bridge.index.embedded.kernel_loader import WORTH_IT, kernel
 from bridge.index.metric import COSINE, METRICS
+from bridge.support.blas_threads import one_blas_thread
+from bridge.testing.brute_force import make_space
 from catalog.catalog import Catalog
-from catalog.filters import EVERYTHING, Where
+from catalog.filters.where import EVERYTHING, Where
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,14 +132,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 import numpy as np
-from bridge.bruteforce import make_space
+from bridge.testing.brute_force import make_space
 from bridge.index import generation
 from bridge.index.base import Answer, Request
-from bridge.index.embedded import EmbeddedIndex
-from bridge.index.grouping import group
-from bridge.index.kernel import kernel
+from bridge.index.embedded.index import EmbeddedIndex
+from bridge.index.embedded.kmeans import group
+from bridge.index.embedded.kernel_loader import kernel
 from catalog.catalog import Catalog
-from catalog.filters import EVERYTHING
+from catalog.filters.where import EVERYTHING
 
 def private():
     lines = Path("/proc/self/status").read_text().splitlines()

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bridge.bruteforce import make_space
 from bridge.index.base import Request
-from bridge.index.embedded import EmbeddedIndex
+from bridge.index.embedded.index import EmbeddedIndex
+from bridge.testing.brute_force import make_space
 from catalog.catalog import Catalog
-from catalog.filters import EVERYTHING, build_where
+from catalog.filters.where import EVERYTHING, build_where
 from catalog.records import EmbeddingRow
-from catalog.testing import make_record
+from catalog.testing.contract import make_record
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,12 +19,12 @@ from index import warmed
 from index_data import NOISE, Data, fill, trajectories, unit
 from machine import facts
 
-from bridge.bruteforce import make_space
 from bridge.index.base import Request
-from bridge.index.blas import one_blas_thread
-from bridge.index.embedded import EmbeddedIndex
+from bridge.index.embedded.index import EmbeddedIndex
+from bridge.support.blas_threads import one_blas_thread
+from bridge.testing.brute_force import make_space
 from catalog.catalog import Catalog
-from catalog.filters import EVERYTHING, build_where
+from catalog.filters.where import EVERYTHING, build_where
 
 MANY, UNTIMED, TIMED = (10, 100, 1000), 2, 10
 FILTERS = {

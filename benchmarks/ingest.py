@@ -23,17 +23,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from machine import facts
 
-from bridge.ingest import TrajectoryIngestor
+from bridge.ingest.ingestor import TrajectoryIngestor
 from catalog.catalog import Catalog
 from embedders.windows import BOTH, WindowPlan
-from wshard.episode_file import load_wshard, save_wshard
-from wshard.quality.limits import DEFAULT_LIMITS
+from wshard.episode.file import load_wshard, save_wshard
+from wshard.quality.thresholds import DEFAULT_LIMITS
 from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wshard.quality.limits import Limits
+    from wshard.quality.thresholds import Limits
 
 LANES = {"joints": (7,), "pose": (6,), "gripper": ()}
 
@@ -100,8 +100,8 @@ def windows(files: Path, archive: Path, workers: int) -> tuple[float, float]:
 
 WATCHER = """
 import sys, time
-from bridge.retrieve import TrajectoryRetriever
-from wshard.episode_file import load_wshard
+from bridge.search.retriever import TrajectoryRetriever
+from wshard.episode.file import load_wshard
 query, name = load_wshard(sys.argv[2]), sys.argv[3]
 with TrajectoryRetriever(sys.argv[1]) as retriever:
     retriever.search_similar_episodes(query, 1)

@@ -16,9 +16,9 @@ from pathlib import Path
 from ingest import make_files
 from machine import facts
 
-from bridge.ingest import TrajectoryIngestor
+from bridge.ingest.ingestor import TrajectoryIngestor
 
-WSHARD = "import sys; from bridge.cli import main; sys.argv[0] = 'wshard'; main()"
+WSHARD = "import sys; from bridge.cli.main import main; sys.argv[0] = 'wshard'; main()"
 
 
 def seconds(command: list[str]) -> float:

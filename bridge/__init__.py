@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wshard.lazily import importer
+from wshard.lazy import importer
 
 if TYPE_CHECKING:
     from bridge.archive import Archive, open_archive
-    from bridge.check import Checkup, check_episodes
-    from bridge.hits import Hits
     from bridge.index.base import Answer, Match, Point, Request, VectorIndex
-    from bridge.ingest import IngestReport, TrajectoryIngestor
-    from bridge.refs import EpisodeRef
-    from bridge.retrieve import TrajectoryRetriever
+    from bridge.ingest.ingestor import IngestReport, TrajectoryIngestor
+    from bridge.quality.check import Checkup, check_episodes
+    from bridge.results import EpisodeRef, Hits
+    from bridge.search.retriever import TrajectoryRetriever
 
 __all__ = [
     "Answer",
@@ -37,17 +36,17 @@ __getattr__ = importer(
     {
         "Answer": "bridge.index.base",
         "Archive": "bridge.archive",
-        "Checkup": "bridge.check",
-        "EpisodeRef": "bridge.refs",
-        "Hits": "bridge.hits",
-        "IngestReport": "bridge.ingest",
+        "Checkup": "bridge.quality.check",
+        "EpisodeRef": "bridge.results",
+        "Hits": "bridge.results",
+        "IngestReport": "bridge.ingest.ingestor",
         "Match": "bridge.index.base",
         "Point": "bridge.index.base",
         "Request": "bridge.index.base",
-        "TrajectoryIngestor": "bridge.ingest",
-        "TrajectoryRetriever": "bridge.retrieve",
+        "TrajectoryIngestor": "bridge.ingest.ingestor",
+        "TrajectoryRetriever": "bridge.search.retriever",
         "VectorIndex": "bridge.index.base",
-        "check_episodes": "bridge.check",
+        "check_episodes": "bridge.quality.check",
         "open_archive": "bridge.archive",
     },
 )

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from bridge.index import generation
+from bridge.index.embedded import disk_copy
 from bridge.index.registry import EMBEDDED, open_index
-from catalog.backup import archive_id_of, restore
-from catalog.dumps import archive_id_at, restore_dump
+from catalog.database.postgresql import is_server
 from catalog.location import place_of
-from catalog.opening import open_place
-from catalog.postgresql import is_server
+from catalog.maintenance.backup import archive_id_of, restore
+from catalog.maintenance.postgres_dump import archive_id_at, restore_dump
+from catalog.open import open_place
 
 if TYPE_CHECKING:
     import os
@@ -94,7 +94,7 @@ def restore_archive(
     """Make the catalog of a backup that of an archive, in a folder or on a server, and drop its search index, a copy.
 
     force: also where there is a catalog. Returns where one that was too damaged to be replaced was put. Raises as
-    catalog.backup.restore and catalog.dumps.restore_dump.
+    catalog.maintenance.backup.restore and catalog.maintenance.postgres_dump.restore_dump.
     """
     place, kept = place_of(archive), None
     if force:
@@ -111,4 +111,4 @@ def _discard_copies(place: Place) -> None:
     """Remove what the archive has in its index folder, and nothing else that lies there."""
     archive_id = archive_id_of(place.database) if isinstance(place.database, Path) else archive_id_at(place.database)
     if archive_id is not None:
-        generation.discard(place.index, archive_id)
+        disk_copy.discard(place.index, archive_id)

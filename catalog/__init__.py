@@ -4,26 +4,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wshard.lazily import importer
+from wshard.lazy import importer
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
-    from catalog.collections import Named, Snapshot
-    from catalog.fields import FIELDS
-    from catalog.filters import EVERYTHING, NOTHING, AllOf, AnyOf, Compare, Not, Where, all_of, any_of, build_where
-    from catalog.form_python import F
-    from catalog.form_text import parse_where
-    from catalog.form_url import parse_query, where_query
-    from catalog.matching import matches
-    from catalog.picks import Difference, Pick
-    from catalog.plans import Explained
-    from catalog.queries import ORDERS
+    from catalog.curation.collections import Named, Snapshot
+    from catalog.curation.selection import Difference, Pick
+    from catalog.database.query_plan import Explained
+    from catalog.episode_record import EpisodeRecord
+    from catalog.filters.builder import F
+    from catalog.filters.evaluate import matches
+    from catalog.filters.fields import FIELDS
+    from catalog.filters.parse import parse_where
+    from catalog.filters.to_text import where_text
+    from catalog.filters.url import parse_query, where_query
+    from catalog.filters.where import (
+        EVERYTHING,
+        NOTHING,
+        AllOf,
+        AnyOf,
+        Compare,
+        Not,
+        Where,
+        all_of,
+        any_of,
+        build_where,
+    )
+    from catalog.query.pages import ORDERS
+    from catalog.query.summaries import Group, Histogram, Summary
     from catalog.records import (
         Among,
         Asset,
         Checked,
         EmbeddingRow,
-        EpisodeRecord,
         EpisodeRow,
         Facts,
         Found,
@@ -42,8 +55,6 @@ if TYPE_CHECKING:
         Spread,
         Storage,
     )
-    from catalog.summaries import Group, Histogram, Summary
-    from catalog.writing import where_text
 
 __all__ = [
     "EVERYTHING",
@@ -100,28 +111,28 @@ __all__ = [
 __getattr__ = importer(
     "catalog",
     {
-        "Snapshot": "catalog.collections",
-        "Named": "catalog.collections",
-        "Difference": "catalog.picks",
-        "Pick": "catalog.picks",
-        "AllOf": "catalog.filters",
+        "Snapshot": "catalog.curation.collections",
+        "Named": "catalog.curation.collections",
+        "Difference": "catalog.curation.selection",
+        "Pick": "catalog.curation.selection",
+        "AllOf": "catalog.filters.where",
         "Among": "catalog.records",
         "Asset": "catalog.records",
-        "AnyOf": "catalog.filters",
+        "AnyOf": "catalog.filters.where",
         "Catalog": "catalog.catalog",
         "Checked": "catalog.records",
-        "Compare": "catalog.filters",
-        "EVERYTHING": "catalog.filters",
+        "Compare": "catalog.filters.where",
+        "EVERYTHING": "catalog.filters.where",
         "EmbeddingRow": "catalog.records",
         "EpisodeRecord": "catalog.records",
         "EpisodeRow": "catalog.records",
-        "Explained": "catalog.plans",
-        "F": "catalog.form_python",
-        "FIELDS": "catalog.fields",
+        "Explained": "catalog.database.query_plan",
+        "F": "catalog.filters.builder",
+        "FIELDS": "catalog.filters.fields",
         "Facts": "catalog.records",
         "Found": "catalog.records",
-        "Group": "catalog.summaries",
-        "Histogram": "catalog.summaries",
+        "Group": "catalog.query.summaries",
+        "Histogram": "catalog.query.summaries",
         "Known": "catalog.records",
         "LaneDefinition": "catalog.records",
         "LaneFacts": "catalog.records",
@@ -129,26 +140,26 @@ __getattr__ = importer(
         "Layout": "catalog.records",
         "LedgerEntry": "catalog.records",
         "Lineage": "catalog.records",
-        "NOTHING": "catalog.filters",
-        "Not": "catalog.filters",
+        "NOTHING": "catalog.filters.where",
+        "Not": "catalog.filters.where",
         "Note": "catalog.records",
-        "ORDERS": "catalog.queries",
+        "ORDERS": "catalog.query.pages",
         "Page": "catalog.records",
         "Registered": "catalog.records",
         "Review": "catalog.records",
         "SpaceRow": "catalog.records",
         "Spread": "catalog.records",
         "Storage": "catalog.records",
-        "Summary": "catalog.summaries",
-        "Where": "catalog.filters",
-        "all_of": "catalog.filters",
-        "any_of": "catalog.filters",
-        "build_where": "catalog.filters",
-        "matches": "catalog.matching",
-        "parse_query": "catalog.form_url",
-        "parse_where": "catalog.form_text",
-        "where_query": "catalog.form_url",
-        "where_text": "catalog.writing",
+        "Summary": "catalog.query.summaries",
+        "Where": "catalog.filters.where",
+        "all_of": "catalog.filters.where",
+        "any_of": "catalog.filters.where",
+        "build_where": "catalog.filters.where",
+        "matches": "catalog.filters.evaluate",
+        "parse_query": "catalog.filters.url",
+        "parse_where": "catalog.filters.parse",
+        "where_query": "catalog.filters.url",
+        "where_text": "catalog.filters.to_text",
     },
 )
 

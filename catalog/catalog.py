@@ -11,25 +11,29 @@ from functools import cached_property, partial
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from catalog import assets, curation, ledger, places, planning, queries, register
-from catalog.backup import keep_older
-from catalog.checking import Checking
-from catalog.collecting import Collecting
-from catalog.copies import Copies
-from catalog.curating import Curating
-from catalog.engine import absolute_path, file_of, found_file, look, one_of, open_file
-from catalog.exploring import Exploring
-from catalog.facts import known_parts, load_facts, load_rates
-from catalog.filters import EVERYTHING, Where
-from catalog.keeping import Keeping
+from catalog.curation import annotations as annotation_rows
+from catalog.curation.annotations_api import Curating
+from catalog.curation.checks_api import Checking
+from catalog.curation.collections_api import Collecting
+from catalog.database import roots as places
+from catalog.database.engine import absolute_path, file_of, found_file, look, one_of, open_file
+from catalog.database.migrations import prepare
+from catalog.database.postgresql import open_server
+from catalog.database.schema import episode, space
+from catalog.episode_record import check_path
+from catalog.episodes import assets, reconcile, register
+from catalog.filters.where import EVERYTHING, Where
 from catalog.location import base_folder
-from catalog.migrations import prepare
-from catalog.postgresql import open_server
+from catalog.maintenance.api import Keeping
+from catalog.maintenance.backup import keep_older
+from catalog.query import pages
+from catalog.query.api import Exploring
+from catalog.query.facts import known_parts, load_facts, load_rates
+from catalog.query.iterate import walk_ledger, walk_places, walk_spreads
 from catalog.records import Known
-from catalog.refusing import check_path
-from catalog.schema import episode, space
 from catalog.values import storable
-from catalog.walks import walk_ledger, walk_places, walk_spreads
+from catalog.vectors import ledger
+from catalog.vectors.index_copies import Copies
 from wshard.arguments import episode_ids, several_names, whole_number
 from wshard.errors import EntryNotFoundError, FilterError
 
@@ -38,11 +42,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from catalog.episode_record import EpisodeRecord
     from catalog.records import (
         Among,
         Asset,
         EmbeddingRow,
-        EpisodeRecord,
         EpisodeRow,
         Facts,
         Layout,
@@ -134,7 +138,7 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         """Return what is catalogued at these absolute paths, by key; unknown paths are left out."""
         with self._read() as connection:
             roots = places.load_roots(connection, base=self._base)
-            found = planning.load_occupants(connection, paths, roots=roots)
+            found = reconcile.load_occupants(connection, paths, roots=roots)
             parts = assets.load_parts(connection, {occupant.id: path for (path, _), occupant in found.items()})
         known: dict[str, list[Known]] = {}
         for (path, key), (number, _, digest, size, mtime_ns) in sorted(found.items()):
@@ -144,7 +148,7 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
     def by_digest(self, digests: Sequence[str]) -> list[EpisodeRow]:
         """Return the episodes with one of these digests, by id."""
         with self._read() as connection:
-            return queries.load_rows(connection, one_of(connection, episode.c.digest, digests), base=self._base)
+            return pages.load_rows(connection, one_of(connection, episode.c.digest, digests), base=self._base)
 
     def places(self, prefix: str | None = None) -> Iterator[tuple[int, str]]:
         """Yield (id, absolute path) of every episode, or of those in the file or folder at the absolute path prefix."""
@@ -155,7 +159,7 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         column = episode.c.uid if isinstance(ref, str) else episode.c.id
         ref = ref if isinstance(ref, str) else whole_number(ref, "id of an episode", FilterError)
         with self._read() as connection:
-            found = queries.load_rows(connection, column == ref, base=self._base) if storable(ref) else []
+            found = pages.load_rows(connection, column == ref, base=self._base) if storable(ref) else []
         if not found:
             raise EntryNotFoundError(f"expected the {column.name} of a catalogued episode, found {ref!r}")
         return found[0]
@@ -163,12 +167,12 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
     def rows(self, ids: Iterable[int]) -> dict[int, EpisodeRow]:
         """Return the episodes of these ids; unknown ids are left out."""
         with self._read() as connection:
-            return {row.id: row for row in queries.load_ids(connection, episode_ids(ids), base=self._base)}
+            return {row.id: row for row in pages.load_ids(connection, episode_ids(ids), base=self._base)}
 
     def assets(self, ids: Iterable[int]) -> dict[int, tuple[Asset, ...]]:
         """Return the files of these episodes: one of most, manifest and chunks of chunked ones; no unknown ids."""
         with self._read() as connection:
-            return assets.load_assets(connection, queries.load_ids(connection, episode_ids(ids), base=self._base))
+            return assets.load_assets(connection, pages.load_ids(connection, episode_ids(ids), base=self._base))
 
     def facts(self, ids: Iterable[int], *, parts: Collection[str] | None = None) -> dict[int, Facts]:
         """Return what is known of these episodes beyond their rows.
@@ -177,12 +181,12 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         """
         wanted = None if parts is None else known_parts(several_names(parts, "parts"))
         with self._read() as connection:
-            return load_facts(connection, curation.living(connection, episode_ids(ids)), wanted)
+            return load_facts(connection, annotation_rows.living(connection, episode_ids(ids)), wanted)
 
     def layouts(self, where: Where | str | None = EVERYTHING) -> list[Layout]:
         """Return the layouts that at least one of the matching episodes has, by id, with the number of these."""
         with self._read() as connection:
-            return queries.load_layouts(connection, self._resolved(connection, where), base=self._base)
+            return pages.load_layouts(connection, self._resolved(connection, where), base=self._base)
 
     def spreads(self, layout_ids: Sequence[int], lane: str) -> Iterator[tuple[int, tuple[float, ...]]]:
         """Yield (timesteps, spreads) of the lane in every episode of these layouts that has them, by episode id.
@@ -237,7 +241,7 @@ class Catalog(Exploring, Curating, Checking, Collecting, Keeping):
         """Return the episodes of `among` without vectors in the space, by id."""
         with self._read() as connection:
             found = ledger.pending_ids(connection, space_id, among=among)
-            return queries.load_ids(connection, found, base=self._base)
+            return pages.load_ids(connection, found, base=self._base)
 
     def pending_ids(self, space_id: int, among: Among) -> list[int]:
         """Return the ids of the episodes of `among` without vectors in the space, ascending."""

@@ -15,11 +15,11 @@ from typing import Final
 
 import xxhash
 
-from catalog.engine import A_FILE, look
-from catalog.postgresql import is_server, shown_url
+from catalog.database.engine import A_FILE, look
+from catalog.database.postgresql import is_server, shown_url
 from wshard.arguments import told
 from wshard.errors import CatalogNotFoundError
-from wshard.wording import public_url
+from wshard.messages import public_url
 
 ARCHIVE_VARIABLE: Final = "WSHARD_ARCHIVE"
 CACHE_VARIABLE: Final = "WSHARD_CACHE"

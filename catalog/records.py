@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from catalog.encoding import encode_lanes, pack_spread
-from catalog.refusing import check_record, checked_reward
-from catalog.values import encode_metadata
-from catalog.words import bits, indexed
+from catalog.database.bulk_rows import pack_spread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from catalog.values import JSON
 
+
 Outcome: TypeAlias = Literal["new", "changed", "unchanged", "moved"]
+
+
 SpaceState: TypeAlias = Literal["building", "active", "retired"]
 
 
@@ -83,53 +83,6 @@ class Asset:
     digest: str
     size: int
     mtime_ns: int
-
-
-@dataclass(frozen=True)
-class EpisodeRecord:
-    """One episode as ingest hands it in.
-
-    path is the absolute, normalised POSIX path of the file, key is "" for files of one episode, length counts
-    timesteps, size bytes, mtime_ns nanoseconds. assets are the files of an episode of several, all of them in or below
-    the folder of path; size is then that of all, mtime_ns that of the latest. moved_from is the id of the catalogued
-    episode whose file is now here; displaces that of the one that is catalogued here, though this is another. A NaN
-    reward is a missing one. Raises IngestError for a value that the catalog cannot hold. What is stored is made here,
-    for records are made in parallel and stored one after another: encoded is the metadata as text, layout the lanes as
-    text, words those of the metadata that full text looks through, word_bits what these may be.
-    """
-
-    path: str
-    key: str
-    episode_id: str
-    env_id: str
-    length: int
-    total_reward: float | None
-    success: bool | None
-    digest: str
-    size: int
-    mtime_ns: int
-    metadata: Mapping[str, JSON]
-    lanes: tuple[LaneRecord, ...]
-    moved_from: int | None = None
-    displaces: int | None = None
-    assets: tuple[Asset, ...] = ()
-    encoded: str = field(init=False, repr=False, compare=False)
-    layout: str = field(init=False, repr=False, compare=False)
-    words: str = field(init=False, repr=False, compare=False)
-    word_bits: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        check_record(self)
-        words = indexed(self.metadata, ())
-        made = {
-            "total_reward": checked_reward(self.total_reward, path=self.path),
-            "encoded": encode_metadata(self.metadata, path=self.path),
-            "layout": encode_lanes(tuple((lane.name, lane.dtype, lane.shape) for lane in self.lanes)),
-            "words": words,
-            "word_bits": bits(words),
-        }
-        for name, value in made.items():
-            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from catalog.collections import resolved
-from catalog.form_text import as_where
+from catalog.filters.parse import as_where
+from catalog.filters.saved_queries import resolve_saved_queries
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from catalog.engine import Database
-    from catalog.filters import Where
+    from catalog.database.engine import Database
+    from catalog.filters.where import Where
 
 # Restoring begins a new edition; a dump that somebody restored by hand has another last column: the number of the
 # ledger's own file, which a table that was dropped, truncated, and filled does not keep. That of SQLite is the version
@@ -85,4 +85,4 @@ class Session:
 
     def _resolved(self, connection: Connection, where: Where | str | None) -> Where:
         """Return the filter that is meant, saved queries put in."""
-        return resolved(connection, as_where(where))
+        return resolve_saved_queries(connection, as_where(where))

@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from wshard.interrupts import end_when_interrupted, interrupt_once, interrupts_over
+from wshard.cli.interrupts import end_when_interrupted, interrupt_once, interrupts_over
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from metaworld.policies import ENV_POLICY_MAP
 
 from demo.simulator import Step
-from wshard.streaming import ChannelDef
+from wshard.recording.writer import ChannelDef
 from wshard.types import DType
 
 if TYPE_CHECKING:

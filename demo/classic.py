@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demo.simulator import Step
-from wshard.streaming import ChannelDef
+from wshard.recording.writer import ChannelDef
 from wshard.types import DType, Modality
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wshard.container.atomic_write import publish
 from wshard.errors import MissingExtraError
-from wshard.publishing import publish
-from wshard.wording import how_to_install
+from wshard.messages import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bridge.refs import EpisodeRef
+    from bridge.results import EpisodeRef
 
 AXES = ("x", "y", "z")
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from bridge.workers import end_with_parent, interrupts_held
+from bridge.support.workers import end_with_parent, interrupts_held
 from demo.tasks import CLASSIC, METAWORLD, Job
 from wshard.errors import MissingExtraError
-from wshard.streaming import WShardStreamWriter
+from wshard.messages import how_to_install
+from wshard.recording.writer import WShardStreamWriter
 from wshard.types import TimebaseSpec, TimebaseType
-from wshard.wording import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from demo.tasks import Job
-    from wshard.streaming import ChannelDef
+    from wshard.recording.writer import ChannelDef
 
 
 @dataclass(frozen=True)

@@ -15,24 +15,24 @@ import numpy as np
 
 from bridge import TrajectoryIngestor, TrajectoryRetriever
 from bridge.archive import open_archive
-from bridge.cli_search import print_hits
-from bridge.evaluate import leave_one_out
-from bridge.progress import watched
-from catalog.cli import print_table
-from catalog.filters import build_where
+from bridge.cli.search import print_hits
+from bridge.evaluation.metrics import leave_one_out
+from bridge.support.progress import watched
+from catalog.cli.common import print_table
+from catalog.filters.where import build_where
 from demo.disturb import pause, warp
 from demo.picture import draw
 from demo.record import record, record_all
 from demo.tasks import METAWORLD, Job
-from embedders.arc import ArcDct
-from embedders.pooled import Mean
 from embedders.statistics import Moments, merge, statistics
-from wshard.episode_file import load_wshard
+from embedders.trajectory.arc import ArcDct
+from embedders.trajectory.pooled import Mean
+from wshard.episode.file import load_wshard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bridge.refs import EpisodeRef
+    from bridge.results import EpisodeRef
     from embedders.base import Embedder
     from wshard.types import Array
 

@@ -6,16 +6,15 @@ or files. Names that a module of the package bears, such as `embedders.statistic
 
 from __future__ import annotations
 
-from embedders.arc import ArcDct
 from embedders.base import Embedder, unit_rows, validate_windows
-from embedders.combine import Combo, Combo2
-from embedders.frames import Frames
-from embedders.pooled import Mean, PooledCallable
+from embedders.image.frames import Frames
 from embedders.registry import DEFAULT_EMBEDDER, EMBEDDERS, as_embedder, embedder_of, make_embedder
 from embedders.space import LaneSpec, Space, Statistics, check_same_space
-from embedders.spectral import Dct
 from embedders.statistics import Moments, drift, merge
-from embedders.stats import Stats
+from embedders.trajectory.arc import ArcDct
+from embedders.trajectory.combine import Combo, Combo2
+from embedders.trajectory.pooled import Mean, PooledCallable, Stats
+from embedders.trajectory.spectral import Dct
 from embedders.windows import WindowPlan
 
 __all__ = [

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_check
 import numpy as np
 from numpy.typing import NDArray
 
-from embedders.finite import LARGEST, Rows, first_bad, is_real
+from embedders.numeric import LARGEST, Rows, first_bad, is_real
 from embedders.standardise import standardise
 from wshard.errors import EmbedderError, WShardError
 

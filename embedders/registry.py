@@ -14,27 +14,27 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from embedders.base import Embedder
-from embedders.pooled import PooledCallable
 from embedders.space import check_same_space
+from embedders.trajectory.pooled import PooledCallable
 from wshard.errors import EmbedderError, MissingExtraError, SpaceMismatchError, UnknownEmbedderError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from embedders.pooled import PooledFunction
     from embedders.space import JSON, Space
+    from embedders.trajectory.pooled import PooledFunction
     from embedders.windows import WindowPlan
 
 EMBEDDERS: Final[Mapping[str, str]] = {
-    "arcdct": "embedders.arc:ArcDct",
-    "combo": "embedders.combine:Combo",
-    "combo2": "embedders.combine:Combo2",
-    "dct": "embedders.spectral:Dct",
-    "frames": "embedders.frames:Frames",
-    "learned": "embedders.learned:Learned",
-    "mean": "embedders.pooled:Mean",
-    "stats": "embedders.stats:Stats",
-    "torchmodule": "embedders.torch_module:TorchModule",
+    "arcdct": "embedders.trajectory.arc:ArcDct",
+    "combo": "embedders.trajectory.combine:Combo",
+    "combo2": "embedders.trajectory.combine:Combo2",
+    "dct": "embedders.trajectory.spectral:Dct",
+    "frames": "embedders.image.frames:Frames",
+    "learned": "embedders.neural.learned:Learned",
+    "mean": "embedders.trajectory.pooled:Mean",
+    "stats": "embedders.trajectory.pooled:Stats",
+    "torchmodule": "embedders.neural.torch_module:TorchModule",
 }
 """Name -> "module:attribute" of every embedder of this package."""
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from embedders.canonical import JSON, canonical, check_count, check_text, parse, sha256
-from embedders.finite import check_number
+from embedders.canonical_json import JSON, canonical, check_count, check_text, parse, sha256
+from embedders.numeric import check_number
 from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, SpaceMismatchError
 

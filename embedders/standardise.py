@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from embedders.finite import Rows
+    from embedders.numeric import Rows
     from embedders.space import Statistics
 
 STD_FLOOR: Final = 1e-6

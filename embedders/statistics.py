@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from embedders.finite import LARGEST, first_bad, is_real
+from embedders.numeric import LARGEST, first_bad, is_real
 from embedders.space import Statistics
 from embedders.standardise import scales
 from wshard.errors import EmbedderError

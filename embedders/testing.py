@@ -1,6 +1,6 @@
 """The contracts that every embedder and every text encoder keeps, as test classes to inherit from.
 
-Knows the promises of `embedders.base.Embedder` and `embedders.text.TextEncoder`, and data that breaks careless ones.
+Knows the promises of Embedder and TextEncoder, and data that breaks careless ones.
 Does not know which vectors are good ones. A subclass whose name begins with "Test" gives `make`; any runner that calls
 `test_*` methods will do.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from embedders.base import Embedder, Vectors
     from embedders.space import Statistics
-    from embedders.text import TextEncoder
+    from embedders.text.base import TextEncoder
 
 TOLERANCE = 1e-5
 """What float32 arithmetic in another order may change in a coordinate of a unit vector."""

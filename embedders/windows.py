@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from embedders.canonical import canonical, check_count, parse
+from embedders.canonical_json import canonical, check_count, parse
 from wshard.errors import EmbedderError
 
 if TYPE_CHECKING:

@@ -13,15 +13,15 @@ import numpy as np
 from typer.testing import CliRunner
 
 from bridge.archive import open_archive
-from bridge.cli import app
-from bridge.index.embedded import EmbeddedIndex
-from bridge.ingest import TrajectoryIngestor
-from bridge.selection import LaneChoice
-from bridge.spaces import Choice, families
+from bridge.cli.main import app
+from bridge.index.embedded.index import EmbeddedIndex
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.spaces.lanes import LaneChoice
+from bridge.spaces.statistics import Choice, families
 from catalog.location import place_of
-from embedders.arc import ArcDct
 from embedders.space import Space, WindowPlan
-from wshard.episode_file import load_wshard, save_wshard
+from embedders.trajectory.arc import ArcDct
+from wshard.episode.file import load_wshard, save_wshard
 from wshard.types import Channel, Episode
 
 CHANNELS = 4
@@ -111,8 +111,8 @@ def start(code, *arguments):
 
 
 INGEST = """
-from bridge.index.embedded import EmbeddedIndex
-from bridge.ingest import TrajectoryIngestor
+from bridge.index.embedded.index import EmbeddedIndex
+from bridge.ingest.ingestor import TrajectoryIngestor
 class Told:
     def stage(self, what, total):
         print(what, total, flush=True)

@@ -17,7 +17,7 @@ from sqlalchemy import create_engine, delete, insert
 from sqlalchemy.pool import NullPool
 
 from catalog import Catalog
-from catalog.schema import archive, metadata, root
+from catalog.database.schema import archive, metadata, root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,10 +11,10 @@ import pytest
 from deepdata_fake import Fake
 from deepdata_replay import serving
 
-from bridge.bruteforce import Shelf, make_space, unit_vectors
-from bridge.deepdata.settings import Settings
-from bridge.index.deepdata import DeepDataIndex
-from bridge.testing import check, top
+from bridge.index.deepdata.index import DeepDataIndex
+from bridge.index.deepdata.settings import Settings
+from bridge.testing.brute_force import Shelf, make_space, unit_vectors
+from bridge.testing.index_contract import check, top
 from catalog.catalog import Catalog
 
 if TYPE_CHECKING:

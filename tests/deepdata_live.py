@@ -9,10 +9,10 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from bridge.deepdata.dialects import V3, connect
-from bridge.deepdata.settings import Settings, read_settings
-from bridge.deepdata.throttle import Throttle
-from bridge.deepdata.wire import Call, Wire
+from bridge.index.deepdata.api_versions import V3, connect
+from bridge.index.deepdata.http import Call, Wire
+from bridge.index.deepdata.rate_limit import Throttle
+from bridge.index.deepdata.settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -32,20 +32,21 @@ from bridge_episodes import command, copies, episode, ingest, looked_into, save,
 
 from bridge.archive import restore_archive
 from catalog import Catalog, EmbeddingRow
-from catalog.testing import make_record
-from wshard.chunked import ChunkedEpisodeReader, ChunkedEpisodeWriter
-from wshard.container import ShardReader
-from wshard.convert import convert
+from catalog.testing.contract import make_record
+from wshard.chunks.reader import ChunkedEpisodeReader
+from wshard.chunks.writer import ChunkedEpisodeWriter
+from wshard.container.reader import ShardReader
+from wshard.container.stream_writer import ShardStreamWriter
+from wshard.container.writer import ShardWriter
 from wshard.dreamer import load_dreamer
-from wshard.episode_file import load_wshard, save_wshard
+from wshard.episode.file import load_wshard, save_wshard
 from wshard.errors import WShardError
-from wshard.recovery import discard, recover
-from wshard.repair import repair
-from wshard.shard_stream import ShardStreamWriter
-from wshard.streaming import ChannelDef, WShardStreamWriter
+from wshard.formats.convert import convert
+from wshard.recording.recover import discard, recover
+from wshard.recording.writer import ChannelDef, WShardStreamWriter
+from wshard.repair.repair import repair
 from wshard.testing import make_episode
 from wshard.types import DType
-from wshard.writer import ShardWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -236,7 +237,7 @@ def large(path, episodes=60, env="env"):
         )
         catalog.tag([done[0].id], "good")
         catalog.save_snapshot("some", "tag:good")
-        copy = catalog.copies.open("http://host", space.id)
+        copy = catalog.vectors.index_copies.open("http://host", space.id)
         with catalog._write() as connection:  # 20,000 rows at once
             connection.exec_driver_sql(
                 "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) INSERT INTO synced "

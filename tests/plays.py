@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from typer.testing import CliRunner
 
-from bridge.cli import app
-from bridge.ingest import TrajectoryIngestor
-from bridge.overlap import overlap
-from embedders.arc import ArcDct
+from bridge.cli.main import app
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.search.moments.overlap import overlap
+from embedders.trajectory.arc import ArcDct
 from embedders.windows import WindowPlan
 from wshard import Channel, Episode, save_wshard
 

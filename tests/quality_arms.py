@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from wshard.quality.baseline import usual
 from wshard.quality.checks import judge
-from wshard.quality.limits import DEFAULT_LIMITS
 from wshard.quality.measure import measure
-from wshard.quality.usual import usual
+from wshard.quality.thresholds import DEFAULT_LIMITS
 
 PERIOD_NS = 20_000_000
 

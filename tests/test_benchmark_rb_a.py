@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bridge.evaluate import leave_one_out
+from bridge.evaluation.metrics import leave_one_out
 from embedders.space import Statistics
 
 FOLDER = Path(__file__).resolve().parent.parent / "benchmarks" / "retrieval"

@@ -14,7 +14,7 @@ from numba import njit
 from numba.core.caching import CacheImpl
 
 from bridge.alignment import align as alignment
-from bridge.alignment import compiled, plain
+from bridge.alignment import numba_kernel, numpy_kernel
 from bridge.alignment.align import FREE, LIMITED, Pieces, Rule, align_all
 from wshard.errors import QueryError
 
@@ -29,7 +29,7 @@ RULES = [
 ]
 
 
-@pytest.fixture(params=[plain, compiled], ids=["numpy", "numba"])
+@pytest.fixture(params=[numpy_kernel, numba_kernel], ids=["numpy", "numba"])
 def kernel(request, monkeypatch):
     monkeypatch.setattr(alignment, "solver", lambda: request.param)
     return request.param
@@ -109,7 +109,7 @@ def test_both_kernels_equal_a_slow_reading_of_the_definition(n, m, channels, see
     weights = rng.uniform(0, 1, query.shape) if seed % 2 else None
     expected = slow(query, rows, rule, start, stop, weights)
     found = []
-    for module in (plain, compiled):
+    for module in (numpy_kernel, numba_kernel):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(alignment, "solver", lambda module=module: module)
             found.append(align(query, rows, rule, weights, (start, stop)))
@@ -129,7 +129,7 @@ def test_pieces_of_many_lengths_at_once_are_as_each_alone(kernel, monkeypatch):
     rng = np.random.default_rng(0)
     query = rng.normal(size=(20, 3))
     pieces = [rng.normal(size=(length, 3)) for length in (5, 40, 1, 33, 20)]
-    monkeypatch.setattr(plain, "_CELLS", 1500)
+    monkeypatch.setattr(numpy_kernel, "_CELLS", 1500)
     together = align_all(query, Pieces.of(pieces), Rule(band=0.3), traced=True)
     for number, rows in enumerate(pieces):
         alone = align(query, rows, Rule(band=0.3))
@@ -277,7 +277,7 @@ def test_where_no_cache_can_be_written_kernels_are_compiled_all_the_same(monkeyp
 
     with pytest.raises(RuntimeError, match="no locator"):
         njit(cache=True)(twice)
-    made = compiled._compiled(twice)
+    made = numba_kernel._compiled(twice)
     assert made(21) == 42
     assert made.signatures, "it was compiled"
 
@@ -290,16 +290,16 @@ def test_who_waits_for_the_compiler_is_told_once_and_nobody_else():
         return made(made(x))
 
     made, again, heard = njit(half), njit(quarter), []
-    with compiled.told(lambda: heard.append("compiling")):
+    with numba_kernel.told(lambda: heard.append("compiling")):
         assert again(4.0) == 1
     assert heard == ["compiling"], "two functions were compiled, the one inside the other"
-    with compiled.told(lambda: heard.append("again")), plain.told(lambda: heard.append("again")):
+    with numba_kernel.told(lambda: heard.append("again")), numpy_kernel.told(lambda: heard.append("again")):
         assert again(8.0) == 2
     assert heard == ["compiling"]
 
 
 def test_without_numba_numpy_does_the_arithmetic(monkeypatch):
-    assert alignment.solver() is compiled
-    monkeypatch.delitem(sys.modules, "bridge.alignment.compiled")
+    assert alignment.solver() is numba_kernel
+    monkeypatch.delitem(sys.modules, "bridge.alignment.numba_kernel")
     monkeypatch.setitem(sys.modules, "numba", None)
-    assert alignment.solver.__wrapped__() is plain
+    assert alignment.solver.__wrapped__() is numpy_kernel

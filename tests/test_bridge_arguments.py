@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from bridge_episodes import episode, episodes_by_path, files, ingest, save, spaces_of
 
-from bridge.ingest import TrajectoryIngestor
-from bridge.retrieve import TrajectoryRetriever
-from bridge.wishes import MomentWishes, Wishes
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.search.query.options import MomentWishes, Wishes
+from bridge.search.retriever import TrajectoryRetriever
 from embedders.windows import BOTH, SCALES, WindowPlan
 from wshard.errors import CatalogNotFoundError, EmbedderError, FilterError, HeaderError, IngestError, QueryError
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from plays import act, episode_of, labels, name_of, play, run, stored
 
-from bridge.overlap import overlap
-from bridge.retrieve import TrajectoryRetriever
+from bridge.search.moments.overlap import overlap
+from bridge.search.retriever import TrajectoryRetriever
 from wshard import Channel, Episode
 from wshard.errors import QueryError
 

@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 from bridge import TrajectoryIngestor, TrajectoryRetriever
 from bridge.archive import Archive
-from bridge.bruteforce import Shelf, make_space, unit_vectors
-from bridge.cli import app
-from bridge.index import care
-from bridge.index.embedded import EmbeddedIndex
-from bridge.testing import check, top
+from bridge.cli.main import app
+from bridge.index.embedded.index import EmbeddedIndex
+from bridge.maintenance import indexes
+from bridge.testing.brute_force import Shelf, make_space, unit_vectors
+from bridge.testing.index_contract import check, top
 from catalog.catalog import Catalog
 from catalog.location import place_of
 from wshard import save_wshard
@@ -44,7 +44,7 @@ def test_rebuild_writes_a_copy_although_nothing_is_new(archive):
     archive.index.close()
     for _ in range(2):
         before = copies(archive.folder)
-        (state,) = care.rebuild(archive)
+        (state,) = indexes.rebuild(archive)
         assert state.ok
         (after,) = copies(archive.folder)
         assert after not in before
@@ -55,21 +55,21 @@ def test_rebuild_replaces_a_damaged_copy(archive):
     archive.index.close()
     (home,) = copies(archive.folder)
     (home / "generation.json").write_text("{}")
-    care.rebuild(archive)
+    indexes.rebuild(archive)
     (home,) = copies(archive.folder)
     assert json.loads((home / "generation.json").read_text())["about"]["vectors"] == 90
 
 
 def test_holdings_tell_what_the_ledger_has(archive):
-    (one,) = care.holdings(archive)
+    (one,) = indexes.holdings(archive)
     assert (one.space, one.state, one.episodes, one.vectors, one.size) == (SPACE, "building", 30, 90, 90 * 6 * 4)
 
 
 @pytest.mark.parametrize("name", ["", "0", SPACE.fingerprint + "0"])
 def test_a_name_that_is_no_ones_finds_nothing(archive, name):
     with pytest.raises(EntryNotFoundError, match=f"\\({SPACE.fingerprint[:12]}\\), found '{name}'"):
-        care.find(archive, name)
-    assert care.find(archive, SPACE.fingerprint[:6]).space == SPACE
+        indexes.find(archive, name)
+    assert indexes.find(archive, SPACE.fingerprint[:6]).space == SPACE
 
 
 def test_a_name_that_two_spaces_share_finds_nothing(archive):
@@ -78,30 +78,30 @@ def test_a_name_that_two_spaces_share_finds_nothing(archive):
     for space in (one, two):
         shelf.put(space, {})
     with pytest.raises(EntryNotFoundError, match="found 'a'"):
-        care.find(archive, "a")
+        indexes.find(archive, "a")
 
 
 def test_a_dropped_space_is_gone_and_others_stay(archive):
     other = make_space("other")
     shelf = Shelf(archive.catalog, archive.index)
     shelf.put(other, {id_: unit_vectors(4, id_) for id_ in archive.catalog.ids()})
-    care.rebuild(archive)
+    indexes.rebuild(archive)
     with EmbeddedIndex(archive.catalog, archive.folder / "index") as reader:
         reader.count(SPACE)
-        care.drop(archive, SPACE)
+        indexes.drop(archive, SPACE)
         for index in (archive.index, reader):
             with pytest.raises(SpaceMismatchError):
                 index.search(SPACE, unit_vectors(1)[0], top(1))
         assert reader.count(other) == 120
     assert copies(archive.folder) == []
     assert copies(archive.folder, other) != []
-    assert [one.space for one in care.holdings(archive)] == [other]
+    assert [one.space for one in indexes.holdings(archive)] == [other]
     check(shelf, other, unit_vectors(1)[0], top(5))
 
 
 def test_a_dropped_space_can_be_filled_again(archive):
     archive.index.close()
-    care.drop(archive, SPACE)
+    indexes.drop(archive, SPACE)
     shelf = Shelf(archive.catalog, archive.index)
     ids = archive.catalog.ids()
     shelf.put(SPACE, {id_: unit_vectors(3, 1000 + id_) for id_ in ids[:20]})

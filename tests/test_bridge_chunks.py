@@ -14,21 +14,21 @@ import pytest
 from bridge_episodes import counts, episode, episodes_by_path, ingest, looked_into, save, vectors_of
 from typer.testing import CliRunner
 
-from bridge import watch as watching
 from bridge.archive import open_archive
-from bridge.check import check_episodes
-from bridge.cli import app
-from bridge.fsck import check, repair
-from bridge.health import examine
-from bridge.ingest import TrajectoryIngestor
-from bridge.reading import Failure
-from bridge.retrieve import TrajectoryRetriever
-from bridge.run import IngestReport
+from bridge.cli.main import app
+from bridge.episodes.read import Failure
+from bridge.ingest import watch as watching
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.ingest.report import IngestReport
+from bridge.maintenance.fsck import check, repair
+from bridge.maintenance.health import examine
+from bridge.quality.check import check_episodes
+from bridge.search.retriever import TrajectoryRetriever
 from embedders.windows import WindowPlan
-from wshard.chunked import ChunkedEpisodeWriter
+from wshard.chunks.manifest import read_manifest, write_manifest
+from wshard.chunks.split import cut
+from wshard.chunks.writer import ChunkedEpisodeWriter
 from wshard.errors import FormatError, IngestError, QueryError, StaleEpisodeError
-from wshard.manifest import read_manifest, write_manifest
-from wshard.splitting import cut
 from wshard.testing import assert_same_episode
 
 PLAN = WindowPlan(10, 5)

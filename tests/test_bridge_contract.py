@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from bridge.index.base import Answer, Match, Point
-from bridge.index.embedded import EmbeddedIndex
-from bridge.testing import IndexContract
-from catalog.filters import EVERYTHING, all_of, comparisons, parts_of
+from bridge.index.embedded.index import EmbeddedIndex
+from bridge.testing.index_contract import IndexContract
+from catalog.filters.where import EVERYTHING, all_of, comparisons, parts_of
 from wshard.errors import EmbedderError, SpaceMismatchError
 
 

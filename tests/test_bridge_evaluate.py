@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from bridge.evaluate import leave_one_out, leave_one_out_by, leave_one_out_of_windows
+from bridge.evaluation.metrics import leave_one_out, leave_one_out_by, leave_one_out_of_windows
 
 
 def slow(vectors, labels, queries):

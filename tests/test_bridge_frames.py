@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from bridge_episodes import vectors_of
 
-from bridge.ingest import TrajectoryIngestor
-from bridge.retrieve import TrajectoryRetriever
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.search.retriever import TrajectoryRetriever
 from catalog.catalog import Catalog
-from embedders import frames
-from embedders.frames import Frames, shrink
+from embedders.image import frames
+from embedders.image.frames import Frames, shrink
 from embedders.space import Space
 from embedders.windows import BOTH, WindowPlan
 from wshard import Channel, load_wshard, save_wshard

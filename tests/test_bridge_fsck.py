@@ -27,18 +27,18 @@ from bridge_episodes import (
 from databases import SQLITE_ALONE
 from typer.testing import CliRunner
 
-import bridge.ingest
+import bridge.ingest.ingestor
 from bridge.archive import open_archive
-from bridge.cli import app
-from bridge.damage import ADVICE
-from bridge.fsck import check, repair
-from bridge.ingest import TrajectoryIngestor
-from bridge.retrieve import TrajectoryRetriever
+from bridge.cli.main import app
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.maintenance.findings import ADVICE
+from bridge.maintenance.fsck import check, repair
+from bridge.search.retriever import TrajectoryRetriever
 from embedders.space import WindowPlan
-from wshard.container import ShardReader
-from wshard.episode_file import save_wshard
+from wshard.container.reader import ShardReader
+from wshard.episode.file import save_wshard
 from wshard.errors import CatalogWriteError, VectorsDamagedError
-from wshard.streaming import WShardStreamWriter
+from wshard.recording.writer import WShardStreamWriter
 from wshard.types import Channel, Episode
 
 KEPT = "digest, count, checksum, vectors"
@@ -259,7 +259,7 @@ def test_an_ingest_that_ended_before_its_first_space_is_told_until_it_is_done_ag
     save(folder, Episode("pictures", "env", 3, observations={"rgb": Channel.of("rgb", np.zeros((3, 20, 20, 3), "u1"))}))
     change = Channel.of("state", np.full((12, 4), np.nan, "f4"))
     save(folder, Episode("nan", "env", 12, observations={"state": change}))
-    monkeypatch.setattr(bridge.ingest, "fill", full)
+    monkeypatch.setattr(bridge.ingest.ingestor, "fill", full)
     with pytest.raises(CatalogWriteError):
         ingest(place, folder)
     monkeypatch.undo()
@@ -373,7 +373,7 @@ def test_a_folder_that_cannot_be_read_is_told(archive, folder, monkeypatch):
 
 @SQLITE_ALONE
 def test_an_embedder_of_another_version_is_told(archive, monkeypatch):
-    monkeypatch.setattr("embedders.arc.ArcDct.version", 99)
+    monkeypatch.setattr("embedders.trajectory.arc.ArcDct.version", 99)
     assert codes(archive) == ["outdated"]
 
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from bridge_episodes import episode, ingest, save, spaces_of, vectors_of
 
-import bridge.embedding
-import bridge.fusion
-import bridge.reading
-from bridge.ingest import TrajectoryIngestor
-from bridge.query import cut
-from bridge.retrieve import TrajectoryRetriever
-from embedders.arc import ArcDct
+import bridge.episodes.read
+import bridge.ingest.embed
+import bridge.search.ranking.fusion
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.search.query.prepare import cut
+from bridge.search.retriever import TrajectoryRetriever
 from embedders.registry import default_embedder
+from embedders.trajectory.arc import ArcDct
 from embedders.windows import BOTH, SCALES, WindowPlan
 from wshard.errors import EmbedderError, QueryError
 
@@ -150,8 +150,8 @@ def test_filters_never_cost_hits(retriever):
 def test_what_is_called_exact_is_what_a_deep_search_finds(retriever, monkeypatch):
     queries = [cut(made(*pair), 0, 40) for pair in ALL[::2]]
     deep = [retriever.search_similar_episodes(query, 5, expand=3) for query in queries]
-    monkeypatch.setattr(bridge.fusion, "depth", lambda count: count + 1)
-    monkeypatch.setattr(bridge.fusion, "_DEEPER", (1,))
+    monkeypatch.setattr(bridge.search.ranking.fusion, "depth", lambda count: count + 1)
+    monkeypatch.setattr(bridge.search.ranking.fusion, "_DEEPER", (1,))
     shallow = [retriever.search_similar_episodes(query, 5, expand=3) for query in queries]
     proven = [number for number, hits in enumerate(shallow) if hits.exact]
     for number in proven:
@@ -307,7 +307,7 @@ def test_searches_that_make_no_sense_are_refused(retriever):
 
 
 def test_one_pass_opens_each_file_once_and_gives_the_same_vectors(folder, tmp_path, monkeypatch):
-    opened, really = [], bridge.embedding.open_episode
+    opened, really = [], bridge.ingest.embed.open_episode
     for module in (bridge.reading, bridge.embedding):
         monkeypatch.setattr(module, "open_episode", lambda path, **how: opened.append(path) or really(path, **how))
     plans = (*BOTH, WindowPlan(16, 8))

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from bridge_episodes import assert_complete, episode, ingest, looked_into, save, spaces_of
 
-from bridge.ingest import TrajectoryIngestor
-from bridge.selection import LaneChoice
-from bridge.spaces import DRIFT_LIMIT, Choice, archive_statistics, families
-from embedders.arc import ArcDct
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.spaces.lanes import LaneChoice
+from bridge.spaces.statistics import DRIFT_LIMIT, Choice, archive_statistics, families
 from embedders.space import Space, WindowPlan
 from embedders.statistics import drift
-from wshard.episode_file import load_wshard
+from embedders.trajectory.arc import ArcDct
+from wshard.episode.file import load_wshard
 from wshard.types import Channel
 
 TASKS, EACH = 6, 16

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from bridge_episodes import command, episode, ingest, looked_into, save, spaces_of
 
-from bridge.health import examine, hubness
 from bridge.index.base import Request
-from bridge.index.embedded import EmbeddedIndex
-from bridge.retrieve import TrajectoryRetriever
-from catalog.filters import EVERYTHING
+from bridge.index.embedded.index import EmbeddedIndex
+from bridge.maintenance.health import examine, hubness
+from bridge.search.retriever import TrajectoryRetriever
+from catalog.filters.where import EVERYTHING
 from embedders.windows import WindowPlan
 
 

@@ -20,11 +20,11 @@ import pytest
 from index_folders import home_of
 
 from bridge.archive import restore_archive
-from bridge.bruteforce import DIM, Shelf, make_space, unit_vectors
-from bridge.index.embedded import EmbeddedIndex
-from bridge.testing import check, top
-from catalog.backup import back_up, restore
+from bridge.index.embedded.index import EmbeddedIndex
+from bridge.testing.brute_force import DIM, Shelf, make_space, unit_vectors
+from bridge.testing.index_contract import check, top
 from catalog.catalog import Catalog
+from catalog.maintenance.backup import back_up, restore
 from wshard.errors import EntryNotFoundError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ HISTORIES = int(os.environ.get("WSHARD_HISTORIES", "4"))
 STEPS = 14
 SPACE = make_space()
 KILLED = get_context("forkserver")
-KILLED.set_forkserver_preload(["bridge.index.embedded", "bridge.bruteforce", "catalog.catalog"])
+KILLED.set_forkserver_preload(["bridge.index.embedded.index", "bridge.testing.brute_force", "catalog.catalog"])
 
 
 @contextmanager

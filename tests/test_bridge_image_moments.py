@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bridge.ingest import TrajectoryIngestor
-from bridge.retrieve import TrajectoryRetriever
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.search.retriever import TrajectoryRetriever
 from embedders.windows import WindowPlan
 from wshard import Channel, save_wshard
 from wshard.types import Episode

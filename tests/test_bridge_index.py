@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 from index_folders import home_of
 
-from bridge.bruteforce import DIM, Shelf, make_space, unit_vectors
-from bridge.index import generation
 from bridge.index.base import Point, Request
-from bridge.index.embedded import EmbeddedIndex
+from bridge.index.embedded import disk_copy
+from bridge.index.embedded.index import EmbeddedIndex
 from bridge.index.registry import open_index
-from bridge.testing import check, top
+from bridge.testing.brute_force import DIM, Shelf, make_space, unit_vectors
+from bridge.testing.index_contract import check, top
 from catalog.catalog import Catalog
-from catalog.filters import EVERYTHING, build_where
+from catalog.filters.where import EVERYTHING, build_where
 from catalog.records import Among
 from embedders.space import Statistics
 from wshard.errors import SpaceMismatchError, UnknownIndexError, VectorIndexError
@@ -32,11 +32,11 @@ PRELUDE = """
 import sys
 sys.path[:0] = sys.argv[2:]
 from pathlib import Path
-from bridge.bruteforce import Shelf, make_space, unit_vectors
+from bridge.testing.brute_force import Shelf, make_space, unit_vectors
 from bridge.index.base import Request
-from bridge.index.embedded import EmbeddedIndex
+from bridge.index.embedded.index import EmbeddedIndex
 from catalog.catalog import Catalog
-from catalog.filters import EVERYTHING
+from catalog.filters.where import EVERYTHING
 from wshard.errors import VectorIndexError
 folder = Path(sys.argv[1])
 catalog = Catalog.open(folder / "catalog.db")
@@ -110,13 +110,13 @@ def test_a_generation_is_read_instead_of_the_ledger(tmp_path):
     _, space, ids = fill_and_compact(tmp_path)
     with Catalog.open(tmp_path / "catalog.db") as catalog:
         home = home_of(tmp_path, space)
-        found = generation.read(home, catalog.edition, space.fingerprint, catalog.clock())
+        found = disk_copy.read(home, catalog.edition, space.fingerprint, catalog.clock())
         about = found.about
         assert about.seq == catalog.ledger_state(1)[2]
         assert found.segment.episodes.tolist() == ids
-        assert generation.read(home, catalog.edition, space.fingerprint, about.seq - 1) is None
-        assert generation.read(home, "another archive", space.fingerprint, about.seq) is None
-        assert generation.read(home, catalog.edition, "another space", about.seq) is None
+        assert disk_copy.read(home, catalog.edition, space.fingerprint, about.seq - 1) is None
+        assert disk_copy.read(home, "another archive", space.fingerprint, about.seq) is None
+        assert disk_copy.read(home, catalog.edition, "another space", about.seq) is None
 
 
 @pytest.mark.parametrize("name", ["vectors.f32", "points.i64", "generation.json", "CURRENT"])
@@ -158,7 +158,7 @@ def _flip(data, bit):
 
 def assert_whole(shelf, folder, space):
     home = home_of(folder, space)
-    found = generation.read(home, shelf.catalog.edition, space.fingerprint, shelf.catalog.clock())
+    found = disk_copy.read(home, shelf.catalog.edition, space.fingerprint, shelf.catalog.clock())
     found.segment.seals.check()
 
 

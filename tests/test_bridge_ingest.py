@@ -24,15 +24,15 @@ from bridge_episodes import (
 )
 from typer.testing import CliRunner
 
-import bridge.fill
-import bridge.ingest
-import bridge.run
-from bridge.cli import app
-from bridge.ingest import TrajectoryIngestor
-from bridge.retrieve import TrajectoryRetriever
-from embedders.pooled import PooledCallable
+import bridge.ingest.fill
+import bridge.ingest.ingestor
+import bridge.ingest.report
+from bridge.cli.main import app
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.search.retriever import TrajectoryRetriever
 from embedders.space import WindowPlan
-from wshard.episode_file import open_wshard, save_wshard
+from embedders.trajectory.pooled import PooledCallable
+from wshard.episode.file import open_wshard, save_wshard
 from wshard.errors import (
     EmbedderError,
     QueryError,
@@ -153,7 +153,7 @@ def test_a_moved_file_keeps_its_uid_tags_and_vector(archive, folder):
 
 
 def test_a_moved_file_whose_name_another_episode_took_keeps_what_was_said(archive, folder, monkeypatch):
-    monkeypatch.setattr("bridge.run.BATCH", 1)  # so that neither meets the other by luck
+    monkeypatch.setattr("bridge.ingest.report.BATCH", 1)  # so that neither meets the other by luck
     ingest(archive, folder)
     path = files(folder)[0]
     before = episodes_by_path(archive)[path]
@@ -183,7 +183,7 @@ def renamed(paths, order):
 @pytest.mark.parametrize("batch", [1, 3, 256])
 @pytest.mark.parametrize("order", ["10234", "12340", "40123", "43210", "n0123", "1234n", "24n01"])
 def test_renumbered_files_keep_what_was_said_of_their_episodes(archive, folder, monkeypatch, order, batch):
-    monkeypatch.setattr("bridge.run.BATCH", batch)
+    monkeypatch.setattr("bridge.ingest.report.BATCH", batch)
     paths, numbers = files(folder)[:5], [None if name == "n" else int(name) for name in order]
     for number, path in enumerate(paths):
         os.utime(path, (number, number))  # so that none looks like another: they are of one size
@@ -292,10 +292,14 @@ def test_a_link_and_its_file_are_one_episode(archive, folder, tmp_path):
 
 def test_a_run_embeds_first_what_it_brought(archive, folder, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(bridge.ingest, "fill", lambda *_: None)  # a run that was killed before it embedded anything
+        patched.setattr(
+            bridge.ingest.ingestor, "fill", lambda *_: None
+        )  # a run that was killed before it embedded anything
         ingest(archive, folder)
-    taken, really = [], bridge.fill.embed_episodes
-    monkeypatch.setattr(bridge.fill, "embed_episodes", lambda jobs, some: taken.append(some) or really(jobs, some))
+    taken, really = [], bridge.ingest.fill.embed_episodes
+    monkeypatch.setattr(
+        bridge.ingest.fill, "embed_episodes", lambda jobs, some: taken.append(some) or really(jobs, some)
+    )
     save(tmp_path / "more", *(episode(5, number) for number in range(3)))
     assert counts(ingest(archive, tmp_path / "more")) == {"new": 3, "embedded": 15}
     assert [Path(one.row.path) for some in taken for one in some] == [*files(tmp_path / "more"), *files(folder)]
@@ -306,7 +310,7 @@ def test_a_search_while_the_first_ingest_is_unfinished_says_so(archive, folder, 
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(bridge.fill, "embed_episodes", stopped)
+        patched.setattr(bridge.ingest.fill, "embed_episodes", stopped)
         with pytest.raises(KeyboardInterrupt):
             ingest(archive, folder)
     told = r"(?s)  nothing\nnot there yet \(an ingest still runs, or was stopped: run it again\):\n  .*signal/state"
@@ -418,13 +422,13 @@ def test_two_workers_make_the_vectors_that_one_makes(tmp_path, folder):
 
 
 def test_a_file_that_goes_before_it_is_embedded_is_no_failure(archive, folder, monkeypatch):
-    first, real = files(folder)[0], bridge.fill.embed_episodes
+    first, real = files(folder)[0], bridge.ingest.fill.embed_episodes
 
     def late(jobs, lacking):
         first.unlink(missing_ok=True)
         return real(jobs, lacking)
 
-    monkeypatch.setattr(bridge.fill, "embed_episodes", late)
+    monkeypatch.setattr(bridge.ingest.fill, "embed_episodes", late)
     report = ingest(archive, folder)
     assert counts(report) == {"new": 12, "embedded": 11}
     assert report.ok
@@ -435,14 +439,14 @@ def test_what_others_brought_is_embedded_once_batch_by_batch(archive, folder, mo
     with looked_into(archive) as opened:
         ids = opened.catalog.ids()
         opened.catalog.withdraw(ids)
-    seen, real = [], bridge.fill.embed_episodes
+    seen, real = [], bridge.ingest.fill.embed_episodes
 
     def embed(jobs, lacking):
         seen.append([one.row.id for one in lacking])
         return real(jobs, lacking)
 
-    monkeypatch.setattr(bridge.fill, "embed_episodes", embed)
-    monkeypatch.setattr(bridge.run, "BATCH", 5)
+    monkeypatch.setattr(bridge.ingest.fill, "embed_episodes", embed)
+    monkeypatch.setattr(bridge.ingest.report, "BATCH", 5)
     assert counts(ingest(archive, folder)) == {"unchanged": 12, "embedded": 12}
     assert sorted(seen) == [ids[:5], ids[5:10], ids[10:]]
 

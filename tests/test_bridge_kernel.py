@@ -14,19 +14,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge.index import compiled, lists_file
 from bridge.index.base import Point, Request
-from bridge.index.codes import Codes, code
-from bridge.index.grouping import group
-from bridge.index.kernel import Kernel
-from bridge.index.lists import rounding
-from bridge.index.outlines import OFF, UNIT, WIDTH, axes_of, outline
-from bridge.index.ranking import best
-from bridge.index.seals import Seals
-from bridge.index.segment import Segment
-from bridge.index.shortlist import Aim
-from bridge.index.sift import sift
-from catalog.filters import EVERYTHING
+from bridge.index.embedded import lists_file, numba_kernel
+from bridge.index.embedded.arrays import OFF, UNIT, WIDTH
+from bridge.index.embedded.candidates import Aim
+from bridge.index.embedded.checksums import Seals
+from bridge.index.embedded.filtered_scan import sift
+from bridge.index.embedded.kernel_loader import Kernel
+from bridge.index.embedded.kmeans import group
+from bridge.index.embedded.rerank import best
+from bridge.index.embedded.residual_codes import Codes, code
+from bridge.index.embedded.segment import Segment
+from bridge.index.embedded.sketches import axes_of, outline
+from bridge.index.metric import rounding
+from catalog.filters.where import EVERYTHING
 from wshard.errors import ChecksumError
 
 
@@ -152,7 +153,7 @@ def test_both_kernels_give_what_brute_force_gives(data, direct_rows, folder, mon
             top_k = random.choice([1, 3, 10])
             request = Request(top_k, EVERYTHING, distinct=random.random() < 0.5)
             answers = []
-            for module in (None, compiled):
+            for module in (None, numba_kernel):
                 walked_by(monkeypatch, module)
                 found = best((segment, tail), query, wanted, request, direct_rows=direct_rows)
                 assert all(one.exact for one in found.found)
@@ -192,7 +193,7 @@ def test_no_best_row_is_lost_by_either_kernel(segments, seed, data, distinct, to
         if exact[int(row)] >= kth and (not distinct or exact[int(row)] == whole[owner])
     }
     aim = Aim(query, rounding(len(query)), top_k, distinct, 10**6)
-    for module in (None, compiled):
+    for module in (None, numba_kernel):
         with pytest.MonkeyPatch.context() as patch:
             walked_by(patch, module)
             found = sift(segment, segment.lists, aim, chosen)
@@ -207,7 +208,7 @@ def test_codes_leave_hardly_more_than_the_best(folder, monkeypatch):
     vectors = unit(rng.normal(size=(4000, 128)))
     segment = listed(folder, [Point(n, n, vectors[20 * n : 20 * n + 20]) for n in range(200)])
     aim = Aim(vectors[77], rounding(128), 10, distinct=False, limit=10**6)
-    for module in (None, compiled):
+    for module in (None, numba_kernel):
         walked_by(monkeypatch, module)
         found = sift(segment, segment.lists, aim, segment.chosen(None))
         assert found.rows is not None
@@ -217,7 +218,7 @@ def test_codes_leave_hardly_more_than_the_best(folder, monkeypatch):
 def visited(monkeypatch, segment, query, *, distinct=True, budget=None):
     """Return what both kernels find by lists among all vectors: matches and candidates of each."""
     found = []
-    for module in (None, compiled):
+    for module in (None, numba_kernel):
         walked_by(monkeypatch, module)
         one = best((segment,), query, None, Request(10, EVERYTHING, distinct=distinct, budget=budget), direct_rows=0)
         if one.found[0].route == "lists":
@@ -276,7 +277,7 @@ def test_the_compiled_kernel_never_scans_wide_vectors_without_structure(folder, 
     for dim, wide in ((128, True), (64, False)):
         vectors = unit(rng.normal(size=(4000, dim)))
         segment = listed(folder, [Point(n, n, vectors[20 * n : 20 * n + 20]) for n in range(200)])
-        routes = {None: [], compiled: []}
+        routes = {None: [], numba_kernel: []}
         for query in unit(rng.normal(size=(20, dim))):
             wide_rows = vectors.astype(np.float64)
             scores = wide_rows @ (query / np.linalg.norm(query.astype(np.float64))) / np.linalg.norm(wide_rows, axis=1)
@@ -287,14 +288,14 @@ def test_the_compiled_kernel_never_scans_wide_vectors_without_structure(folder, 
                 assert [match.score for match in ranked.matches] == pytest.approx(right, abs=1e-12)
                 seen.append(ranked.found[0].route)
                 assert len(ranked.found[0].rows) < 100
-        assert {route.rpartition(" ")[2] for route in routes[compiled]} == {"direct" if wide else "scan"}
+        assert {route.rpartition(" ")[2] for route in routes[numba_kernel]} == {"direct" if wide else "scan"}
         assert {route.rpartition(" ")[2] for route in routes[None]} == {"scan"}
 
 
 @pytest.mark.parametrize("distinct", [False, True])
 def test_a_query_near_nothing_is_no_reason_to_scan_what_has_structure(walks, monkeypatch, distinct):
     """Where the lists are given up, the compiled kernel looks at all outlines before it leaves codes alone."""
-    walked_by(monkeypatch, compiled)
+    walked_by(monkeypatch, numba_kernel)
     wide, routes = walks.vectors.astype(np.float64), set()
     for query in unit(np.random.default_rng(9).normal(size=(30, 32))):
         ranked = best((walks,), query, None, Request(10, EVERYTHING, distinct=distinct), direct_rows=0)
@@ -309,7 +310,7 @@ def test_a_query_near_nothing_is_no_reason_to_scan_what_has_structure(walks, mon
 def test_what_the_compiled_kernel_has_read_is_checked_before_it_is_used(part, folder, monkeypatch):
     rng = np.random.default_rng(3)
     segment = listed(folder, cut(Random(3), unit(rng.normal(size=(400, 20)))))
-    walked_by(monkeypatch, compiled)
+    walked_by(monkeypatch, numba_kernel)
     sums = segment.lists.seals if part == "lists" else segment.lists.codes.seals
     monkeypatch.setattr(sums, "_sums", sums._sums + 1)  # as if every byte had another value than when it was written
     request = Request(10, EVERYTHING, distinct=False)
@@ -321,7 +322,7 @@ def test_either_kernel_leaves_lists_that_a_filter_finds_nothing_in(walks, monkey
     query = walks.vectors[5]
     far = np.argsort([walks.vectors[a:b].max(axis=0) @ query for a, b in pairwise(walks.starts.tolist())])[:20]
     request = Request(10, EVERYTHING)
-    for module in (None, compiled):
+    for module in (None, numba_kernel):
         walked_by(monkeypatch, module)
         (found,) = best((walks,), query, walks.episodes[far], request, direct_rows=0).found
         assert found.route == "lists, then direct"
@@ -398,9 +399,9 @@ def test_outlines_leave_what_codes_say():
 
 
 def test_the_compiled_kernel_knows_outlines_as_they_are():
-    assert compiled._WIDTH == WIDTH
-    assert compiled._UNIT == UNIT
-    assert float(compiled._OFF) == pytest.approx(OFF, rel=1e-6)
+    assert numba_kernel._WIDTH == WIDTH
+    assert numba_kernel._UNIT == UNIT
+    assert float(numba_kernel._OFF) == pytest.approx(OFF, rel=1e-6)
 
 
 # ---- when the compiled one is loaded ---------------------------------------------------------------------------------
@@ -410,13 +411,13 @@ def test_the_compiled_kernel_is_loaded_after_so_many_walks():
     kernel = Kernel(3)
     assert [kernel.walked(), kernel.walked()] == [None, None]
     assert kernel._thread is None
-    assert kernel.walked() in (None, compiled)  # loading has begun
+    assert kernel.walked() in (None, numba_kernel)  # loading has begun
     kernel.settle()
-    assert kernel.walked() is compiled
+    assert kernel.walked() is numba_kernel
 
 
 def test_without_numba_numpy_goes_on(monkeypatch):
-    monkeypatch.delitem(sys.modules, "bridge.index.compiled")
+    monkeypatch.delitem(sys.modules, "bridge.index.embedded.numba_kernel")
     monkeypatch.setitem(sys.modules, "numba", None)
     kernel = Kernel(1)
     kernel.walked()
@@ -426,12 +427,12 @@ def test_without_numba_numpy_goes_on(monkeypatch):
 
 ENDING = """
 import os, sys
-import bridge.index.embedded, bridge.retrieve
-from bridge.index.kernel import Kernel
+import bridge.index.embedded.index, bridge.search.retriever
+from bridge.index.embedded.kernel_loader import Kernel
 assert "numba" not in sys.modules
 kernel = Kernel(1)
 kernel.walked()
-assert "bridge.index.compiled" not in sys.modules or kernel.module is not None
+assert "bridge.index.embedded.numba_kernel" not in sys.modules or kernel.module is not None
 child = os.fork()  # waits
 assert kernel.module is not None
 if child == 0:
@@ -444,7 +445,7 @@ sys.exit(status)
 
 FORKING = """
 import os, sys
-from bridge.index.kernel import Kernel
+from bridge.index.embedded.kernel_loader import Kernel
 assert "logging" not in sys.modules  # whose hook comes before those of whoever is registered earlier
 Kernel(1).walked()
 while not hasattr(sys.modules.get("logging"), "Formatter"):

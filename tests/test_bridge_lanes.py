@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from bridge_episodes import command, spaces_of
 
-from bridge.ingest import TrajectoryIngestor
-from bridge.query import cut, describe
-from bridge.retrieve import TrajectoryRetriever
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.search.query.prepare import cut
+from bridge.search.retriever import TrajectoryRetriever
+from bridge.spaces.identity import describe
 from catalog.catalog import Catalog
 from embedders.space import Space
 from wshard import LATENT_ACTION_CHANNEL, Channel, Episode, load_wshard, save_wshard, set_latent_actions

@@ -14,18 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from index_folders import home_of
 
-from bridge.bruteforce import Shelf, make_space, unit_vectors
-from bridge.index import generation, lists_file
 from bridge.index.base import Point, Request
-from bridge.index.embedded import EmbeddedIndex
-from bridge.index.grouping import group
-from bridge.index.outlines import Outlines, outline
-from bridge.index.polar import Directions, Lengths, Sight
-from bridge.index.ranking import best
-from bridge.index.segment import Segment
-from bridge.testing import check, top
+from bridge.index.embedded import disk_copy, lists_file
+from bridge.index.embedded.index import EmbeddedIndex
+from bridge.index.embedded.kmeans import group
+from bridge.index.embedded.norm_bounds import Directions, Lengths, Sight
+from bridge.index.embedded.rerank import best
+from bridge.index.embedded.segment import Segment
+from bridge.index.embedded.sketches import Outlines, outline
+from bridge.testing.brute_force import Shelf, make_space, unit_vectors
+from bridge.testing.index_contract import check, top
 from catalog.catalog import Catalog
-from catalog.filters import EVERYTHING, build_where
+from catalog.filters.where import EVERYTHING, build_where
 
 METRICS = ("l2", "dot")
 
@@ -362,7 +362,7 @@ def test_damaged_lists_are_ignored_and_made_anew(shelf, tmp_path, name):
 
     def opened():
         home = home_of(tmp_path, space)
-        return generation.read(home, made.catalog.edition, space.fingerprint, made.catalog.clock())
+        return disk_copy.read(home, made.catalog.edition, space.fingerprint, made.catalog.clock())
 
     for damage in (lambda data: data[:-8], lambda data: data[:9] + bytes([data[9] ^ 64]) + data[10:]):
         shutil.rmtree(tmp_path / "index")

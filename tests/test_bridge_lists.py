@@ -14,19 +14,19 @@ import numpy as np
 import pytest
 from index_folders import home_of
 
-from bridge.bruteforce import Shelf, make_space, unit_vectors
-from bridge.index import generation, lists_file
 from bridge.index.base import Point, Request
-from bridge.index.embedded import EmbeddedIndex
-from bridge.index.grouping import Grouping, group
-from bridge.index.ranking import best
-from bridge.index.seals import Seals
-from bridge.index.segment import Segment
-from bridge.testing import IndexContract, check, top
+from bridge.index.embedded import disk_copy, lists_file
+from bridge.index.embedded.checksums import Seals
+from bridge.index.embedded.index import EmbeddedIndex
+from bridge.index.embedded.kmeans import Grouping, group
+from bridge.index.embedded.rerank import best
+from bridge.index.embedded.segment import Segment
+from bridge.testing.brute_force import Shelf, make_space, unit_vectors
+from bridge.testing.index_contract import IndexContract, check, top
 from catalog.catalog import Catalog
-from catalog.filters import EVERYTHING, build_where
+from catalog.filters.where import EVERYTHING, build_where
+from wshard.container.layout import checksum
 from wshard.errors import ChecksumError, VectorIndexError
-from wshard.layout import checksum
 
 
 class Listed(EmbeddedIndex):
@@ -283,7 +283,7 @@ def check_everything(shelf, seeds=range(3)):
 
 def opened(shelf, folder):
     home = home_of(folder, make_space())
-    return generation.read(home, shelf.catalog.edition, make_space().fingerprint, shelf.catalog.clock())
+    return disk_copy.read(home, shelf.catalog.edition, make_space().fingerprint, shelf.catalog.clock())
 
 
 def reopened(shelf, folder):
@@ -397,7 +397,7 @@ def test_a_part_that_two_threads_compare_at_once_does_not_vouch_for_another(monk
         both.wait(10)
         return found
 
-    monkeypatch.setattr("bridge.index.seals.checksum", side_by_side)
+    monkeypatch.setattr("bridge.index.embedded.checksums.checksum", side_by_side)
     threads = [threading.Thread(target=seals.check, args=(np.array([0, 1]),)) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -430,7 +430,7 @@ def test_lists_of_another_generation_are_ignored(shelf, tmp_path):
 
 
 def test_searches_go_on_while_a_generation_is_written(tmp_path, monkeypatch):
-    go_on, entered, write = threading.Event(), threading.Event(), generation.write
+    go_on, entered, write = threading.Event(), threading.Event(), disk_copy.write
 
     def slow(folder, about, points, regroup):
         entered.set()
@@ -442,7 +442,7 @@ def test_searches_go_on_while_a_generation_is_written(tmp_path, monkeypatch):
         index = EmbeddedIndex(catalog, tmp_path / "index", tail_rows=0, lists_rows=1, direct_rows=0)
         shelf = Shelf(catalog, index)
         ids = shelf.register(40)
-        monkeypatch.setattr(generation, "write", slow)
+        monkeypatch.setattr(disk_copy, "write", slow)
         shelf.put(space, {id_: unit_vectors(3, id_) for id_ in ids[:20]})
         assert entered.wait(30)
         check_everything(shelf)
@@ -460,7 +460,7 @@ def test_a_full_disk_in_the_thread_is_told(shelf, tmp_path, monkeypatch):
     def full(folder, about, points, regroup):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(generation, "write", full)
+    monkeypatch.setattr(disk_copy, "write", full)
     (first, *_), space = shelf.catalog.ids(), make_space()
     with pytest.raises(VectorIndexError, match="cannot write the search copy of 256 vectors"):
         shelf.put(space, {first: unit_vectors(20, 99)})
@@ -472,8 +472,8 @@ WRITER = """
 import sys
 sys.path[:0] = sys.argv[2:]
 from pathlib import Path
-from bridge.bruteforce import Shelf, make_space, unit_vectors
-from bridge.index.embedded import EmbeddedIndex
+from bridge.testing.brute_force import Shelf, make_space, unit_vectors
+from bridge.index.embedded.index import EmbeddedIndex
 from catalog.catalog import Catalog
 folder = Path(sys.argv[1])
 with Catalog.open(folder / "catalog.db") as catalog:
@@ -515,21 +515,21 @@ def test_two_processes_that_write_lists_at_once_do_not_disturb_each_other(shelf,
 
 def test_many_writers_leave_the_one_generation_that_is_current(tmp_path):
     points = [Point(1, 1, unit_vectors(2))]
-    about = generation.About("archive", "space", 6, 1, 2)
+    about = disk_copy.About("archive", "space", 6, 1, 2)
     home, barrier = tmp_path / "space", threading.Barrier(4)
 
     def write():
         barrier.wait()
         for _ in range(8):
-            generation.write(home, about, points)
+            disk_copy.write(home, about, points)
 
     writers = [threading.Thread(target=write) for _ in range(4)]
     for one in writers:
         one.start()
     for one in writers:
         one.join()
-    assert generation.read(home, "archive", "space", 1) is not None
+    assert disk_copy.read(home, "archive", "space", 1) is not None
     assert sorted(path.name for path in home.iterdir()) == sorted(["CURRENT", "LOCK", (home / "CURRENT").read_text()])
-    generation.drop(home)
+    disk_copy.drop(home)
     assert [path.name for path in home.iterdir()] == ["LOCK"]
-    generation.drop(tmp_path / "nothing")
+    disk_copy.drop(tmp_path / "nothing")

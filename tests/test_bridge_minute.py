@@ -14,7 +14,7 @@ INGESTING = """
 import json, time
 from pathlib import Path
 from bridge_episodes import episode, save
-from bridge.ingest import TrajectoryIngestor
+from bridge.ingest.ingestor import TrajectoryIngestor
 archive, folder, task, seconds = sys.argv[1:]
 done, number, until = [], 0, time.monotonic() + float(seconds)
 with TrajectoryIngestor(archive) as ingestor:
@@ -97,7 +97,7 @@ def test_two_ingest_one_tags_one_pages_and_no_update_is_lost(place, tmp_path):
 
 LIMITED = """
 import resource, signal
-from bridge.cli import main
+from bridge.cli.main import main
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
 sys.argv[:] = ["wshard", *sys.argv[2:]]
 main()

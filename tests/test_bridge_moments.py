@@ -14,14 +14,15 @@ from hypothesis import strategies as st
 from plays import PLAN, episode_of, labels, name_of, play, run, stored
 from typer.testing import CliRunner
 
-from bridge import moment_search, moments
-from bridge.alignment import align, plain
-from bridge.cli import app
-from bridge.lane_rows import LaneRows, prepare
-from bridge.moments import Wanted, refine
-from bridge.overlap import overlap, suppress, without_overlaps
-from bridge.refs import EpisodeRef
-from bridge.retrieve import TrajectoryRetriever
+from bridge.alignment import align, numpy_kernel
+from bridge.cli.main import app
+from bridge.results import EpisodeRef
+from bridge.search.moments import refine as moments
+from bridge.search.moments import search as moment_search
+from bridge.search.moments.lane_rows import LaneRows, prepare
+from bridge.search.moments.overlap import overlap, suppress, without_overlaps
+from bridge.search.moments.refine import Wanted, refine
+from bridge.search.retriever import TrajectoryRetriever
 from embedders.space import Statistics
 from embedders.windows import WindowPlan
 from wshard import Channel, Episode, load_wshard, save_wshard
@@ -359,7 +360,7 @@ def test_lanes_in_memory_are_few_and_follow_their_files(archive):
 def test_both_kernels_give_the_same_hits(retriever, monkeypatch):
     rows = play(8)[0][5:60]
     compiled = retriever.search_moments(rows, 10)
-    monkeypatch.setattr(align, "solver", lambda: plain)
+    monkeypatch.setattr(align, "solver", lambda: numpy_kernel)
     numpy = retriever.search_moments(rows, 10)
     assert numpy == compiled
     assert [hit.alignment for hit in numpy] == [hit.alignment for hit in compiled]
@@ -453,9 +454,9 @@ def test_hits_of_any_search_say_which_timesteps_meet(wholes, number, start, leng
     assert own.aligned == (start, stop)
     assert own.alignment == tuple((step, start + step // slower) for step in range(len(query)))
     assert set(own.lane_scores.values()) == {1.0}
-    plain = wholes.search_similar_episodes(query, 4)
-    assert plain == [replace(hit, alignment=(), lane_scores={}) for hit in hits]
-    assert [hit.aligned for hit in plain] == [hit.span for hit in plain]
+    numpy_kernel = wholes.search_similar_episodes(query, 4)
+    assert numpy_kernel == [replace(hit, alignment=(), lane_scores={}) for hit in hits]
+    assert [hit.aligned for hit in numpy_kernel] == [hit.span for hit in numpy_kernel]
 
 
 def test_windows_are_aligned_within_their_spans_and_long_ones_at_some_of_their_steps(retriever, monkeypatch):

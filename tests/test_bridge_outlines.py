@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge.index.base import Point
-from bridge.index.lists import rounding
-from bridge.index.outlines import OFF, UNIT, WIDTH, Outlines, axes_of, outline, outlined, sampled
-from bridge.index.seals import Seals
-from bridge.index.segment import Segment
-from bridge.index.shortlist import Aim, Shortlist
+from bridge.index.embedded.arrays import OFF, UNIT, WIDTH
+from bridge.index.embedded.candidates import Aim, Shortlist
+from bridge.index.embedded.checksums import Seals
+from bridge.index.embedded.segment import Segment
+from bridge.index.embedded.sketches import Outlines, axes_of, outline, outlined, sampled
+from bridge.index.metric import rounding
 
 
 def unit(rows):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bridge.index import passing
-from bridge.index.passing import Passing
+from bridge.index import filter_cache
+from bridge.index.filter_cache import Passing
 from catalog.catalog import Catalog
-from catalog.filters import EVERYTHING, build_where
-from catalog.testing import make_record
+from catalog.filters.where import EVERYTHING, build_where
+from catalog.testing.contract import make_record
 
 
 def test_a_filter_is_asked_once_per_clock(tmp_path):
@@ -28,7 +28,7 @@ def test_no_more_is_remembered_than_fits(tmp_path, monkeypatch):
         catalog.register([make_record(number) for number in range(10)])
         clock = catalog.clock()
         for limit, value in (("_EPISODES", 20), ("_FILTERS", 2)):
-            monkeypatch.setattr(passing, limit, value)
+            monkeypatch.setattr(filter_cache, limit, value)
             known = Passing(catalog)
             first = known.ids(build_where(min_length=1), clock)
             known.ids(build_where(min_length=2), clock)

@@ -7,15 +7,15 @@ import threading
 import numpy as np
 import pytest
 
-from bridge.index import lists_file
 from bridge.index.base import Point, Request
-from bridge.index.blas import blas_threads, one_blas_thread
-from bridge.index.grouping import group
+from bridge.index.embedded import lists_file
+from bridge.index.embedded.kmeans import group
+from bridge.index.embedded.rerank import best
+from bridge.index.embedded.router import Patience
+from bridge.index.embedded.segment import Segment
 from bridge.index.metric import COSINE, DOT, L2
-from bridge.index.patience import Patience
-from bridge.index.ranking import best
-from bridge.index.segment import Segment
-from catalog.filters import EVERYTHING
+from bridge.support.blas_threads import blas_threads, one_blas_thread
+from catalog.filters.where import EVERYTHING
 
 ASKED = Request(5, EVERYTHING, distinct=False)
 

@@ -25,11 +25,11 @@ from bridge_episodes import (
     vectors_of,
 )
 
-from bridge import run
-from bridge.index.blas import blas_threads
-from bridge.ingest import TrajectoryIngestor
-from bridge.retrieve import TrajectoryRetriever
-from bridge.workers import interrupts_held, workers
+from bridge.ingest import report as run
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.search.retriever import TrajectoryRetriever
+from bridge.support.blas_threads import blas_threads
+from bridge.support.workers import interrupts_held, workers
 from embedders.space import WindowPlan
 from wshard.errors import IngestError
 

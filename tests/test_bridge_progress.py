@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from bridge import progress
+from bridge.support import progress
 
 
 @pytest.mark.parametrize(("done", "told"), [(1, "0.25/s"), (20, "5/s"), (2000, "500/s")])

@@ -9,23 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.bruteforce import make_space
-from bridge.contributions import contributions
-from bridge.diverse import diverse
-from bridge.expansion import combined, expanded
-from bridge.fusion import Fusion, Together
 from bridge.index.base import Answer, Match, Request
-from bridge.rankers import Aim, differing, fused_by_rank
-from bridge.scales import calibrated, fused, nearness, reciprocal_ranks
-from bridge.wishes import Asked, Wishes
-from catalog.filters import EVERYTHING
-from embedders.arc import ArcDct
+from bridge.search.query.options import Asked, Wishes
+from bridge.search.ranking.contributions import contributions
+from bridge.search.ranking.diversity import diverse
+from bridge.search.ranking.fusion import Fusion, Together
+from bridge.search.ranking.rankers import Aim, differing, fused_by_rank
+from bridge.search.ranking.scores import calibrated, combined, expanded, fused, nearness, reciprocal_ranks
+from bridge.testing.brute_force import make_space
+from catalog.filters.where import EVERYTHING
 from embedders.base import shares_of
-from embedders.combine import Combo, Combo2
-from embedders.pooled import Mean, PooledCallable
 from embedders.space import LaneSpec, Space, Statistics, WindowPlan
-from embedders.spectral import Dct
-from embedders.stats import Stats
+from embedders.trajectory.arc import ArcDct
+from embedders.trajectory.combine import Combo, Combo2
+from embedders.trajectory.pooled import Mean, PooledCallable, Stats
+from embedders.trajectory.spectral import Dct
 from wshard.errors import EmbedderError, QueryError
 
 COSINES = st.floats(-1, 1)
@@ -168,8 +166,8 @@ class Vectors:
 
 @pytest.mark.parametrize("expand", [0, 4])
 def test_views_together_are_called_exact_only_where_nothing_beyond_their_lists_can_matter(expand, monkeypatch):
-    monkeypatch.setattr("bridge.fusion.depth", lambda top_k: max(12, top_k + 1))
-    monkeypatch.setattr("bridge.fusion._DEEPER", (1,))
+    monkeypatch.setattr("bridge.search.ranking.fusion.depth", lambda top_k: max(12, top_k + 1))
+    monkeypatch.setattr("bridge.search.ranking.fusion._DEEPER", (1,))
     left, right = make_space("left", 5), make_space("right", 5)
     proven = 0
     for seed in range(40):

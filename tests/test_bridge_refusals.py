@@ -25,15 +25,15 @@ from bridge_episodes import (
     vectors_of,
 )
 
-import bridge.embedding
-import bridge.reading
-import bridge.run
-from bridge.ingest import TrajectoryIngestor
-from bridge.retrieve import TrajectoryRetriever
-from embedders.pooled import PooledCallable
-from wshard.codec_plan import CodecPlan
-from wshard.encoding import describe
-from wshard.episode_file import open_wshard, save_wshard, store
+import bridge.episodes.read
+import bridge.ingest.embed
+import bridge.ingest.report
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.search.retriever import TrajectoryRetriever
+from embedders.trajectory.pooled import PooledCallable
+from wshard.container.codec_plan import CodecPlan
+from wshard.episode.encode import describe
+from wshard.episode.file import open_wshard, save_wshard, store
 from wshard.errors import (
     FormatError,
     HeaderError,
@@ -77,8 +77,8 @@ def test_the_error_of_one_episode_is_the_one_that_reading_it_raised(archive, tmp
     save(tmp_path, episode(9, 9))
     (path,) = files(tmp_path)
     path.write_bytes(path.read_bytes()[:-10])
-    opened, really = [], bridge.reading.open_episode
-    monkeypatch.setattr(bridge.reading, "open_episode", lambda path: opened.append(path) or really(path))
+    opened, really = [], bridge.episodes.read.open_episode
+    monkeypatch.setattr(bridge.episodes.read, "open_episode", lambda path: opened.append(path) or really(path))
     with TrajectoryIngestor(archive) as ingestor, pytest.raises(HeaderError, match=r"total file size .* says"):
         ingestor.ingest_episode(path)
     assert opened == [str(path)]
@@ -270,7 +270,7 @@ def test_a_flipped_bit_of_the_header_holds_up_nobody(archive, folder):
 
 def test_an_error_that_nobody_expected_is_one_file_s_and_says_so(archive, folder, monkeypatch):
     first, second, third, *others = map(str, files(folder))
-    opened, real = bridge.reading.open_episode, bridge.reading.summarise
+    opened, real = bridge.episodes.read.open_episode, bridge.episodes.read.summarise
 
     def failing(path, **options: object):
         if path == first:
@@ -284,8 +284,8 @@ def test_an_error_that_nobody_expected_is_one_file_s_and_says_so(archive, folder
 
     with open_wshard(second) as file:
         odd = file.lane("state").sum()
-    monkeypatch.setattr(bridge.reading, "open_episode", failing)
-    monkeypatch.setattr(bridge.reading, "summarise", summarise)
+    monkeypatch.setattr(bridge.episodes.read, "open_episode", failing)
+    monkeypatch.setattr(bridge.episodes.read, "summarise", summarise)
     report = ingest(archive, folder)
     assert counts(report) == {"new": 10, "embedded": 10}
     told = {failure.path: failure.error for failure in report.failed}
@@ -294,14 +294,14 @@ def test_an_error_that_nobody_expected_is_one_file_s_and_says_so(archive, folder
     assert re.fullmatch(r"unexpected ZeroDivisionError \(.*\): no message", told[second])
     assert {path for _, path in vectors_of(archive)} == {third, *others}
     monkeypatch.undo()
-    monkeypatch.setattr(bridge.embedding, "open_episode", failing)  # where vectors are made
+    monkeypatch.setattr(bridge.ingest.embed, "open_episode", failing)  # where vectors are made
     report = ingest(archive.parent / "other", folder)
     assert (counts(report), [failure.path for failure in report.failed]) == ({"new": 12, "embedded": 11}, [first])
 
     def interrupted(path, **options: object):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bridge.reading, "open_episode", interrupted)
+    monkeypatch.setattr(bridge.episodes.read, "open_episode", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ingest(archive.parent / "third", folder)
 
@@ -314,7 +314,7 @@ def greedy(mean):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_episode_for_which_the_memory_is_too_small_holds_up_nobody(archive, folder, workers, monkeypatch):
-    monkeypatch.setattr(bridge.run, "BATCH", 4)
+    monkeypatch.setattr(bridge.ingest.report, "BATCH", 4)
     report = ingest(archive, folder, embedder=PooledCallable(greedy, "greedy"), workers_count=workers)
     assert 0 < len(report.failed) == 12 - report.embedded < 12
     assert all(failure.error.startswith("unexpected MemoryError") for failure in report.failed)
@@ -325,6 +325,6 @@ def test_a_failure_that_came_from_another_process_may_hold_any_error():
         def __init__(self, one: str, two: str) -> None:
             super().__init__(one + two)
 
-    failure = bridge.reading.Failure.of(Crooked("a", "b"), "x.wshard")
+    failure = bridge.episodes.read.Failure.of(Crooked("a", "b"), "x.wshard")
     assert pickle.loads(pickle.dumps(failure)) == failure  # noqa: S301
     assert failure.error == "unexpected Crooked: ab"

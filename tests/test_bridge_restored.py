@@ -13,15 +13,15 @@ from index_folders import home_of
 from typer.testing import CliRunner
 
 from bridge.archive import open_archive, restore_archive
-from bridge.bruteforce import Shelf, make_space, unit_vectors
-from bridge.cli import app
-from bridge.fsck import check as fsck
-from bridge.fsck import repair
-from bridge.index.embedded import EmbeddedIndex
-from bridge.retrieve import TrajectoryRetriever
-from bridge.testing import check, top
-from catalog.backup import back_up, restore
+from bridge.cli.main import app
+from bridge.index.embedded.index import EmbeddedIndex
+from bridge.maintenance.fsck import check as fsck
+from bridge.maintenance.fsck import repair
+from bridge.search.retriever import TrajectoryRetriever
+from bridge.testing.brute_force import Shelf, make_space, unit_vectors
+from bridge.testing.index_contract import check, top
 from catalog.catalog import Catalog
+from catalog.maintenance.backup import back_up, restore
 from wshard.errors import VectorsDamagedError
 
 SPACE = make_space()

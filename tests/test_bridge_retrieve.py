@@ -15,13 +15,13 @@ from bridge_episodes import episode, ingest, looked_into, save, spaces_of
 
 import bridge
 import catalog
-from bridge.ingest import TrajectoryIngestor
-from bridge.query import cut
-from bridge.retrieve import TrajectoryRetriever
-from catalog.filters import Compare
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.search.query.prepare import cut
+from bridge.search.retriever import TrajectoryRetriever
+from catalog.filters.where import Compare
 from embedders.space import WindowPlan
 from wshard import deepdata_bridge
-from wshard.episode_file import load_wshard
+from wshard.episode.file import load_wshard
 from wshard.errors import (
     CatalogNotFoundError,
     EmbedderError,

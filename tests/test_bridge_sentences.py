@@ -13,12 +13,12 @@ from sentence_folders import write_folder
 from typer.testing import CliRunner
 
 from bridge.archive import open_archive
-from bridge.cli import app
-from bridge.curation.comparison import evaluate_label, evaluate_search
-from bridge.fsck import check, repair
-from bridge.ingest import TrajectoryIngestor
-from bridge.retrieve import TrajectoryRetriever
-from bridge.scales import reciprocal_ranks
+from bridge.cli.main import app
+from bridge.evaluation.compare import evaluate_label, evaluate_search
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.maintenance.fsck import check, repair
+from bridge.search.ranking.scores import reciprocal_ranks
+from bridge.search.retriever import TrajectoryRetriever
 from embedders.windows import BOTH, WindowPlan
 from wshard.errors import EmbedderError, QueryError, SpaceMismatchError
 

@@ -12,16 +12,16 @@ from bridge_episodes import INGEST, assert_complete, copies, episode, ingest, sa
 from typer.testing import CliRunner
 
 from bridge.archive import is_url, open_archive, restore_archive
-from bridge.cli import app
-from bridge.fsck import check, repair
-from bridge.holdings import Holdings
-from bridge.ingest import TrajectoryIngestor
-from bridge.retrieve import TrajectoryRetriever
+from bridge.cli.main import app
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.maintenance.fsck import check, repair
+from bridge.search.ranking.stored_vectors import Holdings
+from bridge.search.retriever import TrajectoryRetriever
 from embedders.space import Space
 from wshard.errors import CatalogNotFoundError, CatalogUnreachableError
 
 COMMAND = """
-from bridge.cli import main
+from bridge.cli.main import main
 sys.argv[0] = "wshard"
 main()
 """

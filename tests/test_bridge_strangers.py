@@ -9,12 +9,12 @@ import pytest
 from bridge_episodes import episode, ingest, save
 from typer.testing import CliRunner
 
-from bridge.bruteforce import make_space
-from bridge.cli import app
-from bridge.ingest import TrajectoryIngestor
-from bridge.retrieve import TrajectoryRetriever
+from bridge.cli.main import app
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.search.retriever import TrajectoryRetriever
+from bridge.testing.brute_force import make_space
 from embedders.base import dim_of, embed_by
-from embedders.pooled import PooledCallable
+from embedders.trajectory.pooled import PooledCallable
 from wshard.errors import EmbedderError, IngestError
 
 

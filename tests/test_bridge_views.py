@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from bridge_episodes import command, episode, ingest, looked_into, save, spaces_of
 
-from bridge.curation.comparison import evaluate_search
-from bridge.retrieve import TrajectoryRetriever
+from bridge.evaluation.compare import evaluate_search
+from bridge.search.retriever import TrajectoryRetriever
 from wshard.errors import EmbedderError, QueryError
 from wshard.types import Channel
 

@@ -19,16 +19,18 @@ import numpy as np
 import pytest
 from bridge_episodes import assert_complete, episode, files, ingest, save
 
-from bridge import watch as watching
 from bridge.archive import open_archive
-from bridge.ingest import TrajectoryIngestor
+from bridge.ingest import watch as watching
+from bridge.ingest.ingestor import TrajectoryIngestor
 from catalog import Catalog
 from catalog.location import place_of
 from wshard.errors import CatalogNotFoundError, MissingExtraError, SourceNotFoundError
 
 PATIENCE = 30.0
 # A shell starts what runs in the background with Ctrl-C switched off.
-WATCH = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from bridge.cli import main; main()"
+WATCH = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from bridge.cli.main import main; main()"
+)
 
 
 @contextmanager

@@ -10,12 +10,12 @@ import pytest
 from bridge_episodes import command, spaces_of
 
 from bridge.archive import open_archive
-from bridge.curation.held import whole_spaces, window_spaces
-from bridge.ingest import TrajectoryIngestor
-from bridge.retrieve import TrajectoryRetriever
+from bridge.curation.archive_vectors import whole_spaces, window_spaces
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.search.retriever import TrajectoryRetriever
 from catalog.catalog import Catalog
-from embedders.arc import ArcDct
 from embedders.space import Space
+from embedders.trajectory.arc import ArcDct
 from embedders.windows import BOTH, SCALES, WindowPlan
 from wshard import Channel, Episode, save_wshard
 from wshard.errors import QueryError, SpaceMismatchError

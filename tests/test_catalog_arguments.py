@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from sqlalchemy import insert
 
-from catalog import Catalog, Pick, schema
-from catalog.testing import make_record
+from catalog import Catalog, Pick
+from catalog.database import schema
+from catalog.testing.contract import make_record
 from wshard.errors import CatalogError, CollectionError, FilterError, StatementError
 
 if TYPE_CHECKING:

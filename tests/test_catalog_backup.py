@@ -18,9 +18,9 @@ from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
 from catalog import Catalog, EmbeddingRow
-from catalog.backup import back_up, restore
-from catalog.dumps import restore_dump
-from catalog.testing import make_record
+from catalog.maintenance.backup import back_up, restore
+from catalog.maintenance.postgres_dump import restore_dump
+from catalog.testing.contract import make_record
 from wshard.errors import (
     CatalogBusyError,
     CatalogError,
@@ -161,11 +161,11 @@ def test_copies_in_other_indexes_begin_anew_after_restoring(tmp_path: Path) -> N
     path, file = tmp_path / "catalog.db", tmp_path / "backup.db"
     make(path)
     with Catalog.open(path) as catalog:
-        before = catalog.copies.open("http://host", catalog.spaces()[0].id)
+        before = catalog.vectors.index_copies.open("http://host", catalog.spaces()[0].id)
         catalog.back_up(file)
     restore(file, path, force=True)
     with Catalog.open(path) as catalog:
-        after = catalog.copies.open("http://host", catalog.spaces()[0].id)
+        after = catalog.vectors.index_copies.open("http://host", catalog.spaces()[0].id)
         assert after.generation != before.generation
 
 
@@ -237,7 +237,7 @@ def test_a_backup_into_no_folder_says_so(location: Path | str, server: Server, t
 
 
 def test_a_writer_that_does_not_end_is_reported(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("catalog.engine.BUSY_SECONDS", 0.2)
+    monkeypatch.setattr("catalog.database.engine.BUSY_SECONDS", 0.2)
     path, file = tmp_path / "catalog.db", tmp_path / "backup.db"
     make(path)
     back_up(path, file)
@@ -267,8 +267,8 @@ def said(url: str) -> tuple[int, int]:
 def test_a_catalog_on_a_server_is_backed_up_and_restored(served: str, server: Server, tmp_path: Path) -> None:
     file = tmp_path / "kept.dump"
     with Catalog.open(served) as catalog:
-        copy_id = catalog.copies.open("somewhere", catalog.spaces()[0].id).id
-        generation = catalog.copies.open("somewhere", catalog.spaces()[0].id).generation
+        copy_id = catalog.vectors.index_copies.open("somewhere", catalog.spaces()[0].id).id
+        generation = catalog.vectors.index_copies.open("somewhere", catalog.spaces()[0].id).generation
         assert catalog.back_up(file) == file.stat().st_size
         catalog.remove(catalog.ids()[1:])
         assert catalog.back_up(tmp_path / "later.dump") > 0
@@ -277,7 +277,7 @@ def test_a_catalog_on_a_server_is_backed_up_and_restored(served: str, server: Se
         assert catalog.count() == 1
         restore_dump(file, served, force=True)
         assert catalog.count() == 20  # a program that has it open goes on with the restored one
-        again = catalog.copies.open("somewhere", catalog.spaces()[0].id)
+        again = catalog.vectors.index_copies.open("somewhere", catalog.spaces()[0].id)
         assert (again.id, again.generation != generation) == (copy_id, True)
         catalog.back_up(file)  # an earlier backup of the same archive
     assert said(served) == (20, 3)
@@ -342,8 +342,8 @@ CHILD = """
 import sys
 from pathlib import Path
 sys.path[:0] = sys.argv[4:]
-from catalog.backup import back_up, restore
-from catalog.dumps import restore_dump
+from catalog.maintenance.backup import back_up, restore
+from catalog.maintenance.postgres_dump import restore_dump
 what, source, target = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 print("go", flush=True)
 if what == "back_up":

@@ -13,9 +13,9 @@ import pytest
 from terminal import on_a_terminal
 from typer.testing import CliRunner, Result
 
-from bridge.cli import app
+from bridge.cli.main import app
 from catalog import Catalog, Compare
-from catalog.testing import make_record
+from catalog.testing.contract import make_record
 
 if TYPE_CHECKING:
     from pathlib import Path

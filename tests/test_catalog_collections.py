@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog import Catalog, F, Pick
-from catalog import picks as algebra
-from catalog.export import COLUMNS, encode_list
-from catalog.testing import make_record
+from catalog.curation import selection as algebra
+from catalog.curation.export_list import COLUMNS, encode_list
+from catalog.testing.contract import make_record
 from wshard.errors import CollectionError, EntryNotFoundError, FilterError, MissingExtraError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog import Catalog, EpisodeRow, Page
-from catalog.filters import EVERYTHING, Not
-from catalog.testing import CatalogContract
+from catalog.filters.where import EVERYTHING, Not
+from catalog.testing.contract import CatalogContract
 
 if TYPE_CHECKING:
     from collections import Counter

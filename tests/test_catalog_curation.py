@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from catalog import Asset, Catalog, Lineage, Spread
-from catalog.testing import LANES, make_record
+from catalog.testing.contract import LANES, make_record
 from wshard.errors import CatalogError, EntryNotFoundError, FilterError
 
 if TYPE_CHECKING:

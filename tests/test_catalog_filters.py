@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 
 from catalog import EVERYTHING, Catalog, Compare, EmbeddingRow, EpisodeRow, Facts, Where, build_where, matches
-from catalog.fields import field_of
-from catalog.matching import read_field
+from catalog.filters.evaluate import read_field
+from catalog.filters.fields import field_of
 from catalog.records import Found
-from catalog.testing import (
+from catalog.testing.contract import (
     AWKWARD,
     FIELD_NAMES,
     JSON_NUMBERS,

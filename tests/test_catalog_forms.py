@@ -24,9 +24,9 @@ from catalog import (
     where_query,
     where_text,
 )
-from catalog.fields import field_of
-from catalog.form_text import parse_comparison
-from catalog.testing import FIELD_NAMES, wheres
+from catalog.filters.fields import field_of
+from catalog.filters.parse import parse_comparison
+from catalog.testing.contract import FIELD_NAMES, wheres
 from wshard.errors import FilterError, FilterSyntaxError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from contextlib import closing
 import pytest
 
 from catalog import Catalog
-from catalog.glance import Glance
-from catalog.testing import make_record
+from catalog.database.data_version import Glance
+from catalog.testing.contract import make_record
 from wshard.errors import CatalogError
 
 
@@ -43,7 +43,7 @@ def test_a_commit_of_another_process_is_seen_at_once(tmp_path, archive):
     before = archive.clock()
     assert archive.clock() == before
     script = (
-        "import sys; from catalog import Catalog; from catalog.testing import make_record; "
+        "import sys; from catalog import Catalog; from catalog.testing.contract import make_record; "
         "catalog = Catalog.open(sys.argv[1]); catalog.register([make_record(2)]); catalog.close()"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path / "catalog.db")], check=True, timeout=60)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog import Catalog, Compare, kept
-from catalog.testing import make_record
+from catalog import Catalog, Compare
+from catalog.query import statement_cache
+from catalog.testing.contract import make_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,20 +62,20 @@ def test_what_follows_from_other_tables_is_asked_anew(catalog: Catalog) -> None:
 
 
 def test_few_are_kept_and_no_long_lists(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "_MOST", 4)
-    monkeypatch.setattr(kept, "_made", {})
+    monkeypatch.setattr(statement_cache, "_MOST", 4)
+    monkeypatch.setattr(statement_cache, "_made", {})
     for length in range(9):
         catalog.select(f"length:>={length}", order="length")
-        assert 1 <= len(kept._made) <= 4
-    monkeypatch.setattr(kept, "_made", {})
+        assert 1 <= len(statement_cache._made) <= 4
+    monkeypatch.setattr(statement_cache, "_made", {})
     assert len(found(catalog, Compare("episode_id", "in", [record.episode_id for record in RECORDS] * 9))) == 40
-    assert len(kept._made) == 1
+    assert len(statement_cache._made) == 1
     catalog.select(Compare("length", "in", list(range(1000))), order="length")
-    assert len(kept._made) == 1
+    assert len(statement_cache._made) == 1
 
 
 def test_threads_share_them(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "_MOST", 2)
+    monkeypatch.setattr(statement_cache, "_MOST", 2)
     expected = {limit: found(catalog, f"length:>={limit}", limit=limit) for limit in range(1, 9)}
     wrong: list[object] = []
 

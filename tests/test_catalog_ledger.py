@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from sqlalchemy import select
 
 from catalog import Among, Catalog, EmbeddingRow, LaneRecord, LedgerEntry, Spread
-from catalog.schema import embedding
-from catalog.testing import make_record
+from catalog.database.schema import embedding
+from catalog.testing.contract import make_record
 from wshard.errors import EntryNotFoundError, SpaceMismatchError
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catalog import Asset, Catalog, LaneRecord, Spread, planning
-from catalog.testing import make_record
+from catalog import Asset, Catalog, LaneRecord, Spread
+from catalog.episodes import reconcile
+from catalog.testing.contract import make_record
 from wshard.errors import CatalogError
 
 if TYPE_CHECKING:
@@ -55,12 +56,12 @@ def content(catalog: Catalog) -> list[Any]:
     return [(row._replace(ingested_at=""), facts[number].lanes) for number, row in rows.items()] + [catalog.ids("cube")]
 
 
-@pytest.mark.parametrize("remembered", [planning.REMEMBERED, 3])
+@pytest.mark.parametrize("remembered", [reconcile.REMEMBERED, 3])
 @pytest.mark.parametrize("batches", LOADS.values(), ids=list(LOADS))
 def test_a_load_into_an_empty_archive_is_registering(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batches: list[list[EpisodeRecord]], remembered: int
 ) -> None:
-    monkeypatch.setattr(planning, "REMEMBERED", remembered)
+    monkeypatch.setattr(reconcile, "REMEMBERED", remembered)
     with Catalog.open(tmp_path / "registered.db", create=True) as registered:
         wanted = Counter(done.outcome for batch in batches for done in registered.register(batch))
         expected = content(registered)

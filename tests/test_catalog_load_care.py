@@ -13,8 +13,9 @@ import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.exc import OperationalError
 
-from catalog import Catalog, engine
-from catalog.testing import make_record
+from catalog import Catalog
+from catalog.database import engine
+from catalog.testing.contract import make_record
 from wshard.errors import CatalogBusyError, CatalogWriteError
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ KILLED = """
 import os, signal, sys
 sys.path[:0] = sys.argv[2:]
 from catalog import Catalog, engine
-from catalog.testing import make_record
+from catalog.testing.contract import make_record
 engine.CACHE_KIBIBYTES = 64  # so that most of it is in the file already
 
 def batches():

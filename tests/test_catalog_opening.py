@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, text
 
-from catalog import Catalog, EmbeddingRow, engine
-from catalog.engine import Database, open_file
-from catalog.migrations import STEPS, Step, prepare
-from catalog.testing import make_record
+from catalog import Catalog, EmbeddingRow
+from catalog.database import engine
+from catalog.database.engine import Database, open_file
+from catalog.database.migrations import STEPS, Step, prepare
+from catalog.testing.contract import make_record
 from wshard.errors import (
     CatalogBusyError,
     CatalogError,
@@ -213,7 +214,7 @@ READ_ONLY = """
 import os, sys, tempfile
 sys.path[:0] = sys.argv[2:]
 from catalog import Catalog
-from catalog.testing import make_record
+from catalog.testing.contract import make_record
 from wshard.errors import CatalogWriteError
 folder = sys.argv[1]
 with tempfile.TemporaryDirectory() as warm, Catalog.open(f"{warm}/catalog.db", create=True) as catalog:
@@ -237,10 +238,10 @@ LOCKED = """
 import os, sys, tempfile
 sys.path[:0] = sys.argv[2:]
 from catalog import Catalog
-from catalog.backup import back_up, restore
+from catalog.maintenance.backup import back_up, restore
 from catalog.location import place_of
-from catalog.opening import open_place
-from catalog.testing import make_record
+from catalog.open import open_place
+from catalog.testing.contract import make_record
 from wshard.errors import CatalogWriteError
 from pathlib import Path
 with tempfile.TemporaryDirectory() as warm, Catalog.open(f"{warm}/catalog.db", create=True) as catalog:

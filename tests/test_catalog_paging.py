@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog import ORDERS, Catalog, EpisodeRow, build_where
-from catalog.fields import field_of
-from catalog.matching import read_field
-from catalog.testing import AWKWARD, JSON_NUMBERS, LANES, REWARDS, make_record
+from catalog.filters.evaluate import read_field
+from catalog.filters.fields import field_of
+from catalog.testing.contract import AWKWARD, JSON_NUMBERS, LANES, REWARDS, make_record
 from catalog.values import comparable_number
 from wshard.errors import FilterError
 

@@ -9,8 +9,9 @@ from sqlalchemy import event
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from catalog import Among, Catalog, Checked, Compare, EmbeddingRow, Found, build_where, schema
-from catalog.testing import make_record
+from catalog import Among, Catalog, Checked, Compare, EmbeddingRow, Found, build_where
+from catalog.database import schema
+from catalog.testing.contract import make_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,8 +10,9 @@ import pytest
 from sqlalchemy import event
 from test_catalog_plans import BIG, CALLS, COMBINED, WORDED, Watch
 
-from catalog import Catalog, schema
-from catalog.testing import make_record
+from catalog import Catalog
+from catalog.database import schema
+from catalog.testing.contract import make_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,11 +10,12 @@ import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
-from catalog import Catalog, engine
+from catalog import Catalog
+from catalog.database import engine
+from catalog.database.migrations import STEPS
+from catalog.database.postgresql import LOCK, server_url
 from catalog.location import place_of
-from catalog.migrations import STEPS
-from catalog.postgresql import LOCK, server_url
-from catalog.testing import make_record
+from catalog.testing.contract import make_record
 from wshard.errors import (
     CatalogBusyError,
     CatalogError,
@@ -153,7 +154,7 @@ WORK = """
 import sys
 url, name, sys.path[:0] = sys.argv[1], sys.argv[2], sys.argv[3:]
 from catalog import Catalog
-from catalog.testing import make_record
+from catalog.testing.contract import make_record
 with Catalog.open(url) as catalog:
     for turn in range(30):
         if name == "tagger":

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog import Asset, Catalog, EmbeddingRow, LaneRecord, Spread, build_where
-from catalog.awkward import SPREADS
-from catalog.testing import AWKWARD, LANES, make_record, record_lists
+from catalog.testing.contract import AWKWARD, LANES, make_record, record_lists
+from catalog.testing.records import SPREADS
 from wshard.errors import EntryNotFoundError, FilterError, IngestError
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import event
 
 from catalog.catalog import Catalog
-from catalog.filters import Compare
+from catalog.filters.where import Compare
+from catalog.full_text import words
 from catalog.records import EmbeddingRow
-from catalog.testing import make_record
-from catalog.words import words
+from catalog.testing.contract import make_record
 from wshard.errors import FilterError
 
 TASKS = (

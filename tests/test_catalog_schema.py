@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import UniqueConstraint
 
 import catalog
-from catalog.schema import metadata
+from catalog.database.schema import metadata
 
 TEXT = (Path(catalog.__file__).parent / "SCHEMA.md").read_text()
 SECTIONS = {part.split("\n", 1)[0]: part for part in re.split(r"^## ", TEXT, flags=re.MULTILINE)[1:]}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog import Catalog
-from catalog.testing import make_record
+from catalog.testing.contract import make_record
 from wshard.errors import StatementError
 
 if TYPE_CHECKING:

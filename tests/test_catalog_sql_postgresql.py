@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from catalog import Catalog
-from catalog.testing import make_record
+from catalog.testing.contract import make_record
 from wshard.errors import CatalogWriteError, StatementError
 
 if TYPE_CHECKING:

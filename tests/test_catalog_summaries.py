@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog import Catalog, EmbeddingRow, EpisodeRow, Facts, matches
-from catalog.fields import field_of
-from catalog.matching import read_field
-from catalog.summaries import Summary
-from catalog.testing import AWKWARD, JSON_NUMBERS, LENGTHS, REWARDS, TAGS, make_assets, make_record, wheres
+from catalog.filters.evaluate import read_field
+from catalog.filters.fields import field_of
+from catalog.query.summaries import Summary
+from catalog.testing.contract import AWKWARD, JSON_NUMBERS, LENGTHS, REWARDS, TAGS, make_assets, make_record, wheres
 from catalog.values import comparable_number
 from wshard.errors import FilterError
 

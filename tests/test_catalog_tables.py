@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from catalog import Catalog
-from catalog.columns import PLAIN
-from catalog.export import COLUMNS, encode_list
-from catalog.fields import FIELDS, field_of
-from catalog.matching import parts_of, read_field
+from catalog.curation.export_list import COLUMNS, encode_list
+from catalog.filters.evaluate import parts_of, read_field
+from catalog.filters.fields import FIELDS, field_of
+from catalog.query.columns import PLAIN
 from catalog.records import Facts, Found
-from catalog.testing import make_record
+from catalog.testing.contract import make_record
 from wshard.errors import FilterError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def test_integers_of_metadata_stay_exact(tmp_path: Path) -> None:
 
 
 def test_more_than_one_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("catalog.tables._AT_ONCE", 7)
+    monkeypatch.setattr("catalog.query.arrow._AT_ONCE", 7)
     with Catalog.open(tmp_path / "catalog.db", create=True) as opened:
         opened.register([make_record(number) for number in range(30)])
         assert opened.to_arrow(columns=["id"]).column(0).to_pylist() == opened.ids()

@@ -15,9 +15,9 @@ import pytest
 from sqlalchemy import inspect, select
 
 from catalog import Catalog, F
-from catalog.migrations import STEPS
-from catalog.schema import document, episode
-from catalog.words import bits
+from catalog.database.migrations import STEPS
+from catalog.database.schema import document, episode
+from catalog.full_text import bits
 from wshard.errors import CatalogExistsError
 
 OLD = (Path(__file__).parent / "data" / "catalog_v1.sql").read_text()

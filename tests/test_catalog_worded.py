@@ -11,9 +11,11 @@ import pytest
 from databases import SQLITE_ALONE
 from sqlalchemy import event, select, update
 
-from catalog import Catalog, matches, parse_where, schema, worded
-from catalog.testing import make_record
-from catalog.words import bits
+from catalog import Catalog, matches, parse_where
+from catalog.database import schema
+from catalog.full_text import bits
+from catalog.query import text_pages
+from catalog.testing.contract import make_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +28,8 @@ WORDS = ("cube", "red cube", '"red cube"', "cu*", '"the red c*"', "pick", "absen
 
 @pytest.fixture
 def catalog(location: Path | str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Catalog]:
-    monkeypatch.setattr(worded, "_MOST", 1024)
-    monkeypatch.setattr(worded, "_LOOK", 8)
+    monkeypatch.setattr(text_pages, "_MOST", 1024)
+    monkeypatch.setattr(text_pages, "_LOOK", 8)
     dice = Random(1)
     with Catalog.open(location, create=True) as opened:
         records = [
@@ -151,7 +153,7 @@ def test_a_walk_that_meets_too_few_is_given_up(location: Path | str, catalog: Ca
 @SQLITE_ALONE
 def test_one_episode_is_not_looked_for_longer_than_a_page(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
-    monkeypatch.setattr(worded, "count", lambda first: (looks.append(each) or each for each in count(first)))
+    monkeypatch.setattr(text_pages, "count", lambda first: (looks.append(each) or each for each in count(first)))
     for limit in (1, 40):
         assert not catalog.select("absent", order="-total_reward", limit=limit).rows
         assert 1 <= looks.pop() <= 4

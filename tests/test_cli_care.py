@@ -15,13 +15,13 @@ import pytest
 from bridge_episodes import assert_complete, copies, counts, episode, files, ingest, looked_into, save
 from typer.testing import CliRunner
 
-import bridge.cli_care
+import bridge.cli.care
 from bridge.archive import restore_archive
-from bridge.cli import app
-from bridge.ingest import TrajectoryIngestor
-from bridge.reading import Failure
-from bridge.retrieve import TrajectoryRetriever
-from bridge.run import IngestReport
+from bridge.cli.main import app
+from bridge.episodes.read import Failure
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.ingest.report import IngestReport
+from bridge.search.retriever import TrajectoryRetriever
 from catalog.location import archive_named
 from wshard.errors import CatalogExistsError, CatalogNotFoundError, SourceNotFoundError
 
@@ -169,7 +169,7 @@ def test_backup_and_restore_of_a_server(place, folder, server, tmp_path, monkeyp
 SLOW = """
 import signal, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from wshard.interrupts import interrupt_once
+from wshard.cli.interrupts import interrupt_once
 interrupt_once()
 try:
     print("go", flush=True)
@@ -198,7 +198,7 @@ def leave():
     print("leaving", flush=True)
     time.sleep(60)
 atexit.register(leave)
-from bridge.command import main
+from bridge.cli.entry import main
 sys.argv = ["wshard", "--help"]
 main()
 """
@@ -216,21 +216,21 @@ def test_ctrl_c_while_python_leaves_shows_no_trace():
     assert not errors
 
 
-@pytest.mark.parametrize("command", ["bridge.command", "demo.__main__"])
+@pytest.mark.parametrize("command", ["bridge.cli.entry", "demo.__main__"])
 @pytest.mark.parametrize("after", [0.02, 0.1, 0.25])
 def test_an_early_ctrl_c_is_one_line(tmp_path, command, after):
     """The moment when the command's own first line runs is the earliest that can be answered."""
     code = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "import wshard.interrupts\n"
+        "import wshard.cli.interrupts\n"
         f"from {command} import main\n"
-        "real = wshard.interrupts.end_when_interrupted\n"
+        "real = wshard.cli.interrupts.end_when_interrupted\n"
         f"import {command} as module\n"
         "def told(): real(); print('go', flush=True)\n"
         "module.end_when_interrupted = told\n"
         "main()"
     )
-    arguments = ["--help"] if command == "bridge.command" else ["--folder", str(tmp_path)]
+    arguments = ["--help"] if command == "bridge.cli.entry" else ["--folder", str(tmp_path)]
     process = subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
         stdout=subprocess.PIPE,
@@ -249,7 +249,7 @@ def test_an_early_ctrl_c_is_one_line(tmp_path, command, after):
 
 def test_of_many_files_that_a_batch_left_out_the_first_are_told(capsys):
     failed = [Failure(f"/data/{number}.wshard", "cut") for number in range(25)]
-    bridge.cli_care._tell_batch(IngestReport(failed=failed), as_json=False)
+    bridge.cli.care._tell_batch(IngestReport(failed=failed), as_json=False)
     shown = capsys.readouterr()
     lines = shown.err.splitlines()
     assert (lines[0], len(lines)) == ("left out: /data/0.wshard: cut", 21)

@@ -8,11 +8,11 @@ import math
 import pytest
 from typer.testing import CliRunner
 
-from bridge.cli import app
+from bridge.cli.main import app
 from catalog import Catalog
-from catalog.cli import print_table
-from catalog.testing import make_record
-from wshard.cli import print_json
+from catalog.cli.common import print_table
+from catalog.testing.contract import make_record
+from wshard.cli.common import print_json
 
 
 def strictly(text: str) -> object:

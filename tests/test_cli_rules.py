@@ -14,10 +14,10 @@ from bridge_episodes import command, save
 from rich.cells import cell_len
 from terminal import on_a_terminal
 
-import bridge.cli
+import bridge.cli.main
 from catalog import Catalog
 from catalog.location import archive_named
-from catalog.testing import make_record
+from catalog.testing.contract import make_record
 from wshard.testing import make_episode
 
 NAME = "session-2026-03-01-recorded-in-the-morning"
@@ -47,7 +47,7 @@ def home(tmp_path_factory) -> Path:
 
 def verbs(whole=None, names=()):
     """Yield (names, command) of all verbs."""
-    whole = whole or bridge.cli.command()
+    whole = whole or bridge.cli.main.command()
     yield names, whole
     for name, inner in getattr(whole, "commands", {}).items():
         yield from verbs(inner, (*names, name))
@@ -61,7 +61,7 @@ def test_every_verb_has_a_short_option_for_help(capsys):
         told = set()
         for option in ("-h", "--help"):
             with pytest.raises(SystemExit) as ended:
-                bridge.cli.command()([*names, option], prog_name="wshard")
+                bridge.cli.main.command()([*names, option], prog_name="wshard")
             assert ended.value.code == 0, names
             told.add(capsys.readouterr().out)
         assert len(told) == 1
@@ -227,7 +227,7 @@ def test_a_report_of_one_thing_is_an_object_too(home, line):
 
 EVERY_LINE = """
 import contextlib, shlex, sys
-from bridge.cli import command
+from bridge.cli.main import command
 for line in sys.argv[1:]:
     print(f"$ {line}")
     with contextlib.suppress(SystemExit), contextlib.redirect_stderr(None):

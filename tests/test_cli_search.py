@@ -8,7 +8,7 @@ import pytest
 from bridge_episodes import episode, ingest, save
 from typer.testing import CliRunner
 
-from bridge.cli import app
+from bridge.cli.main import app
 
 
 @pytest.fixture(scope="module")

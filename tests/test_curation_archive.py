@@ -11,18 +11,19 @@ import pytest
 from bridge_episodes import episode, files, ingest, looked_into, rewrite, save
 from typer.testing import CliRunner
 
-from bridge import cli_curation
-from bridge.cli import app
-from bridge.curation import comparison, duplicates
-from bridge.curation.comparison import evaluate_label, evaluate_search
+from bridge.cli import curate
+from bridge.cli.main import app
+from bridge.curation import duplicates
+from bridge.curation.archive_vectors import choose_space, hold_one, whole_spaces
 from bridge.curation.duplicates import find_duplicates, find_leaks, group_of
-from bridge.curation.held import choose_space, hold_one, whole_spaces
 from bridge.curation.outliers import outlyingness
-from bridge.curation.pieces import find_pieces, find_shared
+from bridge.curation.shared_pieces import find_pieces, find_shared
 from bridge.curation.signals import find_mislabeled, find_outliers, select_subset, weigh
-from bridge.evaluate import leave_one_out, leave_one_out_by
-from bridge.refs import EpisodeRef, make_ref
-from bridge.retrieve import TrajectoryRetriever
+from bridge.evaluation import compare
+from bridge.evaluation.compare import evaluate_label, evaluate_search
+from bridge.evaluation.metrics import leave_one_out, leave_one_out_by
+from bridge.results import EpisodeRef, make_ref
+from bridge.search.retriever import TrajectoryRetriever
 from embedders.windows import WindowPlan
 from wshard import open_wshard
 from wshard.errors import FilterError, QueryError
@@ -380,8 +381,8 @@ def test_evaluation_asks_episodes_that_can_be_asked(tmp_path, monkeypatch):
     broken = replace(changed(episode(1, 0), "broken", lambda _: rows), env_id="task-1")
     save(tmp_path, *(episode(*one) for one in [(0, 0), (1, 0), (2, 0), (3, 0), (3, 1), (3, 2)]), broken)
     ingest(tmp_path / "archive", tmp_path, windows=[WindowPlan(), WindowPlan(scales=(10, 20))])
-    monkeypatch.setattr(comparison, "_OF_WINDOWS", (2, 3))
-    monkeypatch.setattr(comparison, "_WORK", 1)
+    monkeypatch.setattr(compare, "_OF_WINDOWS", (2, 3))
+    monkeypatch.setattr(compare, "_WORK", 1)
     with looked_into(tmp_path / "archive") as archive, TrajectoryRetriever(tmp_path / "archive") as retriever:
         found = [*evaluate_label(archive, "env"), evaluate_search(retriever, archive, "env")]
         for one in found:
@@ -467,7 +468,7 @@ def test_still_moments_are_no_pieces(tmp_path):
 
 
 def test_the_command_line_has_the_threshold_of_the_library():
-    assert cli_curation.WITHIN == duplicates.WITHIN
+    assert curate.WITHIN == duplicates.WITHIN
 
 
 def test_a_set_without_episodes_is_no_proof_on_the_command_line(own):

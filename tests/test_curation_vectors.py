@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge.curation import line, neighbours
-from bridge.curation.groups import connected
+from bridge.curation import neighbours, projection
+from bridge.curation.duplicates import connected
 from bridge.curation.importance import bandwidth, importance
 from bridge.curation.labels import doubts
 from bridge.curation.neighbours import nearest
 from bridge.curation.outliers import apart_by_length, outlyingness
-from bridge.curation.shifts import closest_shift, comparable
 from bridge.curation.subset import facility_location, k_center
+from bridge.curation.time_shift import closest_shift, comparable
 
 
 def unit(rows):
@@ -36,7 +36,7 @@ def apart(left, right):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Let a few vectors need many blocks."""
-    for module, rows, columns in ((line, 16, 32), (neighbours, 8, 16)):
+    for module, rows, columns in ((projection, 16, 32), (neighbours, 8, 16)):
         monkeypatch.setattr(module, "_ROWS", rows)
         monkeypatch.setattr(module, "_COLUMNS", columns)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.deepdata.answers import FIELD, Ask
+from bridge.index.deepdata.messages import FIELD, Ask
 from wshard.errors import QueryError
 
 NUMBERS = st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=16)

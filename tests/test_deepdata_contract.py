@@ -11,9 +11,9 @@ from deepdata_fake import Fake
 from deepdata_live import LIVE, live, throttle
 from deepdata_replay import serving
 
-from bridge.deepdata.settings import Settings
-from bridge.index.deepdata import DeepDataIndex
-from bridge.testing import IndexContract
+from bridge.index.deepdata.index import DeepDataIndex
+from bridge.index.deepdata.settings import Settings
+from bridge.testing.index_contract import IndexContract
 from wshard.errors import VectorIndexError
 
 

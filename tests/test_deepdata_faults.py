@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from deepdata_bench import Deaf, bench, filled, spy
 
-from bridge.bruteforce import unit_vectors
-from bridge.deepdata.throttle import Throttle
-from bridge.testing import check, top
-from catalog.filters import EVERYTHING, build_where
+from bridge.index.deepdata.rate_limit import Throttle
+from bridge.testing.brute_force import unit_vectors
+from bridge.testing.index_contract import check, top
+from catalog.filters.where import EVERYTHING, build_where
 from wshard.errors import (
     IndexAccessError,
     IndexUnreachableError,

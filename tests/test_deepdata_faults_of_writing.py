@@ -11,13 +11,13 @@ import pytest
 from deepdata_bench import Deaf, filled, spy
 
 from bridge.archive import Archive
-from bridge.bruteforce import unit_vectors
-from bridge.index import care
-from bridge.testing import check, top
-from catalog.filters import build_where
+from bridge.maintenance import indexes
+from bridge.testing.brute_force import unit_vectors
+from bridge.testing.index_contract import check, top
+from catalog.filters.where import build_where
 from catalog.location import place_of
 from catalog.records import Among
-from catalog.testing import make_record
+from catalog.testing.contract import make_record
 from embedders.space import Statistics
 from wshard.errors import (
     IndexDamagedError,
@@ -199,7 +199,7 @@ def test_a_space_that_was_replaced_leaves_no_collection_behind(filled):
 
 def test_a_space_that_is_dropped_takes_its_collection_along(filled):
     archive = Archive(place_of(filled.folder), filled.catalog, filled.shelf.index)
-    care.drop(archive, filled.space)
+    indexes.drop(archive, filled.space)
     assert filled.fake.collections == {}
     assert filled.catalog.copies.of_place(filled.url + "/wshard") == []
     filled.shelf.put(filled.space, {id_: unit_vectors(1, 10_000 + id_) for id_ in filled.ids})
@@ -207,7 +207,7 @@ def test_a_space_that_is_dropped_takes_its_collection_along(filled):
 
 
 def test_a_space_that_was_dropped_while_nobody_told_the_server_is_swept_later(filled):
-    care.drop(Archive(place_of(filled.folder), filled.catalog, Deaf()), filled.space)
+    indexes.drop(Archive(place_of(filled.folder), filled.catalog, Deaf()), filled.space)
     assert len(filled.fake.collections) == 1
     new = replace(filled.space, embedder="another")
     filled.shelf.put(new, {id_: unit_vectors(1, 300 + id_) for id_ in filled.ids})

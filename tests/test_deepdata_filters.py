@@ -6,11 +6,11 @@ from deepdata_filters import passes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge.deepdata.filters import compile_where, metadata
+from bridge.index.deepdata.filters import compile_where, metadata
 from catalog.catalog import Catalog
-from catalog.filters import EVERYTHING, Compare, build_where
-from catalog.matching import matches
-from catalog.testing import record_lists, wheres
+from catalog.filters.evaluate import matches
+from catalog.filters.where import EVERYTHING, Compare, build_where
+from catalog.testing.contract import record_lists, wheres
 
 
 def single(filters):

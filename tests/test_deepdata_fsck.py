@@ -12,9 +12,9 @@ from deepdata_replay import serving
 from typer.testing import CliRunner
 
 from bridge.archive import open_archive
-from bridge.cli import app
-from bridge.fsck import check, repair
-from bridge.ingest import TrajectoryIngestor
+from bridge.cli.main import app
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.maintenance.fsck import check, repair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from deepdata_bench import bench
 
-from bridge.bruteforce import unit_vectors
-from bridge.deepdata.near import Near
-from bridge.testing import check, top
-from catalog.filters import EVERYTHING, build_where
+from bridge.index.deepdata.near import Near
+from bridge.testing.brute_force import unit_vectors
+from bridge.testing.index_contract import check, top
+from catalog.filters.where import EVERYTHING, build_where
 
 
 @pytest.mark.parametrize("dim", [6, 64, 256])

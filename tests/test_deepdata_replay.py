@@ -9,13 +9,13 @@ import pytest
 from deepdata_replay import replaying
 from hypothesis import given
 
-from bridge.deepdata.answers import Ask, Document, read_ids, schema
-from bridge.deepdata.dialects import V2, V3, connect
-from bridge.deepdata.filters import LIVE, compile_where
-from bridge.deepdata.settings import Settings
-from bridge.deepdata.wire import Call, Wire
-from catalog.filters import Compare, build_where
-from catalog.testing import wheres
+from bridge.index.deepdata.api_versions import V2, V3, connect
+from bridge.index.deepdata.filters import LIVE, compile_where
+from bridge.index.deepdata.http import Call, Wire
+from bridge.index.deepdata.messages import Ask, Document, read_ids, schema
+from bridge.index.deepdata.settings import Settings
+from catalog.filters.where import Compare, build_where
+from catalog.testing.contract import wheres
 from wshard.errors import (
     IndexAccessError,
     IndexDamagedError,

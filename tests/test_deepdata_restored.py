@@ -11,10 +11,10 @@ from deepdata_bench import Bench, Deaf, filled
 from deepdata_fake import Fake
 from deepdata_replay import serving
 
-from bridge.bruteforce import unit_vectors
-from bridge.testing import check, top
-from catalog.backup import back_up, restore
+from bridge.testing.brute_force import unit_vectors
+from bridge.testing.index_contract import check, top
 from catalog.catalog import Catalog
+from catalog.maintenance.backup import back_up, restore
 from wshard.errors import VectorsDamagedError
 
 __all__ = ["filled"]
@@ -39,7 +39,7 @@ def test_an_open_index_believes_nothing_of_before_a_restore(filled):
 
 
 def test_an_older_catalog_that_was_copied_back_notices_what_the_server_removed_since(tmp_path, monkeypatch):
-    monkeypatch.setattr("bridge.deepdata.audit._SAMPLED", 0)  # or chance may find it
+    monkeypatch.setattr("bridge.index.deepdata.audit._SAMPLED", 0)  # or chance may find it
     path = tmp_path / "catalog.db"
     fake = Fake(tmp_path)
     with serving(fake.respond) as server:

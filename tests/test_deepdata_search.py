@@ -10,13 +10,13 @@ from deepdata_fake import Fake
 from deepdata_replay import serving
 from test_deepdata_archive import Process
 
-from bridge.bruteforce import unit_vectors
-from bridge.deepdata.settings import Settings
-from bridge.deepdata.wire import Call, Wire
 from bridge.index.base import Request
-from bridge.testing import check, top
+from bridge.index.deepdata.http import Call, Wire
+from bridge.index.deepdata.settings import Settings
+from bridge.testing.brute_force import unit_vectors
+from bridge.testing.index_contract import check, top
 from catalog.catalog import Catalog
-from catalog.filters import Compare, build_where
+from catalog.filters.where import Compare, build_where
 
 __all__ = ["filled"]
 

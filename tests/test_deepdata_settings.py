@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.deepdata.settings import read_settings
-from bridge.deepdata.throttle import Throttle
+from bridge.index.deepdata.rate_limit import Throttle
+from bridge.index.deepdata.settings import read_settings
 from wshard.errors import UnknownIndexError
 
 

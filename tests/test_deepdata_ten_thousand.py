@@ -19,18 +19,18 @@ from deepdata_live import LIVE, live, throttle
 from test_deepdata_archive import Process
 
 from bridge.archive import Archive
-from bridge.bruteforce import make_space
-from bridge.deepdata.settings import Settings, read_settings
-from bridge.follow import Follower
 from bridge.index.base import Point
-from bridge.index.deepdata import DeepDataIndex
-from bridge.index.embedded import EmbeddedIndex
-from bridge.testing import top
+from bridge.index.deepdata.index import DeepDataIndex
+from bridge.index.deepdata.settings import Settings, read_settings
+from bridge.index.embedded.index import EmbeddedIndex
+from bridge.ingest.index_sync import Follower
+from bridge.testing.brute_force import make_space
+from bridge.testing.index_contract import top
 from catalog.catalog import Catalog
-from catalog.filters import EVERYTHING, build_where
+from catalog.filters.where import EVERYTHING, build_where
 from catalog.location import place_of
 from catalog.records import EmbeddingRow
-from catalog.testing import make_record
+from catalog.testing.contract import make_record
 
 EPISODES, DIM, BATCH = 10_000, 64, 500
 SPACE = make_space("ten thousand", DIM)

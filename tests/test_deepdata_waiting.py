@@ -14,13 +14,13 @@ from deepdata_fake import Fake
 from deepdata_replay import serving
 
 from bridge import TrajectoryRetriever
-from bridge.bruteforce import unit_vectors
-from bridge.deepdata.dialects import connect
-from bridge.deepdata.settings import Settings
-from bridge.deepdata.throttle import Throttle
-from bridge.deepdata.wire import Call, Wire
-from bridge.index.deepdata import DeepDataIndex
-from bridge.testing import top
+from bridge.index.deepdata.api_versions import connect
+from bridge.index.deepdata.http import Call, Wire
+from bridge.index.deepdata.index import DeepDataIndex
+from bridge.index.deepdata.rate_limit import Throttle
+from bridge.index.deepdata.settings import Settings
+from bridge.testing.brute_force import unit_vectors
+from bridge.testing.index_contract import top
 from wshard import save_wshard
 from wshard.errors import IndexUnreachableError
 from wshard.testing import make_episode
@@ -50,7 +50,7 @@ def test_a_server_that_hangs_holds_a_search_as_long_as_its_time_limit_allows(han
     ):
         retriever.search_similar_episodes(make_episode(1))
     assert 2.4 < time.monotonic() - begun < 6
-    (said,) = [record.getMessage() for record in caplog.records if record.name.startswith("bridge.deepdata")]
+    (said,) = [record.getMessage() for record in caplog.records if record.name.startswith("bridge.index.deepdata")]
     assert said == f"waiting for {hanging}: no answer yet to GET /v2/collections"
 
 
@@ -58,7 +58,7 @@ def test_the_command_line_says_after_two_seconds_that_it_waits_and_gives_up_when
     line = [
         sys.executable,
         "-c",
-        "from bridge.command import main; main()",
+        "from bridge.cli.entry import main; main()",
         "search",
         "ep.wshard",
         "-a",
@@ -87,7 +87,7 @@ def test_endless_refusals_are_told_and_end_with_the_time_limit(filled, caplog):
     hurried = Throttle(0, sleep=lambda _: time.sleep(1.6))
     with Wire(Settings(filled.url, rpm=0), throttle=hurried) as wire, pytest.raises(IndexUnreachableError, match="429"):
         wire.send(Call("GET", "/v2/collections"))
-    assert [record.getMessage() for record in caplog.records if record.name.startswith("bridge.deepdata")] == [
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("bridge.index.deepdata")] == [
         f"waiting for {filled.url}: it refuses requests (429, rate limited), usually for up to a minute"
     ]
 

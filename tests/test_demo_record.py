@@ -22,9 +22,9 @@ from metaworld.policies import ENV_POLICY_MAP
 
 from demo.record import Summary, record, record_all
 from demo.tasks import CLASSIC, METAWORLD, METAWORLD_TASKS, Job, plan
-from wshard.episode_file import load_wshard
+from wshard.episode.file import load_wshard
 from wshard.errors import EpisodeError, MissingExtraError, RecordingExistsError
-from wshard.streaming import ChannelDef, WShardStreamWriter
+from wshard.recording.writer import ChannelDef, WShardStreamWriter
 from wshard.types import DType, Modality
 
 ROOT = Path(__file__).resolve().parent.parent

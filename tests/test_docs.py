@@ -16,9 +16,9 @@ import pytest
 import yaml
 
 from bridge import TrajectoryIngestor
-from bridge.cli import app
+from bridge.cli.main import app
 from catalog import Catalog
-from catalog.testing import make_record
+from catalog.testing.contract import make_record
 from embedders.windows import WindowPlan
 from wshard import Channel, Episode, errors, save_wshard
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedders.arc import ArcDct
 from embedders.base import unit_rows, validate_windows
-from embedders.combine import Combo
-from embedders.pooled import Mean, PooledCallable
 from embedders.space import Statistics
-from embedders.spectral import Dct
+from embedders.trajectory.arc import ArcDct
+from embedders.trajectory.combine import Combo
+from embedders.trajectory.pooled import Mean, PooledCallable
+from embedders.trajectory.spectral import Dct
 from wshard.errors import EmbedderError
 
 

@@ -7,14 +7,13 @@ from functools import partial
 import numpy as np
 import pytest
 
-from embedders.arc import ArcDct
-from embedders.combine import Combo, Combo2
-from embedders.cuts import Cuts
-from embedders.frames import Frames
-from embedders.pooled import Mean, PooledCallable
-from embedders.spectral import Dct
-from embedders.stats import Stats
+from embedders.image.frames import Frames
 from embedders.testing import EmbedderContract
+from embedders.trajectory.arc import ArcDct
+from embedders.trajectory.combine import Combo, Combo2
+from embedders.trajectory.pooled import Mean, PooledCallable, Stats
+from embedders.trajectory.spectral import Dct
+from embedders.window_batches import Cuts
 from wshard.errors import EmbedderError
 
 

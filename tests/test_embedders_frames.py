@@ -8,11 +8,11 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from embedders.arc import ArcDct
-from embedders.cuts import Cuts
-from embedders.frames import Frames, is_image, shrink
+from embedders.image.frames import Frames, is_image, shrink
 from embedders.space import Statistics
-from embedders.spectral import Dct
+from embedders.trajectory.arc import ArcDct
+from embedders.trajectory.spectral import Dct
+from embedders.window_batches import Cuts
 from wshard.errors import EmbedderError
 
 

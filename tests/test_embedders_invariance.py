@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedders.arc import ArcDct
 from embedders.space import Statistics
-from embedders.spectral import Dct
+from embedders.trajectory.arc import ArcDct
+from embedders.trajectory.spectral import Dct
 
 FROZEN = Statistics(1000, np.zeros(5), np.full(5, 0.7))
 

@@ -9,22 +9,32 @@ import pytest
 from typer.testing import CliRunner
 
 from bridge.archive import open_archive
-from bridge.cli import app
-from bridge.ingest import TrajectoryIngestor
-from bridge.learn import Lesson, train_embedder
-from bridge.retrieve import TrajectoryRetriever
+from bridge.cli.main import app
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.search.retriever import TrajectoryRetriever
+from bridge.training.train_encoder import Lesson, train_embedder
 from embedders.base import unit_rows
-from embedders.encoder import DILATIONS, LENGTH, SEGMENTS, TAPS, Encoder, Shape, along_arc, load_encoder, save_encoder
-from embedders.learned import Learned
+from embedders.neural.learned import Learned
+from embedders.neural.temporal_encoder import (
+    DILATIONS,
+    LENGTH,
+    SEGMENTS,
+    TAPS,
+    Encoder,
+    Shape,
+    along_arc,
+    load_encoder,
+    save_encoder,
+)
+from embedders.neural.training import FEWEST, Training, disturb, mutual_neighbours, train
 from embedders.registry import embedder_of, make_embedder
 from embedders.space import Space
 from embedders.testing import EmbedderContract
-from embedders.training import FEWEST, Training, disturb, mutual_neighbours, train
 from wshard import load_wshard, save_wshard
-from wshard.container import ShardReader
+from wshard.container.reader import ShardReader
+from wshard.container.writer import ShardWriter
 from wshard.errors import EmbedderError, QueryError, UnknownEmbedderError
 from wshard.testing import make_episode
-from wshard.writer import ShardWriter
 
 SMALL = Shape(5, 6, 9)
 

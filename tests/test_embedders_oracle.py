@@ -8,13 +8,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from embedders.arc import ArcDct
-from embedders.combine import Combo, Combo2
-from embedders.pooled import Mean, PooledCallable
-from embedders.resample import arc_resample, joined, resample
 from embedders.space import Statistics
-from embedders.spectral import Dct, dct_matrix
-from embedders.stats import Stats
+from embedders.trajectory.arc import ArcDct
+from embedders.trajectory.combine import Combo, Combo2
+from embedders.trajectory.pooled import Mean, PooledCallable, Stats
+from embedders.trajectory.resample import arc_resample, joined, resample
+from embedders.trajectory.spectral import Dct, dct_matrix
 
 LENGTHS = (1, 2, 3, 17, 64, 65, 200)
 

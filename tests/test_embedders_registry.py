@@ -9,12 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from embedders.arc import ArcDct
 from embedders.base import Embedder
-from embedders.pooled import PooledCallable
 from embedders.registry import DEFAULT_EMBEDDER, EMBEDDERS, as_embedder, embedder_of, make_embedder
 from embedders.space import LaneSpec, Space, Statistics
-from embedders.stats import Stats
+from embedders.trajectory.arc import ArcDct
+from embedders.trajectory.pooled import PooledCallable, Stats
 from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, MissingExtraError, SpaceMismatchError, UnknownEmbedderError
 
@@ -38,7 +37,7 @@ def foreign(tmp_path, monkeypatch):
     """Provide an installed foreign package whose entry points announce embedders; yields its module name."""
     module = f"foreign_{tmp_path.name.replace('-', '_')}"
     (tmp_path / f"{module}.py").write_text(
-        "from embedders.stats import Stats\n"
+        "from embedders.trajectory.pooled import Stats\n"
         "class Sized(Stats):\n"
         "    name = 'sized'\n"
         "    def __init__(self, size=3): object.__setattr__(self, 'size', size)\n"
@@ -208,7 +207,7 @@ def test_the_package_loads_neither_sql_nor_http():
 
 def test_every_public_name_exists_and_modules_keep_their_names():
     code = (
-        "from embedders import *; import embedders.statistics as s, embedders.resample as r;"
+        "from embedders import *; import embedders.statistics as s, embedders.trajectory.resample as r;"
         "print(s.merge is merge, r.resample)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

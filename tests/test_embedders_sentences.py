@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentence_folders import DIM, POSITIONS, WORDS, expected, weights, write_folder, write_network, write_tokenizer
 
-from embedders.sentences import Sentences
 from embedders.space import Space
 from embedders.testing import TextEncoderContract
-from embedders.text import TextEncoder, as_text_encoder, encode_by, text_space
+from embedders.text.base import TextEncoder, as_text_encoder, encode_by, text_space
+from embedders.text.sentence_transformer import Sentences
 from wshard.errors import EmbedderError, MissingExtraError
 
 pytest.importorskip("tokenizers", reason="tokenizers is not installed: pip install 'wshard[text]'")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedders.sketches import sketches
+from embedders.image.frames import sketches
 from wshard.errors import EmbedderError
 
 RNG = np.random.default_rng(4)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from embedders.testing import TextEncoderContract
-from embedders.text import as_text_encoder, encode_by, text_space
+from embedders.text.base import as_text_encoder, encode_by, text_space
 from wshard.errors import EmbedderError
 
 

@@ -13,14 +13,14 @@ from functools import partial
 import numpy as np
 import pytest
 
-from bridge.ingest import TrajectoryIngestor
-from bridge.retrieve import TrajectoryRetriever
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.search.retriever import TrajectoryRetriever
 from embedders.base import Embedder, takes_frames
-from embedders.cuts import Cuts
+from embedders.neural.torch_module import Pictures, TorchModule
 from embedders.registry import embedder_of, make_embedder
 from embedders.space import LaneSpec, Space, Statistics
 from embedders.testing import EmbedderContract
-from embedders.torch_module import Pictures, TorchModule
+from embedders.window_batches import Cuts
 from embedders.windows import WindowPlan
 from wshard import load_wshard, save_wshard
 from wshard.errors import EmbedderError, UnknownEmbedderError

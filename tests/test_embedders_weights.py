@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedders.arc import ArcDct
-from embedders.combine import Combo
 from embedders.space import LaneSpec, Space, Statistics, check_same_space
-from embedders.spectral import Dct
-from embedders.stats import Stats
+from embedders.trajectory.arc import ArcDct
+from embedders.trajectory.combine import Combo
+from embedders.trajectory.pooled import Stats
+from embedders.trajectory.spectral import Dct
 from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, SpaceMismatchError
 

@@ -15,20 +15,20 @@ from bridge_episodes import command, counts, files, ingest, looked_into, save
 from databases import SQLITE_ALONE
 from quality_arms import PERIOD_NS, arm
 
-import bridge.check
-import bridge.checking
-import bridge.run
-import catalog.engine
-from bridge.check import check_episodes
-from bridge.checking import Checker
-from bridge.ingest import TrajectoryIngestor
-from bridge.retrieve import TrajectoryRetriever
+import bridge.ingest.report
+import bridge.quality.check
+import bridge.quality.judge
+import catalog.database.engine
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.quality.check import check_episodes
+from bridge.quality.judge import Checker
+from bridge.search.retriever import TrajectoryRetriever
 from catalog.catalog import Catalog
-from wshard.episode_file import open_wshard, save_wshard
+from wshard.episode.file import open_wshard, save_wshard
 from wshard.errors import NotEmbeddedWarning
-from wshard.quality.form import VERSION
-from wshard.quality.limits import Limits
-from wshard.quality.usual import MOST
+from wshard.quality.baseline import MOST
+from wshard.quality.measure_vector import VERSION
+from wshard.quality.thresholds import Limits
 from wshard.types import Channel, Episode
 
 COUNT = 12
@@ -181,8 +181,8 @@ def test_only_some_measures_of_a_family_are_kept(archive, tmp_path):
 def test_few_may_wait_and_the_verdicts_are_the_same(archive, folder, tmp_path, monkeypatch, most):
     ingest(archive, folder)
     found = flags(archive)
-    monkeypatch.setattr(bridge.checking, "_MOST_WAITING", most)
-    monkeypatch.setattr(bridge.run, "BATCH", 2)
+    monkeypatch.setattr(bridge.quality.judge, "_MOST_WAITING", most)
+    monkeypatch.setattr(bridge.ingest.report, "BATCH", 2)
     ingest(tmp_path / "again", folder)
     assert flags(tmp_path / "again") == found
 
@@ -244,7 +244,7 @@ def test_a_known_file_that_cannot_be_read_any_more_is_flagged_until_it_is_mended
 @SQLITE_ALONE
 @pytest.mark.parametrize("command", ["ingest", "check"])
 def test_a_broken_file_stays_flagged_where_its_family_is_judged_again(archive, folder, tmp_path, monkeypatch, command):
-    monkeypatch.setattr(bridge.checking, "MOST", COUNT + 4)  # reached while the run goes on
+    monkeypatch.setattr(bridge.quality.judge, "MOST", COUNT + 4)  # reached while the run goes on
     with TrajectoryIngestor(archive) as ingestor:
         ingestor.ingest(folder, windows="whole")
     save(folder, *(episode(number) for number in range(COUNT, COUNT + 8)))
@@ -289,9 +289,9 @@ def test_what_another_finds_broken_while_a_verdict_waits_stays_flagged(archive, 
 
 def test_a_check_keeps_no_measures_of_what_was_judged(archive, folder, monkeypatch):
     ingest(archive, folder)
-    monkeypatch.setattr(bridge.run, "BATCH", 4)
-    monkeypatch.setattr(bridge.checking, "MOST", 4)
-    alive, examined = weakref.WeakSet(), bridge.check.examine
+    monkeypatch.setattr(bridge.ingest.report, "BATCH", 4)
+    monkeypatch.setattr(bridge.quality.judge, "MOST", 4)
+    alive, examined = weakref.WeakSet(), bridge.quality.check.examine
 
     def counted(path, **how):
         found = examined(path, **how)
@@ -299,7 +299,7 @@ def test_a_check_keeps_no_measures_of_what_was_judged(archive, folder, monkeypat
         alive.add(found.measured)
         return found
 
-    monkeypatch.setattr(bridge.check, "examine", counted)
+    monkeypatch.setattr(bridge.quality.check, "examine", counted)
     with looked_into(archive) as opened:
         assert len(check_episodes(opened.catalog)) == COUNT
     assert not alive
@@ -328,7 +328,9 @@ def test_what_is_found_is_shown_also_where_the_archive_cannot_be_written(archive
     ingest(archive, folder)
     damage(files(folder)[5])
     before = flags(archive)
-    monkeypatch.setattr(catalog.engine, "access", lambda _: "mode=ro&immutable=1")  # what read-only media come to
+    monkeypatch.setattr(
+        catalog.database.engine, "access", lambda _: "mode=ro&immutable=1"
+    )  # what read-only media come to
     done = command("check", "--json", "-a", archive, folder=folder)
     assert done.exit_code == 1
     shown = json.loads(done.stdout)

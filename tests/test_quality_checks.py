@@ -12,11 +12,11 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from quality_arms import PERIOD_NS, arm, judged, reasons
 
 from wshard.errors import QualityError
+from wshard.quality.baseline import FEWEST, usual
 from wshard.quality.channels import longest_run
 from wshard.quality.checks import CHECKS, judge
-from wshard.quality.limits import DEFAULT_LIMITS, Limits, limits_from, read_limits
 from wshard.quality.measure import measure, measure_alike
-from wshard.quality.usual import FEWEST, usual
+from wshard.quality.thresholds import DEFAULT_LIMITS, Limits, limits_from, read_limits
 
 
 def with_joints(lanes, change):

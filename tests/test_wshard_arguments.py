@@ -9,12 +9,12 @@ import pytest
 from wshard_files import saved
 from wshard_recording import writer
 
-from wshard.chunked import ChunkedEpisodeWriter
-from wshard.container import ShardReader
-from wshard.convert import load, save
-from wshard.episode_file import load_wshard, open_wshard, save_wshard
+from wshard.chunks.writer import ChunkedEpisodeWriter
+from wshard.container.reader import ShardReader
+from wshard.episode.file import load_wshard, open_wshard, save_wshard
 from wshard.errors import EpisodeError, FormatError, ManifestError, StepError
-from wshard.opening import open_episode
+from wshard.formats.convert import load, save
+from wshard.open import open_episode
 from wshard.testing import assert_same_episode, make_episode
 from wshard.types import Channel, Episode
 

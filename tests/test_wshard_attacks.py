@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from wshard import errors
-from wshard.container import ShardReader
-from wshard.episode_file import load_wshard
-from wshard.file_manifest import open_manifest
+from wshard.container.manifest import open_manifest
+from wshard.container.reader import ShardReader
+from wshard.episode.file import load_wshard
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 ATTACKS = sorted(path.stem for path in (GOLDEN / "attacks").glob("*.json"))
@@ -69,7 +69,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from test_wshard_attacks import ATTACKS, GOLDEN, read
 from wshard.errors import FormatError
-from wshard.repair import repair
+from wshard.repair.repair import repair
 
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 for name in ATTACKS:

@@ -16,12 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from wshard import episode_file
-from wshard.chunked import ChunkedEpisodeReader, ChunkedEpisodeWriter, ChunkManifest, validate_chunk_continuity
-from wshard.cli import app
-from wshard.container import ShardReader
-from wshard.convert import load
-from wshard.episode_file import load_wshard, save_wshard
+from wshard.chunks.manifest import read_manifest, safe_name, write_manifest
+from wshard.chunks.reader import ChunkedEpisodeReader, ChunkManifest, validate_chunk_continuity
+from wshard.chunks.split import cut, join
+from wshard.chunks.writer import ChunkedEpisodeWriter
+from wshard.cli.files import app
+from wshard.container.layout import ROLE_MANIFEST
+from wshard.container.reader import ShardReader
+from wshard.container.writer import ShardWriter
+from wshard.episode import file as episode_file
+from wshard.episode.file import load_wshard, save_wshard
 from wshard.errors import (
     ChecksumError,
     EntryNotFoundError,
@@ -33,14 +37,11 @@ from wshard.errors import (
     MissingFileError,
     StepError,
 )
-from wshard.inspection import check_file
-from wshard.layout import ROLE_MANIFEST
-from wshard.manifest import read_manifest, safe_name, write_manifest
-from wshard.opening import open_episode
-from wshard.splitting import cut, join
+from wshard.formats.convert import load
+from wshard.open import open_episode
+from wshard.repair.inspect import check_file
 from wshard.testing import assert_same_episode, episodes, make_episode
 from wshard.types import Channel, Episode, Residual
-from wshard.writer import ShardWriter
 
 
 def whole(ep: Episode) -> Episode:

@@ -16,17 +16,18 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-import wshard.cli
-from wshard.cli import app, reported
-from wshard.container import ShardReader
-from wshard.episode_file import load_wshard, open_wshard, save_wshard
+import wshard.cli.files
+from wshard.cli.common import reported
+from wshard.cli.files import app
+from wshard.container.layout import ENTRY_COMPRESSED, HEADER_SIZE, checksum
+from wshard.container.metadata import ShardMetadata
+from wshard.container.reader import ShardReader
+from wshard.container.writer import ShardWriter
+from wshard.episode.file import load_wshard, open_wshard, save_wshard
 from wshard.errors import MissingExtraError
-from wshard.layout import ENTRY_COMPRESSED, HEADER_SIZE, checksum
-from wshard.metadata import ShardMetadata
-from wshard.streaming import ChannelDef, WShardStreamWriter
+from wshard.recording.writer import ChannelDef, WShardStreamWriter
 from wshard.testing import make_episode
 from wshard.types import Channel, DType, Episode
-from wshard.writer import ShardWriter
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNNER = CliRunner()
@@ -332,7 +333,7 @@ def child(*arguments: object, **environment: str) -> subprocess.CompletedProcess
 
 
 def test_verbs_work_in_a_process_and_through_a_pipe(episode):
-    program = "from wshard.cli import app; app()"
+    program = "from wshard.cli.files import app; app()"
     result = child("-c", program, "inspect", episode)
     assert (result.returncode, result.stderr) == (0, "")
     assert "    rgb " in result.stdout
@@ -341,9 +342,9 @@ def test_verbs_work_in_a_process_and_through_a_pipe(episode):
 
 def test_interrupt_ends_with_one_line_and_130(tmp_path):
     program = (
-        "import wshard.cli, wshard.recovery, signal\n"
-        "wshard.recovery.recover = lambda *a, **k: signal.raise_signal(signal.SIGINT)\n"
-        "wshard.cli.app()"
+        "import wshard.cli.files, wshard.recording.recover, signal\n"
+        "wshard.recording.recover.recover = lambda *a, **k: signal.raise_signal(signal.SIGINT)\n"
+        "wshard.cli.files.app()"
     )
     result = child("-c", program, "recover", tmp_path)
     assert (result.returncode, result.stderr.strip()) == (128 + signal.SIGINT, "interrupted")
@@ -364,7 +365,7 @@ def test_module_runs_the_installed_command(tmp_path):
     assert "not installed" in result.stderr
 
 
-@pytest.mark.parametrize("module", ["wshard", "wshard.streaming", "wshard.testing"])
+@pytest.mark.parametrize("module", ["wshard", "wshard.recording.writer", "wshard.testing"])
 def test_importing_the_library_loads_no_heavy_package(module):
     heavy = ["torch", "sqlalchemy", "httpx", "rich", "typer", "hypothesis", "bridge", "catalog", "embedders", "pandas"]
     program = f"import json, sys, {module}; print(json.dumps([m for m in {heavy} if m in sys.modules]))"
@@ -373,9 +374,10 @@ def test_importing_the_library_loads_no_heavy_package(module):
 
 def test_importing_the_command_line_loads_nothing_beyond_typer():
     program = (
-        "import sys, wshard, typer; before = set(sys.modules); import wshard.cli; print(*set(sys.modules) - before)"
+        "import sys, wshard, typer; before = set(sys.modules); import wshard.cli.files; "
+        "print(*sorted(set(sys.modules) - before))"
     )
-    assert child("-c", program).stdout.split() == ["wshard.cli"]
+    assert child("-c", program).stdout.split() == ["wshard.cli", "wshard.cli.common", "wshard.cli.files"]
 
 
 def test_recording_and_inspecting_while_it_runs_do_not_meet(tmp_path):
@@ -490,7 +492,7 @@ def test_cat_does_not_write_over_what_it_reads(episode):
 
 
 def test_verify_tells_how_far_it_is_on_stderr(episode, golden, monkeypatch):
-    monkeypatch.setattr(wshard.cli, "_TELL_SECONDS", 0.0)
+    monkeypatch.setattr(wshard.cli.files, "_TELL_SECONDS", 0.0)
     result = run("verify", golden, "--json")
     assert json.loads(result.stdout)["total"] == 5
     assert result.stderr.splitlines() == [f"checked {number} of 5 files" for number in range(1, 6)]

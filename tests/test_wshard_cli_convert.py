@@ -9,10 +9,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from wshard.cli_convert import OPTIONAL, REQUIRED, convert, doctor, export
-from wshard.convert import load
-from wshard.episode_file import load_wshard, save_wshard
+from wshard.cli.convert import OPTIONAL, REQUIRED, convert, doctor, export
+from wshard.episode.file import load_wshard, save_wshard
 from wshard.formats.base import open_source
+from wshard.formats.convert import load
 from wshard.testing import assert_same_episode, make_episode
 from wshard.types import Format
 

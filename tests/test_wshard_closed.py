@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from wshard.chunked import ChunkedEpisodeWriter
-from wshard.container import ShardReader
-from wshard.episode_file import open_wshard, save_wshard
+from wshard.chunks.writer import ChunkedEpisodeWriter
+from wshard.container.reader import ShardReader
+from wshard.episode.file import open_wshard, save_wshard
 from wshard.errors import ClosedError
-from wshard.opening import open_episode
+from wshard.open import open_episode
 from wshard.testing import make_episode
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wshard.opening import OpenEpisode
+    from wshard.open import OpenEpisode
 
 
 def in_one_file(folder: Path) -> Path:

@@ -16,10 +16,13 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wshard.codec import Codec, CompressionType, compress, decompress
-from wshard.codec_plan import CodecPlan
-from wshard.container import ShardReader
-from wshard.entry_index import pack_index
+from wshard.container.atomic_write import publish
+from wshard.container.codec import Codec, CompressionType, compress, decompress
+from wshard.container.codec_plan import CodecPlan
+from wshard.container.index import pack_index
+from wshard.container.layout import ENTRY_COMPRESSED, ENTRY_LZ4, ENTRY_ZSTD, Header, IndexEntry, checksum
+from wshard.container.reader import ShardReader
+from wshard.container.writer import ShardWriter
 from wshard.errors import (
     ChecksumError,
     CodecError,
@@ -31,9 +34,6 @@ from wshard.errors import (
     OverlapError,
     RecordingStateError,
 )
-from wshard.layout import ENTRY_COMPRESSED, ENTRY_LZ4, ENTRY_ZSTD, Header, IndexEntry, checksum
-from wshard.publishing import publish
-from wshard.writer import ShardWriter
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 

@@ -16,14 +16,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wshard.chunked import ChunkedEpisodeReader, ChunkedEpisodeWriter
-from wshard.convert import convert, load
-from wshard.episode_file import load_wshard, save_wshard
+from wshard.chunks.reader import ChunkedEpisodeReader
+from wshard.chunks.writer import ChunkedEpisodeWriter
+from wshard.episode.file import load_wshard, save_wshard
 from wshard.errors import EpisodeError, FormatError, LaneError, LimitError
 from wshard.formats import npz
-from wshard.formats.dreamer import load_dreamer, save_dreamer
+from wshard.formats.convert import convert, load
+from wshard.formats.dreamer import DreamerSource
+from wshard.formats.dreamer_files import load_dreamer, save_dreamer
 from wshard.formats.npz import read_npz, write_npz
-from wshard.formats.replay import DreamerSource
 from wshard.testing import make_episode
 from wshard.types import Channel, DType, Episode, Format
 

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wshard_files import saved, with_json
 
-from wshard.episode_file import load_wshard, open_wshard, save_wshard
+from wshard.episode.file import load_wshard, open_wshard, save_wshard
 from wshard.errors import (
     ChecksumError,
     EntryNotFoundError,
@@ -62,7 +62,7 @@ def test_equal_episodes_give_equal_strictly_written_bytes(ep):
 def test_bytes_do_not_depend_on_the_process(tmp_path):
     """C-26: hash randomisation and the like play no role."""
     program = (
-        "import sys; from wshard.testing import make_episode; from wshard.episode_file import save_wshard; "
+        "import sys; from wshard.testing import make_episode; from wshard.episode.file import save_wshard; "
         "save_wshard(make_episode(3), sys.argv[1])"
     )
     for seed in ("1", "2"):

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from wshard.chunked import ChunkedEpisodeReader, ChunkedEpisodeWriter
-from wshard.episode_file import load_wshard, save_wshard
+from wshard.chunks.reader import ChunkedEpisodeReader
+from wshard.chunks.writer import ChunkedEpisodeWriter
+from wshard.episode.file import load_wshard, save_wshard
 from wshard.testing import episodes, make_episode
 from wshard.types import Channel, DType, Episode, Format, Residual, TimebaseSpec
 

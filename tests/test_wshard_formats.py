@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wshard.chunked import ChunkedEpisodeWriter
-from wshard.convert import convert, detect_format, detect_format_bytes, load, save
-from wshard.episode_file import save_wshard
+from wshard.chunks.writer import ChunkedEpisodeWriter
+from wshard.episode.file import save_wshard
 from wshard.errors import (
     CodecError,
     EntryNotFoundError,
@@ -22,10 +21,11 @@ from wshard.errors import (
     UnsupportedFormatError,
 )
 from wshard.formats.base import FORMATS, UNSUPPORTED, open_sink, open_source
-from wshard.formats.dreamer import save_dreamer
-from wshard.formats.replay import DreamerSink, DreamerSource
-from wshard.formats.testing import SinkContract, SourceContract
-from wshard.formats.wshard_file import WShardSink, WShardSource
+from wshard.formats.contract import SinkContract, SourceContract
+from wshard.formats.convert import convert, detect_format, detect_format_bytes, load, save
+from wshard.formats.dreamer import DreamerSink, DreamerSource
+from wshard.formats.dreamer_files import save_dreamer
+from wshard.formats.wshard import WShardSink, WShardSource
 from wshard.testing import assert_same_episode, make_episode
 from wshard.types import Episode, Format, TimebaseSpec
 
@@ -243,7 +243,7 @@ def test_every_format_has_a_row_or_is_known_to_be_missing():
 
 def test_other_packages_formats_are_named_by_their_place(tmp_path):
     save_wshard(make_episode(), tmp_path / "x.bin")
-    ep = load(tmp_path / "x.bin", "wshard.formats.wshard_file:WShardSource")
+    ep = load(tmp_path / "x.bin", "wshard.formats.wshard:WShardSource")
     assert_same_episode(ep, make_episode())
     for name in ("no_such_package:Source", "wshard.types:NoSuchThing", ":x"):
         with pytest.raises(MissingExtraError, match="install"):

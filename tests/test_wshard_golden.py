@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import wshard_plain
 
-from wshard.episode_file import open_wshard
-from wshard.layout import checksum, name_hash
-from wshard.recovery import recover
+from wshard.container.layout import checksum, name_hash
+from wshard.episode.file import open_wshard
+from wshard.recording.recover import recover
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 FILES = sorted(path.name for path in GOLDEN.glob("*.wshard"))

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wshard import huggingface
-from wshard.episode_file import load_wshard
+from wshard.episode.file import load_wshard
 from wshard.errors import EpisodeError, FormatError, HubError, LaneError, MissingExtraError
-from wshard.huggingface import HF_AVAILABLE, HuggingFaceAdapter, download_from_hub, upload_to_hub
+from wshard.formats import huggingface
+from wshard.formats.huggingface import HF_AVAILABLE, HuggingFaceAdapter, download_from_hub, upload_to_hub
 from wshard.testing import assert_same_episode, make_episode
 from wshard.types import Channel, Episode
 
@@ -234,7 +234,9 @@ def test_the_functions_use_an_adapter(monkeypatch, hub):
 
 
 def test_the_client_is_not_imported_before_it_is_needed():
-    program = "import sys, wshard.huggingface; print('huggingface_hub' in sys.modules, 'datasets' in sys.modules)"
+    program = (
+        "import sys, wshard.formats.huggingface; print('huggingface_hub' in sys.modules, 'datasets' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
     assert isinstance(HF_AVAILABLE, bool)

@@ -14,16 +14,16 @@ import pytest
 from typer.testing import CliRunner
 from wshard_files import saved, with_blocks, with_json
 
-from wshard.cli import app
-from wshard.container import ShardReader
-from wshard.episode_file import load_wshard, open_wshard
+from wshard.cli.files import app
+from wshard.container.layout import HEADER_SIZE, INDEX_ENTRY_SIZE
+from wshard.container.metadata import ShardMetadata
+from wshard.container.reader import ShardReader
+from wshard.container.writer import ShardWriter
+from wshard.episode.file import load_wshard, open_wshard
 from wshard.errors import EntryNotFoundError, FormatError, FormatWarning, IndexCorruptError, MetadataError
-from wshard.inspection import check_file, inspect_file
-from wshard.layout import HEADER_SIZE, INDEX_ENTRY_SIZE
-from wshard.metadata import ShardMetadata
-from wshard.repair import Damage, RepairReport, repair
+from wshard.repair.inspect import check_file, inspect_file
+from wshard.repair.repair import Damage, RepairReport, repair
 from wshard.testing import make_episode
-from wshard.writer import ShardWriter
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 OWN = saved(make_episode(3, 12, image_size=2), "zstd")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from wshard.container import ShardReader
-from wshard.writer import ShardWriter
+from wshard.container.reader import ShardReader
+from wshard.container.writer import ShardWriter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,8 +22,8 @@ MEASURE = """
 import gc, io, json, resource, sys, tracemalloc
 import numpy as np
 from wshard import parallel
-from wshard.episode_file import load_wshard, open_wshard, save_wshard
-from wshard.streaming import ChannelDef, WShardStreamWriter
+from wshard.episode.file import load_wshard, open_wshard, save_wshard
+from wshard.recording.writer import ChannelDef, WShardStreamWriter
 from wshard.types import Channel, DType, Episode
 
 def episode(megabytes):

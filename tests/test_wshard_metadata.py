@@ -13,8 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from wshard.cli import app
-from wshard.container import ShardReader
+from wshard.cli.files import app
+from wshard.container.manifest import inside, open_manifest, write_manifest
+from wshard.container.metadata import EntryMeta, ManifestFileRef, ManifestProfile, SampleProfile, ShardMetadata
+from wshard.container.reader import ShardReader
+from wshard.container.stream_writer import ShardStreamWriter
+from wshard.container.writer import ShardWriter
 from wshard.errors import (
     ChecksumError,
     FormatError,
@@ -25,10 +29,6 @@ from wshard.errors import (
     MissingFileError,
     RecordingStateError,
 )
-from wshard.file_manifest import inside, open_manifest, write_manifest
-from wshard.metadata import EntryMeta, ManifestFileRef, ManifestProfile, SampleProfile, ShardMetadata
-from wshard.shard_stream import ShardStreamWriter
-from wshard.writer import ShardWriter
 
 EVERYTHING = {
     "schema_version": "shard-v2.1",

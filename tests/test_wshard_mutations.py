@@ -18,18 +18,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wshard_files import with_blocks
 
-from wshard import container
-from wshard.container import ShardReader
-from wshard.episode_file import load_wshard, save_wshard
+from wshard.container import reader as container
+from wshard.container.layout import ENTRY_ZSTD, FLAG_HAS_CHECKSUMS, checksum
+from wshard.container.metadata import EntryMeta, ShardMetadata
+from wshard.container.reader import ShardReader
+from wshard.container.seekable_zstd import read_frame, read_table
+from wshard.container.writer import ShardWriter
+from wshard.episode.file import load_wshard, save_wshard
 from wshard.errors import EpisodeError, FormatError
-from wshard.inspection import check_file
-from wshard.layout import ENTRY_ZSTD, FLAG_HAS_CHECKSUMS, checksum
-from wshard.metadata import EntryMeta, ShardMetadata
-from wshard.repair import repair
-from wshard.seekable import read_frame, read_table
+from wshard.repair.inspect import check_file
+from wshard.repair.repair import repair
 from wshard.testing import make_episode
 from wshard.types import Channel
-from wshard.writer import ShardWriter
 
 COUNT = int(os.environ.get("WSHARD_MUTATIONS", "3000"))
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"

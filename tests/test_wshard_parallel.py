@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wshard import parallel
-from wshard.container import ShardReader
-from wshard.episode_file import load_wshard, save_wshard
+from wshard.container import encode_block
+from wshard.container.encode_block import in_order
+from wshard.container.reader import ShardReader
+from wshard.episode.file import load_wshard, save_wshard
 from wshard.errors import ChecksumError
-from wshard.parallel import in_order
 from wshard.testing import assert_same_episode
 from wshard.types import Channel, Episode
 
@@ -24,7 +24,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def cores(monkeypatch):
-    monkeypatch.setattr(parallel, "_cores", lambda: 4)
+    monkeypatch.setattr(encode_block, "_cores", lambda: 4)
 
 
 def cameras(count: int = 5) -> Episode:
@@ -43,7 +43,7 @@ def saved(ep: Episode, compression: str) -> bytes:
 def test_threads_change_no_byte(cores, monkeypatch, compression):
     """C-26: on any number of cores."""
     data = saved(cameras(), compression)
-    monkeypatch.setattr(parallel, "_cores", lambda: 1)
+    monkeypatch.setattr(encode_block, "_cores", lambda: 1)
     assert saved(cameras(), compression) == data
     monkeypatch.undo()
     assert_same_episode(load_wshard(data), cameras())
@@ -58,8 +58,8 @@ def test_work_is_done_in_several_threads_at_a_time(cores):
 @given(st.lists(st.integers(0, 40), max_size=12))
 def test_results_come_in_order_and_those_in_flight_stay_within_the_limit(sizes):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parallel, "_cores", lambda: 4)
-        patch.setattr(parallel, "_IN_FLIGHT", 50 * MIB)
+        patch.setattr(encode_block, "_cores", lambda: 4)
+        patch.setattr(encode_block, "_IN_FLIGHT", 50 * MIB)
         lock, taken, most = threading.Lock(), 0, 0
 
         def work(number: int) -> int:

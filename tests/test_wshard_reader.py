@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wshard import shard
-from wshard.container import ShardReader
-from wshard.episode_file import load_wshard, save_wshard
+from wshard.container.reader import ShardReader
+from wshard.container.writer import ShardWriter
+from wshard.episode.file import load_wshard, save_wshard
 from wshard.errors import ChecksumError, EntryNotFoundError, FormatError, FormatWarning, IndexCorruptError
 from wshard.testing import assert_same_episode, make_episode
-from wshard.writer import ShardWriter
 
 HIERARCHY = ("layer.0/weight", "layer.0/bias", "layer.1/weight", "embed")
 

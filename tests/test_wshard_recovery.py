@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from wshard_recording import STATE, interrupted, record, writer
 
-from wshard.episode_file import load_wshard, save_wshard
+from wshard.container.atomic_write import publish
+from wshard.episode.file import load_wshard, save_wshard
 from wshard.errors import FormatError, RecordingExistsError
-from wshard.journal import STEP_LANES
-from wshard.publishing import publish
-from wshard.recovery import recover
-from wshard.streaming import WShardStreamWriter
+from wshard.recording.journal import STEP_LANES
+from wshard.recording.recover import recover
+from wshard.recording.writer import WShardStreamWriter
 from wshard.testing import assert_same_episode, make_episode
 
 # ---- recovery ------------------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def test_damaged_journals_give_a_true_prefix_or_are_refused(tmp_path):
 
 def records_of(*records: tuple[bytes, int, bytes]) -> bytes:
     """Pack records with right checksums, as a hostile writer would."""
-    from wshard.layout import checksum  # noqa: PLC0415  (the one use)
+    from wshard.container.layout import checksum  # noqa: PLC0415  (the one use)
 
     journal = b"WSJ1"
     for kind, steps, payload in records:
@@ -159,7 +159,7 @@ KILLS = int(os.environ.get("WSHARD_TORTURE", "10"))
 VICTIM = """
 import sys, time
 import numpy as np
-from wshard.streaming import ChannelDef, WShardStreamWriter
+from wshard.recording.writer import ChannelDef, WShardStreamWriter
 from wshard.types import DType
 
 recording = WShardStreamWriter(sys.argv[1], "e", [ChannelDef("s", DType.FLOAT64, [500])], None, flush_interval=3)
@@ -284,8 +284,8 @@ def test_the_folder_is_durable_once_the_partial_is_there(tmp_path, monkeypatch):
 FULL_DISK = """
 import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-from wshard.episode_file import load_wshard, save_wshard
-from wshard.streaming import ChannelDef, WShardStreamWriter
+from wshard.episode.file import load_wshard, save_wshard
+from wshard.recording.writer import ChannelDef, WShardStreamWriter
 from wshard.testing import make_episode
 from wshard.types import DType
 import numpy as np

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from wshard_files import saved, with_blocks, with_json
 
-from wshard.episode_file import load_wshard, open_wshard, save_wshard
+from wshard.episode.file import load_wshard, open_wshard, save_wshard
 from wshard.errors import (
     EpisodeError,
     HeaderError,

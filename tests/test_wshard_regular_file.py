@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from wshard import journal
-from wshard.container import ShardReader
-from wshard.convert import detect_format, load
-from wshard.episode_file import load_wshard, open_wshard
+from wshard.container.open_file import map_file, open_file
+from wshard.container.reader import ShardReader
+from wshard.episode.file import load_wshard, open_wshard
 from wshard.errors import FormatError, RecordingExistsError, WShardError
-from wshard.regular_file import map_file, open_file
+from wshard.formats.convert import detect_format, load
+from wshard.recording import journal
 from wshard.types import Format
 
 OPENERS = [ShardReader, open_wshard, load_wshard, load, open_file]

@@ -17,15 +17,15 @@ from typer.testing import CliRunner
 from wshard_files import saved
 from wshard_older_stream import OlderStream
 
-from wshard import repair as repair_module
-from wshard.cli import app
-from wshard.container import ShardReader
-from wshard.episode_file import load_wshard, open_wshard, save_wshard
+from wshard.cli.files import app
+from wshard.container.metadata import ShardMetadata
+from wshard.container.reader import ShardReader
+from wshard.container.writer import ShardWriter
+from wshard.episode.file import load_wshard, open_wshard, save_wshard
 from wshard.errors import FormatError, FormatWarning, HeaderError, OverlapError, RecordingExistsError, RepairError
-from wshard.metadata import ShardMetadata
-from wshard.repair import Damage, repair
+from wshard.repair import repair as repair_module
+from wshard.repair.repair import Damage, repair
 from wshard.testing import assert_same_episode, make_episode
-from wshard.writer import ShardWriter
 
 RUNNER = CliRunner()
 CHANNELS = [("state", "f32", [3]), ("camera/rgb", "u8", [4, 4, 3]), ("ctrl", "f64", [])]

@@ -15,12 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from wshard import residual
-from wshard.episode_file import load_wshard, open_wshard, save_wshard
-from wshard.errors import EpisodeError, LaneError
-from wshard.latent import get_latent_actions, get_latent_codebook, set_latent_actions
-from wshard.multimodal import add_multimodal_observation, get_multimodal_observations
-from wshard.residual import (
+from wshard.episode import residual
+from wshard.episode.file import load_wshard, open_wshard, save_wshard
+from wshard.episode.naming import (
+    add_multimodal_observation,
+    get_latent_actions,
+    get_latent_codebook,
+    get_multimodal_observations,
+    set_latent_actions,
+)
+from wshard.episode.residual import (
     compute_error_residual,
     compute_sign2nd_diff,
     compute_sign2nd_diff_multidim,
@@ -40,6 +44,7 @@ from wshard.residual import (
     unpack_residual_bitmask,
     unpack_residual_bits,
 )
+from wshard.errors import EpisodeError, LaneError
 from wshard.testing import assert_same_episode, make_episode
 from wshard.types import Channel, Modality, Residual
 

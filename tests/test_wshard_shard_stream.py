@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wshard.container import ShardReader
+from wshard.container.layout import name_hash
+from wshard.container.reader import ShardReader
+from wshard.container.stream_writer import ShardStreamWriter
+from wshard.container.writer import ShardWriter
 from wshard.errors import FormatError, LimitError, RecordingStateError
-from wshard.layout import name_hash
-from wshard.shard_stream import ShardStreamWriter
-from wshard.writer import ShardWriter
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 codecs = st.sampled_from(["none", "zstd", "lz4"])
@@ -186,7 +186,7 @@ def test_room_for_very_many_blocks_stays_within_what_readers_take(tmp_path):
 
 MEMORY = """
 import json, sys, tracemalloc
-from wshard.shard_stream import ShardStreamWriter
+from wshard.container.stream_writer import ShardStreamWriter
 
 path, count, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 payload = bytes(size)

@@ -16,12 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wshard_files import with_blocks
 
-from wshard import lane_view
-from wshard.codec_plan import CodecPlan
-from wshard.container import ShardReader
-from wshard.episode_file import load_wshard, open_wshard, save_wshard
+from wshard.container.codec_plan import CodecPlan
+from wshard.container.reader import ShardReader
+from wshard.container.seekable_zstd import SeekTable, read_table
+from wshard.episode import lane_view
+from wshard.episode.file import load_wshard, open_wshard, save_wshard
 from wshard.errors import ChecksumError, CodecError, EntryNotFoundError, FormatError, StepError
-from wshard.seekable import SeekTable, read_table
 from wshard.testing import assert_same_episode, episodes, make_episode
 from wshard.types import Channel, Episode
 

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wshard_recording import STATE, interrupted, record, write, writer
 
-from wshard.episode_file import load_wshard, save_wshard
+from wshard.episode.file import load_wshard, save_wshard
 from wshard.errors import CodecError, EpisodeError, LaneError, RecordingExistsError, RecordingStateError
-from wshard.recovery import discard, recover
-from wshard.streaming import ChannelDef, WShardStreamWriter
+from wshard.recording.recover import discard, recover
+from wshard.recording.writer import ChannelDef, WShardStreamWriter
 from wshard.testing import assert_same_episode
 from wshard.types import Channel, DType, Episode, Modality, TimebaseSpec
 
@@ -541,7 +541,7 @@ def test_second_writer_in_another_process_is_refused(tmp_path):
     first = writer(tmp_path / "a.wshard")
     first.begin_episode()
     program = (
-        "import sys; from wshard.streaming import *; from wshard.types import DType\n"
+        "import sys; from wshard.recording.writer import *; from wshard.types import DType\n"
         "WShardStreamWriter(sys.argv[1], 'e', [ChannelDef('s', DType.INT8)]).begin_episode()"
     )
     command = [sys.executable, "-c", program, tmp_path / "a.wshard"]

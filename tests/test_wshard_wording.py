@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 
 from wshard.formats.base import OWN_DATA
-from wshard.wording import how_to_install, public_url, without_passwords
+from wshard.messages import how_to_install, public_url, without_passwords
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("wshard", "embedders", "catalog", "bridge")

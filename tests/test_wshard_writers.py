@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from wshard_files import saved, with_json
 
-from wshard.container import ShardReader
-from wshard.episode_file import EpisodeFile, load_wshard, open_wshard
+from wshard.container.reader import ShardReader
+from wshard.episode.file import EpisodeFile, load_wshard, open_wshard
 from wshard.errors import FormatError, LaneError, OverlapError
 from wshard.testing import make_episode
 from wshard.types import Channel, DType, Modality
@@ -180,8 +180,8 @@ def test_files_of_other_writers_load_without_a_warning(wshard_fixtures):
 
 JUDGE = """
 import hashlib, json, resource, sys
-from wshard.container import ShardReader
-from wshard.episode_file import load_wshard
+from wshard.container.reader import ShardReader
+from wshard.episode.file import load_wshard
 from wshard.errors import FormatError
 
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))

@@ -6,12 +6,12 @@ import io
 import json
 from typing import TYPE_CHECKING
 
-from wshard.container import ShardReader
-from wshard.episode_file import open_wshard, save_wshard
-from wshard.writer import ShardWriter
+from wshard.container.reader import ShardReader
+from wshard.container.writer import ShardWriter
+from wshard.episode.file import open_wshard, save_wshard
 
 if TYPE_CHECKING:
-    from wshard.codec_plan import Compression
+    from wshard.container.codec_plan import Compression
     from wshard.types import Episode
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from wshard.streaming import ChannelDef, WShardStreamWriter
+from wshard.recording.writer import ChannelDef, WShardStreamWriter
 from wshard.types import DType
 
 if TYPE_CHECKING:

@@ -1,26 +1,25 @@
 """Episode files: one file, one episode. Read, write, record and check WShard files."""
 
-from wshard.chunked import ChunkedEpisodeReader, ChunkedEpisodeWriter, ChunkManifest, validate_chunk_continuity
-from wshard.codec import Codec, CompressionLevel, CompressionType
+from wshard.chunks.reader import ChunkedEpisodeReader, ChunkManifest, validate_chunk_continuity
+from wshard.chunks.writer import ChunkedEpisodeWriter
 from wshard.compress import Compressor
-from wshard.container import ShardReader
-from wshard.convert import convert, detect_format, load, save
+from wshard.container.codec import Codec, CompressionLevel, CompressionType
+from wshard.container.manifest import open_manifest
+from wshard.container.reader import ShardReader
+from wshard.container.stream_writer import ShardStreamWriter
+from wshard.container.writer import ShardWriter
 from wshard.dreamer import load_dreamer, save_dreamer
-from wshard.episode_file import EpisodeFile, load_wshard, open_wshard, save_wshard
-from wshard.errors import FormatError, FormatWarning, WShardError
-from wshard.file_manifest import open_manifest
-from wshard.huggingface import HF_AVAILABLE, HuggingFaceAdapter, download_from_hub, upload_to_hub
-from wshard.latent import (
+from wshard.episode.file import EpisodeFile, load_wshard, open_wshard, save_wshard
+from wshard.episode.naming import (
     LATENT_ACTION_CHANNEL,
     LATENT_CODEBOOK_CHANNEL,
+    add_multimodal_observation,
     get_latent_actions,
     get_latent_codebook,
+    get_multimodal_observations,
     set_latent_actions,
 )
-from wshard.multimodal import add_multimodal_observation, get_multimodal_observations
-from wshard.opening import open_episode
-from wshard.recovery import discard, recover
-from wshard.residual import (
+from wshard.episode.residual import (
     HAS_COWRIE,
     compute_error_residual,
     compute_sign2nd_diff,
@@ -38,8 +37,12 @@ from wshard.residual import (
     unpack_residual_bitmask,
     unpack_residual_bits,
 )
-from wshard.shard_stream import ShardStreamWriter
-from wshard.streaming import ChannelDef, WShardStreamWriter
+from wshard.errors import FormatError, FormatWarning, WShardError
+from wshard.formats.convert import convert, detect_format, load, save
+from wshard.formats.huggingface import HF_AVAILABLE, HuggingFaceAdapter, download_from_hub, upload_to_hub
+from wshard.open import open_episode
+from wshard.recording.recover import discard, recover
+from wshard.recording.writer import ChannelDef, WShardStreamWriter
 from wshard.types import (
     Channel,
     DType,
@@ -50,7 +53,6 @@ from wshard.types import (
     TimebaseSpec,
     TimebaseType,
 )
-from wshard.writer import ShardWriter
 
 StreamChannelDef = ChannelDef
 

@@ -9,8 +9,8 @@ import sys
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, NoReturn
 
-from wshard.interrupts import end_when_interrupted
-from wshard.wording import how_to_install
+from wshard.cli.interrupts import end_when_interrupted
+from wshard.messages import how_to_install
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wshard import codec
-from wshard.codec import Codec, CompressionLevel, CompressionType
+from wshard.container import codec
+from wshard.container.codec import Codec, CompressionLevel, CompressionType
+from wshard.container.layout import CODEC_LZ4, CODEC_ZSTD, ENTRY_COMPRESSED, ENTRY_LZ4, ENTRY_ZSTD, MAX_DECOMPRESS_SIZE
 from wshard.errors import LimitError
-from wshard.layout import CODEC_LZ4, CODEC_ZSTD, ENTRY_COMPRESSED, ENTRY_LZ4, ENTRY_ZSTD, MAX_DECOMPRESS_SIZE
 
 if TYPE_CHECKING:
-    from wshard.layout import Buffer
+    from wshard.container.layout import Buffer
 
 __all__ = [
     "BLOCK_FLAG_COMPRESSED",

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wshard.lazily import importer
+from wshard.lazy import importer
 
 if TYPE_CHECKING:
-    from bridge.ingest import TrajectoryIngestor
-    from bridge.refs import EpisodeRef
-    from bridge.retrieve import TrajectoryRetriever
+    from bridge.ingest.ingestor import TrajectoryIngestor
+    from bridge.results import EpisodeRef
+    from bridge.search.retriever import TrajectoryRetriever
 
 __all__ = ["COLLECTION_EPISODES", "COLLECTION_TIMESTEPS", "EpisodeRef", "TrajectoryIngestor", "TrajectoryRetriever"]
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from wshard.formats.dreamer import load_dreamer, save_dreamer
+from wshard.formats.dreamer_files import load_dreamer, save_dreamer
 
 __all__ = ["load_dreamer", "save_dreamer"]

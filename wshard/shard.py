@@ -9,10 +9,9 @@ from typing import Final
 
 import xxhash
 
-from wshard.codec import MIN_COMPRESS_SIZE, SAVINGS
-from wshard.container import ShardReader
-from wshard.entry_schema import EntrySpec, ShardSchema, ValidationError, validate_schema
-from wshard.layout import (
+from wshard.container.block_paths import join_path, path_base, path_parent, split_path
+from wshard.container.codec import MIN_COMPRESS_SIZE, SAVINGS
+from wshard.container.layout import (
     ALIGNMENTS,
     CODEC_LZ4,
     CODEC_NONE,
@@ -46,11 +45,12 @@ from wshard.layout import (
     Header,
     IndexEntry,
 )
-from wshard.layout import checksum as compute_crc32c
-from wshard.metadata import EntryMeta, ManifestFileRef, ManifestProfile, SampleProfile, ShardMetadata
-from wshard.names import join_path, path_base, path_parent, split_path
-from wshard.shard_stream import ShardStreamWriter
-from wshard.writer import ShardWriter
+from wshard.container.layout import checksum as compute_crc32c
+from wshard.container.metadata import EntryMeta, ManifestFileRef, ManifestProfile, SampleProfile, ShardMetadata
+from wshard.container.reader import ShardReader
+from wshard.container.schema import EntrySpec, ShardSchema, ValidationError, validate_schema
+from wshard.container.stream_writer import ShardStreamWriter
+from wshard.container.writer import ShardWriter
 
 __all__ = [
     "ALIGN_16",

@@ -17,10 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wshard.arguments import array_of, integer, told
-from wshard.equality import EqualByValue
+from wshard.array_fields import EqualByValue, PackedBits, StepField
 from wshard.errors import EpisodeError, LaneError
-from wshard.packed_bits import PackedBits
-from wshard.step_array import StepField
 
 Array = NDArray[Any]
 

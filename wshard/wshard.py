@@ -7,25 +7,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from wshard.episode_file import load_wshard, save_wshard
-from wshard.lanes import lane_array
-from wshard.latent import (
+from wshard.container.layout import HEADER_SIZE, INDEX_ENTRY_SIZE, MAGIC, ROLE_WSHARD, VERSION, checksum
+from wshard.episode.file import load_wshard, save_wshard
+from wshard.episode.lanes import lane_array
+from wshard.episode.meta_reader import Declaration
+from wshard.episode.naming import (
     LATENT_ACTION_CHANNEL,
     LATENT_CODEBOOK_CHANNEL,
+    add_multimodal_observation,
     get_latent_actions,
     get_latent_codebook,
+    get_multimodal_observations,
     set_latent_actions,
 )
-from wshard.layout import HEADER_SIZE, INDEX_ENTRY_SIZE, MAGIC, ROLE_WSHARD, VERSION, checksum
-from wshard.meta import Declaration
-from wshard.multimodal import add_multimodal_observation, get_multimodal_observations
-from wshard.residual import decode_residuals
+from wshard.episode.residual import decode_residuals
 from wshard.types import Channel, DType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wshard.layout import Buffer
+    from wshard.container.layout import Buffer
 
 __all__ = [
     "DEFAULT_ALIGNMENT",

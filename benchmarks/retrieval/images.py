@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from bridge.ingest import TrajectoryIngestor
-from bridge.retrieve import TrajectoryRetriever
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.search.retriever import TrajectoryRetriever
 from demo.record import record_all
 from demo.tasks import plan
 from embedders.windows import WindowPlan
-from wshard.episode_file import open_wshard
+from wshard.episode.file import open_wshard
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

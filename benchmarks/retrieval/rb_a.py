@@ -30,11 +30,11 @@ from rb_a_disturb import DISTURBANCES
 from rb_a_methods import Archive, methods
 from rb_a_plot import Hit, draw, draw_hits
 
-from embedders.encoder import Shape, save_encoder
-from embedders.learned import Learned
+from embedders.neural.learned import Learned
+from embedders.neural.temporal_encoder import Shape, save_encoder
+from embedders.neural.training import Training, train
 from embedders.space import Statistics
 from embedders.standardise import standardise
-from embedders.training import Training, train
 from wshard.errors import MissingExtraError
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bridge.ingest import TrajectoryIngestor
-from bridge.retrieve import TrajectoryRetriever
-from catalog.filters import Compare
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.search.retriever import TrajectoryRetriever
+from catalog.filters.where import Compare
 from embedders.windows import BOTH
-from wshard.episode_file import save_wshard
+from wshard.episode.file import save_wshard
 from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:

@@ -13,12 +13,11 @@ import numpy as np
 from dtw import full_dtw, subsequence_dtw
 from rb_a_disturb import DISTURBANCES
 
-from embedders.arc import ArcDct
-from embedders.combine import Combo, Combo2
-from embedders.pooled import Mean
-from embedders.spectral import Dct
 from embedders.standardise import scales, standardise
-from embedders.stats import Stats
+from embedders.trajectory.arc import ArcDct
+from embedders.trajectory.combine import Combo, Combo2
+from embedders.trajectory.pooled import Mean, Stats
+from embedders.trajectory.spectral import Dct
 from embedders.windows import SCALES, WindowPlan
 
 if TYPE_CHECKING:

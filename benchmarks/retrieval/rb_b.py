@@ -29,16 +29,16 @@ from rb_b_data import choose, load, warped
 from rb_b_peer import Peer, stumpy
 from rb_b_plot import draw
 
-from bridge.ingest import TrajectoryIngestor
-from bridge.overlap import overlap, suppress
-from bridge.retrieve import TrajectoryRetriever
-from catalog.filters import Compare
-from embedders.pooled import Mean
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.search.moments.overlap import overlap, suppress
+from bridge.search.retriever import TrajectoryRetriever
+from catalog.filters.where import Compare
 from embedders.registry import default_embedder
 from embedders.space import Statistics
 from embedders.standardise import standardise
+from embedders.trajectory.pooled import Mean
 from embedders.windows import WindowPlan
-from wshard.episode_file import save_wshard
+from wshard.episode.file import save_wshard
 from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rb_b_data import Play, Query
 
-    from bridge.refs import EpisodeRef
+    from bridge.results import EpisodeRef
 
 _AXES: Final = ("x", "y", "z")
 _AROUND: Final = 40  # timesteps shown before and after a hit

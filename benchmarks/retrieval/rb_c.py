@@ -27,14 +27,14 @@ from rb_c_baselines import BASELINES
 from rb_c_faults import FAULTS, clip_of, inject
 from rb_c_plot import draw
 
-from bridge.check import check_episodes
-from bridge.ingest import TrajectoryIngestor
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.quality.check import check_episodes
 from catalog.catalog import Catalog
-from wshard.episode_file import open_wshard, save_wshard
+from wshard.episode.file import open_wshard, save_wshard
+from wshard.quality.baseline import usual
 from wshard.quality.checks import CHECKS, judge
-from wshard.quality.limits import DEFAULT_LIMITS
 from wshard.quality.measure import measure
-from wshard.quality.usual import usual
+from wshard.quality.thresholds import DEFAULT_LIMITS
 from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:

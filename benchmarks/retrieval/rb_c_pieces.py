@@ -15,10 +15,10 @@ import rb_c_copies
 from rb_c_copies import as_episode, pair_of
 
 from bridge.archive import open_archive
-from bridge.curation.pieces import find_pieces
-from bridge.ingest import TrajectoryIngestor
+from bridge.curation.shared_pieces import find_pieces
+from bridge.ingest.ingestor import TrajectoryIngestor
 from embedders.windows import SCALES, WindowPlan
-from wshard.episode_file import save_wshard
+from wshard.episode.file import save_wshard
 
 if TYPE_CHECKING:
     from rb_c_copies import Originals, Pair

@@ -28,11 +28,11 @@ from rb_c_pieces import measure_pieces
 from rb_c_plot import draw_found
 
 from bridge.archive import open_archive
+from bridge.curation.archive_vectors import hold_one
 from bridge.curation.duplicates import find_duplicates, find_leaks
-from bridge.curation.held import hold_one
-from bridge.curation.line import close_pairs
+from bridge.curation.projection import close_pairs
 from bridge.curation.signals import find_mislabeled
-from bridge.ingest import TrajectoryIngestor
+from bridge.ingest.ingestor import TrajectoryIngestor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

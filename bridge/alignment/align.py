@@ -18,7 +18,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wshard.errors import QueryError
 
@@ -26,15 +25,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-Rows = NDArray[np.float64]
-Ints = NDArray[np.int64]
+    from bridge.alignment.arrays import Ints, Rows
+
 
 FREE: Final = ((1, 1), (1, 0), (0, 1))
 """Steps of any slope: pauses in the query or in the episode cost nothing but their own differences. There always is a
 path of them, also within a band."""
 
+
 LIMITED: Final = ((1, 1), (1, 2), (2, 1))
 """Steps of half to twice the speed; no row meets two query steps."""
+
 
 _NARROWEST: Final = 4  # rows to each side of the expected diagonal: rounding alone needs some
 
@@ -129,9 +130,9 @@ def align_all(
 def solver() -> Any:
     """Return the module that does the arithmetic: the compiled one where numba is installed."""
     try:
-        return import_module("bridge.alignment.compiled")
+        return import_module("bridge.alignment.numba_kernel")
     except ImportError:
-        return import_module("bridge.alignment.plain")
+        return import_module("bridge.alignment.numpy_kernel")
 
 
 def compiling(tell: Callable[[], object]) -> AbstractContextManager[None]:

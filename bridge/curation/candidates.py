@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bridge.curation.held import hold
+from bridge.curation.archive_vectors import hold
 from bridge.curation.neighbours import near_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from bridge.archive import Archive
-    from bridge.curation.held import Held
-    from bridge.curation.line import Floats, Ids
-    from bridge.progress import Progress
-    from catalog.filters import Where
+    from bridge.curation.archive_vectors import Held
+    from bridge.curation.projection import Floats, Ids
+    from bridge.support.progress import Progress
+    from catalog.filters.where import Where
     from embedders.space import Space
 
 

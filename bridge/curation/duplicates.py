@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
+from bridge.curation.archive_vectors import reader, whole_spaces
 from bridge.curation.candidates import candidates
-from bridge.curation.groups import connected
-from bridge.curation.held import reader, whole_spaces
-from bridge.curation.line import widest
-from bridge.curation.shifts import closest_shift, comparable
-from bridge.progress import Silent, counted
+from bridge.curation.projection import widest
+from bridge.curation.time_shift import closest_shift, comparable
+from bridge.support.progress import Silent, counted
 from wshard.arguments import finite_number
 from wshard.errors import QueryError
 
@@ -24,18 +23,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from bridge.archive import Archive
-    from bridge.curation.held import Held
-    from bridge.curation.line import Ids
-    from bridge.progress import Progress
-    from catalog.filters import Where
+    from bridge.curation.archive_vectors import Held
+    from bridge.curation.projection import Ids
+    from bridge.support.progress import Progress
+    from catalog.filters.where import Where
     from catalog.records import EpisodeRow
 
+
 Kind = Literal["episode", "data", "vector", "near", "piece"]
+
 
 WITHIN: Final = 0.006
 """Difference (Twin.apart) up to which recordings count as one: see docs/curation.md for how it was chosen."""
 
+
 _CANDIDATES: Final = 20  # nearest neighbours that are looked at
+
+
 _FARTHEST: Final = 1.0  # distance of the vector of a candidate
 
 
@@ -168,3 +172,21 @@ def each_once(twins: Iterable[Twin]) -> list[Twin]:
     for twin in twins:
         found.setdefault(frozenset({twin.left.id, twin.right.id}), twin)
     return sorted(found.values(), key=lambda twin: (twin.left.id, twin.right.id))
+
+
+def connected(count: int, left: Ids, right: Ids) -> Ids:
+    """Return for each of `count` numbers the smallest one of its group, int64 [count]; alone it is its own.
+
+    left, right [p]: the pairs.
+    """
+    leader = np.arange(count)
+    while True:
+        low = np.minimum(leader[left], leader[right])
+        after = leader.copy()
+        np.minimum.at(after, leader[left], low)
+        np.minimum.at(after, leader[right], low)
+        while (after != after[after]).any():
+            after = after[after]
+        if (after == leader).all():
+            return leader
+        leader = after

@@ -12,14 +12,21 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.curation.neighbours import nearest
+from catalog.filters.evaluate import NO_FACTS, parts_of, read_field
+from catalog.filters.fields import ALIASES, FAMILIES, FIELDS, field_of
+from wshard.errors import FilterError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from bridge.curation.line import Floats, Ids, Vectors
-    from bridge.progress import Progress
+    from bridge.archive import Archive
+    from bridge.curation.projection import Floats, Ids, Vectors
+    from bridge.support.progress import Progress
+    from catalog.filters.fields import Field
+    from catalog.records import EpisodeRow
+
 
 _LEAST: Final = 1e-6
 
@@ -65,3 +72,39 @@ def _votes(own: Ids, rows: Ids, apart: NDArray[np.float64], labels: int) -> Floa
     np.add.at(votes, (np.arange(len(own))[:, None], own[rows]), weights)
     shares: Floats = votes / weights.sum(axis=1, keepdims=True)
     return shares
+
+
+_AT_ONCE: Final = 1000
+
+
+def label_field(name: str) -> Field:
+    """Return the field that a label's name means: one of filters ("env", "tag", "meta.robot.name"), else metadata.
+
+    Raises FilterError.
+    """
+    root = name.partition(".")[0]
+    known = root in FIELDS or root in ALIASES or root in FAMILIES
+    field = field_of(name if known else f"meta.{name}")
+    if field.root == "text":
+        raise FilterError(f"expected the name of a field with labels, found {name!r}")
+    return field
+
+
+def labels_of(archive: Archive, rows: Sequence[EpisodeRow], name: str) -> list[str | None]:
+    """Return the label of each episode, None where it has none; several values make one label, "a, b".
+
+    Raises FilterError where no field has that name.
+    """
+    field = label_field(name)
+    parts = parts_of([field])
+    labels: list[str | None] = []
+    for start in range(0, len(rows), _AT_ONCE):
+        part = rows[start : start + _AT_ONCE]
+        facts = archive.catalog.facts([row.id for row in part], parts=parts) if parts else {}
+        found = [sorted(map(_text, read_field(field, row, facts.get(row.id, NO_FACTS)))) for row in part]
+        labels += [", ".join(values) if values else None for values in found]
+    return labels
+
+
+def _text(value: object) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

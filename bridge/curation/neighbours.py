@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.curation.line import Floats, Ids, Line, Vectors, distances, widest
-from bridge.progress import Silent
+from bridge.curation.projection import Floats, Ids, Line, Vectors, distances, widest
+from bridge.support.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from bridge.progress import Progress
+    from bridge.support.progress import Progress
 
 _ROWS: Final = 256
 _COLUMNS: Final = 4096

@@ -13,8 +13,8 @@ import numpy as np
 from bridge.curation.neighbours import nearest
 
 if TYPE_CHECKING:
-    from bridge.curation.line import Floats, Ids, Vectors
-    from bridge.progress import Progress
+    from bridge.curation.projection import Floats, Ids, Vectors
+    from bridge.support.progress import Progress
 
 _ALIKE: Final = 201  # as many of about the same length are compared with
 _AT_ONCE: Final = 4096

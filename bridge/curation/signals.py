@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bridge.curation.held import hold, hold_one
+from bridge.curation.archive_vectors import hold, hold_one
 from bridge.curation.importance import importance
-from bridge.curation.labelling import labels_of
-from bridge.curation.labels import doubts
+from bridge.curation.labels import doubts, labels_of
 from bridge.curation.outliers import outlyingness
 from bridge.curation.subset import METHODS
 from wshard.arguments import finite_number, whole_number
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from bridge.archive import Archive
-    from bridge.progress import Progress
-    from catalog.filters import Where
+    from bridge.support.progress import Progress
+    from catalog.filters.where import Where
     from catalog.records import EpisodeRow
 
 

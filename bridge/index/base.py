@@ -19,7 +19,7 @@ from wshard.errors import EmbedderError, SpaceMismatchError, VectorIndexError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from catalog.filters import Where
+    from catalog.filters.where import Where
     from embedders.space import Space
 
 Vectors = NDArray[np.float32]
@@ -98,7 +98,7 @@ class VectorIndex(Protocol):
 
     Each raises SpaceMismatchError for vectors of another size or type and for a Space that the archive does not hold
     (any more), EmbedderError for a query that is not finite, VectorIndexError where the backend fails.
-    bridge/testing.py has the tests that every backend passes.
+    bridge/testing/index_contract.py has the tests that every backend passes.
     """
 
     def upsert(self, space: Space, points: Sequence[Point]) -> None:

@@ -21,20 +21,37 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.index.lists import rounding
+from bridge.index.embedded.arrays import WIDTH
 from wshard.errors import SpaceMismatchError
 
 if TYPE_CHECKING:
     from bridge.index.base import Vectors
-    from bridge.index.segment import Segment
+    from bridge.index.embedded.segment import Segment
+
+
+def rounding(dim: int) -> float:
+    """Return what a float32 product of unit vectors of this size, of outlines or codes, may be off from a cosine."""
+    return (dim + 2 * WIDTH) * 2.0**-24 + 1e-5
+
 
 Scores = NDArray[np.float64]
 
+
 COSINE: Final = "cosine"
+
+
 DOT: Final = "dot"
+
+
 L2: Final = "l2"
+
+
 _UNIT: Final = 2e-5  # what |v| ** 2 / 2 may differ by
+
+
 _SHORT: Final = 1e-3
+
+
 METRICS: Final = (COSINE, DOT, L2)
 
 

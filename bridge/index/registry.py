@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from wshard.errors import UnknownIndexError
-from wshard.wording import public_url
+from wshard.messages import public_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 EMBEDDED: Final = "embedded:"
 
 BACKENDS: Final[Mapping[str, str]] = {
-    "embedded": "bridge.index.embedded:open_embedded",
-    "http": "bridge.index.deepdata:open_deepdata",
-    "https": "bridge.index.deepdata:open_deepdata",
+    "embedded": "bridge.index.embedded.index:open_embedded",
+    "http": "bridge.index.deepdata.index:open_deepdata",
+    "https": "bridge.index.deepdata.index:open_deepdata",
 }
 """URL scheme -> "module:function"; the function takes (url, catalog, folder, token)."""
 

@@ -11,13 +11,13 @@ from importlib.metadata import entry_points
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 from wshard.errors import FormatError, MissingExtraError, UnsupportedFormatError
-from wshard.wording import how_to_install
+from wshard.messages import how_to_install
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from wshard.codec_plan import Compression
+    from wshard.container.codec_plan import Compression
     from wshard.types import Episode
 
     Location = str | os.PathLike[str] | IO[bytes]
@@ -74,8 +74,8 @@ class FormatEntry:
 
 
 FORMATS: Final[Mapping[str, FormatEntry]] = {
-    "wshard": FormatEntry("wshard.formats.wshard_file:WShardSource", "wshard.formats.wshard_file:WShardSink"),
-    "dreamerv3": FormatEntry("wshard.formats.replay:DreamerSource", "wshard.formats.replay:DreamerSink"),
+    "wshard": FormatEntry("wshard.formats.wshard:WShardSource", "wshard.formats.wshard:WShardSink"),
+    "dreamerv3": FormatEntry("wshard.formats.dreamer:DreamerSource", "wshard.formats.dreamer:DreamerSink"),
 }
 """Every format that this package reads and writes; its names are the values of types.Format."""
 

@@ -1,189 +1,194 @@
-"""DreamerV3 replay files: .npz archives of arrays [T, ...].
+"""DreamerV3 replay as a Source and a Sink: one file, or a folder of files in which episodes cross files.
 
-Knows: which key is what part of an Episode. load_dreamer reads a file as one Episode, whatever episodes it holds;
-replay.py finds the episodes. Keys that an Episode has no place for are kept as blocks "aux/npz/KEY.npy", so that a file
-comes back from an episode file with every key it had; is_first and stepid are metadata.
-Does not know: how arrays lie in a file (npz.py), how files of a folder hang together (replay.py). An .npz cannot hold
-predictions, residuals, environment or timebase.
+Knows: the names TIME-UUID-SUCCESSOR-LENGTH.npz, how successors make streams, and that is_first begins an episode.
+Does not know: the keys of a file (dreamer.py).
 """
 
 from __future__ import annotations
 
 import os
+import re
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from wshard.errors import EpisodeError, FormatError, LaneError
-from wshard.formats.npz import npy_bytes, parse_npy, read_npz, write_npz
-from wshard.types import Array, Channel, DType, Episode, Format
+from wshard.chunks.split import joined
+from wshard.container.codec import CompressionType
+from wshard.container.codec_plan import CodecPlan
+from wshard.errors import CodecError, FormatError, LaneError
+from wshard.formats.dreamer_files import IS_FIRST, episode_of, id_of, length_of, save_dreamer, where_of
+from wshard.formats.file_per_episode import FilesSink, FilesSource, folder_of
+from wshard.formats.npz import read_npz
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from wshard.container.codec_plan import Compression
     from wshard.formats.base import Location
+    from wshard.types import Array, Episode
 
-OBSERVATION_KEYS: Final = ("image", "vector", "state", "proprio", "obs")
-ACTION_KEYS: Final = ("action", "act", "act_disc", "act_cont")
-REWARD: Final = "reward"
-IS_FIRST: Final = "is_first"
-IS_LAST: Final = "is_last"
-IS_TERMINAL: Final = "is_terminal"
-STEPID: Final = "stepid"
-
-_FLAGS: Final = (IS_FIRST, IS_LAST, IS_TERMINAL)
-_STEP_KEYS: Final = (*OBSERVATION_KEYS, *ACTION_KEYS, REWARD, *_FLAGS)
-_NO_OBSERVATIONS: Final = ("discount", "done")
-_KEPT: Final = "aux/npz/"
-_KEPT_SUFFIX: Final = ".npy"
-_MIN_NAME_PARTS: Final = 4  # TIME-UUID-SUCCESSOR-LENGTH
+_SUFFIX: Final = ".npz"
+_NAME: Final = re.compile(r"(\d{8}T\d{6}\w*)-(\w+)-(\w+)-(\d+)")
 
 
-# ---- load ----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _File:
+    """One file of a replay folder; a file of another name, or a file object, is a stream of its own."""
+
+    location: Location
+    uuid: str
+    successor: str
+    steps: int
 
 
-def load_dreamer(path_or_file: Location, uuid: str | None = None) -> Episode:
-    """Load all of one .npz file as an Episode; its id is `uuid`, else the one in the file's name, else the name itself.
+@dataclass(frozen=True)
+class _Piece:
+    """Rows [start, stop) of a file."""
 
-    An is_first inside is not looked at: `load` and `open_source` cut there.
+    location: Location
+    start: int
+    stop: int
 
-    observations: image, vector, state, proprio, obs, and every other key [T, n, ...]; actions: action, act, act_disc,
-    act_cont; rewards: reward; terminations: is_terminal, else is_last; truncations: is_last where both are there.
-    Nothing is unpickled. Raises FormatError for a damaged file, LaneError where keys differ in length,
-    FileNotFoundError.
+
+class DreamerSource(FilesSource[list[_Piece]]):
+    """The episodes that is_first begins, in a folder across its files, or in one file or file object.
+
+    The key of an episode is the uuid of its first file, with "-ROW" where it begins at a later row; "" for the only one
+    of a file. Keys are in order of recording. Raises FormatError for a file of a replay folder whose episodes begin or
+    go on in another file beside it: read the folder.
     """
-    return episode_of(read_npz(path_or_file), uuid or id_of(path_or_file), where_of(path_or_file))
+
+    def __init__(self, location: Location) -> None:
+        folder = folder_of(location)
+        if folder is not None:
+            episodes = _episodes(_streams(_files_in(folder)))
+        else:
+            file = _file_of(location) or _File(location, id_of(location), "", 0)
+            episodes = _episodes([[file]])
+            _refuse_torn(file)
+            if len(episodes) == 1:
+                episodes = {"": next(iter(episodes.values()))}
+        super().__init__(location, episodes)
+
+    def load(self, key: str) -> Episode:
+        """Return one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""
+        return _load(self._find(key), key or id_of(self._location))
 
 
-def where_of(location: Location) -> str:
-    """Return what messages call a location."""
-    return str(location) if isinstance(location, (str, os.PathLike)) else "<file object>"
+def _episodes(streams: Iterable[Sequence[_File]]) -> dict[str, list[_Piece]]:
+    episodes: dict[str, list[_Piece]] = {}
+    for stream in streams:
+        pieces: list[_Piece] = []
+        for file in stream:
+            first = _first_flags(file.location)
+            begins = set(np.flatnonzero(first).tolist())
+            for start, stop in pairwise(sorted({0, *begins, len(first)})):
+                if start in begins or not pieces:
+                    pieces = episodes.setdefault(f"{file.uuid}-{start}" if start else file.uuid, [])
+                pieces.append(_Piece(file.location, start, stop))
+    return episodes
 
 
-def id_of(location: Location) -> str:
-    """Return the id of the episode of a file: the uuid in its name, else the name; "unknown" for a file object."""
-    if not isinstance(location, (str, os.PathLike)):
-        return "unknown"
-    stem = Path(location).stem
-    parts = stem.split("-")
-    return parts[1] if len(parts) >= _MIN_NAME_PARTS and parts[1] else stem
-
-
-def episode_of(arrays: Mapping[str, Array], id_: str, where: str) -> Episode:
-    """Return the Episode of the arrays of one or several replay files."""
-    length = length_of(arrays, where)
-    parts: dict[str, dict[str, Array]] = {"observation": {}, "action": {}, "step": {}, "kept": {}}
-    for key, array in arrays.items():
-        parts[_part(key, array, length)][key] = array
-    observations, steps = parts["observation"], parts["step"]
-    ordered = [*(key for key in OBSERVATION_KEYS if key in observations), *observations]
-    flags = {key: steps[key].astype(np.bool_) for key in _FLAGS if key in steps}
-    metadata: dict[str, Any] = {IS_FIRST: flags[IS_FIRST]} if IS_FIRST in flags else {}
-    return Episode(
-        id=id_,
-        length=length,
-        observations={key: Channel.of(key, observations[key]) for key in ordered},
-        actions={key: Channel.of(key, parts["action"][key]) for key in ACTION_KEYS if key in parts["action"]},
-        rewards=steps.get(REWARD),
-        terminations=flags.get(IS_TERMINAL, flags.get(IS_LAST)),
-        truncations=flags.get(IS_LAST) if IS_TERMINAL in flags else None,
-        metadata=metadata | ({STEPID: steps[STEPID]} if STEPID in steps else {}),
-        blocks={f"{_KEPT}{key}{_KEPT_SUFFIX}": npy_bytes(array) for key, array in parts["kept"].items()},
-        source_format=Format.DREAMER_V3,
-    )
-
-
-def length_of(arrays: Mapping[str, Array], where: str) -> int:
-    """Return T: the longest first axis of the known keys, or of all where none is known.
-
-    Raises FormatError where there is no timestep, LaneError where known keys differ.
-    """
-    lengths = {key: array.shape[0] for key, array in arrays.items() if array.ndim}
-    known = {key: lengths.get(key, 0) for key in arrays if key in _STEP_KEYS}
-    length = max((known or lengths).values(), default=0)
-    if not length:
-        raise FormatError(f"{where}: expected arrays [T, ...] of at least one timestep, found {list(arrays)[:10]}")
-    for key, steps in known.items():
-        if steps != length:
-            raise LaneError(f"{where}: {key!r}: length mismatch: expected {length} timesteps, found {steps}")
-    return length
-
-
-def _part(key: str, array: Array, length: int) -> str:
-    """Return which part of an Episode a key becomes; "kept" for what it has no place for."""
-    if array.shape[:1] != (length,) or array.dtype.kind not in "biuf" or array.dtype.itemsize > np.float64().itemsize:
-        return "kept"
-    if key in ACTION_KEYS:
-        return "action"
-    if key in (REWARD, *_FLAGS):
-        return "step" if array.ndim == 1 else "kept"
-    if key == STEPID:
-        return "step" if array.ndim == 2 and array.dtype == np.uint8 else "kept"
-    named = key in OBSERVATION_KEYS or (array.ndim > 1 and key not in _NO_OBSERVATIONS)
-    return "observation" if named else "kept"
-
-
-# ---- save ----------------------------------------------------------------------------------------------------------
-
-
-def save_dreamer(ep: Episode, path_or_file: Location) -> None:
-    """Save observations, actions, rewards and ends of an episode as one .npz file; ".npz" is added to other names.
-
-    is_last is true where terminated or truncated, and at the last timestep; for an episode that came from a replay file
-    it is what it was there. Raises EpisodeError where two parts of the episode would have the same key, or for bf16.
-    """
-    ep.validate()
-    write_npz(arrays_of(ep), path_or_file)
-
-
-def arrays_of(ep: Episode) -> dict[str, Array]:
-    """Return the arrays of a replay file by key."""
-    arrays: dict[str, Array] = {}
-    parts = [(name, _plain(channel)) for name, channel in (*ep.observations.items(), *ep.actions.items())]
-    parts += [(REWARD, np.asarray(ep.rewards))] if ep.rewards is not None else []
-    kept = {
-        block.removeprefix(_KEPT).removesuffix(_KEPT_SUFFIX): parse_npy(data, f"block {block!r}")
-        for block, data in ep.blocks.items()
-        if block.startswith(_KEPT)
-    }
-    ends = {key: array for key, array in _ends(ep).items() if key not in kept}
-    for key, array in (*parts, *ends.items(), *kept.items()):
-        if key in arrays:
-            raise EpisodeError(
-                f"episode {ep.id!r}: {key!r} would be two arrays of one name in the .npz: rename a channel first"
+def _refuse_torn(file: _File) -> None:
+    """Refuse a file of which an episode begins in the file before it, or goes on in the next one."""
+    if not file.successor or not isinstance(file.location, (str, os.PathLike)):
+        return
+    beside = _files_in(Path(file.location).parent)
+    before = next((other for other in beside.values() if other.successor == file.uuid), None)
+    after = beside.get(file.successor)
+    for other, later in ((before, file), (after, after)):
+        if other is not None and later is not None and not _first_flags(later.location)[0]:
+            does = "begins" if other is before else "goes on"
+            raise FormatError(
+                f"{file.location}: expected whole episodes, found one that {does} "
+                f"in {Path(where_of(other.location)).name}: read the folder (load_dreamer reads the file as it is)"
             )
-        arrays[key] = array
-    return arrays
 
 
-def _plain(channel: Channel) -> Array:
-    if channel.dtype is DType.BFLOAT16:
-        raise EpisodeError(f"channel {channel.name!r}: an .npz file cannot hold bf16: convert it first")
-    return channel.data
+def _file_of(location: Location) -> _File | None:
+    """Return what the name of a file of a replay folder says, None for another name or a file object."""
+    parsed = _NAME.fullmatch(Path(location).stem) if isinstance(location, (str, os.PathLike)) else None
+    return _File(location, parsed[2], parsed[3], int(parsed[4])) if parsed else None
 
 
-def _ends(ep: Episode) -> dict[str, Array]:
-    """Return the flags of a replay file, and stepid where it was recorded."""
-    given = [np.asarray(flags).astype(np.bool_) for flags in (ep.terminations, ep.truncations) if flags is not None]
-    last = np.logical_or.reduce([np.zeros(ep.length, np.bool_), *given])
-    first = _recorded(ep, IS_FIRST, np.bool_, 1)
-    ends = {} if ep.terminations is None else {IS_TERMINAL: given[0]}
-    stepid = _recorded(ep, STEPID, np.uint8, 2)
-    ends |= {} if stepid is None else {STEPID: stepid}
-    if first is None:
-        first = np.concatenate([[True], last[:-1]])
-        last[-1] = True
-    return ends | {IS_LAST: last, IS_FIRST: first}
+def _files_in(folder: Path) -> dict[str, _File]:
+    """Return the files of a folder by uuid."""
+    files: dict[str, _File] = {}
+    for path in sorted(folder.glob(f"*{_SUFFIX}")):
+        file = _file_of(path) or _File(path, path.stem, "", 0)
+        if file.uuid not in files or files[file.uuid].steps < file.steps:  # a file that grew was saved again
+            files[file.uuid] = file
+    return files
 
 
-def _recorded(ep: Episode, key: str, dtype: type[np.generic], axes: int) -> Array | None:
-    """Return what the metadata hold under a key of replay files, None if that is nothing or of other timesteps."""
-    try:
-        array = np.asarray(ep.metadata.get(key, ()))
-    except ValueError:  # lists of different lengths
-        return None
-    if array.ndim != axes or len(array) != ep.length or array.dtype.kind not in "biu":
-        return None
-    plain = array.astype(dtype)
-    return plain if (plain == array).all() else None
+def _streams(files: Mapping[str, _File]) -> Iterator[list[_File]]:
+    """Yield the files of each stream in order; where a stream ends and which begins is told by names alone."""
+    followers = {file.successor for file in files.values()}
+    heads = [uuid for uuid in files if uuid not in followers]
+    seen: set[str] = set()
+    for head in (*heads, *files):  # after the heads, what hangs together in a ring
+        stream = []
+        uuid = head
+        while uuid in files and uuid not in seen:
+            seen.add(uuid)
+            stream.append(files[uuid])
+            uuid = files[uuid].successor
+        if stream:
+            yield stream
+
+
+def _first_flags(location: Location) -> Array:
+    flags = read_npz(location, (IS_FIRST,)).get(IS_FIRST)
+    if flags is None:
+        return np.zeros(length_of(read_npz(location), where_of(location)), np.bool_)
+    if flags.ndim != 1 or not len(flags):
+        raise LaneError(f"{where_of(location)}: {IS_FIRST!r}: expected flags [T], found {list(flags.shape)}")
+    return flags
+
+
+def _load(pieces: Sequence[_Piece], id_: str) -> Episode:
+    read = [_rows(piece) for piece in pieces]
+    constants, parts = read[0][1], [steps for steps, _ in read]
+    for piece, part in zip(pieces, parts, strict=True):
+        different = sorted(set(part) ^ set(parts[0]))
+        if different:
+            raise LaneError(f"{where_of(piece.location)}: {different[0]!r} is not in every file of the episode")
+    arrays = {}
+    for key in parts[0]:
+        try:
+            arrays[key] = joined([part[key] for part in parts])
+        except LaneError as error:
+            raise LaneError(f"{where_of(pieces[0].location)}: {key!r}: {error}") from None
+    return episode_of(constants | arrays, id_, where_of(pieces[0].location))
+
+
+def _rows(piece: _Piece) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Return the piece's rows of all arrays [T, ...] of its file, and the other arrays as they are."""
+    arrays = read_npz(piece.location)
+    where = where_of(piece.location)
+    steps = length_of(arrays, where)
+    if piece.stop > steps:
+        raise LaneError(f"{where}: {IS_FIRST!r}: length mismatch: expected {steps} timesteps, found {piece.stop}")
+    rows = {key: array[piece.start : piece.stop] for key, array in arrays.items() if array.shape[:1] == (steps,)}
+    return rows, {key: array for key, array in arrays.items() if key not in rows}
+
+
+class DreamerSink(FilesSink):
+    """A path or file object takes one episode; a folder takes many, each in a file named after its id."""
+
+    suffix = _SUFFIX
+
+    def __init__(self, location: Location, *, compression: Compression = "none") -> None:
+        codecs = {codec.type for _, codec in CodecPlan.of(compression).rules}
+        if codecs - {CompressionType.NONE}:
+            raise CodecError(f"compression: expected none for an .npz file, found {compression!r}")
+        super().__init__(location)
+
+    def _save(self, ep: Episode, location: Location) -> None:
+        save_dreamer(ep, location)
+
+    def _key(self, path: Path) -> str:
+        return path.stem

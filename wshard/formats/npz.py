@@ -20,9 +20,9 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
+from wshard.container.atomic_write import publish
+from wshard.container.open_file import open_file
 from wshard.errors import EpisodeError, FormatError, LimitError
-from wshard.publishing import publish
-from wshard.regular_file import open_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

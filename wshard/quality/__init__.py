@@ -1,4 +1,4 @@
 """Checks of an episode's arrays: timeline, channels, stalls, lag. What is measured, what is usual, what is flagged.
 
-Knows numbers only. Does not know: files, the catalog, who asks (bridge/checking.py).
+Knows numbers only. Does not know: files, the catalog, who asks (bridge/quality/judge.py).
 """

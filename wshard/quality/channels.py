@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wshard.quality.form import CHANNEL, PHASES
+from wshard.quality.measure_vector import CHANNEL, PHASES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from wshard.quality.form import PHASES
+from wshard.messages import counted
 from wshard.quality.lag import best_shift
-from wshard.wording import counted
+from wshard.quality.measure_vector import PHASES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
-    from wshard.quality.form import Measures
-    from wshard.quality.limits import Limits
-    from wshard.quality.usual import Usual
+    from wshard.quality.baseline import Usual
+    from wshard.quality.measure_vector import Measures
+    from wshard.quality.thresholds import Limits
 
     Scores = NDArray[np.float64]
     Judge: TypeAlias = Callable[[Measures, Usual | None, Limits], "Judged | None"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wshard.quality.form import CLOCK
+from wshard.quality.measure_vector import CLOCK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from wshard.quality.channels import parted
-from wshard.quality.form import MOST_LAG
+from wshard.quality.measure_vector import MOST_LAG
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,8 +12,8 @@ import numpy as np
 
 from wshard.quality.channels import bends, longest_run, measure_channels, mended, parted
 from wshard.quality.clock import measure_clock
-from wshard.quality.form import MOST_ACTING, MOST_SEEN, Form
 from wshard.quality.lag import measure_lag
+from wshard.quality.measure_vector import MOST_ACTING, MOST_SEEN, Form
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

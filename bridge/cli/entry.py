@@ -1,0 +1,16 @@
+"""Where the command `wshard` begins: with Ctrl-C, before anything that takes time is imported.
+
+Knows: nothing of the verbs (cli.py).
+"""
+
+from __future__ import annotations
+
+from wshard.cli.interrupts import end_when_interrupted
+
+
+def main() -> None:
+    """Run the command."""
+    end_when_interrupted()
+    from bridge.cli.main import main as run
+
+    run()

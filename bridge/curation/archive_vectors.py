@@ -1,0 +1,195 @@
+"""The vectors that an archive holds of some episodes, and the lanes from which they were made.
+
+Knows: the ledger in the catalog, which holds all vectors; how files are read again. Does not know: any index, or what
+is done with vectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.episodes.read import Failure, attempt, read_lanes
+from bridge.index.base import stored_vectors
+from bridge.index.metric import COSINE
+from bridge.search.query.space_choice import in_order
+from bridge.spaces.identity import describe, newest
+from bridge.spaces.statistics import lane_statistics
+from embedders.base import unit_rows
+from embedders.space import Space, Statistics
+from embedders.standardise import scales
+from wshard.errors import QueryError
+from wshard.messages import counted
+from wshard.open import open_episode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bridge.archive import Archive
+    from bridge.curation.projection import Ids, Vectors
+    from bridge.curation.time_shift import Rows
+    from catalog.filters.where import Where
+    from catalog.records import EpisodeRow
+    from embedders.windows import WindowPlan
+
+_KEPT: Final = 512  # episodes in memory
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Vectors float32 [N, E] of one Space; episode i, of M, has rows starts[i]:starts[i + 1], at least one."""
+
+    space: Space
+    episodes: tuple[EpisodeRow, ...]
+    starts: Ids
+    vectors: Vectors
+
+    @cached_property
+    def directions(self) -> Vectors:
+        """The vectors at length 1, which they have already where the metric is the cosine, float32 [N, E]."""
+        return self.vectors if self.space.metric == COSINE else unit_rows(self.vectors.astype(np.float64))
+
+    @cached_property
+    def lengths(self) -> Ids:
+        """Timesteps of each episode, int64 [M]."""
+        return np.array([row.length for row in self.episodes], np.int64)
+
+    @cached_property
+    def owners(self) -> Ids:
+        """Whose each vector is: places in `episodes`, int64 [N]."""
+        return np.repeat(np.arange(len(self.episodes)), np.diff(self.starts))
+
+    def only(self, places: Sequence[int]) -> Held:
+        """Return what the episodes at these places, which rise, have."""
+        kept = np.isin(self.owners, places)
+        sizes = np.diff(self.starts)[places] if len(places) else np.zeros(0, np.int64)
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        return Held(self.space, tuple(self.episodes[place] for place in places), starts, self.vectors[kept])
+
+
+def hold(archive: Archive, space: Space, where: Where | str) -> Held:
+    """Return the vectors that episodes passing the filter have in a Space of the archive, by episode id."""
+    catalog = archive.catalog
+    wanted = set(catalog.ids(where))
+    space_id = next(row.id for row in catalog.spaces() if row.fingerprint == space.fingerprint)
+    found = {
+        entry.episode_id: stored_vectors(entry.episode_id, entry.vectors, (entry.count, space.dim))
+        for entry in catalog.ledger(space_id)
+        if entry.vectors is not None and entry.episode_id in wanted
+    }
+    rows = catalog.rows(found)
+    ids = sorted(rows)
+    sizes = [len(found[id_]) for id_ in ids]
+    vectors = np.concatenate([np.zeros((0, space.dim), np.float32), *(found[id_] for id_ in ids)])
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return Held(space, tuple(rows[id_] for id_ in ids), starts, vectors)
+
+
+def whole_spaces(archive: Archive, name: str | None = None) -> list[Space]:
+    """Return the active Spaces of whole episodes, by the newest version of each embedder; or the one of that name.
+
+    The oldest come first. name: the beginning of its fingerprint. Raises QueryError where there is none, or where
+    several begin so.
+    """
+    return _spaces(archive, name, "whole episodes", lambda plan: plan.whole)
+
+
+def window_spaces(archive: Archive, name: str | None = None) -> list[Space]:
+    """Return the active Spaces of windows; else as whole_spaces."""
+    return _spaces(archive, name, "windows (`wshard ingest --windows both`)", lambda plan: not plan.whole)
+
+
+def _spaces(archive: Archive, name: str | None, what: str, wanted: Callable[[WindowPlan], bool]) -> list[Space]:
+    spaces = [Space.from_json(row.definition) for row in in_order(archive.catalog.spaces())]
+    found = [space for space in spaces if wanted(space.windows) and not space.of_text]
+    if name is None:
+        found = newest(found)
+    else:
+        found = [space for space in found if space.fingerprint.startswith(name)]
+        if len(found) > 1:
+            raise QueryError(f"expected the fingerprint of one Space, found several with {name!r}:\n{_listed(found)}")
+    if not found:
+        asked = "" if name is None else f" with the fingerprint {name!r}"
+        raise QueryError(f"expected vectors of {what}{asked}: ingest them; there is:\n{_listed(spaces)}")
+    return found
+
+
+def choose_space(archive: Archive, where: Where | str, name: str | None = None) -> tuple[Space, list[Space]]:
+    """Return the Space of whole episodes that holds all that pass and have vectors, and the others that hold some.
+
+    Where several hold the same episodes, the newest. name: the beginning of the fingerprint of the Space to take.
+    Raises QueryError where no single one holds all, or none any.
+    """
+    catalog = archive.catalog
+    passing, numbers = set(catalog.ids(where)), {row.fingerprint: row.id for row in catalog.spaces("active")}
+    found = [
+        (space, ids)
+        for space in whole_spaces(archive, name)
+        if (ids := passing & set(catalog.embedded(numbers[space.fingerprint])))
+    ]
+    if not found:
+        raise QueryError("expected episodes with vectors, found none that pass the filter")
+    most = max(range(len(found)), key=lambda number: (len(found[number][1]), number))
+    chosen, held = found.pop(most)
+    if any(ids - held for _, ids in found):
+        told = sorted([(chosen, held), *found], key=lambda one: -len(one[1]))
+        listed = "\n".join(f"  {counted(len(ids), 'episode')} by {describe(space)}" for space, ids in told)
+        choose = "choose one by its fingerprint (--space), or episodes of one (--where)"
+        raise QueryError(f"vectors of several Spaces cannot be compared; {choose}:\n{listed}")
+    return chosen, [space for space, _ in found]
+
+
+def hold_one(archive: Archive, where: Where | str, name: str | None = None) -> Held:
+    """Return what the episodes have in the one Space that choose_space chooses. Raises QueryError as it does."""
+    return hold(archive, choose_space(archive, where, name)[0], where)
+
+
+def _listed(spaces: Sequence[Space]) -> str:
+    return "\n".join(f"  {describe(space)}" for space in spaces) or "  nothing"
+
+
+def reader(archive: Archive, *sets: Held) -> Callable[[int], Rows | None]:
+    """Return what reads an episode of the sets, all of one Space, by its id, and remembers the last few hundred.
+
+    It returns the lanes side by side as the Space has them, [T, D] in standard deviations of the archive; None where
+    the file is gone, changed or damaged, and where lanes are images.
+    """
+    space = sets[0].space
+    by_id = {row.id: row for held in sets for row in held.episodes}
+    scale = _deviations(archive, space) if by_id else None
+
+    @lru_cache(_KEPT)
+    def read(id_: int) -> Rows | None:
+        return None if scale is None else _standardised(by_id[id_], space, scale)
+
+    return read
+
+
+def _deviations(archive: Archive, space: Space) -> Statistics | None:
+    """Return mean and standard deviation of every channel of the Space's lanes, None where these are images.
+
+    Those of the Space; where its embedder takes none, those of all catalogued episodes that have these lanes.
+    """
+    if space.statistics is not None or len(space.window_shape) > 1:
+        return space.statistics
+    wanted, catalog = {(lane.name, lane.shape) for lane in space.lanes}, archive.catalog
+    layouts = [
+        layout.id for layout in catalog.layouts() if wanted <= {(lane.name, tuple(lane.shape)) for lane in layout.lanes}
+    ]
+    return lane_statistics(catalog, layouts, space.lanes)
+
+
+def _standardised(row: EpisodeRow, space: Space, scale: Statistics) -> Rows | None:
+
+    def read() -> Rows | None:
+        with open_episode(row.path, hashed=False) as file:
+            return read_lanes(file, space) if file.digest() == row.digest else None
+
+    rows = attempt(read, row.path)
+    if rows is None or isinstance(rows, Failure):
+        return None
+    apart: Rows = ((rows - scale.mean) / scales(scale.std)).astype(np.float32)
+    return apart

@@ -1,0 +1,126 @@
+"""Pieces that two episodes share: a recording that was cut in two, spliced, or saved once with a longer run-up.
+
+Knows: vectors of windows find the candidates, files confirm them and tell the bounds. Does not know: how answers are
+shown or kept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.curation.archive_vectors import reader, window_spaces
+from bridge.curation.candidates import candidates
+from bridge.curation.duplicates import WITHIN, Twin, check_within
+from bridge.curation.time_shift import shared_piece
+from bridge.support.progress import Silent, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from bridge.archive import Archive
+    from bridge.curation.archive_vectors import Held
+    from bridge.curation.projection import Ids
+    from bridge.support.progress import Progress
+    from catalog.filters.where import Where
+
+_CANDIDATES: Final = 4  # nearest windows of other episodes that are looked at
+_FARTHEST: Final = 0.5
+_TRIED: Final = 3  # pairs of windows per pair of episodes
+
+
+def find_pieces(
+    archive: Archive,
+    where: Where | str = "",
+    *,
+    within: float = WITHIN,
+    space: str | None = None,
+    progress: Progress | None = None,
+) -> list[Twin]:
+    """Return for pairs of episodes that pass the filter the longest piece that both have, if there is any.
+
+    Twin.span says where it is. A piece is at least as long as the smallest windows that were ingested. space: the
+    beginning of the fingerprint of the Space whose windows are compared; None = all of windows. Raises QueryError,
+    FilterError.
+    """
+    return _longest(_shared(archive, (where,), within, space, progress))
+
+
+def find_shared(
+    archive: Archive,
+    left: Where | str,
+    right: Where | str,
+    *,
+    within: float = WITHIN,
+    space: str | None = None,
+    progress: Progress | None = None,
+) -> list[Twin]:
+    """Return the longest pieces that episodes passing one filter share with other ones passing the other filter.
+
+    Else as find_pieces; an episode in both sets is not compared with itself.
+    """
+    return _longest(_shared(archive, (left, right), within, space, progress))
+
+
+def _shared(
+    archive: Archive, sets: Sequence[Where | str], within: float, space: str | None, progress: Progress | None
+) -> Iterator[Twin]:
+    """Yield the pieces that vectors and files show, within one set of episodes or between two."""
+    check_within(within)
+    spaces = window_spaces(archive, space)
+    near = candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
+    for held, apart, pairs in near:
+        found = zip(apart.tolist(), *pairs.T.tolist(), strict=True)
+        yield from _confirmed(archive, held, found, within, progress or Silent())
+
+
+def _confirmed(
+    archive: Archive,
+    sets: tuple[Held, Held],
+    found: Iterable[tuple[float, int, int]],
+    within: float,
+    progress: Progress,
+) -> Iterator[Twin]:
+    """Yield the pieces of which the files say so; of each pair of episodes only the nearest windows are tried."""
+    left, right = sets
+    read = reader(archive, left, right)
+    pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for _, here, there in sorted(found):
+        tried = pairs.setdefault((int(left.owners[here]), int(right.owners[there])), [])
+        if len(tried) < _TRIED:
+            tried.append((here, there))
+    spans, others = _spans(left), _spans(right)
+    for (here, there), tried in counted(sorted(pairs.items()), "pairs", progress):
+        one, other = left.episodes[here], right.episodes[there]
+        rows, their = read(one.id), read(other.id)
+        if rows is None or their is None:
+            continue
+        for window, near in tried:
+            start, stop = spans[window].tolist()
+            steps = start - int(others[near][0]) + np.arange(-(stop - start) // 6, (stop - start) // 6 + 1)
+            piece = shared_piece(rows, their, start, steps, size=stop - start, within=within)
+            if piece is not None:
+                yield Twin(one, other, "piece", piece.apart, piece.steps, (piece.start, piece.stop))
+
+
+def _spans(held: Held) -> Ids:
+    """Return the timesteps [start, stop) of every window, int64 [N, 2]."""
+    cuts = [held.space.windows.spans(row.length) for row in held.episodes]
+    return np.concatenate([np.zeros((0, 2), np.int64), *cuts])
+
+
+def _longest(pieces: Iterable[Twin]) -> list[Twin]:
+    """Return the longest piece of every pair of episodes, whichever of them was called left, by id."""
+    found: dict[frozenset[int], Twin] = {}
+    for piece in pieces:
+        pair = frozenset({piece.left.id, piece.right.id})
+        known = found.get(pair)
+        if known is None or _length(piece) > _length(known):
+            found[pair] = piece
+    return sorted(found.values(), key=lambda piece: (piece.left.id, piece.right.id))
+
+
+def _length(piece: Twin) -> int:
+    start, stop = piece.span or (0, 0)
+    return stop - start

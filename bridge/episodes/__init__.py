@@ -1,0 +1,1 @@
+"""The only room of this package that touches episode files: find, read, measure."""

@@ -1,0 +1,147 @@
+"""From the numbers of episodes to their moments, and to the measures that quality checks judge by.
+
+Knows: which lanes are measured, which clock counts, that episodes of equal lanes and length are computed together, and
+that every byte of a file may be read for it. Does not know: what is judged, the catalog.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from bridge.spaces.lanes import is_vector
+from catalog.records import LaneDefinition
+from embedders.statistics import Moments, moments_of
+from wshard.episode.lanes import REWARD, TICKS, TIMESTAMPS
+from wshard.errors import IngestError
+from wshard.open import open_episode
+from wshard.quality.measure import measure, measure_alike
+from wshard.quality.measure_vector import Form
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from wshard.open import OpenEpisode
+
+_MEASURED: Final = ("signal/", "action/")
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """The numbers of one episode: lanes [T, ...] by block name, and when its timesteps were, in units of unit_s."""
+
+    lanes: Mapping[str, NDArray[Any]]
+    length: int
+    times: NDArray[Any] | None
+    unit_s: float
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return sum(values.size for values in self.lanes.values())
+
+    @cached_property
+    def form(self) -> Form:
+        """Return the lanes by name, with their channels."""
+        return Form(tuple((name, self.lanes[name].size // self.length) for name in sorted(self.lanes)))
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The measures of one episode: float32 [form.size]."""
+
+    form: Form
+    vector: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """What follows from an episode's numbers: moments by lane, None of numbers that are none; measures, if asked for.
+
+    Of the lanes only observations, actions and the reward are measured.
+    """
+
+    moments: Mapping[str, Moments | None]
+    measured: Measured | None
+
+
+@dataclass(frozen=True, eq=False)
+class Examined:
+    """An episode file that was read and measured."""
+
+    path: str
+    episode_id: str
+    env_id: str
+    digest: str
+    measured: Measured
+
+
+def check_length(file: OpenEpisode) -> None:
+    """Raise IngestError for an episode without timesteps."""
+    if file.length < 1:
+        raise IngestError(f"{file.where}: expected at least one timestep, found an empty episode")
+
+
+def numbers_of(file: OpenEpisode, lanes: Iterable[str], *, timed: bool = True) -> Numbers:
+    """Read these lanes of an open episode, and its clock; timed: False to leave the clock out."""
+    clock, unit_s = (TIMESTAMPS, 1e-9) if file.has(TIMESTAMPS) else (TICKS, 1.0)
+    times = file.lane(clock) if timed and file.has(clock) else None
+    return Numbers({name: file.lane(name) for name in lanes}, file.length, times, unit_s)
+
+
+def summarise(episodes: Sequence[Numbers], *, measuring: bool) -> list[Summary]:
+    """Return the summary of each episode of one timestep or more; what it says does not depend on the others."""
+    alike: dict[tuple[Form, int], list[int]] = {}
+    for number, episode in enumerate(episodes):
+        alike.setdefault((episode.form, episode.length), []).append(number)
+    found: dict[int, Summary] = {}
+    for (form, _), numbers in alike.items():
+        members = [episodes[number] for number in numbers]
+        found |= zip(numbers, _summarise_alike(form, members, measuring=measuring), strict=True)
+    return [found[number] for number in range(len(episodes))]
+
+
+def _summarise_alike(form: Form, members: Sequence[Numbers], *, measuring: bool) -> list[Summary]:
+    length = members[0].length
+    columns = np.empty((len(members), form.channels, length))
+    for place, member in zip(columns, members, strict=True):
+        if form.lanes:
+            rows = [member.lanes[name].reshape(length, -1).T for name, _ in form.lanes]
+            np.concatenate(rows, out=place, casting="unsafe")
+    moments = moments_of(columns, [count for _, count in form.lanes])
+    names = [name for name, _ in form.lanes]
+    by_name = [dict(zip(names, lanes, strict=True)) for lanes in moments]
+    if not measuring:
+        return [Summary(one, None) for one in by_name]
+    looked = Form(tuple(lane for lane in form.lanes if _is_measured(lane[0])))
+    if looked != form:
+        columns = columns[:, np.repeat([lane in looked.lanes for lane in form.lanes], [n for _, n in form.lanes])]
+    vectors = measure_alike(looked, columns, [(member.times, member.unit_s) for member in members])
+    return [Summary(one, Measured(looked, vector.copy())) for one, vector in zip(by_name, vectors, strict=True)]
+
+
+def examine(path: str, *, every_byte: bool) -> Examined:
+    """Read an episode file: what is measured, or every_byte of it.
+
+    Raises FormatError and its subclasses where a block that was read is not what was written, IngestError for an empty
+    episode, OSError.
+    """
+    with open_episode(path, hashed=False) as file:
+        if every_byte:
+            file.verify()
+        check_length(file)
+        lanes = [LaneDefinition(name, lane.dtype.value, lane.shape) for name, lane in file.lanes().items()]
+        looked = [lane.name for lane in lanes if is_vector(lane) and _is_measured(lane.name) and file.has(lane.name)]
+        found = numbers_of(file, looked)
+        measured = Measured(*measure(found.lanes, found.length, found.times, found.unit_s))
+        return Examined(path, file.id, file.env_id, file.digest(), measured)
+
+
+def _is_measured(lane: str) -> bool:
+    """Say whether a lane counts: observations, actions and the reward do, predictions do not."""
+    return lane.startswith(_MEASURED) or lane == REWARD

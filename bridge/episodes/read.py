@@ -1,0 +1,247 @@
+"""From an episode file to what the catalog stores and what embedders take.
+
+Knows: how to read metadata, moments and lanes of one episode in one opening; runs in worker processes.
+Does not know: the catalog's tables, the index, which episodes are due.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from traceback import walk_tb
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from bridge.episodes.files import assets_of, status_of
+from bridge.episodes.measure import Measured, Numbers, Summary, check_length, numbers_of, summarise
+from bridge.spaces.lanes import LaneChoice, choose_lanes, is_summarised, is_vector
+from catalog.episode_record import EpisodeRecord
+from catalog.records import LaneDefinition, LaneRecord, Spread, Storage
+from embedders.numeric import first_bad
+from wshard.chunks.manifest import MANIFEST_SUFFIX
+from wshard.errors import IngestError, NoLaneError, NotFiniteError, WShardError
+from wshard.open import open_episode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from catalog.records import EpisodeRow
+    from embedders.space import Space
+    from embedders.statistics import Moments
+    from wshard.episode.meta_reader import Declaration
+    from wshard.open import OpenEpisode
+
+    _Ready = tuple[EpisodeRow, list[NDArray[Any]]]
+
+Result = TypeVar("Result")
+_TOGETHER = 1 << 16  # numbers that are summarised in one go: few calls, and all of it stays in the processor's cache
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An episode that was left out, and why. kept: the catalog has it all the same, and only a vector is missing.
+
+    cause: what was raised, where it was an error of ours or of the system. Any other one is unexpected, and said to be.
+    """
+
+    path: str
+    error: str
+    kept: bool = False
+    cause: Exception | None = field(default=None, compare=False, repr=False)
+
+    def facts(self) -> dict[str, str | bool]:
+        """Return what JSON says of it."""
+        return {"path": self.path, "error": self.error, "kept": self.kept}
+
+    @staticmethod
+    def of(error: Exception, path: str, *, kept: bool = False) -> Failure:
+        """Return what an error says of the episode at `path`."""
+        text = told(error, path)
+        if not isinstance(error, WShardError | OSError):  # nor may it be possible to send it to another process
+            return Failure(path, text, kept)
+        return Failure(path, text, kept, error.with_traceback(None))  # frames would keep arrays alive
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one opening of a file gives: what the catalog stores, and what quality checks judge by, if they will."""
+
+    record: EpisodeRecord
+    measured: Measured | None
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What an open file said, before anything is computed from its numbers."""
+
+    path: str
+    about: dict[str, Any]  # as the EpisodeRecord has it, and each LaneRecord
+    lanes: tuple[dict[str, Any], ...]
+    numbers: Numbers
+
+
+def read_episodes(
+    paths: Sequence[str], wanted: LaneChoice, *, measuring: bool = True
+) -> tuple[list[Reading], list[Failure]]:
+    """Read what the catalog stores of episodes: metadata, lanes, moments, reward, digest; and measure them.
+
+    measuring: whether quality checks will ask for measures.
+    wanted: the lanes that will be embedded (see choose_lanes); those that are named must exist. A lane with numbers
+    that are not finite is catalogued without moments. Every lane is read once.
+    The chunks of a chunked episode are compared with their hashes here; later its digest, which stands in few bytes of
+    each, says that they are the same.
+
+    Returns what was read and what was not, each in the order of the paths; causes are IngestErrors (ValueErrors),
+    FormatErrors, SourceNotFoundErrors and OSErrors.
+    """
+    readings: list[Reading] = []
+    failures: list[Failure] = []
+    looks, size = [], 0
+    for path in paths:
+        look = attempt(partial(_look, path, wanted), path)
+        if isinstance(look, Failure):
+            failures.append(look)
+            continue
+        looks.append(look)
+        size += look.numbers.size
+        if size >= _TOGETHER:
+            _finish(looks, readings, failures, measuring=measuring)
+            looks, size = [], 0
+    _finish(looks, readings, failures, measuring=measuring)
+    return readings, failures
+
+
+def _finish(looks: Sequence[_Look], readings: list[Reading], failures: list[Failure], *, measuring: bool) -> None:
+    """Summarise what was looked at, and add what came of it."""
+
+    def summarised() -> list[Reading]:
+        summaries = summarise([look.numbers for look in looks], measuring=measuring)
+        return [
+            Reading(_record(look, summary), summary.measured) for look, summary in zip(looks, summaries, strict=True)
+        ]
+
+    found = attempt(summarised, looks[0].path) if looks else []
+    if not isinstance(found, Failure):
+        readings += found
+    elif len(looks) > 1:  # one by one: one of them holds a value that the catalog cannot hold, say
+        for look in looks:
+            _finish([look], readings, failures, measuring=measuring)
+    else:
+        failures.append(found)
+
+
+def _look(path: str, wanted: LaneChoice) -> _Look:
+    status = status_of(path)
+    with open_episode(path) as file:
+        _check_whole(file)
+        check_length(file)
+        assets = assets_of(file, status)
+        recorded = {name: lane for name, lane in file.lanes().items() if file.has(name)}
+        definitions = tuple(LaneDefinition(name, lane.dtype.value, lane.shape) for name, lane in recorded.items())
+        chosen = _chosen(definitions, wanted, path)
+        summarised = [
+            lane.name for lane in definitions if is_vector(lane) and (lane.name in chosen or is_summarised(lane))
+        ]
+        success = file.metadata.get("success")
+        about = {
+            "path": path,
+            "key": "",
+            "episode_id": file.id,
+            "env_id": file.env_id,
+            "length": file.length,
+            "total_reward": file.total_reward(),
+            "success": success if isinstance(success, bool) else None,
+            "digest": file.digest(),
+            "size": sum(asset.size for asset in assets) or status.st_size,
+            "mtime_ns": max((asset.mtime_ns for asset in assets), default=status.st_mtime_ns),
+            "metadata": dict(file.metadata),
+            "assets": assets,
+        }
+        lanes = tuple(_about_lane(lane, file) for lane in recorded.values())
+        return _Look(path, about, lanes, numbers_of(file, summarised))
+
+
+def _record(look: _Look, summary: Summary) -> EpisodeRecord:
+    lanes = [LaneRecord(**lane, channels=_spreads(summary.moments.get(lane["name"]))) for lane in look.lanes]
+    return EpisodeRecord(**look.about, lanes=tuple(lanes))
+
+
+def _spreads(moments: Moments | None) -> tuple[Spread, ...] | None:
+    """Return what the catalog stores of a lane's moments; None: no numbers, or some that are none (a check says so)."""
+    return None if moments is None else tuple(map(Spread._make, moments.spreads.tolist()))
+
+
+def _check_whole(file: OpenEpisode) -> None:
+    if file.is_chunk:
+        raise IngestError(
+            f"{file.where}: expected a whole episode, found a chunk of {file.id!r}: ingest the manifest that lists it, "
+            f"a file that ends in {MANIFEST_SUFFIX}"
+        )
+
+
+def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str) -> frozenset[str]:
+    """Return the names of the lanes to embed; none where the rule of selection.py finds none."""
+    try:
+        return frozenset(lane.name for lane in choose_lanes(definitions, wanted, path))
+    except NoLaneError:
+        if wanted.names is not None:
+            raise
+        return frozenset()
+
+
+def _about_lane(lane: Declaration, file: OpenEpisode) -> dict[str, Any]:
+    """Return what the file says of a lane, as a LaneRecord has it."""
+    return {
+        "name": lane.block,
+        "dtype": lane.dtype.value,
+        "shape": lane.shape,
+        "count": file.length,
+        "rate": lane.sampling_rate_hz or (None if file.timebase.assumed else file.timebase.tick_hz),
+        "storage": Storage(*file.stored(lane.block)),
+    }
+
+
+def read_lanes(file: OpenEpisode, space: Space) -> NDArray[Any]:
+    """Return [T, *window_shape]: the lanes side by side in the Space's order, or the one lane of images as it lies.
+
+    Raises NotFiniteError for NaN, infinities and numbers above those of float32 in lanes side by side.
+    """
+    lanes = space.lanes
+    if len(space.window_shape) > 1:
+        return file.lane(lanes[0].name)
+    columns = [file.lane(lane.name).reshape(file.length, lane.channels) for lane in lanes]
+    for lane, values in zip(lanes, columns, strict=True):
+        if bad := first_bad(values):
+            found = f"{values[bad]} at timestep {bad[0]}, channel {bad[1]}"
+            expected = "expected finite float32-sized numbers"
+            raise NotFiniteError(f"{file.where}: lane {lane.name!r}: {expected}, found {found}")
+    return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1, dtype=np.float64)
+
+
+def attempt(read: Callable[[], Result], path: str) -> Result | Failure:
+    """Return what reading one episode gives, or its failure: whatever a file brings about ends no work on others.
+
+    That holds for errors that nobody expected, and for a lack of memory for this one; an interrupt passes.
+    """
+    try:
+        return read()
+    except Exception as error:  # noqa: BLE001  (see above)
+        return Failure.of(error, path)
+
+
+def told(error: Exception, path: str) -> str:
+    """Return an error's message, without the path that a report prints in front of it; what is no text is escaped.
+
+    One that is neither ours nor the system's was not expected: its type is named, and the line that raised it.
+    """
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    bare = str(text).removeprefix(f"{path}: ")
+    if not isinstance(error, WShardError | OSError):
+        *_, last = (None, *walk_tb(error.__traceback__))
+        place = "" if last is None else f" ({Path(last[0].f_code.co_filename).name}, line {last[1]})"
+        bare = f"unexpected {type(error).__name__}{place}: {bare or 'no message'}"
+    return bare.encode(errors="backslashreplace").decode().replace("\0", "\\0")

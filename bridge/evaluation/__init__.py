@@ -1,0 +1,1 @@
+"""Measure how good the search is on labels of an archive."""

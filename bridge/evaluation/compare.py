@@ -1,0 +1,168 @@
+"""How well an archive's search finds episodes of the same label: in each of its Spaces, and as it ranks by default.
+
+Knows: which episodes have vectors and labels. Does not know: how rankings are scored (bridge/evaluation/metrics.py).
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.curation.archive_vectors import hold
+from bridge.curation.labels import labels_of
+from bridge.episodes.read import Failure, attempt
+from bridge.evaluation.metrics import Scores, leave_one_out, leave_one_out_by, leave_one_out_of_windows
+from bridge.results import make_ref
+from bridge.support.progress import Labelled, Silent
+from embedders.space import Space
+from wshard.errors import EmbedderError, QueryError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from bridge.archive import Archive
+    from bridge.curation.archive_vectors import Held
+    from bridge.search.retriever import TrajectoryRetriever
+    from bridge.support.progress import Progress
+    from catalog.filters.where import Where
+    from catalog.records import EpisodeRow
+
+_OF_WINDOWS: Final = (100, 500)  # episodes that ask where windows are compared: among 1,000 each costs 12 ms
+_WORK: Final = 1e11  # products that comparing windows may take before fewer ask: about a minute
+_BY_SEARCH: Final = 100  # episodes that ask the search as it ranks by default: each costs up to 0.1 s
+_HITS: Final = 1000  # what it finds later counts as last
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What was scored on the episodes that have vectors and a label, and how many labels these have.
+
+    space: whose vectors were compared; None for the search as it ranks by default, by several Spaces together.
+    """
+
+    space: Space | None
+    scores: Scores
+    episodes: int
+    labels: int
+
+
+def evaluate_label(
+    archive: Archive, label: str, where: Where | str = "", *, k: int = 10, progress: Progress | None = None
+) -> list[Evaluated]:
+    """Return how well each active Space of lanes finds the others of a label: of most episodes, then by mAP, first.
+
+    Leave one out among the episodes that pass the filter. label: see labelling.label_field. Episodes of several windows
+    are compared by the best ones (see leave_one_out_of_windows), up to 500 evenly spread ones asking; fewer where there
+    are hundred thousands of windows, but 100. Raises QueryError where no Space holds two episodes of one label,
+    FilterError.
+    """
+    found = []
+    for row in archive.catalog.spaces("active"):
+        space = Space.from_json(row.definition)
+        if space.of_text:
+            continue  # what is said of the task would be asked for the task
+        held = hold(archive, space, where)
+        names = labels_of(archive, held.episodes, label)
+        held = held.only([place for place, name in enumerate(names) if name is not None])
+        known = [name for name in names if name is not None]
+        if len(set(known)) == len(known):
+            continue  # nobody could ask
+        lanes = ", ".join(lane.name for lane in space.lanes)
+        watch = Labelled(progress or Silent(), f"{space.embedder} over {lanes}, {space.windows}")
+        if space.windows.whole:
+            scores = leave_one_out(held.vectors, known, metric=space.metric, k=k, progress=watch)
+        else:
+            asking = _spread(_able(known), _asking(held))
+            scores = leave_one_out_of_windows(
+                held.vectors, held.starts, known, asking=asking, metric=space.metric, k=k, progress=watch
+            )
+        found.append(Evaluated(space, scores, len(known), len(set(known))))
+    if not found:
+        raise QueryError(f"expected two episodes with vectors and one label {label!r} at least, found none")
+    return sorted(found, key=lambda one: (-one.episodes, -one.scores.mean_average_precision))
+
+
+def evaluate_search(
+    retriever: TrajectoryRetriever,
+    archive: Archive,
+    label: str,
+    where: Where | str = "",
+    *,
+    k: int = 10,
+    progress: Progress | None = None,
+) -> Evaluated | None:
+    """Return how well search_similar_episodes does it with its defaults, up to 100 evenly spread episodes asking.
+
+    Rankings are its first 1,000 hits, and then the others. Else as evaluate_label. None where nobody could ask, where
+    one Space ranks alone, or where the search must be passed an embedder.
+    """
+    episodes = _ranked_together(archive, where)
+    names = labels_of(archive, episodes, label)
+    pairs = [(row, name) for row, name in zip(episodes, names, strict=True) if name is not None]
+    known = [name for _, name in pairs]
+    there = [place for place in _able(known).tolist() if os.path.exists(pairs[place][0].path)]  # noqa: PTH110  (Path.exists can raise)
+    if not there:
+        return None
+    places, read = {row.uid: place for place, (row, _) in enumerate(pairs)}, list[int]()
+
+    def ask(wanted: NDArray[np.int64]) -> NDArray[np.float64]:
+        found = np.full((len(wanted), len(places)), -np.inf)
+        for similar, place in zip(found, wanted.tolist(), strict=True):
+            row = pairs[place][0]
+            episode = attempt(make_ref(row, 1.0, (0, row.length)).load, row.path)
+            if isinstance(episode, Failure):  # the file is damaged, or not what was catalogued
+                similar[:] = np.nan
+                continue
+            read.append(place)
+            hits = retriever.search_similar_episodes(episode, _HITS, where=where)
+            for rank, hit in enumerate(hits):
+                if hit.uid in places:
+                    similar[places[hit.uid]] = -rank
+        return found
+
+    try:
+        asking = _spread(np.array(there, np.int64), _BY_SEARCH)
+        watch = Labelled(progress or Silent(), "search, as it ranks by default")
+        scores = leave_one_out_by(ask, known, asking, k=k, progress=watch)
+    except EmbedderError:
+        return None
+    except ValueError:
+        if read:
+            raise
+        return None  # nobody could ask
+    return Evaluated(None, scores, len(known), len(set(known)))
+
+
+def _asking(held: Held) -> int:
+    """Return how many episodes of several windows may ask: each compares its windows with those of all others."""
+    least, most = _OF_WINDOWS
+    each = held.vectors.size * len(held.vectors) / len(held.episodes)
+    return int(np.clip(_WORK / each, least, most))
+
+
+def _ranked_together(archive: Archive, where: Where | str) -> list[EpisodeRow]:
+    """Return the episodes that pass and have vectors of the whole, by id; none where one Space ranks each alone."""
+    held = [(row.id, Space.from_json(row.definition)) for row in archive.catalog.spaces("active")]
+    held = [(number, space) for number, space in held if not space.of_text]
+    whole = Counter(id_ for number, space in held if space.windows.whole for id_ in archive.catalog.embedded(number))
+    if not any(space.windows.scales for _, space in held) and max(whole.values(), default=0) < 2:
+        return []
+    rows = archive.catalog.rows(archive.catalog.ids(where))
+    return [rows[id_] for id_ in sorted(rows.keys() & whole.keys())]
+
+
+def _able(labels: Sequence[str]) -> NDArray[np.int64]:
+    """Return the places of those whose label another one has."""
+    counts = Counter(labels)
+    return np.flatnonzero([counts[name] > 1 for name in labels])
+
+
+def _spread(places: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Return so many of the places at most, evenly spread."""
+    return places[np.linspace(0, len(places) - 1, min(most, len(places))).astype(np.int64)]

@@ -1,0 +1,222 @@
+"""How good a search is, on labels that the user has: leave one out, rank the others.
+
+Knows: vectors and labels; some queries at a time, so that memory grows with the number of vectors only. Does not know:
+archives, embedders.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from bridge.index.metric import COSINE, L2
+from bridge.support.progress import Silent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from bridge.support.progress import Progress
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+    Ask = Callable[[Ints], Floats]
+
+_QUERIES: Final = 128  # ranked at a time
+_FIRST: Final = 10
+_AT_ONCE: Final = 16_384  # vectors that are scaled at a time
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Means over queries, each of which asks for the others of its label.
+
+    precision_at_1: share of queries whose best hit has their label; precision_at_10: share of such among the first ten
+    hits, or all where there are fewer; recall_at_k: share of all others of the label that are among the first `k`;
+    mean_average_precision over whole rankings.
+    """
+
+    precision_at_1: float
+    mean_average_precision: float
+    queries: int
+    precision_at_10: float
+    recall_at_k: float
+    k: int
+
+
+@dataclass(frozen=True)
+class OfLabel:
+    """The figures of one label's queries.
+
+    size: how many have the label, also where only some of them asked. instead: the other label most often among the
+    first ten hits, "" = none.
+    """
+
+    label: str
+    figures: Figures
+    instead: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Scores(Figures):
+    """The figures of all queries together, and those of each label, the lowest mean average precision first."""
+
+    of_labels: tuple[OfLabel, ...] = ()
+
+
+def leave_one_out(
+    vectors: NDArray[Any],
+    labels: Sequence[str],
+    *,
+    queries: NDArray[Any] | None = None,
+    metric: str = COSINE,
+    k: int = 10,
+    progress: Progress | None = None,
+) -> Scores:
+    """Score the ranking by a metric: each vector [N, E] asks for the others of its label.
+
+    queries: [N, E] to ask with instead, one for each vector (the same episodes disturbed, say). Average precision is
+    the mean, over the ranks of the relevant, of relevant-so-far / rank. A label that only one vector has gives no
+    query. Raises ValueError without any query.
+    """
+    rows = _as_compared(vectors, metric)
+    asking = rows if queries is None else _as_compared(queries, metric)
+    everyone = np.arange(len(rows))
+
+    def ask(places: Ints) -> Floats:
+        return _similar(asking[places], rows, metric)
+
+    return leave_one_out_by(ask, labels, everyone, k=k, progress=progress)
+
+
+def leave_one_out_of_windows(  # noqa: PLR0913  (most of them by name)
+    vectors: NDArray[Any],
+    starts: NDArray[np.int64],
+    labels: Sequence[str],
+    *,
+    asking: Ints | None = None,
+    metric: str = COSINE,
+    k: int = 10,
+    progress: Progress | None = None,
+) -> Scores:
+    """Score the ranking of episodes of several windows: item i, of M, has the vectors [N, E] starts[i]:starts[i + 1].
+
+    asking: the items that ask [Q]; None = all. How similar an episode is to the one that asks: the mean, over the
+    windows of the latter, of the score by the metric with the best window of the former. Else as leave_one_out, which
+    it equals for one window each.
+    """
+    rows = _unit_singles(vectors) if metric == COSINE else np.asarray(vectors, np.float64)
+
+    def ask(places: Ints) -> Floats:
+        found = []
+        for number in places.tolist():
+            similar = _similar(rows[starts[number] : starts[number + 1]], rows, metric)
+            best = np.maximum.reduceat(similar, starts[:-1], axis=1)
+            found.append(best.mean(axis=0, dtype=np.float64))
+        return np.stack(found)
+
+    everyone = np.arange(len(labels))
+    return leave_one_out_by(ask, labels, everyone if asking is None else asking, k=k, progress=progress)
+
+
+def leave_one_out_by(
+    ask: Ask, labels: Sequence[str], asking: Ints, *, k: int = 10, progress: Progress | None = None
+) -> Scores:
+    """Score any way to rank: the items at the places `asking` [Q] ask, some at a time, for the others of their labels.
+
+    ask: takes places [n] and returns how similar all are to those, [n, N]; NaN alone for who cannot ask after all. Else
+    as leave_one_out.
+    """
+    known, names = np.unique(np.asarray(labels, dtype=object).astype(str), return_inverse=True)
+    told = progress or Silent()
+    told.stage("queries", len(asking))
+    parts, instead = [np.zeros((0, 5))], Counter[tuple[int, int]]()
+    for start in range(0, len(asking), _QUERIES):
+        places = asking[start : start + _QUERIES]
+        similar = ask(places)
+        mute = np.isnan(similar).all(axis=1)
+        ranked = names[_rankings(similar, places)]
+        relevant = ranked == names[places, None]
+        relevant[mute] = False
+        able = relevant.any(axis=1)
+        parts.append(np.column_stack([names[places[able]], _judged(relevant[able], k)]))
+        own, first = np.broadcast_to(names[places, None], ranked.shape)[able, :_FIRST], ranked[able, :_FIRST]
+        instead.update(zip(own[own != first].tolist(), first[own != first].tolist(), strict=True))
+        told.advance(len(places))
+    judged = np.concatenate(parts)
+    if not len(judged):
+        raise ValueError("expected at least two vectors of one label")
+    sizes = zip(known.tolist(), np.bincount(names).tolist(), strict=True)
+    return Scores(**vars(_figures(judged, k)), of_labels=_by_label(judged, list(sizes), instead, k))
+
+
+def _rankings(similarity: Floats, places: Ints) -> Ints:
+    """Return the places of all others [n, N - 1], the most similar first.
+
+    Equally similar ones come in an order drawn by lot, always the same: in their own, in which those of one label often
+    stand together, the first label would be found by nothing but its place.
+    """
+    similarity[np.arange(len(places)), places] = np.nan  # whoever asks comes behind even -inf, and is cut off
+    lots = np.random.default_rng(0).permutation(similarity.shape[1])
+    ranking: Ints = lots[np.argsort(-similarity[:, lots], axis=1, kind="stable")[:, :-1]]
+    return ranking
+
+
+def _by_label(
+    judged: Floats, known: Sequence[tuple[str, int]], instead: Counter[tuple[int, int]], k: int
+) -> tuple[OfLabel, ...]:
+    most: dict[int, str] = {}
+    for (own, other), _ in instead.most_common():
+        most.setdefault(own, known[other][0])
+    found = [
+        OfLabel(known[n][0], _figures(judged[judged[:, 0] == n], k), most.get(n, ""), known[n][1])
+        for n in np.unique(judged[:, 0]).astype(int).tolist()
+    ]
+    return tuple(sorted(found, key=lambda one: one.figures.mean_average_precision))
+
+
+def _figures(judged: Floats, k: int) -> Figures:
+    _, first, average, ten, recall = judged.mean(axis=0).tolist()
+    return Figures(first, average, len(judged), ten, recall, k)
+
+
+def _judged(relevant: NDArray[np.bool_], k: int) -> Floats:
+    """Return precision at 1, average precision, precision at 10 and recall at k of rankings [n, N - 1], as [n, 4]."""
+    count = relevant.sum(axis=1)
+    precision = relevant.cumsum(axis=1) / np.arange(1, relevant.shape[1] + 1)
+    average = (precision * relevant).sum(axis=1) / count
+    ten, recall = relevant[:, :_FIRST].mean(axis=1), relevant[:, :k].sum(axis=1) / count
+    return np.stack([relevant[:, :1].mean(axis=1), average, ten, recall], axis=1)
+
+
+def _as_compared(vectors: NDArray[Any], metric: str) -> Floats:
+    return _unit(vectors) if metric == COSINE else np.asarray(vectors, np.float64)
+
+
+def _similar(asking: NDArray[Any], rows: NDArray[Any], metric: str) -> NDArray[Any]:
+    """Return the scores by the metric of rows [N, E], unit ones for the cosine, against those that ask, [n, N]."""
+    products: NDArray[Any] = asking @ rows.T
+    if metric != L2:
+        return products
+    squares = np.square(asking).sum(axis=1)[:, None] + np.square(rows).sum(axis=1) - 2 * products
+    distances: NDArray[Any] = np.sqrt(np.maximum(squares, 0.0))
+    return -distances
+
+
+def _unit(vectors: NDArray[Any]) -> Floats:
+    rows = np.asarray(vectors, np.float64)
+    unit: Floats = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return unit
+
+
+def _unit_singles(vectors: NDArray[Any]) -> NDArray[np.float32]:
+    """Return vectors [N, E] with length 1, one copy in float32: of windows there are many."""
+    rows = np.empty(vectors.shape, np.float32)
+    for start in range(0, len(rows), _AT_ONCE):
+        rows[start : start + _AT_ONCE] = _unit(vectors[start : start + _AT_ONCE])
+    return rows

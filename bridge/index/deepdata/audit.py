@@ -1,0 +1,158 @@
+"""Does the server still have what it was given? Finding out, and what to do about it.
+
+Knows: how loss, reused ids, foreign collections and poison look. Does not know: how vectors get there (push.py).
+Healing writes to the catalog and drops only collections that this archive made; the caller holds the lock.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from bridge.index.deepdata.collection import Target, check, create, is_ours
+from wshard.errors import IndexDamagedError, IndexLostError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_NEWEST: Final = 3
+_SAMPLED: Final = 5
+_AT_ONCE: Final = 200
+_TOLD: Final = 1000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """state: ok, new (never filled), lost (all or some of it), more (than it was given), damaged (senseless), foreign.
+
+    documents: what the server counts; expected: what it was given; missing: ids that are not, or no longer, ours.
+    """
+
+    state: str
+    documents: int
+    expected: int
+    missing: tuple[int, ...] = ()
+    told: str = ""
+
+
+def inspect(target: Target, *, full: bool = False) -> Finding:
+    """Compare the collection with the ledger: its name tag, its count, the newest and some random documents.
+
+    Where these do not agree, or `full`, every document is asked for.
+    """
+    copies = target.link.catalog.copies
+    expected, last = copies.totals(target.copy.id)
+    if target.copy.condemned:
+        return Finding("damaged", 0, expected, told="it was caught giving senseless answers")
+    found = target.link.dialect.collection(target.name)
+    if found is None:
+        return Finding("lost" if expected else "new", 0, expected, told="there is no such collection")
+    try:
+        check(target, found)
+    except IndexDamagedError as error:
+        return Finding("foreign", found.documents, expected, told=str(error))
+    try:
+        missing = _missing(target, _sample(target, last))
+        if full or missing or found.documents < expected:
+            missing = _missing(target, _all(target))
+    except IndexDamagedError as error:
+        return Finding("damaged", found.documents, expected, told=str(error))
+    except IndexLostError as error:
+        return Finding("lost", 0, expected, told=str(error))
+    if missing:
+        state, told = "lost", f"{len(missing)} documents are gone or replaced"
+    else:
+        told = _too_much(target, found.documents - expected)
+        state = "more" if told else "ok"
+    return Finding(state, found.documents, expected, tuple(missing), told)
+
+
+def heal(target: Target, finding: Finding) -> Target:
+    """Bring collection and ledger to where pushing can begin, and return the target as it is then.
+
+    Raises IndexDamagedError for a foreign collection, which is never touched.
+    """
+    link, copies = target.link, target.link.catalog.copies
+    if finding.state == "foreign":
+        raise IndexDamagedError(finding.told)
+    if finding.state in ("ok", "more"):
+        return target
+    if finding.state == "lost" and finding.missing:
+        copies.lost(target.copy.id, finding.missing)
+    elif finding.state in ("lost", "damaged"):
+        target = renew(target)
+    target = Target(link, target.space, copies.open(link.place, target.copy.space_id))
+    create(target)
+    return target
+
+
+def remember(target: Target, finding: Finding) -> None:
+    """Write down what a search cannot count on any more: it comes from the ledger until it has been sent again.
+
+    Raises IndexDamagedError for a foreign collection.
+    """
+    copies, copy = target.link.catalog.copies, target.copy
+    if finding.state == "foreign":
+        raise IndexDamagedError(finding.told)
+    if finding.state == "damaged":
+        copies.condemn(copy.id)
+    elif finding.missing:
+        copies.lost(copy.id, finding.missing)
+    elif finding.state == "lost":
+        copies.renew(copy.id)
+
+
+def renew(target: Target) -> Target:
+    """Drop the collection, if this archive made it, and begin a new generation; raises IndexDamagedError if not."""
+    link, copies = target.link, target.link.catalog.copies
+    found = link.dialect.collection(target.name)
+    if found is not None and not is_ours(target, found):
+        raise IndexDamagedError(
+            f"{link.settings.base}: the collection {target.name} was not made by this archive, and is left alone: "
+            f"drop it by hand, or choose another prefix in the index's URL"
+        )
+    if found is not None:
+        link.dialect.drop(target.name)
+    copies.renew(target.copy.id)
+    return Target(link, target.space, copies.open(link.place, target.copy.space_id))
+
+
+def _too_much(target: Target, spare: int) -> str:
+    """Say what is there that should not be, "" for nothing; spare: documents beyond those that the server was given."""
+    copies = target.link.catalog.copies
+    strays = spare - copies.travelling(target.copy.id)
+    if strays > 0:
+        return f"{strays} documents more than it was given"
+    dead = copies.dead(target.copy.id, limit=_TOLD)
+    return f"{len(dead)}{' or more' * (len(dead) == _TOLD)} vectors that the catalog holds no more" if dead else ""
+
+
+def _sample(target: Target, last: int) -> list[tuple[int, str]]:
+    """Return the newest documents, which a restart with an older state loses first, and some others.
+
+    And the next numbers, under the name "", which none has: where the server has given these out, the catalog is older.
+    """
+    copies = target.link.catalog.copies
+    sampled = dict.fromkeys(range(last + 1, last + 1 + _NEWEST), "")
+    sampled |= dict(copies.documents(target.copy.id, after=last - _NEWEST, limit=_NEWEST))
+    for _ in range(_SAMPLED if last else 0):
+        sampled |= dict(copies.documents(target.copy.id, after=random.randrange(last), limit=1))  # noqa: S311 (no secret)
+    return sorted(sampled.items())
+
+
+def _all(target: Target) -> list[tuple[int, str]]:
+    listed: list[tuple[int, str]] = []
+    while some := target.link.catalog.copies.documents(target.copy.id, after=listed[-1][0] if listed else 0):
+        listed += some
+    return listed
+
+
+def _missing(target: Target, documents: Sequence[tuple[int, str]]) -> list[int]:
+    """Return the ids that the server does not have, or has given to something else."""
+    missing: list[int] = []
+    for start in range(0, len(documents), _AT_ONCE):
+        asked = dict(documents[start : start + _AT_ONCE])
+        found = {one.id: one.ref for one in target.link.dialect.fetch(target.name, asked, target.space.dim)}
+        missing += [number for number, ref in asked.items() if (found.get(number) or "") != ref]
+    return missing

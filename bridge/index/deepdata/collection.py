@@ -1,0 +1,99 @@
+"""One Space in one collection: what every step of writing and checking works with.
+
+Knows: what the collection is called and what is written on it. Does not know: vectors, the order of the steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bridge.index.deepdata.messages import schema
+from wshard.errors import IndexDamagedError, IndexLostError
+
+if TYPE_CHECKING:
+    from bridge.index.deepdata.api_versions import Dialect
+    from bridge.index.deepdata.messages import Collection
+    from bridge.index.deepdata.settings import Settings
+    from catalog.catalog import Catalog
+    from catalog.vectors.index_copy_records import CopyRow
+    from embedders.space import Space
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """A catalog and the server that holds copies of it."""
+
+    catalog: Catalog
+    dialect: Dialect
+    settings: Settings
+
+    @property
+    def place(self) -> str:
+        """What the ledger calls this index."""
+        return self.settings.place + self.dialect.suffix
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """One Space, its copy in the ledger, and its collection."""
+
+    link: Link
+    space: Space
+    copy: CopyRow
+
+    @property
+    def name(self) -> str:
+        """What the collection is called."""
+        return collection_name(self.link, self.space.fingerprint)
+
+    @property
+    def size(self) -> int:
+        """Bytes per vector in the ledger."""
+        return 4 * self.space.dim
+
+
+def collection_name(link: Link, fingerprint: str) -> str:
+    """Return the name of a Space's collection: 54 characters at most, no two archives share one."""
+    return f"{link.settings.prefix}-{link.catalog.archive_id.replace('-', '')[:12]}-{fingerprint[:24]}"
+
+
+def create(target: Target) -> Collection:
+    """Make the collection where there is none, and return what the server says of it; foreign ones are refused."""
+    space = target.space
+    about = {
+        "archive": target.link.catalog.archive_id,
+        "space": space.fingerprint,
+        "generation": target.copy.generation,
+        "embedder": f"{space.embedder} {space.version}",
+    }
+    described = f"wshard archive, {space.embedder} vectors"
+    target.link.dialect.create(schema(target.name, space.dim, described, about))
+    made = target.link.dialect.collection(target.name)
+    if made is None:
+        raise IndexLostError(f"{target.link.settings.base}: the collection {target.name} was made and is not there")
+    check(target, made)
+    return made
+
+
+def check(target: Target, found: Collection) -> None:
+    """Raise IndexDamagedError unless the collection is this copy: its archive, Space, generation and size."""
+    link = target.link
+    expected = {
+        "archive": link.catalog.archive_id,
+        "space": target.space.fingerprint,
+        "generation": target.copy.generation,
+        "dim": target.space.dim,
+    }
+    got = {"dim": found.dim, **{name: found.metadata.get(name) for name in ("archive", "space", "generation")}}
+    for name, value in expected.items():
+        if got[name] != value:
+            raise IndexDamagedError(
+                f"{link.settings.base}: expected the collection {target.name} with {name} {value}, found {got[name]}: "
+                f"it is not what this archive put there; `wshard index rebuild` replaces an older copy of this archive"
+            )
+
+
+def is_ours(target: Target, found: Collection) -> bool:
+    """Say whether the collection is a copy, of any generation, that this archive made."""
+    return found.metadata.get("archive") == target.link.catalog.archive_id

@@ -1,0 +1,62 @@
+"""From vectors of the ledger to documents that do no harm.
+
+Knows: what a vector must be before it may be sent, its name (ref), and a document's metadata. Does not know: HTTP, SQL.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import xxhash
+
+from bridge.index.deepdata.filters import metadata
+from bridge.index.deepdata.messages import Document
+from wshard.errors import VectorsDamagedError
+
+if TYPE_CHECKING:
+    from catalog.records import EpisodeRow
+    from catalog.vectors.index_copy_records import Held
+
+_UNIT: Final = 1e-3
+"""How far from 1 a length may be; embedders normalise in float32."""
+
+
+def ref_of(vector: bytes) -> str:
+    """Return the name of a vector: equal vectors have one name, and one document; -0.0 is 0.0."""
+    return xxhash.xxh3_128_hexdigest((np.frombuffer(vector, "<f4") + np.float32(0)).tobytes())
+
+
+def check_held(held: Held) -> None:
+    """Raise VectorsDamagedError unless a vector that was cut out of the ledger is the one that its name was made of."""
+    if len(held.vector) % 4 or ref_of(held.vector) != held.ref:
+        raise VectorsDamagedError(
+            f"vector {held.position} of episode {held.episode_id} in the catalog: expected the one named {held.ref}, "
+            f"found another: `wshard fsck --data --repair` embeds it anew from its file"
+        )
+
+
+def flaw_of(vector: bytes) -> str | None:
+    """Return why this float32 vector must not be sent, None for a sound one.
+
+    One number that is not finite ruins the order of every search and the server's next save; a zero vector is as far
+    from everything as from nothing.
+    """
+    values = np.frombuffer(vector, "<f4")
+    if not np.isfinite(values).all():
+        return "numbers that are not finite"
+    norm = math.sqrt(float(np.square(values, dtype=np.float64).sum()))
+    return None if abs(norm - 1.0) <= _UNIT else f"length {norm:.3g}"
+
+
+def about_of(row: EpisodeRow) -> str:
+    """Return a short name for the filterable fields of an episode."""
+    return xxhash.xxh3_64_hexdigest(json.dumps(metadata(row), sort_keys=True).encode())
+
+
+def document_of(row: EpisodeRow, vector: bytes, ref: str, run: str) -> Document:
+    """Return a vector of this episode as it is sent: flat metadata of text and numbers, findable by ref and by run."""
+    fields = metadata(row) | {"ref": ref, "run": run, "live": 1, "about": about_of(row)}
+    return Document(np.frombuffer(vector, "<f4").tolist(), fields)

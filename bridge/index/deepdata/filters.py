@@ -1,0 +1,94 @@
+"""A filter as the server understands it: one key and one operator per object, several under $and.
+
+Knows: which metadata a document carries, and where the server's answer to a filter can be trusted. Does not know: how
+hits are checked afterwards.
+
+What is compiled never leaves out an episode that passes; it may let others through, and whoever searches checks every
+hit against the catalog. So comparisons that the server may answer differently (text by order, text that is not equal,
+tags and notes, which change, negations) are left to that check, and values that the wire cannot carry are moved to the
+nearest ones.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from catalog.filters.where import AllOf, AnyOf, Compare, Where
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from catalog.records import EpisodeRow
+    from catalog.values import Scalar
+
+_TEXTS: Final = ("uid", "episode_id", "env_id")
+_NUMBERS: Final[Mapping[str, str]] = {"length": "length_T", "total_reward": "total_reward", "success": "success"}
+_OPERATORS: Final[Mapping[str, str]] = {
+    "in": "$in",
+    "lt": "$lte",  # a value just below may have been moved onto the bound
+    "le": "$lte",
+    "gt": "$gte",
+    "ge": "$gte",
+}
+_EXACT: Final = 2**53
+_LARGEST: Final = sys.float_info.max
+
+LIVE: Final[Mapping[str, Any]] = {"live": 1}
+"""What every document meets: with a filter the server finds as many as asked; without, deleted ones take places."""
+
+
+def metadata(row: EpisodeRow) -> dict[str, str | int | float]:
+    """Return the filterable fields that a document carries: those that stay as long as its vector does.
+
+    Missing ones are left out, for no comparison holds for a missing value; flags are 0 and 1.
+    """
+    fields: dict[str, str | int | float] = {name: getattr(row, name) for name in _TEXTS}
+    for name, key in _NUMBERS.items():
+        value = getattr(row, name)
+        if value is not None:
+            fields[key] = _number(value)
+    return fields
+
+
+def compile_where(where: Where) -> dict[str, Any] | None:
+    """Return a filter in the server's words that lets through at least what passes; None lets through everything."""
+    match where:
+        case Compare():
+            return _compare(where)
+        case AllOf(parts):
+            sent = [part for part in map(compile_where, parts) if part is not None]
+            return {"$and": sent} if len(sent) > 1 else sent[0] if sent else None
+        case AnyOf(parts):
+            some = [part for part in map(compile_where, parts) if part is not None]
+            return {"$or": some} if some and len(some) == len(parts) else None
+    return None  # what is let through too much by a part, its negation would leave out
+
+
+def _compare(clause: Compare) -> dict[str, Any] | None:
+    if clause.field in _NUMBERS and clause.op == "between":
+        low, high = clause.values
+        return compile_where(Compare(clause.field, "ge", low) & Compare(clause.field, "le", high))
+    if clause.field in _NUMBERS and (clause.op == "eq" or clause.op in _OPERATORS):
+        values: list[Scalar] = [_number(value) for value in clause.values if not isinstance(value, str)]
+    elif clause.field in _TEXTS and clause.op in ("eq", "in"):
+        values = [value for value in clause.values if value]
+        if len(values) < len(clause.values):
+            return None  # nobody has seen what the server makes of empty text
+    else:
+        return None
+    if not values:
+        return None  # an `in` without values: the server would answer it, but not by a rule that is known
+    key = _NUMBERS.get(clause.field, clause.field)
+    if clause.op == "eq":
+        return {key: values[0]}
+    return {key: {_OPERATORS[clause.op]: values if clause.op == "in" else values[0]}}
+
+
+def _number(value: Scalar) -> int | float:
+    """Return the nearest number that JSON and float64 carry; moving keeps the order."""
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, int) and abs(value) <= _EXACT:
+        return value
+    return max(-_LARGEST, min(float(value), _LARGEST))

@@ -1,0 +1,235 @@
+"""One request to a DeepData server and its answer, or one of this project's errors.
+
+Knows: pooled connections, credentials, time limits, what may be sent twice, and that errors are plain text whose status
+says little. Does not know: routes, collections, vectors.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import httpx
+
+from bridge.index.deepdata.rate_limit import Throttle
+from bridge.index.deepdata.waiting import Waiting
+from wshard.errors import (
+    IndexAccessError,
+    IndexDamagedError,
+    IndexLostError,
+    IndexRefusedError,
+    IndexUnreachableError,
+    SpaceMismatchError,
+)
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from ssl import SSLContext
+
+    from bridge.index.deepdata.settings import Settings
+
+_CONNECTIONS: Final = 100
+_CONNECT_S: Final = 5.0
+_ATTEMPTS: Final = 3  # of what may be sent twice
+_PAUSE_S: Final = 0.2  # before the second attempt, and twice that before the third
+_REFUSALS: Final = 3  # in a row, each followed by a wait of up to a minute
+_GATEWAY: Final = frozenset({502, 503, 504})
+_NEVER_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_LOST: Final = re.compile(r"\bcollection \S+ not found")
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request. body: a JSON value, or the bytes of one; timeout_s: for each read.
+
+    repeatable: sending it twice does what sending it once does.
+    """
+
+    method: str
+    path: str
+    body: object = None
+    repeatable: bool = True
+    timeout_s: float = 30.0
+
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+        return f"{self.method} {self.path}"
+
+
+class Wire:
+    """Connections to one server; close it. Threads may share it, forked processes may not.
+
+    breaks: how often a connection broke, or a gateway found no server: what answers then may be in another state.
+    """
+
+    def __init__(self, settings: Settings, *, throttle: Throttle | None = None) -> None:
+        self._throttle = throttle or Throttle(settings.rpm)
+        self._waiting = Waiting(settings.base)
+        self._rpm = settings.rpm
+        self.base = settings.base
+        self.breaks = 0
+        self._pool = _Pool()
+        self._headers = {"Content-Type": "application/json"}
+        if settings.token:
+            self._headers["Authorization"] = f"Bearer {settings.token}"
+        # The environment's proxies and .netrc have no say: URL and token tell where to go, and as whom. The transport
+        # alone does without redirects and cookies, which this server does not know, in half the time of a Client.
+        # Connections are kept until the server lets go of them, so that one that has gone is noticed.
+        kept = httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS, keepalive_expiry=None)
+        self._transport = httpx.HTTPTransport(verify=_trusted(), trust_env=False, limits=kept)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._transport.close()
+
+    def as_tenant(self, tenant: str) -> None:
+        """Name the tenant in every later request; on an open server that takes admin rights away."""
+        self._headers["X-Tenant-ID"] = tenant
+
+    def within(self, seconds: float | None) -> AbstractContextManager[None]:
+        """Let all that this thread asks inside take so many seconds together, else IndexUnreachableError is raised."""
+        return self._waiting.within(seconds)
+
+    def send(self, call: Call) -> dict[str, Any]:
+        """Return the JSON object that the server answers; a word in the log says so when that takes more than 2 s.
+
+        A call that is not repeatable is sent again only where the server cannot have seen it, or has refused it unread.
+        Raises IndexUnreachableError, IndexAccessError, IndexLostError (no such collection), IndexDamagedError (an
+        empty or broken answer), SpaceMismatchError (vectors of another size), IndexRefusedError for any other refusal.
+        """
+        why = [""]
+        with self._waiting.told(why):
+            return self._read(call, self._send(call, _content(call.body), why))
+
+    def _send(self, call: Call, content: bytes | None, why: list[str]) -> httpx.Response:
+        failures = refusals = 0
+        while True:
+            why.append(f"{self._rpm} requests per minute are allowed (rpm=)")
+            if not self._throttle.wait(self._waiting.left(call.name)):
+                raise self._waiting.late(call.name)
+            why.append(f"no answer yet to {call.name}")
+            try:
+                response = self._once(call, content)
+            except httpx.TransportError as error:
+                self.breaks += 1
+                failures += 1
+                self._waiting.left(call.name)
+                if failures == _ATTEMPTS or not (call.repeatable or isinstance(error, _NEVER_SENT)):
+                    raise IndexUnreachableError(
+                        f"no answer from {self.base} to {call.name}: {error or type(error).__name__}"
+                    ) from error
+                time.sleep(_PAUSE_S * failures)
+                continue
+            if response.status_code == httpx.codes.TOO_MANY_REQUESTS and refusals < _REFUSALS:
+                refusals += 1
+                why.append("it refuses requests (429, rate limited), usually for up to a minute")
+                if not self._throttle.refused(self._waiting.left(call.name)):
+                    return response
+                continue
+            self.breaks += response.status_code in _GATEWAY
+            if response.status_code in _GATEWAY and call.repeatable and failures < _ATTEMPTS - 1:
+                failures += 1
+                time.sleep(_PAUSE_S * failures)
+                continue
+            return response
+
+    def _once(self, call: Call, content: bytes | None) -> httpx.Response:
+        left = self._waiting.left(call.name) or call.timeout_s
+        timeout = httpx.Timeout(min(left, call.timeout_s), connect=min(left, _CONNECT_S))
+        spare = self._pool.take()
+        opened: list[str] = []
+
+        def watch(event: str, _: object) -> None:
+            if event == "connection.connect_tcp.complete":
+                opened.append(event)
+
+        request = httpx.Request(
+            call.method,
+            self.base + call.path,
+            headers=self._headers,
+            content=content,
+            extensions={"timeout": timeout.as_dict(), "trace": watch},
+        )
+        kept = False
+        try:
+            response = self._transport.handle_request(request)
+            response.read()
+            kept = response.headers.get("Connection", "").lower() != "close"
+            return response
+        finally:
+            self.breaks += bool(opened and spare)
+            self._pool.give_back(kept=kept, opened=bool(opened) and not spare)
+
+    def _read(self, call: Call, response: httpx.Response) -> dict[str, Any]:
+        asked, status, text = f"{self.base}: {call.name}", response.status_code, response.text.strip()
+        if "html" in response.headers.get("Content-Type", "") or text.startswith("<"):
+            page = f"{call.name} was answered with {status} and a page for browsers"
+            raise IndexUnreachableError(f"no DeepData server at {self.base}: {page}")
+        if response.is_success:
+            return _parse(response.content, asked)
+        told = f"{asked} was answered with {status}: {' '.join(text.split())[:300]}"
+        if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            raise IndexAccessError(told)
+        if status == httpx.codes.TOO_MANY_REQUESTS or status in _GATEWAY:
+            raise IndexUnreachableError(told)
+        if _LOST.search(text):
+            raise IndexLostError(told)
+        if "dimension mismatch" in text:
+            raise SpaceMismatchError(told)
+        raise IndexRefusedError(told, status, text)
+
+
+class _Pool:
+    """How many connections there should be. One that has to be opened while others should be idle: they are gone."""
+
+    def __init__(self) -> None:
+        self._open = self._busy = 0
+        self._lock = threading.Lock()
+
+    def take(self) -> bool:
+        """Begin a request; say whether there should be an idle connection for it."""
+        with self._lock:
+            self._busy += 1
+            return self._open >= self._busy
+
+    def give_back(self, *, kept: bool, opened: bool) -> None:
+        """End a request. opened: over one connection more; kept: which stays open."""
+        with self._lock:
+            self._busy -= 1
+            self._open = max(0, self._open + opened - (not kept))
+
+
+@cache
+def _trusted() -> SSLContext:
+    """Return whom to trust, read once: the list of authorities takes longer than ten requests."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
+def _content(body: object) -> bytes | None:
+    if body is None or isinstance(body, bytes):
+        return body
+    return json.dumps(body, allow_nan=False).encode()
+
+
+def _parse(content: bytes, asked: str) -> dict[str, Any]:
+    """Read a JSON object; a server that holds a number which JSON cannot carry sends nothing at all."""
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        what = "an empty answer, as of a collection poisoned by Inf or NaN" if not content.strip() else str(error)
+        raise IndexDamagedError(f"{asked}: expected a JSON object, found {what}") from error
+    if not isinstance(found, dict):
+        raise IndexDamagedError(f"{asked}: expected a JSON object, found {str(found)[:100]!r}")
+    return found

@@ -1,0 +1,299 @@
+"""A DeepData server as vector index: the five verbs, and what keeps them right on a server that forgets.
+
+Knows: when to look after the server, when to ask it, and what to do where its answer falls short. Does not know: the
+wire (bridge/deepdata/), which vectors should be there (the catalog's copies).
+
+What the server says is never believed as it is: hits count only if the ledger knows them under that number and name,
+scores are computed again from the ledger's vectors, filters are the catalog's. What the server does not hold, or cannot
+filter, is searched in the ledger. So the server decides how fast the answer is, and, within its recall, which is best.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
+
+from bridge.index.base import Answer, check_points, check_query
+from bridge.index.deepdata import local_scores
+from bridge.index.deepdata.api_versions import connect
+from bridge.index.deepdata.audit import Finding, heal, inspect, remember, renew
+from bridge.index.deepdata.collection import Link, Target, collection_name, create
+from bridge.index.deepdata.fetch import fetch
+from bridge.index.deepdata.http import Wire
+from bridge.index.deepdata.push import push, sweep, sweep_retired
+from bridge.index.deepdata.query_cache import Remembered
+from bridge.index.deepdata.search import View, ask, complete, look
+from bridge.index.deepdata.settings import read_settings
+from bridge.index.deepdata.trust import Trust
+from bridge.index.metric import COSINE
+from bridge.support.file_lock import locked
+from wshard.errors import IndexDamagedError, IndexLostError, IndexUnreachableError, VectorIndexError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from bridge.index.base import Point, Request, Vectors
+    from bridge.index.deepdata.near import Near
+    from bridge.index.deepdata.rate_limit import Throttle
+    from bridge.index.deepdata.settings import Settings
+    from catalog.catalog import Catalog
+    from embedders.space import Space
+
+
+class DeepDataIndex:
+    """VectorIndex on a DeepData server; close it, or use it as a context manager. Threads may share one instance.
+
+    folder holds lock files. few: filters that so many episodes pass are answered from the ledger, which is faster than
+    the server's walk. audit_s: seconds after which the server is looked after again; a connection that breaks makes
+    that due at once. throttle: one that several clients of one server share. Connects on first use.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        folder: Path,
+        settings: Settings,
+        *,
+        few: int = 64,
+        audit_s: float = 60.0,
+        throttle: Throttle | None = None,
+    ) -> None:
+        self._catalog = catalog
+        self._folder = folder
+        self._settings = settings
+        self._few = few
+        self._wire = Wire(settings, throttle=throttle)
+        self._trust = Trust(self._wire, audit_s)
+        self._connected: Link | None = None
+        self._remembered = Remembered(catalog)
+        self._views: dict[str, tuple[tuple[int, int, int, str], View]] = {}
+        self._nears: dict[str, Near] = {}
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._wire.close()
+
+    def upsert(self, space: Space, points: Sequence[Point]) -> None:
+        """Bring the server up to date with the ledger; without points also remove what is not wanted any more.
+
+        Raises VectorIndexError for points that the ledger does not know, and the Index...Errors of the server; what
+        was not sent will be by a later call.
+        """
+        check_points(space, points)
+        space_id = self._living(space)
+        last = self._catalog.ledger_state(space_id).last
+        if unknown := [point.episode for point in points if point.seq > last]:
+            raise VectorIndexError(f"expected points that the ledger has committed, found episodes {unknown[:5]}")
+        self._write(space, tidy=not points)
+
+    def delete(self, space: Space, episodes: Sequence[int]) -> None:  # noqa: ARG002  (the ledger says which)
+        """Remove from the server all that the ledger has buried, these episodes among it; one request per vector."""
+        self._living(space)
+        self._write(space, tidy=True)
+
+    def count(self, space: Space) -> int:
+        """Return the number of vectors that the server was given and that still count."""
+        copy = self._catalog.copies.find(self._link().place, self._living(space))
+        return 0 if copy is None else self._catalog.copies.count(copy.id)
+
+    def scan(self, space: Space) -> Iterator[Point]:
+        """Yield every episode whose vectors the server returns as they were put."""
+        copy = self._catalog.copies.find(self._link().place, self._living(space))
+        if copy is None:
+            return
+        yield from fetch(Target(self._link(), space, copy))
+
+    def search(self, space: Space, query: Vectors, request: Request) -> Answer:
+        """Return the best matches of a unit vector [E]; always min(top_k, as many as pass the filter).
+
+        exact: every vector that passes was scored here. Raises IndexUnreachableError where the server does not answer.
+        """
+        check_query(space, query)
+        with self._wire.within(self._settings.timeout):
+            return self._search(space, query, request)
+
+    def _search(self, space: Space, query: Vectors, request: Request) -> Answer:
+        self._look_after(space)
+        view = self._view(space)
+        passing = self._remembered.passing(request.where, view.clock)
+        best = local_scores.Best(query, request, passing)
+        if request.top_k < 1:
+            return Answer((), exact=True, scored=0)
+        best.offer(view.rest)
+        examined, exact = 0, len(view.rest) >= view.vectors
+        enough = exact
+        here = view.all_here or self._trust.broken(space.fingerprint)
+        if not (exact or here or (passing is not None and len(passing) <= self._few)):
+            examined, enough = self._ask(view, best, query, request, passing)
+            enough = enough and not self._trust.broken(space.fingerprint)
+        if not enough:
+            complete(view, best, passing)
+            exact = True
+        return Answer(best.matches(), exact=exact, scored=best.scored + examined)
+
+    def audit(self, space: Space, *, full: bool = False) -> Finding:
+        """Compare the server with the ledger and change nothing; full: every document, not a sample."""
+        copy = self._catalog.copies.find(self._link().place, self._living(space))
+        if copy is None:
+            return Finding("new", 0, 0, told="nothing was ever put there")
+        return inspect(Target(self._link(), space, copy), full=full)
+
+    def mend(self, space: Space) -> None:
+        """Compare every document, and send what is missing; a collection that then holds more is made anew."""
+        with self._alone(space):
+            target = self._target(space)
+            heal(target, inspect(target, full=True))
+        self._write(space, tidy=True)
+        if self.audit(space).state != "ok":
+            self.rebuild(space)
+
+    def rebuild(self, space: Space) -> None:
+        """Drop the Space's collection and fill a new one from the ledger."""
+        with self._alone(space):
+            create(renew(self._target(space)))
+        self._write(space, tidy=True)
+
+    def drop(self, space: Space) -> None:
+        """Drop the Space's collection, and those of other Spaces that the archive does not hold any more."""
+        with self._alone(space):
+            link = self._link()
+            sweep_retired(link)
+            copies = self._catalog.copies
+            row = next((row for row in self._catalog.spaces() if row.fingerprint == space.fingerprint), None)
+            copy = None if row is None else copies.find(link.place, row.id)
+            if copy is not None:
+                renew(Target(link, space, copy))
+                copies.close(copy.id)
+
+    # ---- writing ---------------------------------------------------------------------------------------------------
+
+    def _write(self, space: Space, *, tidy: bool) -> None:
+        """Push, and once more from the start if the server turns out to have lost what it had."""
+        with self._alone(space):
+            for last in (False, True):
+                target = self._ready(space)
+                try:
+                    push(target, self._nears)
+                    if tidy:
+                        sweep(target)
+                        sweep_retired(target.link)
+                except (IndexLostError, IndexDamagedError) as error:
+                    self._doubt(target, error)
+                    if last:
+                        raise
+                except IndexUnreachableError:
+                    self._trust.withdraw()
+                    raise
+                else:
+                    return
+
+    @contextmanager
+    def _alone(self, space: Space) -> Iterator[None]:
+        link = self._link()
+        with self._lock, locked(self._lock_file(link, space)):
+            try:
+                yield
+            finally:
+                self._views.pop(space.fingerprint, None)
+
+    def _lock_file(self, link: Link, space: Space) -> Path:
+        return self._folder / f"{collection_name(link, space.fingerprint)}.lock"
+
+    def _ready(self, space: Space) -> Target:
+        """Return where to write, looked after."""
+        target = self._target(space)
+        if self._trust.due(space.fingerprint) or target.copy.condemned:
+            begun = self._trust.begin()
+            target = heal(target, inspect(target))
+            self._trust.give(space.fingerprint, begun)
+        return target
+
+    def _target(self, space: Space) -> Target:
+        link, space_id = self._link(), self._living(space)
+        return Target(link, space, self._catalog.copies.open(link.place, space_id))
+
+    def _doubt(self, target: Target | None, error: VectorIndexError) -> None:
+        """Have the server looked after before it is used again; a collection that answers senselessly is given up."""
+        self._trust.withdraw()
+        if target is not None and isinstance(error, IndexDamagedError):
+            self._catalog.copies.condemn(target.copy.id)
+
+    # ---- searching -------------------------------------------------------------------------------------------------
+
+    def _look_after(self, space: Space) -> None:
+        """Audit now and then; what is lost is searched in the ledger until the next ingest puts it there again."""
+        name = space.fingerprint
+        if not self._trust.due(name):
+            return
+        link, space_id = self._link(), self._living(space)
+        with self._lock, locked(self._lock_file(link, space), wait=False) as alone:
+            if not alone:
+                self._trust.postpone(name)
+            for _ in range(2):  # over a connection that has just broken only the second comparison is worth anything
+                if not (alone and self._trust.due(name)):
+                    return
+                begun = self._trust.begin()
+                copy = self._catalog.copies.find(link.place, space_id)
+                if copy is not None and not copy.condemned:
+                    target = Target(link, space, copy)
+                    remember(target, inspect(target))
+                self._trust.give(name, begun)
+
+    def _ask(
+        self, view: View, best: local_scores.Best, query: Vectors, request: Request, passing: frozenset[int] | None
+    ) -> tuple[int, bool]:
+        """Ask the server as search.ask does; where it can no longer be trusted, its answer is not enough."""
+        try:
+            return ask(view, best, query, request, passing)
+        except (IndexLostError, IndexDamagedError) as error:
+            self._doubt(view.target, error)
+            return 0, False
+        except IndexUnreachableError:
+            self._trust.withdraw()
+            raise
+
+    def _view(self, space: Space) -> View:
+        """Return the Space as of now, remembered as long as neither the catalog nor the copy has changed."""
+        link, kept = self._link(), self._views.get(space.fingerprint)
+        if kept is not None:
+            copy = self._catalog.copies.find(link.place, kept[1].space_id)
+            if copy is not None and kept[0] == copy.state:
+                return kept[1]  # the clock stands still, so the Space lives still
+        space_id = self._living(space)
+        copy = self._catalog.copies.find(link.place, space_id)
+        key = (self._remembered.clock, -1, -1, self._remembered.life) if copy is None else copy.state
+        if kept is None or kept[0] != key:
+            kept = (key, look(link, space, space_id))
+            self._views[space.fingerprint] = kept
+        return kept[1]
+
+    # ---- both ------------------------------------------------------------------------------------------------------
+
+    def _link(self) -> Link:
+        with self._lock:
+            if self._connected is None:
+                self._connected = Link(self._catalog, connect(self._wire, self._settings), self._settings)
+            return self._connected
+
+    def _living(self, space: Space) -> int:
+        """Return the Space's id; raises SpaceMismatchError, and VectorIndexError if the server has not its metric."""
+        if space.metric != COSINE:
+            raise VectorIndexError(
+                f"expected a Space with the metric cosine, the only one that {self._settings.base} has, found "
+                f"{space.metric!r}: search it without a server"
+            )
+        return self._remembered.living(space)
+
+
+def open_deepdata(url: str, catalog: Catalog, folder: Path, token: str | None = None) -> DeepDataIndex:
+    """Return the index at a URL (see settings.py); raises UnknownIndexError for one that is none."""
+    return DeepDataIndex(catalog, folder, read_settings(url, token))

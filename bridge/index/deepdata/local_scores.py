@@ -1,0 +1,140 @@
+"""Exact scores of vectors that are at hand, and the best of what several sources gave.
+
+Knows: float64 cosines, ties, one match per episode. Does not know: where vectors come from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.index.base import Match
+from bridge.index.deepdata.documents import check_held
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from bridge.index.base import Request, Vectors
+    from catalog.records import LedgerEntry
+    from catalog.vectors.index_copy_records import Held
+
+_MARGIN: Final = 1e-4  # float32 scores this close to the k-th are compared again in float64
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """vectors float32 [n, E]; row i is window windows[i] of episode episodes[i]."""
+
+    episodes: NDArray[np.int64]
+    windows: NDArray[np.int64]
+    vectors: Vectors
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+
+def of_entries(entries: Iterable[LedgerEntry], dim: int) -> Block:
+    """Return all vectors of these ledger rows."""
+    held = [entry for entry in entries if entry.vectors]
+    counts = [entry.count for entry in held]
+    return Block(
+        np.repeat(np.array([entry.episode_id for entry in held], np.int64), counts),
+        np.concatenate([np.zeros(0, np.int64), *(np.arange(count) for count in counts)]),
+        np.frombuffer(b"".join(entry.vectors or b"" for entry in held), "<f4").reshape(-1, dim),
+    )
+
+
+def of_held(held: Sequence[Held], dim: int) -> Block:
+    """Return these vectors; raises VectorsDamagedError."""
+    for one in held:
+        check_held(one)
+    return Block(
+        np.array([one.episode_id for one in held], np.int64),
+        np.array([one.position for one in held], np.int64),
+        np.frombuffer(b"".join(one.vector for one in held), "<f4").reshape(-1, dim),
+    )
+
+
+def join(blocks: Sequence[Block], dim: int) -> Block:
+    """Return all rows of the blocks."""
+    return Block(
+        np.concatenate([np.zeros(0, np.int64), *(block.episodes for block in blocks)]),
+        np.concatenate([np.zeros(0, np.int64), *(block.windows for block in blocks)]),
+        np.concatenate([np.zeros((0, dim), np.float32), *(block.vectors for block in blocks)]),
+    )
+
+
+class Best:
+    """The best matches of one search among all that was offered; scores in float64, each vector offered counts once."""
+
+    def __init__(self, query: Vectors, request: Request, passing: frozenset[int] | None) -> None:
+        self._query = query
+        self._wide = query.astype(np.float64)
+        self._request = request
+        self._passing = passing
+        self._allowed = None if passing is None else np.array(sorted(passing), np.int64)
+        self._found: dict[tuple[int, int], float] = {}
+        self._offered: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []  # episodes, windows
+        self.scored = 0
+
+    def offer(self, block: Block) -> None:
+        """Take in vectors; only those of episodes that pass the filter count."""
+        if self._allowed is not None:
+            keep = np.isin(block.episodes, self._allowed)
+            block = Block(block.episodes[keep], block.windows[keep], block.vectors[keep])
+        self.scored += len(block)
+        self._offered.append((block.episodes, block.windows))
+        rows = self._contenders(block)
+        cosines = _cosines(block.vectors[rows].astype(np.float64), self._wide)
+        columns = (block.episodes[rows].tolist(), block.windows[rows].tolist(), cosines.tolist())
+        for episode, window, score in zip(*columns, strict=True):
+            if score != score:  # noqa: PLR0124  (NaN: a vector that is none, and is no hit)
+                continue
+            self._found[episode, window] = score
+
+    def covers(self, count: int) -> bool:
+        """Say whether so many vectors were offered, each counted once."""
+        pairs = (zip(*(column.tolist() for column in columns), strict=True) for columns in self._offered)
+        return len({pair for some in pairs for pair in some}) >= count
+
+    def worst(self) -> float:
+        """Return the score of the last match when there are as many as asked for, else -inf."""
+        found = self.matches()
+        return found[-1].score if len(found) == self._request.top_k else float("-inf")
+
+    def matches(self) -> tuple[Match, ...]:
+        """Return the best, best first; ties by episode, then window."""
+        ranked = sorted((-score, episode, window) for (episode, window), score in self._found.items())
+        if self._request.distinct:
+            firsts: dict[int, tuple[float, int, int]] = {}
+            for one in ranked:
+                firsts.setdefault(one[1], one)
+            ranked = [*firsts.values()]
+        return tuple(Match(episode, window, -score) for score, episode, window in ranked[: self._request.top_k])
+
+    def _contenders(self, block: Block) -> NDArray[np.intp]:
+        """Return the rows that can be among the best: of many, those near the k-th in float32 or above."""
+        top_k = self._request.top_k
+        if len(block) <= 4 * top_k:
+            return np.arange(len(block))
+        scores = block.vectors @ self._query
+        ranked = scores
+        if self._request.distinct:
+            episodes, places = np.unique(block.episodes, return_inverse=True)
+            ranked = np.full(len(episodes), -np.inf, np.float32)
+            np.maximum.at(ranked, places, scores)
+        if len(ranked) <= top_k:
+            return np.arange(len(block))
+        threshold = np.partition(ranked, len(ranked) - top_k)[len(ranked) - top_k] - _MARGIN
+        return np.flatnonzero(scores >= threshold)
+
+
+def _cosines(vectors: NDArray[np.float64], query: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(all="ignore"):
+        norms = np.sqrt((vectors * vectors).sum(axis=1) * (query * query).sum())
+        cosines: NDArray[np.float64] = (vectors * query).sum(axis=1) / norms
+    return np.clip(cosines, -1.0, 1.0)

@@ -1,0 +1,214 @@
+"""From the ledger to the server, each vector once, of nearly equal ones one, however often it is interrupted.
+
+Knows: the order of the steps. The rows of a shipment are written before it is sent and completed after it has arrived;
+in between nobody knows, so that what is found open is looked up by ref before anything is sent again. Does not know:
+HTTP, or whether the server still has what arrived (audit.py). The caller holds the lock.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from bridge.index.deepdata.collection import collection_name
+from bridge.index.deepdata.documents import about_of, check_held, document_of, flaw_of, ref_of
+from bridge.index.deepdata.messages import Ask
+from bridge.index.deepdata.near import Near
+from bridge.index.deepdata.settings import CAP
+from catalog.vectors.index_copy_records import Landed, Synced
+from wshard.errors import IndexLostError, IndexUnreachableError, VectorIndexError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bridge.index.deepdata.collection import Link, Target
+    from catalog.records import LedgerEntry
+    from catalog.vectors.index_copy_records import Held
+
+_GIVEN_UP: Final = 5  # answers in a row that do not say what arrived
+_REMOVALS: Final = 50  # documents per transaction; each is one request
+
+Waiting = list[tuple[Synced, "Held"]]
+
+
+def push(target: Target, nears: dict[str, Near]) -> None:
+    """Send what the server lacks. Raises VectorIndexError, also, at the end, for vectors that must not be sent.
+
+    nears: what stands for what, by the copies' generations; kept by the caller for later pushes.
+    """
+    unsure, given_up, last = True, 0, 0
+    flaws: list[str] = []
+    while True:
+        waiting = _waiting(target)
+        if not waiting:
+            begun = _begin(target, last, nears, flaws)
+            if begun is None:
+                break
+            unsure, last = False, begun
+            continue
+        if unsure:
+            waiting = _reconcile(target, waiting)
+        unsure = not _send(target, waiting)
+        given_up = given_up + 1 if unsure else 0
+        if given_up == _GIVEN_UP:
+            raise IndexUnreachableError(f"{target.link.settings.base} gave up {_GIVEN_UP} batches for {target.name}")
+    if flaws:
+        raise VectorIndexError(
+            f"expected finite vectors of length 1, found {len(flaws)} that must not be sent: {'; '.join(flaws[:3])}"
+        )
+
+
+def sweep(target: Target) -> None:
+    """Remove the documents that no living vector uses; one request each, for the server knows no other way."""
+    link = target.link
+    while rows := link.catalog.copies.dead(target.copy.id, limit=_REMOVALS):
+        documents = {document for _, _, document in rows if document is not None}
+        for document in sorted(documents):
+            link.dialect.delete(target.name, document)
+        link.catalog.copies.forget(target.copy.id, [(seq, at) for seq, at, _ in rows], removed=len(documents))
+
+
+def sweep_retired(link: Link) -> None:
+    """Drop the collections of Spaces that are no more."""
+    copies = link.catalog.copies
+    retired = {row.id: row.fingerprint for row in link.catalog.spaces("retired")}
+    for copy in copies.of_place(link.place):
+        if copy.space_id in retired:
+            name = collection_name(link, retired[copy.space_id])
+            found = link.dialect.collection(name)
+            if found is not None and found.metadata.get("generation") == copy.generation:
+                link.dialect.drop(name)
+            copies.close(copy.id)
+
+
+def _waiting(target: Target) -> Waiting:
+    """Return rows of one shipment that may or may not have arrived; those of vectors that are gone are forgotten."""
+    copies = target.link.catalog.copies
+    while found := copies.unsettled(target.copy.id, target.size, limit=target.link.settings.batch):
+        living = [(row, held) for row, held in found if held is not None]
+        if living:
+            return living
+        _reconcile_refs(target, found[0][0].run or "", {row.ref for row, _ in found})
+        still = copies.unsettled(target.copy.id, target.size, limit=target.link.settings.batch)
+        copies.forget(target.copy.id, [(row.seq, row.position) for row, held in still if held is None])
+    return []
+
+
+def _begin(target: Target, after: int, nears: dict[str, Near], flaws: list[str]) -> int | None:
+    """Write the rows of the next shipment and return the last ledger number in it, None when nothing is left.
+
+    What shares a document without being its vector is served by the ledger alone: its row says nothing of fields.
+    """
+    link = target.link
+    entries = link.catalog.copies.pending(target.copy, after=after, limit=link.settings.batch)
+    if not entries:
+        return None
+    about = {id_: about_of(row) for id_, row in link.catalog.rows({entry.episode_id for entry in entries}).items()}
+    sound = [entry for entry in entries if entry.episode_id in about and not _flawed(entry, target.size, flaws)]
+    vectors = {(entry.seq, at): vector for entry in sound for at, vector in enumerate(_cut(entry, target.size))}
+    refs = {place: ref_of(vector) for place, vector in vectors.items()}
+    if target.copy.generation not in nears:
+        nears[target.copy.generation] = _sent(target)
+    names = _names(target, nears[target.copy.generation], [*refs.values()], [*vectors.values()])
+    known = link.catalog.copies.known(target.copy.id, set(names))
+    run = str(uuid.uuid4())
+    fields = {entry.seq: about[entry.episode_id] for entry in sound}
+    rows = []
+    for ((seq, at), ref), name in zip(refs.items(), names, strict=True):
+        there, told = known.get(name), fields[seq] if name == ref else ""
+        if there is None:
+            rows.append(Synced(seq, at, name, told, document=None, served=False, run=run))
+        else:
+            same = name == ref and there.about == told
+            rows.append(Synced(seq, at, name, told, document=there.document, served=same, run=None))
+    if rows:
+        link.catalog.copies.begin(target.copy.id, rows)
+    return entries[-1].seq
+
+
+def _sent(target: Target) -> Near:
+    """Return what the documents that were sent stand for."""
+    copies, found, last = target.link.catalog.copies, Near(target.space.dim), 0
+    while some := copies.documents(target.copy.id, after=last):
+        held = {
+            one.ref: one.vector for one in copies.lookup(target.copy.id, [number for number, _ in some], target.size)
+        }
+        found.add([*held], [*held.values()])
+        last = some[-1][0]
+    return found
+
+
+def _names(target: Target, near: Near, refs: list[str], vectors: list[bytes]) -> list[str]:
+    """Return the name of the document that stands for each vector: there already, or of this shipment."""
+    found = near.add(refs, vectors)
+    known = target.link.catalog.copies.known(target.copy.id, {*refs, *found})
+    names: list[str] = []
+    there = {*known}
+    for ref, name in zip(refs, found, strict=True):
+        if ref not in there and name not in there:
+            if name != ref:  # the document was removed since
+                near.replace(name, ref)
+            there.add(ref)
+        names.append(ref if ref in there else name)
+    return names
+
+
+def _reconcile(target: Target, waiting: Waiting) -> Waiting:
+    """Complete the rows whose documents arrived after all, and return the others."""
+    there = _reconcile_refs(target, waiting[0][0].run or "", {row.ref for row, _ in waiting})
+    return [(row, held) for row, held in waiting if row.ref not in there]
+
+
+def _reconcile_refs(target: Target, run: str, refs: set[str]) -> set[str]:
+    """Find documents by ref, complete their rows, remove those that are there twice; returns the refs found."""
+    link = target.link
+    query = [1.0] + [0.0] * (target.space.dim - 1)
+    ask = Ask(query, min(CAP, 2 * len(refs) + 10), {"ref": {"$in": sorted(refs)}}, link.settings.ef_search)
+    there: dict[str, Landed] = {}
+    for found in sorted(link.dialect.search(target.name, ask).documents, key=lambda found: found.id):
+        if found.ref in there:
+            link.dialect.delete(target.name, found.id)
+        elif found.ref in refs:
+            there[found.ref] = Landed(found.ref, found.id, str(found.metadata.get("about", "")))
+    link.catalog.copies.settle(target.copy.id, run, [*there.values()])
+    return set(there)
+
+
+def _send(target: Target, waiting: Waiting) -> bool:
+    """Send one document per ref and write where they are; False where the server did not say so."""
+    if not waiting:
+        return True
+    link, run = target.link, waiting[0][0].run or ""
+    episodes = link.catalog.rows({held.episode_id for _, held in waiting})
+    for _, held in waiting:
+        check_held(held)
+    firsts: dict[str, Held] = {}
+    for row, held in sorted(waiting, key=lambda one: not one[0].about):  # nearly equal ones, without fields, last
+        if held.episode_id in episodes:
+            firsts.setdefault(row.ref, held)
+    documents = [document_of(episodes[held.episode_id], held.vector, ref, run) for ref, held in firsts.items()]
+    answers = link.dialect.insert(target.name, documents) if documents else []
+    if answers is None:
+        return False
+    failed = [words for words in answers if isinstance(words, str)]
+    arrived = [
+        Landed(ref, answer, str(document.metadata["about"]))
+        for ref, document, answer in zip(firsts, documents, answers, strict=True)
+        if isinstance(answer, int)
+    ]
+    if link.catalog.copies.settle(target.copy.id, run, arrived):
+        raise IndexLostError(f"{link.settings.base} hands out numbers of {target.name} again: it has lost documents")
+    if failed:
+        raise VectorIndexError(f"{link.settings.base} refused {len(failed)} of {len(answers)} vectors: {failed[0]}")
+    return bool(documents)
+
+
+def _flawed(entry: LedgerEntry, size: int, flaws: list[str]) -> bool:
+    found = [flaw for vector in _cut(entry, size) if (flaw := flaw_of(vector))]
+    flaws += [f"{flaw} in episode {entry.episode_id}" for flaw in found[:1]]
+    return bool(found)
+
+
+def _cut(entry: LedgerEntry, size: int) -> Sequence[bytes]:
+    vectors = entry.vectors or b""
+    return [vectors[start : start + size] for start in range(0, len(vectors), size)]

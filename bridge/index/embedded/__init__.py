@@ -1,0 +1,1 @@
+"""The embedded index: memory-mapped search copies with exact answers."""

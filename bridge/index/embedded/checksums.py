@@ -1,0 +1,52 @@
+"""Checksums of the parts of a large file, each compared when its part is first used.
+
+Knows: CRC32C, and which parts have been compared. Does not know: what the parts are.
+
+A file of a gigabyte cannot be read in full each time that it is opened; but no byte of it is used unchecked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wshard.container.layout import checksum
+from wshard.errors import ChecksumError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Seals:
+    """Part i of `vectors` is rows starts[i]:starts[i+1] and has the CRC32C sums[i]; without sums nothing is checked.
+
+    Threads may share one instance.
+    """
+
+    def __init__(
+        self, vectors: NDArray[np.generic], starts: NDArray[np.int64], sums: NDArray[np.int64] | None, what: str
+    ) -> None:
+        self._vectors = vectors
+        self._starts = starts
+        self._sums = sums
+        self._what = what
+        self._unread = np.full(len(starts) - 1, sums is not None, np.bool_)
+        self._left = bool(self._unread.any())
+
+    def check(self, parts: NDArray[np.int64] | None = None) -> None:
+        """Compare those of the parts (None = all) that were not compared before; raises ChecksumError."""
+        if not self._left or self._sums is None:
+            return
+        which = self._unread if parts is None else self._unread.take(parts)
+        if not np.count_nonzero(which):
+            return  # as nearly always: what follows takes as long again
+        unread = np.flatnonzero(which) if parts is None else parts[which]
+        for part in dict.fromkeys(unread.tolist()):
+            found = checksum(self._vectors[self._starts[part] : self._starts[part + 1]].data)
+            if found != self._sums[part]:
+                raise ChecksumError(
+                    f"{self._what}: expected CRC32C {int(self._sums[part]):08x} of part {part}, found {found:08x}"
+                )
+            self._unread[part] = False
+        self._left = bool(self._unread.any())  # not counted down: two threads may have compared the same part

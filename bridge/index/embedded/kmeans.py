@@ -1,0 +1,140 @@
+"""Groups of vectors that point the same way: what the certified lists are made of.
+
+Knows: spherical k-means on a sample, the nearest centroid of every vector, and frames for groups that are near each
+other. Does not know: files, searching.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import isqrt
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.index.embedded.norm_bounds import origin_of, seen
+from bridge.index.embedded.sketches import axes_of, sampled
+from bridge.index.metric import COSINE
+
+if TYPE_CHECKING:
+    from bridge.index.base import Vectors
+    from bridge.index.embedded.arrays import Axes, Numbers
+    from bridge.index.embedded.norm_bounds import Directions, Floats
+
+Labels = NDArray[np.int32]
+Cosines = NDArray[np.float32]
+
+_SAMPLED_PER_LIST: Final = 32
+_ROUNDS: Final = 6
+_AT_ONCE: Final = 2048  # rows compared with all centroids in one product: some megabytes
+_UNIT: Final = 1e-5
+"""How far from 1 a vector's length may be for the proof to hold."""
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """centroids float32 [L, E]; row i is in list l = labels[i] and has a cosine of rims[l] or more to its centroid.
+
+    trained: how many vectors there were when the centroids were chosen. origin: the rows are directions seen from
+    there, float64 [E]; None: they are vectors of unit length.
+    """
+
+    centroids: Vectors
+    labels: Labels
+    rims: Cosines
+    trained: int
+    origin: Floats | None = None
+
+
+def group(vectors: Vectors, before: Grouping | None = None, metric: str = COSINE) -> Grouping | None:
+    """Group vectors [N, E], N >= 1, of which `before` holds the first: their directions, where lengths differ.
+
+    Centroids are chosen anew, about sqrt(N) of them, when there are twice as many vectors as at the last time. A fixed
+    seed: equal vectors give equal groups. None where vectors are not finite, or not of unit length although the metric
+    is the cosine.
+    """
+    found = _joined(vectors, before) if before is not None and len(vectors) < 2 * before.trained else None
+    if found is None:
+        found = _grouped(vectors, None)
+    if found is None and metric != COSINE:
+        found = _grouped(vectors, origin_of(_sample(vectors), metric))
+    return found
+
+
+def _grouped(vectors: Vectors, origin: Floats | None) -> Grouping | None:
+    sample = _sample(seen(vectors, origin))
+    if not _are_unit(sample).all():
+        return None
+    centroids = _train(sample, isqrt(len(vectors)))
+    nobody, rims = np.zeros(0, np.int32), np.ones(len(centroids), np.float32)
+    return _joined(vectors, Grouping(centroids, nobody, rims, len(vectors), origin))
+
+
+def _joined(vectors: Vectors, before: Grouping) -> Grouping | None:
+    """Put into their lists those vectors that have none; None if these are not as the others are."""
+    labels, cosines = _nearest(seen(vectors[len(before.labels) :], before.origin), before.centroids)
+    if not np.isfinite(cosines).all():
+        return None
+    rims = before.rims.copy()
+    np.minimum.at(rims, labels, cosines)
+    return replace(before, labels=np.concatenate([before.labels, labels]), rims=rims)
+
+
+def frames(vectors: Vectors | Directions, grouping: Grouping) -> tuple[Axes, Numbers]:
+    """Return axes float64 [F, P, E] for outlines of the vectors, and the frame of each list.
+
+    Lists that are near each other share one; there are about sqrt(L).
+    """
+    middles = _train(_sample(grouping.centroids), isqrt(len(grouping.centroids)))
+    frame_of = _nearest(grouping.centroids, middles)[0].astype(np.uint8)
+    which = frame_of[grouping.labels]
+    members = (sampled(np.flatnonzero(which == frame)) for frame in range(len(middles)))
+    return np.stack([axes_of(vectors[rows]) for rows in members]), frame_of
+
+
+def _sample(vectors: Vectors | Directions) -> Vectors:
+    size = min(len(vectors), isqrt(len(vectors)) * _SAMPLED_PER_LIST)
+    return np.ascontiguousarray(vectors[np.sort(np.random.default_rng(0).choice(len(vectors), size, replace=False))])
+
+
+def _train(sample: Vectors, count: int) -> Vectors:
+    """Return the centroids of so many groups."""
+    centroids = sample[np.random.default_rng(0).choice(len(sample), count, replace=False)].copy()
+    for _ in range(_ROUNDS):
+        labels, _ = _nearest(sample, centroids)
+        _move(centroids, sample, labels)
+    return centroids
+
+
+def _move(centroids: Vectors, sample: Vectors, labels: Labels) -> None:
+    """Put each centroid in the middle of its members; one without members, or amid opposites, stays."""
+    order = np.argsort(labels, kind="stable")
+    bounds = np.searchsorted(labels[order], np.arange(len(centroids) + 1))
+    for number in range(len(centroids)):
+        total = sample[order[bounds[number] : bounds[number + 1]]].sum(axis=0, dtype=np.float64)
+        length = float(np.sqrt(total @ total))
+        if length > 1e-6:
+            centroids[number] = total / length
+
+
+def _are_unit(rows: Vectors) -> NDArray[np.bool_]:
+    are: NDArray[np.bool_] = np.abs(np.einsum("ij,ij->i", rows, rows, dtype=np.float64) - 1) <= 2 * _UNIT
+    return are
+
+
+def _nearest(vectors: Vectors | Directions, centroids: Vectors) -> tuple[Labels, Cosines]:
+    """Return each vector's nearest centroid and the cosine to it, NaN where the vector is not of unit length."""
+    labels = np.empty(len(vectors), np.int32)
+    cosines = np.empty(len(vectors), np.float32)
+    turned = np.ascontiguousarray(centroids.T)
+    for start in range(0, len(vectors), _AT_ONCE):
+        rows = vectors[start : start + _AT_ONCE]
+        with np.errstate(over="ignore", invalid="ignore"):  # of what is not of unit length, and told below
+            products = rows @ turned
+        best = products.argmax(axis=1)
+        near = products[np.arange(len(best)), best]
+        near[~_are_unit(rows)] = np.nan
+        labels[start : start + _AT_ONCE] = best
+        cosines[start : start + _AT_ONCE] = near
+    return labels, cosines

@@ -1,0 +1,164 @@
+"""One immutable run of vectors: whose they are, and which of their episodes still count.
+
+Knows: vectors of many episodes, each episode's rows side by side; dead episodes; the certified lists of the same
+vectors, where there are any. Does not know: where the vectors lie (memory or file), searching, SQL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.index.base import Point
+from bridge.index.embedded.checksums import Seals
+from bridge.index.embedded.router import Patience
+from catalog.vectors.checksums import term
+from wshard.container.layout import checksum
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from bridge.index.base import Vectors
+    from bridge.index.embedded.arrays import Ids
+    from bridge.index.embedded.inverted_lists import Lists
+
+
+_AT_ONCE: Final = 4096  # rows that are widened to float64 at a time
+
+
+_REMEMBERED: Final = 200_000  # episodes asked for in all choices: some megabytes
+
+
+_EACH: Final = 32  # episodes: as much memory as a choice of none takes
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The living ones among some episodes, in row order: each at a position, with rows starts:stops; rows: of all."""
+
+    positions: Ids
+    starts: Ids
+    stops: Ids
+    rows: int
+
+
+@dataclass(eq=False)
+class Segment:
+    """vectors float32 [N, E]; episode i owns rows starts[i]:starts[i+1], at least one, and has the ledger's seqs[i].
+
+    sums: the CRC32C of each episode's vectors, to be compared before they are used. alive[i] is False once the episode
+    was replaced or deleted. patience: with the lists, for queries among most of the vectors.
+    """
+
+    episodes: Ids
+    seqs: Ids
+    starts: Ids
+    vectors: Vectors
+    sums: Ids | None = None
+    lists: Lists | None = None
+    alive: NDArray[np.bool_] = field(init=False)
+    seals: Seals = field(init=False)
+    patience: Patience = field(init=False, default_factory=Patience)
+    _order: Ids = field(init=False)
+    _ends: Ids = field(init=False)
+    _choices: dict[int, tuple[Ids | None, Chosen]] = field(init=False, default_factory=dict)
+    _remembered: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        """Index the episodes, which come in the order of their rows."""
+        self.alive = np.ones(len(self.episodes), np.bool_)
+        self.seals = Seals(self.vectors, self.starts, self.sums, "vectors of the search copy")
+        self._ends = self.starts[1:]
+        self._order = np.argsort(self.episodes, kind="stable").astype(np.int64)
+
+    @cached_property
+    def lengths(self) -> tuple[NDArray[np.float32], float]:
+        """Half the squared length of each row over the greatest length, and that; reads every row once.
+
+        Raises ChecksumError.
+        """
+        self.seals.check()
+        squares = np.empty(len(self.vectors))
+        for start in range(0, len(self.vectors), _AT_ONCE):
+            rows = self.vectors[start : start + _AT_ONCE].astype(np.float64)
+            squares[start : start + _AT_ONCE] = np.einsum("ij,ij->i", rows, rows)
+        longest = float(np.sqrt(squares.max()))
+        return (squares / (2 * longest or 1.0)).astype(np.float32), longest
+
+    @cached_property
+    def terms(self) -> Ids:
+        """What each episode adds to the checksum of the ledger's rows (catalog/vectors/checksums.py)."""
+        sums = [checksum(self.vectors[a:b].data) for a, b in pairwise(self.starts.tolist())]
+        known = np.array(sums, np.int64) if self.sums is None else self.sums
+        found: Ids = term(known, self.seqs, self.episodes)
+        return found
+
+    @staticmethod
+    def of(points: Sequence[Point], dim: int) -> Segment:
+        """Copy points of different episodes into one segment; dim is E, which no point might tell."""
+        sizes = np.array([len(point.vectors) for point in points], np.int64)
+        return Segment(
+            np.array([point.episode for point in points], np.int64),
+            np.array([point.seq for point in points], np.int64),
+            np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+            np.concatenate([np.zeros((0, dim), np.float32), *(point.vectors for point in points)]),
+        )
+
+    def find(self, episodes: Ids) -> Ids:
+        """Return the positions of those of the episodes that are here and alive, in row order."""
+        if not len(self.episodes):
+            return self._order
+        slots = np.searchsorted(self.episodes, episodes, sorter=self._order).clip(max=len(self.episodes) - 1)
+        positions = self._order[slots]
+        here = (self.episodes[positions] == episodes) & self.alive[positions]
+        return np.sort(positions[here])
+
+    def kill(self, episodes: Ids) -> None:
+        """Mark episodes as replaced or deleted."""
+        self.alive[self.find(episodes)] = False
+        self._choices.clear()
+        self._remembered = 0
+
+    def count(self) -> int:
+        """Return the number of vectors of living episodes."""
+        return int(np.diff(self.starts)[self.alive].sum())
+
+    def checksum(self) -> int:
+        """Return the checksum of the ledger's rows of living episodes."""
+        return int(self.terms[self.alive].sum())
+
+    def points(self, alive: NDArray[np.bool_]) -> Iterator[Point]:
+        """Yield the vectors of the episodes marked; raises ChecksumError."""
+        for position in np.flatnonzero(alive):
+            self.seals.check(np.array([position]))
+            rows = self.vectors[self.starts[position] : self.starts[position + 1]]
+            yield Point(int(self.episodes[position]), int(self.seqs[position]), rows)
+
+    def owners(self, rows: Ids) -> Ids:
+        """Return the position of the episode that owns each row."""
+        found: Ids = self._ends.searchsorted(rows, side="right")
+        return found
+
+    def chosen(self, episodes: Ids | None) -> Chosen:
+        """Return the living ones among these episodes, all for None; the answers for the last arrays are remembered."""
+        known = self._choices.get(id(episodes))
+        if known is None:
+            positions = np.flatnonzero(self.alive) if episodes is None else self.find(episodes)
+            starts, stops = self.starts[positions], self.starts[positions + 1]
+            # The array is kept, so that no other can have its id: it counts, however few of its episodes are here.
+            size = _EACH + len(positions if episodes is None else episodes)
+            if self._remembered + size > _REMEMBERED:
+                self._choices.clear()
+                self._remembered = 0
+            self._remembered += size
+            known = self._choices[id(episodes)] = (
+                episodes,
+                Chosen(positions, starts, stops, int((stops - starts).sum())),
+            )
+        return known[1]

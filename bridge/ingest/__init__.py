@@ -1,0 +1,1 @@
+"""Take episodes in: find, register, embed, and bring the index up to date."""

@@ -1,0 +1,133 @@
+"""From catalogued episodes to the vectors that they lack; runs in worker processes.
+
+Knows: that a file is opened once for all of its vectors, and that it may have changed since it was catalogued.
+Does not know: which episodes lack vectors, the ledger, the index.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bridge.episodes.files import status_of
+from bridge.episodes.read import Failure, attempt, read_lanes
+from catalog.records import EmbeddingRow
+from embedders.base import embed_by
+from embedders.window_batches import Cuts
+from embedders.windows import WindowPlan
+from wshard.errors import EmbedderError, IngestError, NotFiniteError, WShardError
+from wshard.open import open_episode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from catalog.records import EpisodeRow
+    from embedders.base import Embedder
+    from embedders.space import Space
+
+    _Ready = tuple[EpisodeRow, NDArray[Any]]
+
+_AT_ONCE = 64  # episodes whose windows are embedded in one call
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """How to embed: what worker processes are given."""
+
+    embedder: Embedder
+    space: Space
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """An episode, and by number which of several embeddings it lacks."""
+
+    row: EpisodeRow
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What came of one embedding: ledger rows, and (episode id, failure) of the episodes that were left out."""
+
+    rows: list[EmbeddingRow]
+    failed: list[tuple[int, Failure]]
+
+
+def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[Lacking]) -> list[Embedded]:
+    """Embed what catalogued episodes lack, opening each file once; the jobs are of the same lanes.
+
+    Returns what came of each job, in their order.
+    """
+    found = [Embedded([], []) for _ in jobs]
+    at_once = _AT_ONCE if len(jobs[0].space.window_shape) == 1 else 1  # images of many episodes would fill the memory
+    for start in range(0, len(lacking), at_once):
+        ready: list[list[_Ready]] = [[] for _ in jobs]
+        for one in lacking[start : start + at_once]:
+            values = attempt(partial(_values, jobs[0].space, one.row), one.row.path)
+            if isinstance(values, Failure):
+                failure = replace(values, kept=isinstance(values.cause, NotFiniteError))
+                for number in one.numbers:
+                    found[number].failed.append((one.row.id, failure))
+                continue
+            for number in one.numbers:
+                ready[number].append((one.row, values))
+        for numbers in _alike(jobs, ready):
+            _embed_all([jobs[number] for number in numbers], ready[numbers[0]], [found[number] for number in numbers])
+    return found
+
+
+def _alike(jobs: Sequence[Embedding], ready: Sequence[Sequence[_Ready]]) -> list[list[int]]:
+    """Return by number which jobs are done in one: those of images whose Spaces differ by their windows alone."""
+    groups: dict[object, list[int]] = {}
+    for number, (job, episodes) in enumerate(zip(jobs, ready, strict=True)):
+        maker = replace(job.space, windows=WindowPlan()).fingerprint if len(job.space.window_shape) > 1 else number
+        groups.setdefault((maker, tuple(row.id for row, _ in episodes)), []).append(number)
+    return list(groups.values())
+
+
+def _embed_all(jobs: Sequence[Embedding], ready: Sequence[_Ready], done: Sequence[Embedded]) -> None:
+    if not ready:
+        return
+    found = attempt(partial(_embed, jobs, ready), ready[0][0].path)
+    if not isinstance(found, Failure):
+        for rows, one in zip(found, done, strict=True):
+            one.rows.extend(rows)
+    elif len(ready) > 1:  # one by one: what one episode breaks must not hold up the others
+        for episode in ready:
+            _embed_all(jobs, [episode], done)
+    elif isinstance(found.cause, WShardError) and not isinstance(found.cause, EmbedderError):
+        raise found.cause  # nothing that an episode could do anything about: something is not installed, say
+    else:
+        for one in done:
+            one.failed.append((ready[0][0].id, replace(found, cause=None)))
+
+
+def _embed(jobs: Sequence[Embedding], ready: Sequence[_Ready]) -> list[list[EmbeddingRow]]:
+    """Return the ledger rows of each job; windows of all jobs are cut from the same frames."""
+    cuts = Cuts((values, np.concatenate([_spans(job, values) for job in jobs])) for _, values in ready)
+    vectors = embed_by(jobs[0].embedder, jobs[0].space, cuts).astype("<f4", copy=False)
+    rows: list[list[EmbeddingRow]] = [[] for _ in jobs]
+    stop = 0
+    for row, values in ready:
+        for job, of_job in zip(jobs, rows, strict=True):
+            start, stop = stop, stop + len(_spans(job, values))
+            of_job.append(EmbeddingRow(row.id, row.digest, stop - start, vectors[start:stop].tobytes()))
+    return rows
+
+
+def _spans(job: Embedding, values: NDArray[Any]) -> NDArray[np.int64]:
+    return job.space.windows.spans(len(values))
+
+
+def _values(space: Space, row: EpisodeRow) -> NDArray[Any]:
+    status_of(row.path)
+    with open_episode(row.path, hashed=False) as file:
+        if file.digest() != row.digest:
+            raise IngestError(f"{row.path}: changed while it was being ingested: run the command again")
+        return read_lanes(file, space)

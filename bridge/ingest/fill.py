@@ -1,0 +1,217 @@
+"""From catalog rows to vectors in the ledger and the index.
+
+Knows: which episodes lack vectors, and that other ingests may register episodes and replace Spaces meanwhile.
+Does not know: how episodes came into the catalog, or when statistics are taken anew.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bridge.episodes.read import Failure, told
+from bridge.index.base import Point, stored_vectors
+from bridge.ingest.embed import Embedding, Lacking, embed_episodes
+from bridge.quality.judge import INTEGRITY
+from bridge.spaces.statistics import Family, current, due, families
+from bridge.support.batches import batches
+from catalog.records import Among, Found
+from embedders.space import Space
+from wshard.errors import FormatError, NoLaneError, SpaceMismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator, Sequence
+
+    from bridge.ingest.report import Run
+    from bridge.spaces.statistics import Choice
+    from catalog.records import EmbeddingRow, EpisodeRow, SpaceRow
+    from embedders.space import LaneSpec
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What to fill: the Spaces of one family; asked: the episodes that windows were asked for, None for all."""
+
+    choice: Choice
+    family: Family
+    asked: Sequence[int] | None
+
+
+@dataclass(frozen=True)
+class _Target:
+    """One Space to fill, and for whom."""
+
+    family: Family
+    row: SpaceRow
+    among: Among
+    left_out: list[int] = field(default_factory=list)  # ids of those that could not be embedded
+
+
+def fill(run: Run, choices: Sequence[Choice], files: Sequence[str]) -> None:
+    """Embed what the archive's episodes lack under these choices; `files` are those that the run was asked for.
+
+    Choices of the same lanes are filled together: each file is opened once for all of them.
+    """
+    catalog = run.archive.catalog
+    known = [found[0].id for batch in batches(files) for found in catalog.known(batch).values()]
+    alike: dict[tuple[LaneSpec, ...], list[_Plan]] = {}
+    reasons: dict[int, tuple[NoLaneError, bool]] = {}
+    for choice in choices:
+        groups, unfit = families(catalog, choice)
+        reasons |= {layout: (error, choice.lanes.names is None) for layout, error in unfit.items()}
+        for family in groups:
+            plan = _Plan(choice, family, None if choice.windows.whole else known)
+            alike.setdefault(family.lanes, []).append(plan)
+    for plans in alike.values():  # what is left out then: of their numbers in a lane none are finite
+        reasons |= {layout: (error, True) for layout, error in _fill_together(run, plans).items()}
+    if reasons:
+        blamed = [
+            (row.path, *reasons[row.layout_id]) for row in catalog.rows(known).values() if row.layout_id in reasons
+        ]
+        run.report.leave_out(
+            Failure.of(NoLaneError(f"{path}: {told(error, 'episode')}"), path, kept=kept)
+            for path, error, kept in blamed
+        )
+
+
+def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:
+    """Fill the active Spaces, and new ones where statistics are due, until nothing is left to do.
+
+    Whom a Space is for is asked anew after each step that another ingest might have overtaken. Returns why layouts, by
+    id, could not be embedded.
+    """
+    catalog = run.archive.catalog
+    unfit: dict[int, NoLaneError] = {}
+    while plans:
+        active = {plan: row for plan in plans if (row := current(catalog, plan.family)) is not None}
+        _embed(run, [_Target(plan.family, row, _among(run, plan)) for plan, row in active.items()])
+        targets: dict[_Plan, _Target | None] = {}
+        for plan in plans:
+            try:
+                row = due(catalog, plan.family)
+            except NoLaneError as error:
+                unfit |= dict.fromkeys(plan.family.layout_ids, error)
+            else:
+                targets[plan] = None if row is None else _Target(plan.family, row, _among(run, plan))
+        _embed(run, [target for target in targets.values() if target is not None])
+        plans = [plan for plan, target in targets.items() if not _settled(run, plan, active.get(plan), target)]
+    return unfit
+
+
+def _settled(run: Run, plan: _Plan, active: SpaceRow | None, target: _Target | None) -> bool:
+    """Activate what was filled; say whether nothing was filled, and no other ingest replaced the Space meanwhile."""
+    catalog = run.archive.catalog
+    if target is None:
+        now = current(catalog, plan.family)
+        return now is None or (active is not None and now.id == active.id)
+    with suppress(SpaceMismatchError):  # another ingest replaced the Space meanwhile; the next round finds the new one
+        catalog.activate(target.row.id, target.among, ignoring=target.left_out)
+    return False
+
+
+def _among(run: Run, plan: _Plan) -> Among:
+    """Return whom the family's Spaces are for.
+
+    Whole-episode vectors are for every episode of the archive, so that any run finishes what an earlier one left;
+    windows are many, and only for the episodes that they were asked for.
+    """
+    catalog, family = run.archive.catalog, plan.family
+    layouts = next((now.layout_ids for now in families(catalog, plan.choice)[0] if now.lanes == family.lanes), ())
+    if plan.asked is None:
+        return Among(layouts)
+    active = current(catalog, family)
+    return Among(layouts, tuple({*plan.asked, *(catalog.embedded(active.id) if active else ())}))
+
+
+def _embed(run: Run, targets: Sequence[_Target]) -> None:
+    """Embed every pending episode into the Spaces that it lacks."""
+    waiting = [run.archive.catalog.pending_ids(target.row.id, target.among) for target in targets]
+    lacking = [target for target, ids in zip(targets, waiting, strict=True) if ids]
+    if not lacking:
+        return
+    catalog = run.archive.catalog
+    run.watch.stage("embedding", sum(map(len, waiting)))
+    spaces = [Space.from_json(target.row.definition) for target in lacking]
+    jobs = [Embedding(target.family.embedder, space) for target, space in zip(lacking, spaces, strict=True)]
+    replaced: set[int] = set()
+    for outcome in run.crew.each(partial(embed_episodes, jobs), _pending(run, lacking, {*chain(*waiting)})):
+        embedded: set[int] = set()
+        for target, space, done in zip(lacking, spaces, outcome, strict=True):
+            if target.row.id in replaced:
+                continue
+            try:
+                embedded |= commit(run, target.row.id, space, done.rows)
+            except SpaceMismatchError:
+                replaced.add(target.row.id)  # by another ingest meanwhile
+                continue
+            target.left_out.extend(id_ for id_, _ in done.failed)
+            # A file that went meanwhile is no failure, as above.
+            run.report.leave_out(failure for _, failure in done.failed if Path(failure.path).exists())
+            run.watch.advance(len(done.rows) + len(done.failed))
+        run.report.embedded += len(embedded)
+        # Once for each file that was read here, though several Spaces may lack it.
+        broken = {id_: one.error for done in outcome for id_, one in done.failed if isinstance(one.cause, FormatError)}
+        for id_, reason in broken.items():
+            catalog.flag([id_], Found(INTEGRITY, reason))
+        if len(replaced) == len(lacking):
+            break
+
+
+def commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) -> set[int]:
+    """Write vectors to the ledger, tell the index, and return the ids of the episodes.
+
+    Raises SpaceMismatchError where the Space was replaced.
+    """
+    entries = run.archive.catalog.write_embeddings(space_id, rows)
+    points = [
+        Point(entry.episode_id, entry.seq, stored_vectors(entry.episode_id, entry.vectors, (entry.count, space.dim)))
+        for entry in entries
+        if entry.vectors is not None
+    ]
+    run.follower.upsert(space, points)
+    return {entry.episode_id for entry in entries}
+
+
+def _pending(run: Run, targets: Sequence[_Target], waiting: set[int]) -> Iterator[list[Lacking]]:
+    """Yield batches of the episodes that are waiting for any of the Spaces.
+
+    What this run brought comes first, then the rest, batch by batch in an order drawn by lot: others may be at it too,
+    on other machines, and all would embed the same in any order that they share. Those whose files are gone are left
+    out: no search would return them.
+    """
+    catalog, brought = run.archive.catalog, set(run.brought)
+    asked = [None if target.among.ids is None else {*target.among.ids} for target in targets]
+    rest = [*batches(sorted(waiting - brought))]
+    lots = np.random.default_rng().permutation(len(rest)).tolist()
+    for ids in [*batches(sorted(brought)), *(rest[lot] for lot in lots)]:
+        among = [_within(target.among, ids, wanted) for target, wanted in zip(targets, asked, strict=True)]
+        found = [catalog.pending(t.row.id, of) for t, of in zip(targets, among, strict=True)]
+        if lacking := _lacking(run, targets, found):
+            yield lacking
+
+
+def _within(among: Among, ids: Sequence[int], wanted: Container[int] | None) -> Among:
+    return Among(among.layout_ids, tuple(id_ for id_ in ids if wanted is None or id_ in wanted))
+
+
+def _lacking(run: Run, targets: Sequence[_Target], found: Sequence[Sequence[EpisodeRow]]) -> list[Lacking]:
+    """Return the episodes found pending for each of the Spaces, whose files are there, by id."""
+    lacking: dict[int, tuple[EpisodeRow, list[int]]] = {}
+    for number, rows in enumerate(found):
+        for row in rows:
+            lacking.setdefault(row.id, (row, []))[1].append(number)
+    there = []
+    for id_, (row, numbers) in sorted(lacking.items()):
+        if Path(row.path).exists():
+            there.append(Lacking(row, tuple(numbers)))
+            continue
+        run.watch.advance(len(numbers))
+        for number in numbers:
+            targets[number].left_out.append(id_)
+    return there

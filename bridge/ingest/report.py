@@ -1,0 +1,87 @@
+"""One run of ingest: what it works with, and the report of what it did.
+
+Knows: how a run tells of episodes that it left out. Does not know: the steps of the work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from bridge.archive import Archive
+    from bridge.episodes.read import Failure
+    from bridge.ingest.index_sync import Follower
+    from bridge.support.progress import Progress
+    from bridge.support.workers import Workers
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """An episode that is missing since its file holds another one: where, both by their ids; id: in the catalog."""
+
+    id: int
+    path: str
+    before: str
+    now: str
+
+    def __str__(self) -> str:
+        """Say so, without the place."""
+        return (
+            f"was episode {self.before!r}, is {self.now!r}: the one is missing, and keeps its tags, notes and reviews "
+            "until its data comes under a name that is new, or a later --prune forgets it"
+        )
+
+
+@dataclass
+class IngestReport:
+    """What a run did, in episodes.
+
+    missing counts those below the folders whose files are gone; embedded, those that got vectors, once more where
+    statistics had moved and they got new ones; tasks, those whose task got a vector of what it says; flagged, those in
+    which quality checks found something. failed says what was left out and why; unembedded, what was catalogued without
+    a vector, and why; replaced, episodes whose files others took, and that are missing since; delayed, why the index is
+    behind the ledger: the next run catches up; skipped, how many files of the folders are no episodes, by suffix.
+    """
+
+    new: int = 0
+    changed: int = 0
+    moved: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    missing: int = 0
+    embedded: int = 0
+    tasks: int = 0
+    flagged: int = 0
+    failed: list[Failure] = field(default_factory=list)
+    unembedded: list[Failure] = field(default_factory=list)
+    replaced: list[Replaced] = field(default_factory=list)
+    delayed: str | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """True if nothing was left out or delayed. What is catalogued without a vector, or flagged, is not left out."""
+        return not self.failed and self.delayed is None
+
+    def leave_out(self, failures: Iterable[Failure]) -> None:
+        """Add failures; of several for one file the first is told."""
+        known = {failure.path for failure in (*self.failed, *self.unembedded)}
+        fresh = [failure for failure in failures if failure.path not in known]
+        self.failed += [failure for failure in fresh if not failure.kept]
+        self.unembedded += [failure for failure in fresh if failure.kept]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run over an archive; brought: ids of the episodes that it catalogued, new or changed."""
+
+    archive: Archive
+    crew: Workers
+    watch: Progress
+    report: IngestReport
+    follower: Follower
+    brought: list[int] = field(default_factory=list)

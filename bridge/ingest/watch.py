@@ -1,0 +1,234 @@
+"""Taking episodes in as they come: which files in a folder are new, and finished.
+
+Knows: events of the file system, and that they may be late, doubled or lost, so that folders are also looked through
+now and then. Does not know: how a file is ingested.
+
+A file is taken when it has been left alone for a moment and is as long as its header says: one that was renamed into
+place is at once. Any other one is tried when nobody has written to it for some seconds, so that it can be reported. A
+chunked episode is taken when its manifest says that it is complete, or when no chunk has come for a minute.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from bridge.episodes.discover import is_episode, walk
+from bridge.episodes.files import files_of, is_unfinished, locate, whole_of, without_chunks
+from bridge.episodes.read import Failure, told
+from bridge.ingest.register import unseen
+from bridge.ingest.report import IngestReport
+from wshard.container.layout import HEADER_SIZE, unpack_header
+from wshard.container.open_file import open_file
+from wshard.errors import CatalogError, IngestError, MissingExtraError, SourceNotFoundError
+from wshard.messages import how_to_install
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from bridge.archive import Archive
+    from catalog.catalog import Catalog
+
+    Ingest = Callable[[Sequence[str]], IngestReport]
+    Listen = Callable[[Sequence[str], Event], Iterator[Iterable[tuple[object, str]]]]
+
+_STEP_MS: Final = 50  # events that follow one another so closely are one
+_TICK_MS: Final = 250  # between two looks at files that may be finished
+_STILL_S: Final = 0.2  # a complete file is left alone for so long
+_SETTLED_S: Final = 2.0  # any other one
+_GROWING_S: Final = 60.0  # one of which more is to come: a manifest that says so, a chunk without a manifest
+_LOOK_AGAIN_S: Final = 300.0  # events get lost: on network drives, and where too many come at once
+_WAIT_S: Final = 2.0  # after an error, doubled up to
+_WAIT_LONGEST_S: Final = 60.0
+
+_WORTH_TELLING: Final = ("new", "changed", "moved", "embedded", "tasks")
+
+State: TypeAlias = tuple[int, int]
+"""Size and modification time of a file; of an episode of several, the sums."""
+
+
+@dataclass
+class Arrivals:
+    """Files that may be finished soon, and those that were refused as they were."""
+
+    waiting: dict[str, tuple[State, float]] = field(default_factory=dict)
+    refused: dict[str, State] = field(default_factory=dict)
+
+    def note(self, path: str) -> None:
+        """Something happened to this file."""
+        path = whole_of(path)
+        if path in self.waiting:
+            return  # ready() sees what changes
+        state = state_of(path)
+        if state is not None and self.refused.get(path) != state:
+            self.waiting[path] = (state, time.monotonic())
+
+    def ready(self) -> list[str]:
+        """Return the files that seem to be finished, by path."""
+        found = []
+        for path in sorted(self.waiting):
+            before, since = self.waiting[path]
+            state, still = state_of(path), time.monotonic() - since
+            if state is None or whole_of(path) != path:  # a manifest that comes is noted by itself
+                del self.waiting[path]
+            elif state != before:
+                self.waiting[path] = (state, time.monotonic())
+            elif still >= _STILL_S and still >= _patience(path):
+                found.append(path)
+        return found
+
+    def settle(self, paths: Iterable[str], report: IngestReport) -> None:
+        """Wait for these files no longer; of the failures in the report leave those that were not told before."""
+        tried = {path: self.waiting.pop(path)[0] for path in paths if path in self.waiting}
+        fresh = []
+        for failure in report.failed:
+            state = tried.get(failure.path) or state_of(failure.path)  # what changed meanwhile is tried again
+            if state is None or self.refused.get(failure.path) != state:
+                fresh.append(failure)
+            if state is not None:
+                self.refused[failure.path] = state
+        report.failed = fresh
+
+
+def state_of(path: str) -> State | None:
+    """Return the state of a file, None where there is none; to a manifest belong those of its chunks that are there."""
+    if not os.path.exists(path):  # noqa: PTH110  (as locate() names files)
+        return None
+    size = time_ns = 0
+    for name in files_of(path):
+        with suppress(OSError):
+            status = os.stat(name)  # noqa: PTH116  (as above)
+            size, time_ns = size + status.st_size, time_ns + status.st_mtime_ns
+    return size, time_ns
+
+
+def _patience(path: str) -> float:
+    """Return for how many seconds a file must have been left alone."""
+    if is_unfinished(path):
+        return _GROWING_S
+    return _STILL_S if all(map(is_complete, files_of(path))) else _SETTLED_S
+
+
+def is_complete(path: str) -> bool:
+    """Say whether the file is as long as its header says."""
+    try:
+        with open_file(path) as file:
+            unpack_header(file.read(HEADER_SIZE), os.fstat(file.fileno()).st_size, path)
+    except Exception:  # noqa: BLE001  (whatever it is: ingest will tell)
+        return False
+    return True
+
+
+def watch(
+    archive: Archive, ingest: Ingest, folders: Sequence[str | os.PathLike[str]], stop: Event | None
+) -> Iterator[IngestReport]:
+    """Yield a report of each batch: first of what earlier runs left unfinished, then of what is there and comes."""
+    missing = [str(folder) for folder in folders if not (os.fspath(folder) and Path(folder).is_dir())]
+    if missing or not folders:
+        raise SourceNotFoundError(f"expected folders to watch, found {', '.join(map(repr, missing)) or 'none'}")
+    listen = _listener()
+    places = [locate(folder) for folder in folders]
+    for place in places:
+        archive.catalog.add_root(place)
+    return _batches(archive, ingest, _arriving(archive, listen, places, stop or Event()))
+
+
+def _batches(archive: Archive, ingest: Ingest, ticks: Iterator[Iterable[str]]) -> Iterator[IngestReport]:
+    arrivals, wait = Arrivals(), _WAIT_S
+    hold = due = 0.0  # nothing is tried before the one, and something after the other although nothing came
+    for changed in ticks:
+        for path in changed:
+            arrivals.note(path)
+        files, now = arrivals.ready(), time.monotonic()
+        if now < hold or not (files or now >= due):
+            continue
+        try:
+            report = ingest(files)
+            arrivals.settle(files, report)
+            well = report.delayed is None
+        except SourceNotFoundError:  # one of them went just now: without it they are tried again
+            continue
+        except Exception as error:  # noqa: BLE001  (a watch goes on, and says what it could not do)
+            why = f"{told(error, archive.place.name)}; what came waits, to be tried again"
+            report = IngestReport(failed=[Failure(archive.place.name, why)])
+            well = False
+        hold, wait = (0.0, _WAIT_S) if well else (now + wait, min(2 * wait, _WAIT_LONGEST_S))
+        due = math.inf if well else hold
+        if not well or report.failed or any(getattr(report, name) for name in _WORTH_TELLING):
+            yield report
+
+
+def _arriving(archive: Archive, listen: Listen, places: Sequence[str], stop: Event) -> Iterator[Iterable[str]]:
+    """Yield, a few times a second, the files that something happened to; at first and now and then all new ones."""
+    listened = False
+    while not stop.is_set():
+        there = [place for place in places if Path(place).is_dir()]
+        try:
+            events = listen(there, stop) if there else iter(())
+            first = next(events, ())  # from here on nothing is missed
+            listened = True
+            yield [*_files(first, places), *_unknown(archive.catalog, there)]
+            until = time.monotonic() + _LOOK_AGAIN_S
+            for found in events:
+                yield _files(found, places)
+                if time.monotonic() > until:
+                    break
+        except (OSError, RuntimeError) as error:  # the second is what watchfiles raises for its own troubles
+            if not listened:
+                raise IngestError(f"cannot watch {', '.join(places)}: {error}") from error
+            there = []
+        if not there:
+            stop.wait(_WAIT_S)
+
+
+def _files(events: Iterable[tuple[object, str]], places: Sequence[str]) -> Iterator[str]:
+    """Yield the episode files of events; a folder that came brings what is in it."""
+    for _, path in events:
+        place = next((place for place in places if path.startswith(f"{place}/")), "")
+        if any(part.startswith(".") for part in path[len(place) :].split("/")):
+            continue
+        if Path(path).is_dir():
+            yield from _below(path)
+        elif is_episode(Path(path).name):
+            yield locate(path)
+
+
+def _below(folder: str) -> Iterator[str]:
+    for place, names in walk(folder, []):
+        yield from (locate(f"{place}/{name}") for name in names if is_episode(name))
+
+
+def _unknown(catalog: Catalog, places: Iterable[str]) -> list[str]:
+    """Return the files in these folders that the catalog does not know as they are now."""
+    paths = without_chunks([path for place in places for path in _below(place)])
+    try:
+        return unseen(catalog, paths)
+    except CatalogError:  # ingest will tell
+        return paths
+
+
+def _listener() -> Listen:
+    try:
+        from watchfiles import watch as listen  # noqa: PLC0415  (only watching needs it)
+    except ImportError as error:
+        raise MissingExtraError(f"watching needs watchfiles: {how_to_install('watch')}") from error
+
+    def listening(places: Sequence[str], stop: Event) -> Iterator[Iterable[tuple[object, str]]]:
+        return listen(
+            *places,
+            watch_filter=None,
+            debounce=_TICK_MS,
+            step=_STEP_MS,
+            rust_timeout=_TICK_MS,
+            yield_on_timeout=True,
+            stop_event=stop,
+            ignore_permission_denied=True,
+        )
+
+    return listening

@@ -1,0 +1,1 @@
+"""Check and repair archives: files, vectors, indexes, health."""

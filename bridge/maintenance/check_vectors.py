@@ -1,0 +1,189 @@
+"""Whether ledger and search index hold what they should.
+
+Knows: Spaces, the ledger, the copies made of it. Does not know: files, or how anything is mended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from bridge.index.embedded import disk_copy
+from bridge.index.embedded.snapshot import Held
+from bridge.ingest.text import speaking, task_of
+from bridge.maintenance import indexes
+from bridge.maintenance.findings import Finding
+from bridge.spaces.identity import describe
+from bridge.spaces.lanes import LaneChoice, choose_lanes, is_summarised
+from catalog.filters.fields import Field
+from catalog.filters.where import Compare, any_of
+from catalog.records import Among
+from embedders.registry import embedder_of
+from embedders.space import Space
+from wshard.errors import (
+    ChecksumError,
+    NoLaneError,
+    SpaceMismatchError,
+    UnknownEmbedderError,
+    VectorIndexError,
+    VectorsDamagedError,
+    WShardError,
+)
+from wshard.messages import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from bridge.archive import Archive
+    from catalog.catalog import Catalog
+    from catalog.records import Layout, SpaceRow
+    from embedders.space import LaneSpec
+
+_FLOAT: Final = 4  # bytes
+_NO_SPACE: Final = 0  # is no id
+_NAMED: Final = 3  # episodes that are named
+_CODES: Final = {"orphaned": "orphaned", "outdated": "stale", "retired": "retired", "torn": "torn"}
+_TOLD: Final = {
+    "orphaned": "embeddings of episodes that are gone",
+    "outdated": "embeddings of data that the episodes no longer hold",
+    "retired": "embeddings in a Space that was replaced",
+    "torn": "embeddings whose bytes are not the vectors that were written",
+}
+
+
+def sizes_of(catalog: Catalog) -> dict[int, int]:
+    """Return the bytes of one vector by space id."""
+    return {row.id: _FLOAT * Space.from_json(row.definition).dim for row in catalog.spaces()}
+
+
+def check_ledger(catalog: Catalog, excused: Collection[int], *, data: bool) -> Iterator[Finding]:
+    """Yield what is wrong with the ledger; excused: ids of episodes whose files cannot be embedded.
+
+    data: compare the checksum of every row, too.
+    """
+    names = {row.id: describe(Space.from_json(row.definition)) for row in catalog.spaces()}
+    strays: dict[tuple[int, str], list[int]] = {}
+    for stray in catalog.strays(sizes_of(catalog), full=data):
+        strays.setdefault((stray.space_id, stray.reason), []).append(stray.episode_id)
+    for (space_id, reason), episodes in sorted(strays.items()):
+        named = f" ({_names(catalog, episodes)})" if reason == "torn" else ""
+        yield Finding(_CODES[reason], names[space_id], f"{len(episodes)} {_TOLD[reason]}{named}")
+    living = [row for row in catalog.spaces() if row.state != "retired"]
+    for row in living:
+        yield from _check_space(catalog, row, excused)
+    if not living and (count := len(_never_embedded(catalog) - set(excused))):
+        told = f"{counted(count, 'episode')} without vectors: the ingest that read the files ended before it made any"
+        yield Finding("unembedded", "the archive, which has no Space yet", told)
+
+
+def _names(catalog: Catalog, episodes: Sequence[int]) -> str:
+    known = catalog.rows(episodes[:_NAMED])
+    told = [known[id_].path if id_ in known else f"episode {id_}" for id_ in episodes[:_NAMED]]
+    return ", ".join(told) + (", ..." if len(episodes) > _NAMED else "")
+
+
+def _never_embedded(catalog: Catalog) -> set[int]:
+    """Return the ids of the episodes that an ingest embeds by the rule of lanes, where there is no Space yet."""
+    found: set[int] = set()
+    fitting: dict[tuple[LaneSpec, ...], list[int]] = {}
+    for layout in catalog.layouts():
+        with contextlib.suppress(NoLaneError):  # images, say: an archive of them may do without
+            fitting.setdefault(choose_lanes(layout.lanes, LaneChoice()), []).append(layout.id)
+    for lanes, layouts in fitting.items():
+        found |= set(catalog.pending_ids(_NO_SPACE, Among(tuple(layouts)))) - _not_finite(catalog, lanes)
+    return found
+
+
+def _check_space(catalog: Catalog, row: SpaceRow, excused: Collection[int]) -> Iterator[Finding]:
+    space = Space.from_json(row.definition)
+    try:
+        embedder_of(space)
+    except SpaceMismatchError as error:
+        yield Finding("outdated", describe(space), str(error))
+    except (UnknownEmbedderError, VectorIndexError, WShardError):
+        pass  # an embedder of one's own; whoever searches must bring it
+    if row.state == "building":
+        yield Finding("unembedded", describe(space), "a Space that no run has finished filling")
+    elif space.windows.whole:
+        without = set(unembedded(catalog, row)) - set(excused)
+        count = len(without - _not_finite(catalog, space.lanes) if without else without)
+        if count:
+            yield Finding("unembedded", describe(space), f"{counted(count, 'episode')} without vectors")
+
+
+def _not_finite(catalog: Catalog, lanes: Sequence[LaneSpec]) -> set[int]:
+    """Return the ids of the episodes that hold NaN or infinities in one of the lanes: it has no moments there."""
+    summarised = {lane.name for layout in catalog.layouts() for lane in layout.lanes if is_summarised(lane)}
+    means = [Field("lane", (lane.name, "mean")).name for lane in lanes if lane.name in summarised]
+    return set(catalog.ids(any_of(*(~Compare(mean, "exists") for mean in means))))
+
+
+def unembedded(catalog: Catalog, row: SpaceRow) -> list[int]:
+    """Return the ids of the episodes that a Space of whole episodes is for and that have no vectors in it."""
+    layouts = catalog.layouts()
+    space = Space.from_json(row.definition)
+    if space.of_text:
+        silent = catalog.rows(catalog.pending_ids(row.id, speaking(catalog)))
+        return [id_ for id_, episode in sorted(silent.items()) if task_of(episode)]
+    among = Among(tuple(layout.id for layout in layouts if fits(layout, space, choice_of(space, layouts))))
+    return catalog.pending_ids(row.id, among)
+
+
+def choice_of(space: Space, layouts: Collection[Layout]) -> LaneChoice:
+    """Return how the Space's lanes were chosen: by the rule, where that gives them for any layout, else by name."""
+    frames = len(space.window_shape) > 1
+    names = tuple(lane.name for lane in space.lanes)
+    weights = None if space.weights is None else dict(zip(names, space.weights, strict=True))
+    ruled = weights is None and any(fits(layout, space, LaneChoice(None, None, frames)) for layout in layouts)
+    return LaneChoice(None if ruled else names, weights, frames)
+
+
+def fits(layout: Layout, space: Space, choice: LaneChoice) -> bool:
+    """Say whether the choice of lanes puts episodes of this layout into this Space."""
+    try:
+        return choose_lanes(layout.lanes, choice) == space.lanes
+    except NoLaneError:
+        return False
+
+
+def check_index(archive: Archive, *, data: bool) -> Iterator[Finding]:
+    """Yield how the index differs from the ledger; data: every vector, and every byte of copies on this disk."""
+    try:
+        states = indexes.audit(archive, full=data)
+    except VectorsDamagedError as error:
+        yield Finding("torn", str(archive.place.name), str(error))
+        return
+    except VectorIndexError as error:
+        yield Finding("unreachable", str(archive.place.name), str(error))
+        return
+    for state in states:
+        if not state.ok:
+            yield Finding("index", describe(state.space), state.told)
+    if not isinstance(archive.index, indexes.Audited):
+        for state in states:
+            if (told := _damage(archive, state.space, data=data)) != "":
+                yield Finding("index", describe(state.space), told)
+
+
+def _damage(archive: Archive, space: Space, *, data: bool) -> str:
+    """Return what is wrong with a copy on this disk, "" for nothing, also where there is none."""
+    catalog, last = archive.catalog, archive.catalog.clock()
+    folder = disk_copy.place(archive.place.index, catalog.archive_id, space.fingerprint)
+    if not (folder / "CURRENT").exists():
+        return ""
+    opened = disk_copy.read(folder, catalog.edition, space.fingerprint, last)
+    if opened is None:
+        return f"the copy in {folder} is damaged, or from before the archive was restored"
+    space_id = next(row.id for row in catalog.spaces() if row.fingerprint == space.fingerprint)
+    if not Held(space_id, space.dim, opened.about.seq, opened.segment).catch_up(catalog):
+        return f"the copy in {opened.home} is not of what the catalog holds"
+    if opened.broken:
+        return f"the lists of the copy in {opened.home} are damaged"
+    if data:
+        try:
+            opened.segment.seals.check()
+            if opened.segment.lists is not None:
+                opened.segment.lists.seals.check()
+        except ChecksumError as error:
+            return f"the copy in {opened.home} is damaged: {error}"
+    return ""

@@ -1,0 +1,127 @@
+"""How healthy the vectors of an archive are, for searching.
+
+Knows: what makes a search worse without making it wrong: vectors of files that changed, equal vectors, hubs, queries
+whose best hits take a long proof. Does not know: any index; it asks through the five verbs.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import xxhash
+
+from bridge.episodes.files import are_unchanged
+from bridge.index.base import Request
+from bridge.index.metric import COSINE, L2
+from catalog.filters.where import EVERYTHING
+from embedders.space import Space
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from bridge.archive import Archive
+    from bridge.index.base import Point, Vectors
+
+_NEIGHBOURS: Final = 10
+_SAMPLE: Final = 2000  # vectors compared with each other, to see which are neighbours of many
+_AT_ONCE: Final = 256  # rows of catalog and of comparisons at a time
+
+
+@dataclass(frozen=True)
+class Health:
+    """What was found in one Space.
+
+    stale: share of vectors whose file changed or is gone. duplicates: share of vectors that equal an earlier one.
+    hubness: skewness of how often a vector of a sample is among the ten nearest of the others; above about 3 a few
+    vectors are hits of everything. certified, scored, milliseconds: share of sampled queries whose answer was proven,
+    share of the vectors compared (median), and time (median).
+    """
+
+    space: Space
+    episodes: int
+    vectors: int
+    stale: float
+    duplicates: float
+    hubness: float
+    certified: float
+    scored: float
+    milliseconds: float
+
+
+def examine(archive: Archive, *, queries: int = 50) -> list[Health]:
+    """Return the health of every active Space; `queries` vectors of each are searched for."""
+    spaces = [Space.from_json(row.definition) for row in archive.catalog.spaces("active")]
+    return [_examine(archive, space, queries) for space in spaces]
+
+
+def _examine(archive: Archive, space: Space, queries: int) -> Health:
+    """Go through the points once, keeping hashes and a sample."""
+    rng = np.random.default_rng(0)
+    total = archive.index.count(space)
+    keep = np.sort(rng.choice(total, min(total, _SAMPLE), replace=False)) if total else np.zeros(0, np.int64)
+    hashes, sizes, sample, seen = [], {}, [], 0
+    for point in archive.index.scan(space):
+        sizes[point.episode] = len(point.vectors)
+        hashes += [xxhash.xxh3_64_intdigest(vector.tobytes()) for vector in point.vectors]
+        sample.append(_chosen(point, keep, seen))
+        seen += len(point.vectors)
+    vectors = np.concatenate([np.zeros((0, space.dim), np.float32), *sample])
+    asked = vectors[rng.permutation(len(vectors))[:queries]]
+    answers = [_ask(archive, space, query) for query in asked]
+    certified, scored, spent = np.array(answers or [(1.0, 0.0, 0.0)]).T
+    return Health(
+        space=space,
+        episodes=len(sizes),
+        vectors=seen,
+        stale=_stale(archive, sizes) / max(seen, 1),
+        duplicates=(seen - len(set(hashes))) / max(seen, 1),
+        hubness=hubness(vectors, space.metric),
+        certified=float(certified.mean()),
+        scored=float(np.median(scored)) / max(seen, 1),
+        milliseconds=float(np.median(spent)),
+    )
+
+
+def _chosen(point: Point, keep: NDArray[np.int64], seen: int) -> Vectors:
+    """Return those of the point's vectors whose number, counted over all points, is to be kept."""
+    first, last = np.searchsorted(keep, [seen, seen + len(point.vectors)])
+    return np.array(point.vectors[keep[first:last] - seen])
+
+
+def _ask(archive: Archive, space: Space, query: Vectors) -> tuple[float, float, float]:
+    begun = time.perf_counter()
+    answer = archive.index.search(space, query, Request(_NEIGHBOURS, EVERYTHING))
+    return float(answer.exact), float(answer.scored), (time.perf_counter() - begun) * 1e3
+
+
+def _stale(archive: Archive, sizes: dict[int, int]) -> int:
+    """Return how many vectors are of files that are gone, or are not those that were ingested."""
+    ids, stale = list(sizes), 0
+    for start in range(0, len(ids), _AT_ONCE):
+        for id_, files in archive.catalog.assets(ids[start : start + _AT_ONCE]).items():
+            stale += 0 if are_unchanged(files) else sizes[id_]
+    return stale
+
+
+def hubness(vectors: Vectors, metric: str = COSINE) -> float:
+    """Return the skewness of how often each of the vectors [N, E] is among the ten nearest of the others.
+
+    They are of unit length where the metric is the cosine. 0 for fewer than three of them, and where all are named
+    equally often.
+    """
+    count = len(vectors)
+    neighbours = min(_NEIGHBOURS, count - 1)
+    if count < 3:
+        return 0.0
+    named = np.zeros(count)
+    halves = np.square(vectors).sum(axis=1) / 2 if metric == L2 else 0
+    for start in range(0, count, _AT_ONCE):
+        scores = vectors[start : start + _AT_ONCE] @ vectors.T - halves
+        scores[np.arange(len(scores)), start + np.arange(len(scores))] = -np.inf
+        nearest = np.argpartition(scores, count - neighbours, axis=1)[:, count - neighbours :]
+        named += np.bincount(nearest.ravel(), minlength=count)
+    spread = named.std()
+    return float((((named - named.mean()) / spread) ** 3).mean()) if spread else 0.0

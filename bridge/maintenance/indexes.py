@@ -1,0 +1,182 @@
+"""Looking after indexes: what they hold, does that equal the ledger, making it anew, filling another one, letting go.
+
+Knows: every backend by its five verbs, and three more that a backend may have. Does not know: servers, files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+
+from bridge.index.deepdata.audit import Finding
+from embedders.space import Space
+from wshard.errors import EntryNotFoundError
+from wshard.messages import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bridge.archive import Archive
+    from bridge.index.base import VectorIndex
+    from catalog.records import SpaceRow
+
+_BATCH: Final = 64  # episodes per step of a copy
+
+
+@runtime_checkable
+class Audited(Protocol):
+    """An index that may differ from what it was given, because it lies elsewhere."""
+
+    def audit(self, space: Space, *, full: bool = False) -> Finding:
+        """Compare with the ledger, changing nothing."""
+
+
+@runtime_checkable
+class Rebuilt(Protocol):
+    """An index whose part of a Space can be made anew, or taken away."""
+
+    def rebuild(self, space: Space) -> None:
+        """Make the Space's part anew from the ledger."""
+
+    def drop(self, space: Space) -> None:
+        """Remove the Space's part, whether the archive still holds the Space or not."""
+
+
+@runtime_checkable
+class Mended(Protocol):
+    """An index that can be brought in line with the ledger without being made anew."""
+
+    def mend(self, space: Space) -> None:
+        """Bring the Space's part in line with the ledger, whatever it lacks or has too much."""
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What the ledger holds of one Space; state: active, or building."""
+
+    space: Space
+    state: str
+    episodes: int
+    vectors: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the vectors."""
+        return 4 * self.space.dim * self.vectors
+
+
+@dataclass(frozen=True)
+class State:
+    """One Space in one index: vectors held, vectors in the ledger, and what the index says of itself."""
+
+    space: Space
+    held: int
+    ledger: int
+    finding: Finding
+
+    @property
+    def ok(self) -> bool:
+        """True if the index has all that the ledger has."""
+        return self.finding.state == "ok" and self.held == self.ledger
+
+    @property
+    def told(self) -> str:
+        """What is wrong, in words."""
+        behind = f"{counted(self.held, 'vector')}, the catalog has {self.ledger}"
+        if self.finding.state == "ok":
+            return f"behind: {behind}"
+        return f"{self.finding.state}: {self.finding.told or behind}"
+
+
+def audit(archive: Archive, *, full: bool = False) -> list[State]:
+    """Compare the archive's index with the ledger, Space by Space; full: every vector that the index holds."""
+    states = []
+    for space, vectors in _spaces(archive):
+        held = archive.index.count(space)
+        if isinstance(archive.index, Audited):
+            finding = archive.index.audit(space, full=full)
+        else:
+            finding = Finding("ok" if held == vectors else "lost", held, vectors)
+        states.append(State(space, held, vectors, finding))
+    return states
+
+
+def mend(archive: Archive) -> int:
+    """Bring the archive's index in line with the ledger, by making it anew where it knows no other way.
+
+    Returns in how many Spaces.
+    """
+    if not isinstance(archive.index, Mended):
+        return len(rebuild(archive))
+    wrong = [state.space for state in audit(archive, full=True) if not state.ok]
+    for space in wrong:
+        archive.index.mend(space)
+    return len(wrong)
+
+
+def rebuild(archive: Archive) -> list[State]:
+    """Make the archive's index anew from the ledger."""
+    for space, _ in _spaces(archive):
+        if isinstance(archive.index, Rebuilt):
+            archive.index.rebuild(space)
+        else:
+            archive.index.upsert(space, [])
+    return audit(archive)
+
+
+def holdings(archive: Archive) -> list[Holding]:
+    """Return the Spaces of the archive, those that are being built too."""
+    found = []
+    for row in _living(archive):
+        ledger = archive.catalog.ledger_state(row.id)
+        found.append(Holding(Space.from_json(row.definition), row.state, ledger.episodes, ledger.vectors))
+    return found
+
+
+def find(archive: Archive, name: str) -> Holding:
+    """Return the Space whose fingerprint begins with this; raises EntryNotFoundError unless it is exactly one."""
+    listed = holdings(archive)
+    found = [one for one in listed if name and one.space.fingerprint.startswith(name)]
+    if len(found) != 1:
+        told = ", ".join(one.space.fingerprint[:12] for one in listed) or "none"
+        raise EntryNotFoundError(f"expected the beginning of one Space's fingerprint ({told}), found {name!r}")
+    return found[0]
+
+
+def drop(archive: Archive, space: Space) -> None:
+    """Remove a Space: its vectors from the ledger, in one transaction, and then what the index has of it.
+
+    Episodes stay; the next ingest with the same embedder embeds them again. What other indexes hold of the Space is
+    removed when they next are told of anything.
+    """
+    row = next(row for row in _living(archive) if row.fingerprint == space.fingerprint)
+    archive.catalog.retire(row.id)
+    if isinstance(archive.index, Rebuilt):
+        archive.index.drop(space)
+
+
+def copy(archive: Archive, target: VectorIndex) -> list[tuple[Space, int, int]]:
+    """Fill another index over the same ledger; returns (Space, vectors read from the one, vectors in the other).
+
+    Nothing is embedded again. What the first index lacks comes from the ledger.
+    """
+    copied = []
+    for space, _ in _spaces(archive):
+        read = 0
+        points = archive.index.scan(space)
+        while some := list(islice(points, _BATCH)):
+            target.upsert(space, some)
+            read += sum(len(point.vectors) for point in some)
+        target.upsert(space, [])
+        copied.append((space, read, target.count(space)))
+    return copied
+
+
+def _spaces(archive: Archive) -> Iterator[tuple[Space, int]]:
+    for row in _living(archive):
+        yield Space.from_json(row.definition), archive.catalog.ledger_state(row.id).vectors
+
+
+def _living(archive: Archive) -> list[SpaceRow]:
+    return [row for row in archive.catalog.spaces() if row.state != "retired"]

@@ -1,0 +1,123 @@
+"""Mending what a check has found, as far as that can be done without losing anything.
+
+Knows: which step mends which finding, and that a Space is refilled in the way that it was filled before. Does not know:
+how findings are made. Outside of the archive's own folder it touches temporary files of killed writers alone.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bridge.ingest.fill import fill
+from bridge.ingest.register import read_again
+from bridge.maintenance import indexes
+from bridge.maintenance.check_vectors import choice_of, sizes_of
+from bridge.spaces.lanes import LaneChoice
+from bridge.spaces.statistics import Choice
+from embedders.registry import embedder_of
+from embedders.space import Space
+from wshard.container.atomic_write import remove_abandoned
+from wshard.errors import VectorIndexError, WShardError
+from wshard.messages import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bridge.ingest.report import Run
+    from bridge.maintenance.findings import Finding
+    from catalog.records import SpaceRow
+
+_READ: Final = ("changed", "touched", "moved")
+_EMBED: Final = ("changed", "moved", "stale", "torn", "unembedded")
+_DROP: Final = ("orphaned", "stale", "retired", "torn")
+
+
+def mend(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
+    """Mend what can be mended, and yield what was done; a finding that stays is told by the next check."""
+    codes = {finding.code for finding in findings}
+    before = _windowed(run)
+    if codes & set(_DROP):
+        catalog = run.archive.catalog
+        dropped = catalog.drop_strays(sizes_of(catalog), full="torn" in codes)
+        yield f"dropped {counted(dropped, 'stray embedding')}"
+    if codes & set(_READ):
+        yield from _read(run, [finding for finding in findings if finding.code in _READ])
+    if codes & set(_EMBED):
+        yield from _embed(run, before)
+    if "index" in codes:
+        yield _index(run)
+    else:
+        run.follower.finish()
+    yield from _tidy([finding for finding in findings if finding.code == "leftover"])
+    if removed := sum(remove_abandoned(finding.where) for finding in findings if finding.code == "abandoned"):
+        yield f"removed {counted(removed, 'temporary file')} of killed writers"
+
+
+def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
+    """Read files again, each with the lanes that its episode was embedded from."""
+    catalog = run.archive.catalog
+    layouts, living = catalog.layouts(), [row for row in catalog.spaces() if row.state != "retired"]
+    spaces = {row.fingerprint: Space.from_json(row.definition) for row in living}
+    choices = {name: choice_of(space, layouts) for name, space in spaces.items() if not space.of_text}
+    facts = catalog.facts([finding.episode for finding in findings])
+    groups: list[tuple[LaneChoice, list[str]]] = []
+    for finding in findings:
+        used = [choices[name] for name in (there.space for there in facts[finding.episode].embedded) if name in choices]
+        wanted = (used or [*choices.values()] or [LaneChoice()])[0]
+        group = next((paths for choice, paths in groups if choice == wanted), None)
+        if group is None:
+            groups.append((wanted, group := []))
+        # A file that another episode was moved to may be where one was moved from.
+        group += [path for path in (finding.seen, finding.where) if path and Path(path).exists()]
+    for wanted, paths in groups:
+        read_again(run, paths, wanted)
+    told = Counter({name: getattr(run.report, name) for name in ("changed", "moved", "unchanged", "new")})
+    names = ", ".join(f"{count} {name}" for name, count in told.items() if count) or "none"
+    yield f"read {counted(len(findings), 'file')} again: {names}"
+
+
+def _windowed(run: Run) -> dict[str, list[int]]:
+    """Return who has vectors in the Spaces of windows, by family: these are not for every episode."""
+    catalog = run.archive.catalog
+    spaces = [(row, Space.from_json(row.definition)) for row in catalog.spaces() if row.state != "retired"]
+    return {row.family: catalog.embedded(row.id) for row, space in spaces if not space.windows.whole}
+
+
+def _embed(run: Run, windowed: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    living = run.archive.catalog.spaces("active") + run.archive.catalog.spaces("building")
+    if not living:
+        yield "could not embed anew: no Space says how; the same wshard ingest as before makes one"
+    for row in living:
+        try:
+            _refill(run, row, windowed)
+        except WShardError as error:
+            yield f"could not embed anew: {error}"
+    yield f"embedded {counted(run.report.embedded, 'episode')} anew"
+
+
+def _refill(run: Run, row: SpaceRow, windowed: Mapping[str, Sequence[int]]) -> None:
+    catalog, space = run.archive.catalog, Space.from_json(row.definition)
+    choice = Choice(embedder_of(space), choice_of(space, catalog.layouts()), space.windows)
+    asked = catalog.rows(windowed.get(row.family, []))
+    fill(run, [choice], [episode.path for episode in asked.values()])
+
+
+def _index(run: Run) -> str:
+    try:
+        return f"mended {indexes.mend(run.archive)} copies for searching"
+    except VectorIndexError as error:
+        return f"could not mend the index: {error}"
+
+
+def _tidy(findings: Sequence[Finding]) -> Iterator[str]:
+    """Remove what lies where nobody but this software writes."""
+    for path in (Path(finding.where) for finding in findings):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    if findings:
+        yield f"removed {counted(len(findings), 'leftover')}"

@@ -1,0 +1,1 @@
+"""Check episodes of an archive and compare them with its baseline."""

@@ -1,0 +1,142 @@
+"""Check episodes: read every byte of their files, measure and judge them, and keep what is found in the catalog.
+
+Knows: which episodes are meant, and what becomes of files that cannot be read. Does not know: what is judged by what.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from bridge.episodes.discover import discover
+from bridge.episodes.measure import Examined, examine
+from bridge.episodes.read import Failure, attempt
+from bridge.quality.judge import INTEGRITY, Checker, Subject, findings_of
+from bridge.support.batches import batches
+from bridge.support.progress import Silent
+from bridge.support.workers import workers
+from catalog.records import Found
+from wshard.quality.thresholds import DEFAULT_LIMITS
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    from bridge.support.progress import Progress
+    from bridge.support.workers import Workers
+    from catalog.catalog import Catalog
+    from catalog.filters.where import Where
+    from catalog.records import Known
+    from wshard.errors import CatalogWriteError
+    from wshard.quality.checks import Verdict
+    from wshard.quality.thresholds import Limits
+
+
+@dataclass(frozen=True)
+class Checkup:
+    """What the checks say of one file; uid None for one that is not catalogued, or holds other data by now.
+
+    scores: by check, 0 or more, flagged from 1 on; findings: what is wrong, with the reason in words.
+    """
+
+    path: str
+    episode_id: str
+    uid: str | None
+    scores: Mapping[str, float]
+    findings: tuple[Found, ...]
+
+    @property
+    def worst(self) -> float:
+        """The highest score."""
+        return max(self.scores.values(), default=0.0)
+
+
+class Checkups(list[Checkup]):
+    """The checkups of several files. unkept: why the catalog does not keep what was found, None where it does."""
+
+    unkept: CatalogWriteError | None = None
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a check works with."""
+
+    catalog: Catalog
+    checker: Checker
+    crew: Workers
+    watch: Progress
+
+
+@dataclass(frozen=True, eq=False)
+class _Checkups:
+    """The checkups of files, completed as verdicts come: the measures of an episode stay no longer than it waits."""
+
+    done: Checkups = field(default_factory=Checkups)
+    _waiting: dict[Subject, int] = field(default_factory=dict)
+
+    def add(self, one: Checkup, subject: Subject | None = None) -> None:
+        """Add a checkup; that of a subject is completed later."""
+        if subject is not None:
+            self._waiting[subject] = len(self.done)
+        self.done.append(one)
+
+    def complete(self, subject: Subject, verdict: Verdict) -> None:
+        """Take what was said of a subject into its checkup."""
+        place = self._waiting.pop(subject)
+        self.done[place] = replace(self.done[place], scores=verdict.scores, findings=findings_of(verdict))
+
+
+def check_episodes(
+    catalog: Catalog,
+    paths: Sequence[str | os.PathLike[str]] = (),
+    *,
+    where: Where | str = "",
+    limits: Limits = DEFAULT_LIMITS,
+    workers_count: int = 1,
+    progress: Progress | None = None,
+) -> Checkups:
+    """Check episode files: those named and below the folders named, or else the catalogued ones that pass the filter.
+
+    What is found in catalogued episodes replaces what was found earlier; where the catalog cannot be written, the
+    result's `unkept` says why. Raises SourceNotFoundError, FilterError.
+    """
+    files = discover(paths).files if paths else [row.path for row in catalog.rows(catalog.ids(where)).values()]
+    found = _Checkups()
+    with workers(workers_count) as crew:
+        checker = Checker(catalog, limits, found.complete)
+        check_files(Work(catalog, checker, crew, progress or Silent()), files, every_byte=True, found=found)
+        checker.finish()
+    found.done.unkept = checker.unkept
+    return found.done
+
+
+def check_files(work: Work, files: Sequence[str], *, every_byte: bool, found: _Checkups | None = None) -> None:
+    """Give what can be read to the checker and flag the rest; found gets a checkup of each file."""
+    work.watch.stage("checking", len(files))
+    add = found.add if found is not None else lambda *_: None
+    for outcome in work.crew.each(partial(_examine, every_byte=every_byte), batches(files)):
+        known = {path: there[0] for path, there in work.catalog.known([one.path for one in outcome]).items()}
+        uids = {row.id: row.uid for row in work.catalog.rows(one.id for one in known.values()).values()}
+        subjects = []
+        for one in (one for one in outcome if isinstance(one, Examined)):
+            id_ = _id_of(known.get(one.path), one.digest)
+            subjects.append(Subject(id_, one.digest, one.env_id, one.measured))
+            uid = None if id_ is None else uids.get(id_)
+            add(Checkup(one.path, one.episode_id, uid, {}, ()), subjects[-1])
+        work.checker.take(subjects)
+        for failure in (one for one in outcome if isinstance(one, Failure)):
+            broken, entry = Found(INTEGRITY, failure.error), known.get(failure.path)
+            if entry is not None:
+                work.checker.flag(entry.id, broken)
+            uid = None if entry is None else uids.get(entry.id)
+            add(Checkup(failure.path, "", uid, {INTEGRITY: 1.0}, (broken,)))
+        work.watch.advance(len(outcome))
+
+
+def _id_of(known: Known | None, digest: str) -> int | None:
+    return known.id if known is not None and known.digest == digest else None
+
+
+def _examine(paths: Sequence[str], *, every_byte: bool) -> list[Examined | Failure]:
+    return [attempt(partial(examine, path, every_byte=every_byte), path) for path in paths]

@@ -1,0 +1,193 @@
+"""Quality checks over an archive: measures in, scores and reasons in the catalog.
+
+Knows: that an episode is compared with others of its family (same environment, lanes and version of the checks), that
+the first of a family wait for others to be compared with, and that what waited when a run was killed is unchecked.
+Does not know: what is measured, files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import xxhash
+
+from bridge.episodes.measure import Measured
+from catalog.records import Checked, Found
+from wshard.errors import CatalogWriteError
+from wshard.quality.baseline import MOST, usual
+from wshard.quality.checks import Verdict, judge
+from wshard.quality.measure_vector import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from catalog.catalog import Catalog
+    from wshard.quality.baseline import Usual
+    from wshard.quality.thresholds import Limits
+
+INTEGRITY: Final = "integrity"
+"""The check that a file fails which cannot be read, or holds other bytes than were written."""
+
+_REMEMBERED: Final = 256  # families whose usual measures stay in memory
+_MOST_WAITING: Final = 4096  # episodes of all families together: they wait in memory
+_WRITTEN_AT_ONCE: Final = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A measured episode to be judged; id None for one that is not catalogued."""
+
+    id: int | None
+    digest: str
+    env_id: str
+    measured: Measured
+
+    @property
+    def family(self) -> str:
+        """Name the episodes that it is compared with."""
+        return _family(self.env_id, self.measured.form.lanes)
+
+    def like(self, number: int, digest: str, vector: NDArray[np.float32]) -> Subject:
+        """Return another episode of the same family."""
+        return Subject(number, digest, self.env_id, Measured(self.measured.form, vector))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _family(env_id: str, lanes: tuple[tuple[str, int], ...]) -> str:
+    return xxhash.xxh3_128_hexdigest(json.dumps([VERSION, env_id, lanes]).encode())
+
+
+@dataclass(eq=False)
+class _Growing:
+    """A family of which too few are known: the ids of those that the catalog keeps measures of, and who waits."""
+
+    kept: frozenset[int]
+    waiting: list[Subject] = field(default_factory=list)
+
+    def full(self) -> bool:
+        """Say whether there are enough to say what is usual for good."""
+        return len(self.kept) + sum(subject.id not in self.kept for subject in self.waiting) >= MOST
+
+
+class Checker:
+    """Judges episodes of one catalog and writes what it finds: most of it soon, all of it by finish().
+
+    Make one before the files are read: what others find broken while episodes wait for a verdict is then left so.
+    tell: gets each episode that was given to take(), and the verdict on it. flagged: ids of the catalogued episodes in
+    which something was found. unkept: why the catalog does not keep it, None where it does. Where verdicts are told,
+    they are worth having without being kept; else CatalogWriteError is raised.
+    """
+
+    def __init__(
+        self, catalog: Catalog, limits: Limits, tell: Callable[[Subject, Verdict], None] | None = None
+    ) -> None:
+        self._catalog = catalog
+        self._limits = limits
+        self._tell = tell
+        self._doubted = frozenset(catalog.ids(f"flag:{INTEGRITY}"))
+        self._known: OrderedDict[str, Usual] = OrderedDict()
+        self._growing: dict[str, _Growing] = {}
+        self._waiting = 0
+        self._rows: list[Checked] = []
+        self.flagged: set[int] = set()
+        self.unkept: CatalogWriteError | None = None
+
+    def take(self, subjects: Sequence[Subject]) -> None:
+        """Judge the episodes, or keep them until enough of their family are known."""
+        groups: dict[str, list[Subject]] = {}
+        for subject in subjects:
+            groups.setdefault(subject.family, []).append(subject)
+        for family, members in groups.items():
+            if family in self._known:
+                self._known.move_to_end(family)
+                self._judge(members, self._known[family])
+                continue
+            if family not in self._growing:
+                self._growing[family] = _Growing(frozenset(self._kept(family)))
+            self._growing[family].waiting += members
+            self._waiting += len(members)
+            if self._growing[family].full():
+                self._complete(family)
+        if self._waiting > _MOST_WAITING:
+            self.finish()
+
+    def finish(self) -> None:
+        """Judge what waits, and again those that said what is usual in its families when fewer were known."""
+        for family in list(self._growing):
+            self._complete(family)
+        self._write()
+
+    def flag(self, id_: int, found: Found) -> None:
+        """Say that something is wrong with an episode whose data cannot be measured."""
+        self.flagged.add(id_)
+        self._keep(lambda: self._catalog.flag([id_], found))
+
+    def _complete(self, family: str) -> None:
+        growing = self._growing.pop(family)
+        waiting, one = growing.waiting, growing.waiting[0]
+        self._waiting -= len(waiting)
+        kept = self._kept(family)
+        anew = {subject.id: subject.measured.vector for subject in waiting if subject.id is not None}
+        vectors = {number: anew.get(number, vector) for number, (_, vector) in kept.items()}
+        fresh = [subject.measured.vector for subject in waiting if subject.id not in kept]
+        known = usual(one.measured.form, np.stack([*vectors.values(), *fresh][:MOST]))
+        self._judge(waiting, known)
+        others = kept.keys() - anew.keys() if len(kept) < MOST else ()
+        if others:
+            self._judge([one.like(number, *kept[number]) for number in others], known, telling=False)
+            self._write()  # at once: if the file of one of them turns out to be broken, that is said later, and stays
+        if known is not None and growing.full():
+            self._known[family] = known
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+
+    def _kept(self, family: str) -> dict[int, tuple[str, NDArray[np.float32]]]:
+        """Return digest and measures of those by which the catalog knows a family, by the id of their episode."""
+        self._write()  # some of it may be of this family
+        kept = self._catalog.kept_measures(family, MOST)
+        return {number: (digest, np.frombuffer(data, "<f4")) for number, (digest, data) in kept.items()}
+
+    def _judge(self, subjects: Sequence[Subject], known: Usual | None, *, telling: bool = True) -> None:
+        if not subjects:
+            return
+        form = subjects[0].measured.form
+        verdicts = judge(form.read(np.stack([one.measured.vector for one in subjects])), known, self._limits)
+        for subject, verdict in zip(subjects, verdicts, strict=True):
+            if telling and self._tell is not None:
+                self._tell(subject, verdict)
+            if subject.id is not None:
+                (self.flagged.add if verdict.findings else self.flagged.discard)(subject.id)
+                self._rows.append(_row(subject, verdict))
+        if len(self._rows) >= _WRITTEN_AT_ONCE:
+            self._write()
+
+    def _write(self) -> None:
+        rows, self._rows = self._rows, []
+        if rows:
+            self._keep(lambda: self._catalog.set_checked(rows, most=MOST, doubted=self._doubted))
+
+    def _keep(self, write: Callable[[], object]) -> None:
+        if self.unkept is None:
+            try:
+                write()
+            except CatalogWriteError as error:
+                if self._tell is None:
+                    raise
+                self.unkept = error
+
+
+def findings_of(verdict: Verdict) -> tuple[Found, ...]:
+    """Return the findings as the catalog keeps them."""
+    return tuple(Found(finding.check, finding.reason) for finding in verdict.findings)
+
+
+def _row(subject: Subject, verdict: Verdict) -> Checked:
+    data = subject.measured.vector.astype("<f4").tobytes()
+    return Checked(subject.id or 0, subject.digest, VERSION, subject.family, verdict.scores, findings_of(verdict), data)

@@ -1,0 +1,1 @@
+"""Find episodes and moments: TrajectoryRetriever."""

@@ -1,0 +1,1 @@
+"""Find moments: spans of episodes, refined by alignment."""

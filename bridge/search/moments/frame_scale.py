@@ -1,0 +1,47 @@
+"""How much frames differ within an episode of an archive: the unit in which alignment compares images.
+
+Knows: a sample of the archive's episodes, read from their files. Does not know: alignment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.episodes.read import Failure, attempt, read_lanes
+from embedders.image.frames import sketches
+from embedders.space import Statistics
+from wshard.open import open_episode
+
+if TYPE_CHECKING:
+    from catalog.catalog import Catalog
+    from catalog.records import EpisodeRow
+    from embedders.space import Space
+
+_SAMPLE: Final = 12  # episodes
+
+
+def frame_scale(catalog: Catalog, space: Space) -> Statistics:
+    """Return statistics of sketches of the Space's images, one deviation for all channels, mean 0.
+
+    It is the root mean square over about 12 episodes and all channels: what stands still does not count. 1 where
+    nothing moves, and where no file can be read.
+    """
+    number = next((row.id for row in catalog.spaces() if row.fingerprint == space.fingerprint), None)
+    rows = {} if number is None else catalog.rows(catalog.sample(number, _SAMPLE)[:_SAMPLE])
+    variances = [found for row in rows.values() if (found := _variance(row, space)) is not None]
+    channels = sketches(np.zeros((1, *space.window_shape)), "a frame").shape[1]
+    deviation = float(np.sqrt(np.mean(variances))) if variances else 0.0
+    return Statistics(max(1, len(variances)), np.zeros(channels), np.full(channels, deviation))
+
+
+def _variance(row: EpisodeRow, space: Space) -> float | None:
+    """Return the mean variance of the episode's sketches over time, None where its file cannot be read."""
+
+    def variance() -> float:
+        with open_episode(row.path, hashed=False) as file:
+            return float(sketches(read_lanes(file, space), row.path).var(axis=0).mean())
+
+    found = attempt(variance, row.path)
+    return None if isinstance(found, Failure) else found

@@ -1,0 +1,133 @@
+"""Queries that name an episode: a hit, a file, or timesteps of a file.
+
+Knows: how each is read, and under which uid the archive may hold it. Does not know: Spaces, searching.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from bridge.episodes.discover import SUFFIX, is_episode
+from bridge.episodes.files import locate
+from bridge.results import EpisodeRef
+from bridge.search.query.prepare import cut
+from catalog.filters.where import Compare, all_of
+from wshard.arguments import told, whole_number
+from wshard.errors import HeaderError, QueryError
+from wshard.formats.base import OWN_DATA
+from wshard.open import open_episode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from bridge.search.query.prepare import Query
+    from catalog.catalog import Catalog
+    from catalog.filters.where import Where
+    from wshard.open import OpenEpisode
+    from wshard.types import Episode
+
+_IMAGE: Final = 2
+"""Dimensions of one timestep of an image, at least."""
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """What a query holds, and where from: path is that of its file, uid the episode's, each "" where unknown.
+
+    start: the timestep of that episode with which it begins.
+    """
+
+    query: Query
+    path: str = ""
+    uid: str = ""
+    start: int = 0
+
+
+def read_example(query: Query, embedded: Callable[[], Collection[str]]) -> Example:
+    """Return what a query of any form holds; those that name an episode are read from its file.
+
+    embedded: gives the lanes that any Space is of; images that are not among them are not decoded.
+    Raises QueryError for a path without a file and a span that is not in the episode, StaleEpisodeError for a hit whose
+    file has changed since, FileNotFoundError for one whose file is gone, FormatError.
+    """
+    if isinstance(query, EpisodeRef):
+        with query.open() as file:
+            episode = _read(file, embedded())
+        start, stop = query.span
+        return Example(episode if query.span == (0, 0) else cut(episode, start, stop), uid=query.uid, start=start)
+    if isinstance(query, (str, os.PathLike)):
+        return Example(_load(query, embedded()), path=locate(query))
+    if isinstance(query, tuple) and query and isinstance(query[0], (str, os.PathLike)):
+        if len(query) != 3:
+            raise QueryError(f"(file, start, stop): expected these three, found {told(query)}")
+        path, start, stop = query
+        episode = _load(path, embedded())
+        first, _, _ = slice(_step(start), None).indices(episode.length)
+        return Example(cut(episode, _step(start), _step(stop)), path=locate(path), start=first)
+    return Example(query)
+
+
+def without_their_episodes(examples: Iterable[Example], catalog: Catalog) -> Where:
+    """Return the filter that leaves out the episodes that examples name, as far as the archive holds them.
+
+    Raises QueryError for an example that names none.
+    """
+    uids: set[str] = set()
+    for example in examples:
+        if not (example.uid or example.path):
+            raise QueryError(
+                "exclude_self: expected queries that name an episode (a hit, a file, or (file, start, stop)), "
+                f"found {type(example.query).__name__}"
+            )
+        uids |= _uids(example, catalog)
+    return all_of(~Compare("uid", "in", tuple(sorted(uids)))) if uids else all_of()
+
+
+def its_episodes(example: Example, catalog: Catalog, where: Where) -> list[int]:
+    """Return the ids of the episodes that the example names, as far as they pass the filter."""
+    uids = _uids(example, catalog)
+    return catalog.ids(where & all_of(Compare("uid", "in", tuple(sorted(uids))))) if uids else []
+
+
+def _uids(example: Example, catalog: Catalog) -> set[str]:
+    known = catalog.known([example.path]).get(example.path, ()) if example.path else ()
+    rows = catalog.rows([one.id for one in known]).values()
+    return {row.uid for row in rows} | ({example.uid} if example.uid else set())
+
+
+def _read(file: OpenEpisode, embedded: Collection[str]) -> Episode:
+    """Return the episode without images that no Space is of: to decode them takes longer than all else."""
+    lanes = file.lanes()
+    channels = {name: name.partition("/")[2] for name in lanes if name.startswith(("signal/", "action/"))}
+    # Of a channel or of what is predicted of it: the name of either holds its id.
+    needed = [
+        name
+        for name, id_ in channels.items()
+        if len(lanes[name].shape) < _IMAGE or any(id_ in lane for lane in embedded)
+    ]
+    return file.load(None if len(needed) == len(channels) else needed)
+
+
+def _load(path: str | os.PathLike[str], embedded: Collection[str]) -> Episode:
+    try:
+        with open_episode(path) as file:
+            return _read(file, embedded)
+    except HeaderError as error:
+        if is_episode(os.path.basename(path)):  # noqa: PTH119  (likewise)
+            raise
+        raise QueryError(f"query: expected an episode file, {SUFFIX}: {error}; {OWN_DATA}") from error
+    except (FileNotFoundError, IsADirectoryError):
+        folder = os.path.isdir(path)  # noqa: PTH112  (Path takes an empty text for the current folder)
+        if os.path.exists(path) and not folder:  # noqa: PTH110  (likewise); a chunk is not
+            raise
+        found = "a folder" if folder else "none"
+        raise QueryError(
+            f"query: expected the path of an episode file, found {found} at {os.fspath(path)!r}; if an archive's file "
+            "was moved, ingest the place where it is now"
+        ) from None
+
+
+def _step(value: Any) -> int | None:
+    return None if value is None else whole_number(value, "(file, start, stop)", QueryError)

@@ -1,0 +1,38 @@
+"""What is to be told beside hits: texts that nothing holds, filters that nothing passes.
+
+Knows: the catalog. Does not know: how hits were found.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog.filters.to_text import where_text
+from catalog.filters.where import parts_of
+from wshard.messages import counted
+
+if TYPE_CHECKING:
+    from catalog.catalog import Catalog
+    from catalog.filters.where import Where
+
+
+def about_text(catalog: Catalog, text: str | None, where: Where) -> list[str]:
+    """Say so where no episode that passes has a word of the text."""
+    if text is None or catalog.relevant(text, where, limit=1):
+        return []
+    return [f"no text matched: no task and no note of the episodes that pass has a word of {text!r}"]
+
+
+def about_nothing(catalog: Catalog, where: Where, *, limited: bool) -> list[str]:
+    """Say why a search found nothing: which part of the filter leaves nothing, by itself or with the others.
+
+    limited: hits may have been left out for other reasons, too.
+    """
+    total = counted(catalog.count(), "episode")
+    counts = {where_text(part): catalog.count(part) for part in parts_of(where)}
+    if alone := [part for part, count in counts.items() if not count]:
+        return [f"{part} alone matches 0 of {total}" for part in alone]
+    if passing := catalog.count(where):
+        return [] if limited else [f"{passing} of {total} pass the filter, none of them has vectors of this kind"]
+    told = ", ".join(f"{part} {count}" for part, count in counts.items())
+    return [f"together the parts of the filter match 0 of {total}; each alone: {told}"] if counts else []

@@ -1,0 +1,1 @@
+"""Rank episodes by vectors, views and words."""

@@ -1,0 +1,171 @@
+"""Ways to rank: each takes a request and gives an answer, so that they can be put around each other.
+
+Knows: the plain ways, and what is put around them: fusion by ranks, thresholds, diversity. Does not know: queries,
+texts, files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from bridge.index.base import Answer, Explained, Match, Request
+from bridge.search.ranking.diversity import diverse
+from bridge.search.ranking.scores import reciprocal_rank, reciprocal_ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from bridge.index.base import VectorIndex, Vectors
+    from bridge.search.ranking.stored_vectors import Holdings
+    from embedders.space import Space
+
+Ranker: TypeAlias = Callable[[Request], Answer]
+
+LEAST_DEPTH: Final = 100
+"""Hits that are looked at where the first ones of one list may not be the first ones of all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Aim:
+    """What one Space is searched for: a unit vector [E], made of examples and counter-examples.
+
+    against: the vectors [m, E] of the counter-examples, for who takes other vectors into it.
+    """
+
+    space: Space
+    vector: Vectors
+    against: Vectors
+
+
+def depth(top_k: int) -> int:
+    """Return how far to look for so many hits."""
+    return max(LEAST_DEPTH, 4 * top_k)
+
+
+def nearest(index: VectorIndex, aim: Aim) -> Ranker:
+    """Rank by cosine, as the index does."""
+    return lambda request: index.search(aim.space, aim.vector, request)
+
+
+def farthest(index: VectorIndex, aim: Aim) -> Ranker:
+    """Rank by cosine, the lowest first: what is nearest to the opposite of the query."""
+
+    def rank(request: Request) -> Answer:
+        answer = index.search(aim.space, -aim.vector, request)
+        return replace(answer, matches=tuple(match._replace(score=-match.score) for match in answer.matches))
+
+    return rank
+
+
+def fused_by_rank(ways: Sequence[Ranker], *, reach: Callable[[int], int] = depth) -> Ranker:
+    """Rank whole episodes by the reciprocal ranks that several ways give them; 1 is first in all; one way stays.
+
+    reach: how far to look in their lists for so many hits.
+    """
+
+    def together(request: Request) -> Answer:
+        deeper = replace(request, top_k=reach(request.top_k))
+        answers = [way(deeper) for way in ways]
+        scores = reciprocal_ranks([[match.episode for match in answer.matches] for answer in answers])
+        order = sorted(scores, key=lambda id_: (-scores[id_], id_))[: request.top_k]
+        matches = tuple(Match(id_, 0, scores[id_]) for id_ in order)
+        scored = sum(answer.scored for answer in answers)
+        exact = all(answer.exact for answer in answers) and _certain(answers, deeper.top_k, scores, order)
+        return Answer(matches, exact, scored, explained(answers))
+
+    return ways[0] if len(ways) == 1 else together
+
+
+def _certain(answers: Sequence[Answer], deep: int, scores: Mapping[int, float], order: Sequence[int]) -> bool:
+    """Say whether the hits are the best, whatever lies beyond the lists that were cut after `deep` matches."""
+    cut = [{match.episode for match in answer.matches} for answer in answers if len(answer.matches) >= deep]
+    if not cut:
+        return True
+    beyond = reciprocal_rank(deep) / len(answers)  # the most that a list gives to what it does not show
+    others = {id_: score + beyond * sum(id_ not in shown for shown in cut) for id_, score in scores.items()}
+    for id_ in order:
+        del others[id_]
+    best = max(others.values(), default=0.0)
+    complete = all(id_ in shown for id_ in order for shown in cut)
+    return complete and min(scores[id_] for id_ in order) > max(best, beyond * len(cut))
+
+
+def at_least(rank: Ranker, score: float) -> Ranker:
+    """Leave out matches below a score."""
+
+    def cut(request: Request) -> Answer:
+        answer = rank(request)
+        return replace(answer, matches=tuple(match for match in answer.matches if match.score >= score))
+
+    return cut
+
+
+def differing(
+    rank: Ranker,
+    holdings: Holdings,
+    spaces: Sequence[Space],
+    diversity: float,
+    there: Callable[[Sequence[Match]], Collection[Match]] = lambda matches: matches,
+) -> Ranker:
+    """Rank anew what another way ranks first, so that hits differ from each other.
+
+    spaces: by the mean of their cosines there hits differ. there: which matches can be hits; from the others, which
+    come last, no hit has to differ. Exact where none that is ranked later could have been chosen, unlike as it might
+    be to those that were.
+    """
+
+    def choose(request: Request) -> Answer:
+        deep = depth(request.top_k)
+        answer = rank(replace(request, top_k=deep))
+        present = there(answer.matches)
+        able = [match for match in answer.matches if match in present]
+        if not able:
+            return answer
+        rows = np.concatenate([_rows(holdings, space, able) for space in spaces], axis=1) / np.sqrt(len(spaces))
+        scores = np.array([match.score for match in able])
+        chosen, values = diverse(scores, rows, request.top_k, diversity=diversity)
+        beyond = (1 - diversity) * answer.matches[-1].score + diversity  # of the opposite of all that were chosen
+        everything = len(answer.matches) < deep
+        exact = answer.exact and (everything or min(values[1:], default=np.inf) > beyond)
+        others = [match for match in answer.matches if match not in present]
+        return replace(answer, matches=(*(able[number] for number in chosen), *others), exact=exact)
+
+    return choose
+
+
+def _rows(holdings: Holdings, space: Space, matches: Sequence[Match]) -> NDArray[np.float32]:
+    """Return the vectors [n, E] of matches in a Space, zeros for episodes that have none there."""
+    held = holdings.vectors(space, {match.episode for match in matches})
+    nothing = np.zeros((1, space.dim), np.float32)
+    return np.stack([vectors_of(held.get(match.episode, nothing), match) for match in matches])
+
+
+def explained(answers: Sequence[Answer]) -> Explained | None:
+    """Return how several answers were found, together; None where none of them says it."""
+    told = [answer.explained for answer in answers if answer.explained is not None]
+    if not told:
+        return None
+    sums = {name: sum(getattr(one, name) for one in told) for name in ("scored", "lists", "all_lists", "tail")}
+    spent: dict[str, float] = {}
+    for one in told:
+        for name, value in one.milliseconds.items():
+            spent[name] = spent.get(name, 0.0) + value
+    return Explained(
+        " + ".join(one.route for one in told),
+        sum(one.passing for one in told),
+        **sums,
+        milliseconds=spent,
+        kernel=" + ".join(dict.fromkeys(one.kernel for one in told)),
+    )
+
+
+def vectors_of(vectors: Vectors, match: Match) -> Vectors:
+    """Return the vector [E] of a match among those of its episode, the last one where it has fewer by now."""
+    row: Vectors = vectors[min(match.window, len(vectors) - 1)]
+    return row

@@ -1,0 +1,1 @@
+"""Which Spaces an archive has, which lanes they embed, and their statistics."""

@@ -1,0 +1,48 @@
+"""Which embedder made a Space, how it is described, and which Space is the newest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from embedders.space import Space
+from wshard.messages import counted
+
+if TYPE_CHECKING:
+    from embedders.base import Embedder
+    from embedders.space import JSON, Space
+
+
+def describe(space: Space) -> str:
+    """Return one line that tells a Space from others."""
+    unknown = [None] * len(space.lanes)
+    lanes = ", ".join(
+        f"{lane.name}{list(lane.shape)}"
+        + ("" if weight is None else f"={weight:.3g}")
+        + ("" if rate is None else f" at {rate:g} Hz")
+        for lane, weight, rate in zip(space.lanes, space.weights or unknown, space.rates or unknown, strict=True)
+    )
+    rows = f"{lanes} ({counted(space.channels, 'channel')}), {space.windows}"
+    of_what = "what is said of tasks" if space.of_text else rows
+    version = "" if space.version == 1 else f" version {space.version}"
+    told = f"{space.embedder}{version} over {of_what}"
+    return f"{told}, Space {space.fingerprint[:12]}"
+
+
+def identity(embedder: Embedder) -> tuple[str, int, dict[str, JSON]]:
+    """Return what tells an embedder from others."""
+    return embedder.name, embedder.version, dict(embedder.parameters())
+
+
+def maker_of(space: Space) -> tuple[str, int, dict[str, JSON]]:
+    """Return what tells the embedder that a Space was made by from others."""
+    return space.embedder, space.version, dict(space.parameters)
+
+
+def newest(spaces: list[Space]) -> list[Space]:
+    """Leave out what a newer version of the same embedder has replaced."""
+
+    def replaced(space: Space, other: Space) -> bool:
+        alike = ("embedder", "lanes", "weights", "windows")
+        return other.version > space.version and all(getattr(other, name) == getattr(space, name) for name in alike)
+
+    return [space for space in spaces if not any(replaced(space, other) for other in spaces)]

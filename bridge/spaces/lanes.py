@@ -1,0 +1,114 @@
+"""Which lanes of an episode are embedded: chosen by name, or by one stated rule.
+
+Knows: lane names, dtypes and shapes. Does not know: values, files, embedders.
+
+The rule, where no lanes are named: every observation lane (signal/...) that is a number or a vector of at most 256
+numbers per timestep, of any dtype but bf16, by name. Named lanes may be any such: actions, "reward", predictions
+("omen/state/dreamer") and uncertainties ("uncert/state") too. Images and other tensors are left out; episodes whose
+chosen lanes differ in name or shape live in different Spaces.
+
+An embedder of frames gets one lane of images, [height, width] or [height, width, 1, 3 or 4] with sides of at least 16
+pixels: the named one, or the only observation lane that holds such.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from embedders.image.frames import is_image
+from embedders.space import LaneSpec
+from wshard.arguments import told
+from wshard.errors import EmbedderError, NoLaneError
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
+    from catalog.records import LaneDefinition
+
+MAX_CHANNELS: Final = 256
+MIN_SIDE: Final = 16
+_VECTOR: Final = "a number or a vector of at most 256 numbers per timestep, not bf16 (images: embedder 'frames')"
+_PICTURE: Final = "one lane of images of at least 16 x 16 pixels, not bf16 (where there are several, name one)"
+_SUMMARISED: Final = ("signal/", "action/", "omen/", "uncert/")
+_NO_NUMBERS: Final = frozenset({"bf16"})  # numpy has no arithmetic for it without another package
+
+
+def is_vector(lane: LaneDefinition) -> bool:
+    """Say whether a lane is a number or a small vector per timestep: what can be summarised and embedded."""
+    size = math.prod(lane.shape)
+    return len(lane.shape) <= 1 and 1 <= size <= MAX_CHANNELS and lane.dtype not in _NO_NUMBERS
+
+
+def is_picture(lane: LaneDefinition) -> bool:
+    """Say whether a lane holds images that an embedder of frames can take."""
+    return is_image(lane.shape) and min(lane.shape[:2]) >= MIN_SIDE and lane.dtype not in _NO_NUMBERS
+
+
+@dataclass(frozen=True)
+class LaneChoice:
+    """Which lanes to embed: names None = the rule of this module. frames: the embedder takes images.
+
+    names: ids ("state") or block names ("action/ctrl"), all of which must be there. weights: those of the lanes by the
+    same names, None = every channel counts alike.
+    """
+
+    names: tuple[str, ...] | None = None
+    weights: Mapping[str, float] | None = None
+    frames: bool = False
+
+    @staticmethod
+    def of(lanes: str | Sequence[str] | Mapping[str, float] | None, *, frames: bool = False) -> LaneChoice:
+        """Return the choice that people write: one name, several, or names with weights."""
+        named = named_lanes(lanes)
+        return LaneChoice(None if named is None else tuple(named), named if isinstance(named, dict) else None, frames)
+
+
+def named_lanes(lanes: str | Iterable[str] | Mapping[str, float] | None) -> list[str] | dict[str, float] | None:
+    """Return the names of lanes that people write, one or several, or names with weights; None for no choice.
+
+    Raises EmbedderError for anything else.
+    """
+    if lanes is None:
+        return None
+    listed = [lanes] if isinstance(lanes, str) or not isinstance(lanes, Iterable) else list(lanes)
+    if not all(isinstance(name, str) for name in listed):
+        raise EmbedderError(f"lanes: expected the name of a lane, several, or names with weights, found {told(lanes)}")
+    return dict(lanes) if isinstance(lanes, Mapping) else listed
+
+
+def choose_lanes(lanes: Iterable[LaneDefinition], choice: LaneChoice, where: str = "episode") -> tuple[LaneSpec, ...]:
+    """Return the lanes to embed, in the order in which they are named; those of the rule by name.
+
+    Raises NoLaneError listing what the episode has.
+    """
+    known = {lane.name: lane for lane in lanes}
+    fits = is_picture if choice.frames else is_vector
+    if choice.names is None:
+        names = sorted(name for name, lane in known.items() if name.startswith("signal/") and fits(lane))
+    else:
+        names = [*dict.fromkeys(block_name(name, known) for name in choice.names)]
+    absent = [name for name in names if name not in known]
+    unfit = [name for name in names if name in known and not fits(known[name])]
+    if absent or unfit or not names or (choice.frames and len(names) > 1):
+        told = ", ".join(f"{lane.name} {lane.dtype}{list(lane.shape)}" for lane in known.values()) or "none"
+        what = _PICTURE if choice.frames else _VECTOR
+        asked = ", ".join(absent) or "".join(f"{name} as " for name in unfit[:1]) + what
+        raise NoLaneError(f"{where}: no observation lane to embed: expected {asked}, found lanes: {told}")
+    return tuple(LaneSpec(name, tuple(known[name].shape)) for name in names)
+
+
+def block_name(name: str, known: Container[str]) -> str:
+    """Return the block that a lane's name means: one that is `known` itself, else the observation of that id.
+
+    Where neither is known, a name that begins as blocks do is one of a block.
+    """
+    observation = f"signal/{name}"
+    return name if name in known or (name.startswith(_SUMMARISED) and observation not in known) else observation
+
+
+def is_summarised(lane: LaneDefinition) -> bool:
+    """Say whether the catalog keeps the moments of a lane, so that it may be embedded at any time later."""
+    return is_vector(lane) and (lane.name == "reward" or lane.name.startswith(_SUMMARISED))

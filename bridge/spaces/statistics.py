@@ -1,0 +1,178 @@
+"""Keeping each Space's statistics true to the archive as it grows.
+
+Knows: families (same embedder, lanes and windows) and when statistics are taken anew.
+Does not know: files, how vectors are made, or how a Space is filled.
+
+An archive may start with one episode. Its Space then holds statistics of one episode; vectors made with other
+statistics would not be comparable. So statistics are frozen in the Space, compared with the archive's whenever 5 % of
+the archive has changed, and where any channel has moved by more than 5 % of its standard deviation a new Space of the
+same family is filled with all episodes, while the old one goes on answering. Then one transaction swaps the two.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.spaces.lanes import LaneChoice, block_name, choose_lanes
+from embedders.base import dim_of
+from embedders.numeric import check_number
+from embedders.space import LaneSpec, Space, Statistics
+from embedders.statistics import drift, merge_spreads, statistics
+from wshard.errors import EmbedderError, NoLaneError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog.catalog import Catalog
+    from catalog.records import SpaceRow
+    from embedders.base import Embedder
+    from embedders.windows import WindowPlan
+
+CHANGED_SHARE: Final = 0.05
+DRIFT_LIMIT: Final = 0.05
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How to embed: by what, which lanes, cut into which windows."""
+
+    embedder: Embedder
+    lanes: LaneChoice
+    windows: WindowPlan
+
+
+def weights_in(weights: Mapping[str, float] | None, lanes: Sequence[LaneSpec]) -> tuple[float, ...] | None:
+    """Return the weights of the lanes, in their order, scaled to the sum 1: equal ratios make equal Spaces.
+
+    `weights` names every one of the lanes. Raises EmbedderError for a weight that is not a number > 0.
+    """
+    if weights is None:
+        return None
+    names = {lane.name for lane in lanes}
+    by_block = {block_name(name, names): check_number(weight, "weights of lanes") for name, weight in weights.items()}
+    ordered = [by_block[lane.name] for lane in lanes]
+    if min(ordered) <= 0:
+        raise EmbedderError(f"weights of lanes: expected numbers > 0, found {by_block}")
+    whole = math.fsum(ordered)
+    if abs(whole - 1) < 2**-50:  # scaled before: scaling again could change the last bit, and with it the Space
+        return tuple(ordered)
+    return tuple(weight / whole for weight in ordered)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Episodes that share a Space: the embedder, the lanes, the windows, and the layouts that have these lanes."""
+
+    embedder: Embedder
+    lanes: tuple[LaneSpec, ...]
+    windows: WindowPlan
+    layout_ids: tuple[int, ...]
+    weights: tuple[float, ...] | None = None
+
+    def space(self, frozen: Statistics | None, rates: tuple[float | None, ...] | None = None) -> Space:
+        """Return the family's Space with these statistics and rates; without any it serves to name the family only."""
+        return Space(
+            embedder=self.embedder.name,
+            version=self.embedder.version,
+            parameters=self.embedder.parameters(),
+            lanes=self.lanes,
+            windows=self.windows,
+            dim=dim_of(self.embedder, sum(lane.channels for lane in self.lanes)),
+            metric=self.embedder.metric,
+            statistics=frozen,
+            weights=self.weights,
+            rates=rates,
+        )
+
+
+def families(catalog: Catalog, choice: Choice) -> tuple[list[Family], dict[int, NoLaneError]]:
+    """Group the catalogued layouts by the lanes to embed; returns also why layouts, by id, have none."""
+    groups: dict[tuple[LaneSpec, ...], list[int]] = {}
+    unfit: dict[int, NoLaneError] = {}
+    for layout in catalog.layouts():
+        try:
+            groups.setdefault(choose_lanes(layout.lanes, choice.lanes), []).append(layout.id)
+        except NoLaneError as error:
+            unfit[layout.id] = error
+    found = [
+        Family(choice.embedder, lanes, choice.windows, tuple(ids), weights_in(choice.lanes.weights, lanes))
+        for lanes, ids in groups.items()
+    ]
+    return found, unfit
+
+
+def current(catalog: Catalog, family: Family) -> SpaceRow | None:
+    """Return the family's active Space, None before its first episodes are embedded."""
+    return _of(catalog, family, "active")
+
+
+def _of(catalog: Catalog, family: Family, state: str) -> SpaceRow | None:
+    wanted = family.space(None).family
+    return next((row for row in catalog.spaces(state) if row.family == wanted), None)
+
+
+def due(catalog: Catalog, family: Family) -> SpaceRow | None:
+    """Return the Space that must be filled now: the first one, one begun earlier, or one with new statistics.
+
+    None: the active Space is true to the archive. Raises NoLaneError where no episode has finite numbers in a lane.
+    """
+    building = _of(catalog, family, "building")
+    if building is not None:
+        return building
+    active = current(catalog, family)
+    clock = catalog.clock()
+    if active is not None and not _worth_checking(catalog, family, active, clock):
+        return None
+    now = archive_statistics(catalog, family) if family.embedder.uses_statistics else None
+    if active is not None:
+        frozen = Space.from_json(active.definition).statistics
+        if now is None or frozen is None or drift(frozen, now) <= DRIFT_LIMIT:
+            catalog.mark_checked(active.id, clock)
+            return None
+    space = family.space(now, archive_rates(catalog, family))
+    return catalog.add_space(space.fingerprint, space.family, space.to_json())
+
+
+def _worth_checking(catalog: Catalog, family: Family, active: SpaceRow, clock: int) -> bool:
+    if not family.embedder.uses_statistics:
+        return False
+    episodes = catalog.ledger_state(active.id).episodes
+    return clock - active.checked_seq > CHANGED_SHARE * episodes
+
+
+def archive_statistics(catalog: Catalog, family: Family) -> Statistics:
+    """Return the statistics of all catalogued episodes of the family, from what the catalog says of each.
+
+    An episode whose numbers in one lane are not finite counts for its other lanes. Raises NoLaneError where that
+    leaves a lane without any episode.
+    """
+    return lane_statistics(catalog, family.layout_ids, family.lanes)
+
+
+def archive_rates(catalog: Catalog, family: Family) -> tuple[float | None, ...]:
+    """Return the timesteps per second of each lane, None where episodes of the family differ or nobody knows."""
+    known = [catalog.rates(family.layout_ids, lane.name) for lane in family.lanes]
+    return tuple(rates.pop() if len(rates) == 1 else None for rates in known)
+
+
+def lane_statistics(catalog: Catalog, layout_ids: Sequence[int], lanes: Sequence[LaneSpec]) -> Statistics:
+    """Return the statistics of lanes side by side over all episodes of these layouts; raises NoLaneError as above."""
+    found = [_lane_statistics(catalog, layout_ids, lane.name) for lane in lanes]
+    return Statistics(
+        min(lane.count for lane in found),
+        np.concatenate([lane.mean for lane in found]),
+        np.concatenate([lane.std for lane in found]),
+    )
+
+
+def _lane_statistics(catalog: Catalog, layout_ids: Sequence[int], lane: str) -> Statistics:
+    stored = catalog.spreads(layout_ids, lane)
+    first = next(stored, None)
+    if first is None:
+        raise NoLaneError(f"lane {lane!r}: expected finite numbers in one episode at least, found none")
+    return statistics([merge_spreads(chain([first], stored))])

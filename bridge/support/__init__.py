@@ -1,0 +1,1 @@
+"""Progress, workers, batches, locks: what several rooms of this package need."""

@@ -1,0 +1,153 @@
+"""Work in parallel: the same function over batches, here or in worker processes.
+
+Knows: processes, interrupts, and that no worker outlives its parent. Does not know: what the function does.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+from collections import deque
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from itertools import chain, islice
+from multiprocessing import get_context, parent_process
+from typing import TYPE_CHECKING, TypeVar
+
+from bridge.support.blas_threads import blas_threads, one_blas_thread
+from wshard.arguments import whole_number
+from wshard.errors import EmbedderError, IngestError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from types import FrameType
+
+Batch = TypeVar("Batch")
+Result = TypeVar("Result")
+
+
+class Workers:
+    """Runs a function over batches in order: here, and in the processes of a pool, if there is one."""
+
+    def __init__(self, pool: ProcessPoolExecutor | None, count: int) -> None:
+        self._pool = pool
+        self._under_way = 2 * count  # batches that were given away
+        self._ahead = 4 * count  # and those that are done before an earlier one is
+
+    def each(self, function: Callable[[Batch], Result], batches: Iterable[Batch]) -> Iterator[Result]:
+        """Yield function(batch) for each batch, in order; only a few batches are under way at a time.
+
+        What would wait for the others, which take their time to start, is done here; where there is but one batch, all.
+        Raises EmbedderError where function or batch cannot be sent to another process, IngestError where a worker died.
+        """
+        coming = iter(batches)
+        first = list(islice(coming, 2))
+        if self._pool is not None and first:
+            _check_sendable(function, first[0])
+        if self._pool is None or len(first) < 2:
+            yield from map(function, chain(first, coming))
+        else:
+            yield from self._shared(self._pool, function, chain(first, coming))
+
+    def _shared(
+        self, pool: ProcessPoolExecutor, function: Callable[[Batch], Result], batches: Iterable[Batch]
+    ) -> Iterator[Result]:
+        waiting: deque[Future[Result]] = deque()
+        try:
+            for batch in batches:
+                _check_sendable(function, batch)
+                if sum(not one.done() for one in waiting) < self._under_way:
+                    with interrupts_held():
+                        waiting.append(pool.submit(function, batch))
+                else:
+                    waiting.append(Future())
+                    waiting[-1].set_result(function(batch))
+                while waiting and (waiting[0].done() or len(waiting) > self._ahead):
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        except BrokenProcessPool as error:
+            raise IngestError(
+                "a worker process died: expected enough memory, and, in a script that is run as a program, the call "
+                'below `if __name__ == "__main__":` because workers import the script; what was committed stays'
+            ) from error
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _check_sendable(function: object, batch: object) -> None:
+    try:
+        pickle.dumps((function, batch))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise EmbedderError(
+            f"several workers: expected an embedder that can be sent to another process, found one that cannot: {error}"
+        ) from error
+
+
+@contextmanager
+def workers(count: int) -> Iterator[Workers]:
+    """Give the hands of `count` processes, of which this one is the first; the others end afterwards, as after Ctrl-C.
+
+    They start with the first work that is worth it. Each of them, this one meanwhile, multiplies in one thread: frames
+    and windows are small, and more threads of BLAS would spin between them. Raises IngestError unless the count is a
+    whole number from 1 on.
+    """
+    count = whole_number(count, "workers_count", IngestError, least=1)
+    with one_blas_thread():
+        if count == 1:
+            yield Workers(None, 0)
+            return
+        # spawn: a forked child would share database connections and BLAS threads with its parent
+        pool = ProcessPoolExecutor(count - 1, mp_context=get_context("spawn"), initializer=begin)
+        try:
+            yield Workers(pool, count - 1)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Start processes that never see Ctrl-C, which a terminal sends to all of them: they inherit the blocked signal.
+
+    One that comes meanwhile counts afterwards, or a process would be left half started, and say so in a traceback.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    usual = signal.getsignal(signal.SIGINT)
+    came: list[tuple[int, FrameType | None]] = []
+    # Only this thread blocks it: another one may take it, and Python interrupts the main thread all the same.
+    put_off = callable(usual) and threading.current_thread() is threading.main_thread()
+    if put_off:
+        signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if put_off:
+            signal.signal(signal.SIGINT, usual)
+        if came and callable(usual):
+            usual(*came[0])
+
+
+def begin() -> None:
+    """Start a worker process: it has one thread of BLAS, and ends with its parent."""
+    blas_threads().limit(limits=1)
+    end_with_parent()
+
+
+def end_with_parent() -> None:
+    """Make this worker end when its parent does: the pool's own workers would wait for ever after a kill -9."""
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.join,), daemon=True).start()
+
+
+def _end_with(join_parent: Callable[[], None]) -> None:
+    join_parent()
+    os._exit(1)

@@ -1,0 +1,1 @@
+"""Contract tests for vector indexes, with a brute-force reference."""

@@ -1,0 +1,147 @@
+"""The right answer, slowly: what an index is compared with, and a shelf that keeps archive, index and answer in step.
+
+Knows: Python's exact sums over the vectors that were committed, and `catalog.filters.evaluate.matches`.
+Does not know: any backend.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import fsum, sqrt
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bridge.index.base import Match, Point, Request, VectorIndex, Vectors
+from catalog.filters.evaluate import matches
+from catalog.filters.where import EVERYTHING
+from catalog.records import EmbeddingRow
+from catalog.testing.contract import make_record
+from embedders.space import LaneSpec, Space
+from embedders.windows import WindowPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import TypeAlias
+
+    from catalog.catalog import Catalog
+    from catalog.episode_record import EpisodeRecord
+    from catalog.records import EpisodeRow, Facts
+
+    Said: TypeAlias = tuple[Mapping[int, EpisodeRow], Mapping[int, Facts]]
+
+DIM: Final = 6
+
+
+def make_space(name: str = "contract", dim: int = DIM, metric: str = "cosine") -> Space:
+    """Return a Space of windows; another name is another Space."""
+    return Space(
+        embedder=name,
+        version=1,
+        parameters={},
+        lanes=(LaneSpec("signal/state", (dim,)),),
+        windows=WindowPlan(4, 2),
+        dim=dim,
+        metric=metric,
+        statistics=None,
+    )
+
+
+def unit_vectors(count: int, seed: int = 0, dim: int = DIM) -> Vectors:
+    """Return random unit vectors float32 [count, dim]; equal arguments give equal vectors."""
+    raw = np.random.default_rng(seed).normal(size=(count, dim))
+    vectors: Vectors = (raw / np.linalg.norm(raw, axis=1, keepdims=True)).astype(np.float32)
+    return vectors
+
+
+@dataclass
+class Shelf:
+    """A catalog, the index over it, and what the test has committed: episode -> vectors, by Space.
+
+    exact: whether the index must prove its answers.
+    """
+
+    catalog: Catalog
+    index: VectorIndex
+    held: dict[str, dict[int, Vectors]] = field(default_factory=dict)
+    exact: bool = True
+    _said: dict[str, Said] | None = None
+
+    def register(
+        self, count: int, *, change: Callable[[EpisodeRecord], EpisodeRecord] = lambda record: record
+    ) -> list[int]:
+        """Catalogue episodes 0 to count - 1 and return their ids."""
+        return [done.id for done in self.catalog.register([change(make_record(number)) for number in range(count)])]
+
+    def put(self, space: Space, vectors: Mapping[int, Vectors]) -> list[Point]:
+        """Commit the episodes' vectors to the ledger, tell the index, and return the points that it was told."""
+        space_id = self.catalog.add_space(space.fingerprint, space.family, space.to_json()).id
+        rows = self.catalog.rows(vectors)
+        entries = self.catalog.write_embeddings(
+            space_id,
+            [EmbeddingRow(id_, rows[id_].digest, len(found), found.tobytes()) for id_, found in vectors.items()],
+        )
+        points = [Point(entry.episode_id, entry.seq, vectors[entry.episode_id]) for entry in entries]
+        self.index.upsert(space, points)
+        self.held.setdefault(space.fingerprint, {}).update(vectors)
+        return points
+
+    def bury(self, episodes: Sequence[int], *spaces: Space) -> None:
+        """Take the episodes' vectors away in every Space, and tell the index."""
+        self.catalog.withdraw(episodes)
+        for held in self.held.values():
+            for episode in episodes:
+                held.pop(episode, None)
+        for space in spaces:
+            self.index.delete(space, episodes)
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """While nothing changes, read only once what the catalog says of the episodes."""
+        self._said = {}
+        try:
+            yield
+        finally:
+            self._said = None
+
+    def _says(self, space: Space) -> Said:
+        kept = {} if self._said is None else self._said
+        if space.fingerprint not in kept:
+            held = self.held.get(space.fingerprint, {})
+            kept[space.fingerprint] = (self.catalog.rows(held), self.catalog.facts(held))
+        return kept[space.fingerprint]
+
+    def brute_force(self, space: Space, query: Vectors, request: Request) -> list[Match]:
+        """Return the right answer."""
+        held = self.held.get(space.fingerprint, {})
+        passing = set(held)
+        if request.where != EVERYTHING:  # without a filter nobody needs to read what the catalog says
+            rows, facts = self._says(space)
+            passing = {episode for episode in held if matches(request.where, rows[episode], facts[episode])}
+        asked = query.tobytes()
+        found = [
+            Match(episode, window, score(space.metric, vector.tobytes(), asked))
+            for episode in passing
+            for window, vector in enumerate(held[episode])
+        ]
+        found.sort(key=lambda match: (-match.score, match.episode, match.window))
+        if request.distinct:
+            firsts: dict[int, Match] = {}
+            for match in found:
+                firsts.setdefault(match.episode, match)
+            found = [*firsts.values()]
+        return found[: request.top_k]
+
+
+@lru_cache(maxsize=10_000)
+def score(metric: str, left: bytes, right: bytes) -> float:
+    """Return the score of two float32 vectors: products of float32 are exact in float64, and fsum rounds once."""
+    one, two = np.frombuffer(left, np.float32).tolist(), np.frombuffer(right, np.float32).tolist()
+    if metric == "l2":
+        return -sqrt(fsum((x - y) ** 2 for x, y in zip(one, two, strict=True)))
+    product = fsum(x * y for x, y in zip(one, two, strict=True))
+    if metric == "dot":
+        return product
+    return product / (sqrt(fsum(x * x for x in one)) * sqrt(fsum(x * x for x in two)))

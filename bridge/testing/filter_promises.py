@@ -1,0 +1,86 @@
+"""What an index promises about filters: they mean what the catalog says at this moment, and never cost hits.
+
+Knows: awkward episodes and random filters. Does not know: any backend.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from bridge.index.base import Request, Vectors
+from bridge.testing.brute_force import unit_vectors
+from bridge.testing.shelf import Promises, check, top
+from catalog.filters.where import Compare, Where, build_where
+from catalog.testing.contract import AWKWARD, LENGTHS, REWARDS, TAGS, wheres
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from catalog.episode_record import EpisodeRecord
+
+
+class FilterPromises(Promises):
+    """Tests of filters."""
+
+    def test_a_filter_never_costs_hits(self, tmp_path: Path) -> None:
+        with self.filled(tmp_path) as (shelf, space, ids):
+            query = unit_vectors(1, 3)[0]
+            for where, passing in (
+                (build_where(env_id="nowhere"), 0),
+                (Compare("episode_id", "eq", "episode_000030"), 1),
+                (build_where(env_id="env-2"), 8),
+                (build_where(min_length=1), len(ids)),
+            ):
+                for count in (1, 5, 100):
+                    assert len(check(shelf, space, query, top(count, where))) == min(count, passing)
+
+    def test_filters_see_what_the_catalog_says_now(self, tmp_path: Path) -> None:
+        with self.filled(tmp_path) as (shelf, space, ids):
+            query, tagged = unit_vectors(1, 3)[0], build_where(tag="kept")
+            assert check(shelf, space, query, top(5, tagged)) == ()
+            shelf.catalog.tag(ids[10:14], "kept")
+            assert {match.episode for match in check(shelf, space, query, top(5, tagged))} == {*ids[10:14]}
+            shelf.catalog.untag(ids[10:12], "kept")
+            assert {match.episode for match in check(shelf, space, query, top(5, tagged))} == {*ids[12:14]}
+
+    def test_random_filters_give_what_brute_force_gives(self, tmp_path: Path) -> None:
+        with self.shelf(tmp_path) as shelf:
+            space, query = self.space(), st.integers(0, 11).map(lambda seed: unit_vectors(1, seed)[0])
+            ids = shelf.register(60, change=_awkward)
+            for number, name in enumerate(TAGS):
+                shelf.catalog.tag(ids[number :: 3 + number], name)
+            # Vectors from a small pool: queries meet many equal scores.
+            for half in (ids[::2], ids[1::2]):
+                shelf.put(space, {id_: unit_vectors(1 + id_ % 3, id_ % 12) for id_ in half})
+
+            @settings(
+                max_examples=self.filters,
+                deadline=None,
+                database=None,
+                derandomize=self.repeatable,
+                phases=[Phase.generate],
+                suppress_health_check=list(HealthCheck),
+            )
+            @given(query, wheres(), st.sampled_from((1, 2, 5, 17, 60, 500)), st.booleans())
+            def compare(query: Vectors, where: Where, count: int, distinct: bool) -> None:  # noqa: FBT001
+                check(shelf, space, query, Request(count, where, distinct))
+
+            with shelf.still():
+                compare()
+
+
+def _awkward(record: EpisodeRecord) -> EpisodeRecord:
+    """Return the record with values from the pools that random filters draw from."""
+    number = record.size
+    return replace(
+        record,
+        key=AWKWARD[number % 3],
+        env_id=AWKWARD[number % len(AWKWARD)],
+        length=LENGTHS[number % len(LENGTHS)],
+        total_reward=(None, *REWARDS)[number % (len(REWARDS) + 1)],
+        success=(None, True, False)[number % 3],
+    )

@@ -1,0 +1,1 @@
+"""Train an encoder on the episodes of an archive."""

@@ -1,0 +1,197 @@
+"""What the verbs about what an archive holds have in common: options, names of episodes, tables for people.
+
+Does not know: files, vectors. Imports what it needs inside.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wshard.cli.common import option_read, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from catalog.catalog import Catalog
+    from catalog.filters.where import Where
+    from catalog.records import EpisodeRow
+
+
+_WIDEST = 10_000  # characters of a line of a table
+_NARROWEST = 6  # columns of text are not cut below this while numbers can be cut instead
+_GAP = 2  # between columns
+_ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+
+
+def _named_place(text: str) -> str:
+    from catalog.location import place_of
+
+    with option_read():
+        place_of(text)
+    return text
+
+
+ArchiveOption = Annotated[
+    str | None,
+    typer.Option(
+        "--archive",
+        "-a",
+        help="Archive folder or postgresql://... (default: $WSHARD_ARCHIVE, or the nearest .wshard here or above).",
+        parser=_named_place,
+        metavar="PLACE",
+    ),
+]
+EnvOption = Annotated[
+    list[str] | None, typer.Option("--env", "-e", help="Environment; may be repeated.", metavar="NAME")
+]
+RewardOption = Annotated[str | None, typer.Option("--reward", help="Range of total reward, e.g. 0.8: or 0.8:2 or :2.")]
+MinLengthOption = Annotated[int | None, typer.Option("--min-length", help="Fewest timesteps.")]
+WhereOption = Annotated[
+    str | None, typer.Option("--where", "-w", help="Filter, e.g. 'env:reach-v3 reward:0.8.. -tag:bad \"pick up\"'.")
+]
+
+
+def open_catalog(archive: str | Path | None) -> Catalog:
+    """Open the catalog of an archive; raises CatalogNotFoundError with the place it looked at."""
+    from catalog.location import place_of
+    from catalog.open import open_place
+
+    return open_place(place_of(archive))
+
+
+def find_episode(opened: Catalog, name: str) -> EpisodeRow:
+    """Return the episode of that file, uid or episode id; EntryNotFoundError for none, QueryError for several."""
+    from catalog.filters.where import Compare
+    from wshard.errors import EntryNotFoundError, QueryError
+
+    known = opened.known([Path(os.path.realpath(name)).as_posix()])
+    if known:
+        return opened.get(next(iter(known.values()))[0].id)
+    try:
+        return opened.get(name)
+    except EntryNotFoundError:
+        page = opened.select(Compare("episode_id", "eq", name), limit=10)
+    if len(page.rows) == 1:
+        return page.rows[0]
+    if not page.rows:
+        if os.path.exists(name):  # noqa: PTH110  (Path's raises for names too long for a file, which an id may be)
+            raise EntryNotFoundError(f"{name!r} is there, but no episode of this archive: `wshard ingest` takes it in")
+        raise EntryNotFoundError(f"{name!r} is neither a file nor an episode of this archive")
+    places = "\n".join(f"  {row.uid}  {shorten(row.path)}" for row in page.rows)
+    raise QueryError(f"several episodes have the id {name!r}; give the uid or the file:\n{places}")
+
+
+def episode_ids(opened: Catalog, names: list[str], where: str | None) -> list[int]:
+    """Return the episodes of these names and those that pass the filter; typer.BadParameter when neither is given."""
+    if not names and where is None:
+        raise typer.BadParameter("name episodes (id, uid or file), or choose them by --where")
+    found = {find_episode(opened, name).id for name in names}
+    tell_unknown(opened, where)
+    return sorted(found | set(opened.ids(where) if where is not None else ()))
+
+
+def tell_unknown(opened: Catalog, where: Where | str | None) -> None:
+    """Say on stderr which free names of a filter (metadata, scores, ...) no episode has: mistyped, most likely."""
+    from catalog.filters.fields import field_of
+    from catalog.filters.parse import as_where
+    from catalog.filters.where import Compare, comparisons
+
+    for name in sorted({clause.field for clause in comparisons(as_where(where))}):
+        if field_of(name).free and not opened.select(Compare(name, "exists"), order="id", limit=1).rows:
+            typer.echo(f"no episode has {printable(name)}", err=True)
+
+
+def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
+    """Read "low:high" with either side open; raises typer.BadParameter."""
+    if text is None:
+        return None
+    low, colon, high = text.partition(":")
+    try:
+        bounds = (float(low) if low else None, float(high) if high else None)
+    except ValueError:
+        bounds = (None, None)
+    if not colon or bounds == (None, None):
+        raise typer.BadParameter(f"expected LOW:HIGH with numbers, one may be left out, found {text!r}")
+    return bounds
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, whole: bool = False) -> None:
+    """Print rows below the names of the columns, if any has one; ">x" is aligned right, "/x" are paths.
+
+    On a terminal each row is one line of its width: the widest cells are cut, paths at their beginning. Elsewhere, and
+    with whole=True, nothing is folded or cut.
+    """
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    heads = [printable(name.lstrip(">/")) for name in columns]
+    cells = [[printable(_drawable(cell)) for cell in row] for row in rows]
+    if not whole and sys.stdout.isatty():
+        widths = _widths(columns, [heads, *cells], shutil.get_terminal_size().columns)
+        heads, *cells = (
+            [
+                _shortened(cell, width, path=name.startswith("/"))
+                for cell, width, name in zip(row, widths, columns, strict=True)
+            ]
+            for row in [heads, *cells]
+        )
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
+    for name, head in zip(columns, heads, strict=True):
+        table.add_column(escape(head), justify="right" if name.startswith(">") else "left", no_wrap=True)
+    for row in cells:
+        table.add_row(*map(escape, row))
+    # Lines are as long as they must be: a folded or shortened id could not be copied.
+    console = Console(file=sys.stdout, width=_WIDEST)
+    with console.capture() as drawn:
+        console.print(table)
+    for line in drawn.get().splitlines():
+        typer.echo(line.rstrip())
+
+
+def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Return how wide each column may be for rows of this width: the widest are cut first, numbers last."""
+    from rich.cells import cell_len
+
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    left = room - _GAP * (len(columns) - 1)
+    while sum(widths) > left and max(widths) > 1:
+        texts = [at for at, name in enumerate(columns) if not name.startswith(">") and widths[at] > _NARROWEST]
+        widest = max(texts or range(len(columns)), key=widths.__getitem__)
+        widths[widest] -= 1
+    return widths
+
+
+def _shortened(cell: str, width: int, *, path: bool) -> str:
+    """Return what fits of a cell, with an ellipsis for the rest: the end of a path, the beginning of anything else."""
+    from rich.cells import cell_len, set_cell_size
+
+    if cell_len(cell) <= width:
+        return cell
+    if path:
+        return _ELLIPSIS + set_cell_size(cell[::-1], width - 1)[::-1]
+    return set_cell_size(cell, width - 1) + _ELLIPSIS
+
+
+def _drawable(cell: str) -> str:
+    """Return what can be drawn of a cell: megabytes take seconds, and are left out anyway."""
+    return cell if len(cell) <= _WIDEST else f"{cell[: _WIDEST - 1]}{_ELLIPSIS}"
+
+
+def number(value: Any) -> str:
+    """Return a reward for people: four significant digits, "" for none."""
+    return "" if value is None else f"{value:.4g}"
+
+
+def shorten(path: str) -> str:
+    """Return the path as seen from the current folder where that is shorter."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return path

@@ -1,0 +1,137 @@
+"""The verbs that sum an archive up: facets, stats, sql.
+
+Knows: how answers are shown. Does not know: how they are found. Imports what it needs inside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catalog.cli.common import ArchiveOption, WhereOption, number, open_catalog, print_table, tell_unknown
+from wshard.cli.common import JsonOption, print_items, reported
+from wshard.messages import counted
+
+if TYPE_CHECKING:
+    from catalog.catalog import Catalog
+    from catalog.query.summaries import Facet
+
+_FACETS = ("env", "success", "review", "tag", "flag")
+_BAR = 40
+
+
+@reported()
+def facets(
+    fields: Annotated[list[str] | None, typer.Argument(help="Fields (default: env success review tag flag).")] = None,
+    where: WhereOption = None,
+    histogram: Annotated[
+        list[str] | None, typer.Option("--histogram", help="Numeric field; may be repeated.", metavar="FIELD")
+    ] = None,
+    bins: Annotated[int, typer.Option("--bins", min=1, max=1000, help="Ranges of a histogram.")] = 10,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Values per field.")] = 20,
+    archive: ArchiveOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Count the values of fields among the episodes, and the distribution of numbers."""
+    asked = fields or ([] if histogram else list(_FACETS))
+    with open_catalog(archive) as catalog:
+        tell_unknown(catalog, where)
+        counted = catalog.facets(asked, where or "", limit=limit + 1)  # one more says that there are more
+        found = {name: values[:limit] for name, values in counted.items()}
+        drawn = {name: catalog.histogram(name, where or "", bins=bins) for name in histogram or ()}
+        shown = {} if as_json else {name: _rows(catalog, name, where, values) for name, values in found.items()}
+    if as_json:
+        print_items(
+            [
+                {"field": name, "values": [{"value": value, "episodes": count} for value, count in values]}
+                for name, values in found.items()
+            ],
+            histograms=[{"field": name, **asdict(shape)} for name, shape in drawn.items()],
+        )
+        return
+    for name, rows in shown.items():
+        print_table((name, ">episodes"), rows)
+        typer.echo("there are more values: --limit\n" if len(counted[name]) > limit else "")
+    for name, shape in drawn.items():
+        most = max(shape.counts, default=0)
+        bars = [
+            (f"{low:.4g}", f"{high:.4g}", str(count), "#" * round(_BAR * count / most) if most else "")
+            for low, high, count in zip(shape.edges, shape.edges[1:], shape.counts, strict=False)
+        ]
+        print_table((f">{name} from", ">to", ">episodes", ""), bars)
+        typer.echo(f"{shape.missing} without\n")
+
+
+def _rows(catalog: Catalog, name: str, where: str | None, values: Facet) -> list[tuple[str, str]]:
+    """Return what is shown of a facet: metadata that is there, but is no single value, is told from what is missing."""
+    from catalog.filters.parse import as_where
+    from catalog.filters.where import Compare, negation
+
+    rows = []
+    for value, count in values:
+        missing = count
+        if value is None and name.startswith("meta."):
+            missing = catalog.count(as_where(where) & negation(Compare(name, "exists")))
+            rows += [("(lists, objects)", str(count - missing))] if missing < count else []
+        rows += [(_value(value), str(missing))] if missing else []
+    return rows
+
+
+@reported()
+def stats(
+    fields: Annotated[list[str] | None, typer.Argument(help="Numeric fields (default: reward length).")] = None,
+    by: Annotated[
+        list[str] | None, typer.Option("--by", help="Group by this field; may be repeated.", metavar="FIELD")
+    ] = None,
+    where: WhereOption = None,
+    archive: ArchiveOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show count, mean, standard deviation and range of numbers, by group."""
+    names, keys = fields or ["reward", "length"], by or []
+    with open_catalog(archive) as catalog:
+        tell_unknown(catalog, where)
+        groups = catalog.statistics(names, where or "", by=keys)
+    if as_json:
+        print_items(map(asdict, groups))
+        return
+    rows = [
+        (*map(_value, group.key), str(group.episodes), name, str(s.count), *map(number, (s.mean, s.std, s.min, s.max)))
+        for group in groups
+        for name, s in group.values.items()
+    ]
+    print_table((*keys, ">episodes", "field", ">values", ">mean", ">std", ">min", ">max"), rows)
+
+
+@reported()
+def sql(
+    statement: Annotated[str, typer.Argument(help="One SELECT; the tables are in catalog/SCHEMA.md.")],
+    seconds: Annotated[float, typer.Option(min=0.01, help="Time limit.")] = 5.0,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Rows.")] = 1000,
+    archive: ArchiveOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the database itself; reading only."""
+    with open_catalog(archive) as catalog:
+        answer = catalog.sql(statement, seconds=seconds, limit=limit)
+    rows = [[_cell(value) for value in row] for row in answer.rows]
+    if as_json:
+        print_items(rows, columns=answer.columns, more=answer.more)
+        return
+    print_table(answer.columns, [tuple(_text(value) for value in row) for row in rows])
+    typer.echo(f"{counted(len(rows), 'row')}{', there are more' if answer.more else ''}")
+
+
+def _cell(value: Any) -> Any:
+    return f"<{len(value)} bytes>" if isinstance(value, bytes) else value
+
+
+def _value(value: Any) -> str:
+    """Return a value among others: "-" for a missing one, so text that looks like that, or like nothing, is quoted."""
+    return "-" if value is None else f'"{value}"' if value in ("", "-") else _text(value)
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

@@ -1,0 +1,184 @@
+"""The verb that lists episodes: as a table, as JSON, as CSV, by the columns that are asked for.
+
+Knows: how rows and values are written in each. Does not know: files, vectors. Imports what it needs inside.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from catalog.cli.common import (
+    ArchiveOption,
+    EnvOption,
+    MinLengthOption,
+    RewardOption,
+    WhereOption,
+    number,
+    open_catalog,
+    parse_range,
+    print_table,
+    shorten,
+    tell_unknown,
+)
+from wshard.cli.common import JsonOption, print_items, printable, reported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from catalog.catalog import Catalog
+    from catalog.filters.where import Where
+    from catalog.query.columns import Column
+    from catalog.records import EpisodeRow, Page
+
+_PAGE = 50
+_AT_ONCE = 1000
+
+
+@reported()
+def ls(
+    archive: ArchiveOption = None,
+    env: EnvOption = None,
+    reward: RewardOption = None,
+    min_length: MinLengthOption = None,
+    max_length: Annotated[int | None, typer.Option("--max-length", help="Most timesteps.")] = None,
+    success: Annotated[bool | None, typer.Option("--success/--failure", help="Only these.")] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", help="Any of these tags; may be repeated.", metavar="TAG")
+    ] = None,
+    where: WhereOption = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Fields to show, e.g. 'episode,meta.task,score.quality.spike,tags'.", metavar="FIELD,..."),
+    ] = None,
+    sort: Annotated[
+        str, typer.Option("--sort", help="Field of one value to sort by; -FIELD for falling order.")
+    ] = "episode_id",
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", "-n", min=1, max=10_000, help=f"Rows per page (default: {_PAGE}; --csv: all)."),
+    ] = None,
+    after: Annotated[str | None, typer.Option("--after", help="Go on after this cursor.")] = None,
+    as_csv: Annotated[
+        bool, typer.Option("--csv", help="Print CSV instead of text, of all columns or --columns.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List the episodes of an archive."""
+    from catalog.filters.parse import as_where
+    from catalog.filters.where import build_where
+    from catalog.query.columns import columns_of, split_names
+
+    if as_csv and as_json:
+        raise typer.BadParameter("choose --csv or --json")
+    wanted = as_where(where) & build_where(
+        env_id=env or None,
+        min_length=min_length,
+        max_length=max_length,
+        reward_range=parse_range(reward),
+        success=success,
+        tag=tag or None,
+    )
+    chosen = None if columns is None else columns_of(split_names(columns))
+    with open_catalog(archive) as catalog:
+        tell_unknown(catalog, wanted)
+        if as_csv:
+            pages = _pages(catalog, wanted, order=sort, after=after, limit=limit)
+            _print_csv(catalog, chosen or columns_of(catalog.columns()), pages)
+            return
+        page = catalog.select(wanted, order=sort, after=after, limit=limit or _PAGE)
+        total = catalog.count(wanted)
+        if as_json:
+            print_items(_as_json(catalog, chosen, page.rows), total=total, next=page.next)
+            return
+        _print(catalog, chosen, page.rows)
+        typer.echo(f"{len(page.rows)} of {total} episodes{_summary(catalog, wanted)}")
+        if page.next is not None:
+            typer.echo(f"next page: --after {page.next}")
+
+
+def _pages(
+    catalog: Catalog, where: Where, *, order: str, after: str | None, limit: int | None
+) -> Iterator[Sequence[EpisodeRow]]:
+    """Yield the rows of the page of that limit, of all pages without one."""
+    page: Page | None = None
+    while page is None or (page.next is not None and limit is None):
+        page = catalog.select(where, order=order, after=after, limit=limit or _AT_ONCE)
+        yield page.rows
+        after = page.next
+
+
+def _cells(catalog: Catalog, columns: Sequence[Column], rows: Sequence[EpisodeRow]) -> list[list[Any]]:
+    """Return the values of each row by column."""
+    from catalog.query.columns import parts_needed
+    from catalog.records import Facts
+
+    parts = parts_needed(columns)
+    facts = catalog.facts([row.id for row in rows], parts=parts) if parts else {}
+    return [[column.value(row, facts.get(row.id, Facts())) for column in columns] for row in rows]
+
+
+def _as_json(catalog: Catalog, columns: Sequence[Column] | None, rows: Sequence[EpisodeRow]) -> list[dict[str, Any]]:
+    if columns is None:
+        return [row._asdict() for row in rows]
+    names = [column.name for column in columns]
+    return [dict(zip(names, cells, strict=True)) for cells in _cells(catalog, columns, rows)]
+
+
+def _print_csv(catalog: Catalog, columns: Sequence[Column], pages: Iterator[Sequence[EpisodeRow]]) -> None:
+    shown = printable if sys.stdout.isatty() else str  # programs get every value as it is
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow([shown(column.name) for column in columns])
+    for rows in pages:
+        writer.writerows([[shown(_csv_cell(value)) for value in cells] for cells in _cells(catalog, columns, rows)])
+
+
+def _csv_cell(value: Any) -> str:
+    """Return a value in one cell: as JSON, but text as it is and nothing for a missing one."""
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _print(catalog: Catalog, columns: Sequence[Column] | None, rows: Sequence[EpisodeRow]) -> None:
+    if columns is None:
+        _table(rows)
+        return
+    cells = _cells(catalog, columns, rows)
+    heads = [
+        f">{column.name}" if column.type in (int, float) and not column.listed else column.name for column in columns
+    ]
+    print_table(heads, [list(map(_cell, found)) for found in cells])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return number(value)
+    return " ".join(map(_cell, value)) if isinstance(value, list) else "" if value is None else str(value)
+
+
+def _summary(catalog: Catalog, where: Where) -> str:
+    environments = catalog.facets(["env_id"], where)["env_id"]
+    return f" in {len(environments)} environments" if len(environments) > 1 else ""
+
+
+def _table(rows: Sequence[EpisodeRow]) -> None:
+    print_table(
+        ("episode", "env", ">length", ">reward", "success", "tags", "/file"),
+        [
+            (
+                row.episode_id,
+                row.env_id,
+                str(row.length),
+                number(row.total_reward),
+                {True: "yes", False: "no", None: ""}[row.success],
+                " ".join(row.tags),
+                shorten(row.path),
+            )
+            for row in rows
+        ],
+    )

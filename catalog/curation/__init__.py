@@ -1,0 +1,1 @@
+"""Tags, notes, reviews, scores and collections."""

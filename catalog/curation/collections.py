@@ -1,0 +1,201 @@
+"""Collections: virtual datasets, of which no data is copied.
+
+Knows: saved queries and how they are put into filters that name them, snapshots and their origins. Does not know:
+transactions, how picks are combined (picks.py). `base` is the catalog's folder, None for a server.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from catalog.curation.annotations import check_text, check_who, now
+from catalog.curation.selection import Pick, hash_of, ordered
+from catalog.database.bulk_rows import append
+from catalog.database.engine import one_of
+from catalog.database.schema import collection, episode, pick, snapshot
+from catalog.filters.parse import as_where, parse_where
+from catalog.filters.saved_queries import explain_unknown, resolve_saved_queries
+from catalog.filters.to_sql import condition
+from catalog.filters.to_text import where_text
+from catalog.filters.where import Compare, Where
+from catalog.values import storable
+from catalog.vectors.ledger import advance
+from wshard.errors import CollectionError, EntryNotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+_PICK = ("snapshot_id", "position", "episode_row", "uid", "digest", "start", "stop", "weight")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """An immutable set of `picks` picks; origin says how it was made, with the hashes of what it was made from."""
+
+    hash: str
+    picks: int
+    made_at: str
+    origin: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A named collection: a saved query (a filter as text, asked anew each time), or a snapshot.
+
+    replaced: the other one from which saving took the name, if it had one; None when collections are listed.
+    """
+
+    name: str
+    query: str | None
+    snapshot: Snapshot | None
+    who: str
+    at: str
+    replaced: Named | None = None
+
+
+def load_named(connection: Connection, name: str | None = None) -> list[Named]:
+    """Return the collections, or that of the name, by name."""
+    if not storable(name):
+        return []
+    statement = select(*collection.c, *_SNAPSHOT).select_from(collection.outerjoin(snapshot))
+    if name is not None:
+        statement = statement.where(collection.c.name == name)
+    rows = connection.execute(statement.order_by(collection.c.name)).all()
+    return [Named(row.name, row.query, None if row.hash is None else _snapshot(row), row.who, row.at) for row in rows]
+
+
+def load_snapshot(connection: Connection, hash_: str) -> Snapshot | None:
+    """Return the snapshot of that hash."""
+    if not storable(hash_):
+        return None
+    found = connection.execute(select(*_SNAPSHOT).where(snapshot.c.hash == hash_)).first()
+    return None if found is None else _snapshot(found)
+
+
+def load_picks(connection: Connection, hash_: str) -> tuple[Pick, ...]:
+    """Return the picks of a snapshot in their order."""
+    columns = (pick.c.uid, pick.c.digest, pick.c.start, pick.c.stop, pick.c.weight)
+    statement = select(*columns).select_from(pick.join(snapshot)).where(snapshot.c.hash == hash_)
+    return tuple(Pick(*row) for row in connection.execute(statement.order_by(pick.c.position)).all())
+
+
+def picks_of(connection: Connection, where: Where, *, base: str | None) -> tuple[Pick, ...]:
+    """Return all timesteps of every matching episode, with weight 1."""
+    statement = select(episode.c.uid, episode.c.digest, episode.c.length)
+    rows = connection.execute(statement.where(condition(connection, where, base=base))).all()
+    return ordered(Pick(uid, digest, 0, length) for uid, digest, length in rows)
+
+
+def keep(connection: Connection, picks: Sequence[Pick], *, origin: Mapping[str, Any]) -> Snapshot:
+    """Return the snapshot of these picks, made unless it is there; every pick is of a catalogued episode's span."""
+    listed = ordered(picks)
+    hash_ = hash_of(listed)
+    if found := load_snapshot(connection, hash_):
+        return found
+    ids = _rows_of(connection, listed)
+    values = {"hash": hash_, "origin": json.dumps(dict(origin)), "picks": len(listed), "made_at": now()}
+    made = connection.execute(insert(snapshot).values(values)).inserted_primary_key
+    key = int(made[0]) if made else 0
+    rows = ((key, place, ids[part.uid], *part.key, part.weight) for place, part in enumerate(listed))
+    append(connection, pick, _PICK, rows)
+    return Snapshot(hash_, len(listed), str(values["made_at"]), dict(origin))
+
+
+def _rows_of(connection: Connection, picks: Sequence[Pick]) -> dict[str, int]:
+    """Return the id of each pick's episode, 0 for gone ones; CollectionError for a span beyond an episode's end."""
+    uids = {part.uid for part in picks}
+    statement = select(episode.c.uid, episode.c.id, episode.c.digest, episode.c.length)
+    rows = connection.execute(statement.where(one_of(connection, episode.c.uid, uids))).all()
+    known = {uid: (digest, length) for uid, _, digest, length in rows}
+    for part in picks:
+        digest, length = known.get(part.uid, ("", 0))
+        if digest == part.digest and part.stop > length:
+            raise CollectionError(
+                f"expected a span within the {length} timesteps of {part.uid}, found {part.start}:{part.stop}"
+            )
+    return dict.fromkeys(uids, 0) | {uid: id_ for uid, id_, _, _ in rows}
+
+
+def check_known(connection: Connection, picks: Sequence[Pick]) -> None:
+    """Raise CollectionError where a pick is of no catalogued episode, or of other data than it has now."""
+    uids = {part.uid for part in picks}
+    statement = select(episode.c.uid, episode.c.digest).where(one_of(connection, episode.c.uid, uids))
+    digests = dict(connection.execute(statement).all())
+    for part in picks:
+        if digests.get(part.uid) != part.digest:
+            raise CollectionError(
+                f"expected the uid and digest of a catalogued episode, found {part.uid} {part.digest}"
+            )
+
+
+def name_query(connection: Connection, name: str, *, where: Where | str, who: str) -> Named:
+    """Give a name to a query; FilterError for one that cannot be asked, or that asks for itself."""
+    query = where_text(as_where(where))
+    named = _name(connection, name, query=query, snapshot_id=None, who=who)
+    resolve_saved_queries(connection, Compare("collection", "eq", name))
+    return named
+
+
+def name_snapshot(connection: Connection, name: str, *, hash_: str, who: str) -> Named:
+    """Give a name to a snapshot, taking it from what had it before."""
+    number = connection.execute(select(snapshot.c.id).where(snapshot.c.hash == hash_)).scalar_one()
+    return _name(connection, name, query=None, snapshot_id=number, who=who)
+
+
+def _name(connection: Connection, name: str, *, query: str | None, snapshot_id: int | None, who: str) -> Named:
+    check_text(name, "a collection's name")
+    check_who(who)
+    if load_snapshot(connection, name):
+        raise CollectionError(f"expected a name that is no snapshot's hash, found {name!r}")
+    values = {"query": query, "snapshot_id": snapshot_id, "who": who, "at": now()}
+    before = load_named(connection, name)
+    if connection.execute(update(collection).where(collection.c.name == name).values(values)).rowcount == 0:
+        connection.execute(insert(collection).values(name=name, **values))
+    advance(connection)
+    named = load_named(connection, name)[0]
+    others = [old for old in before if (old.query, old.snapshot) != (named.query, named.snapshot)]
+    return replace(named, replaced=others[0] if others else None)
+
+
+def drop(connection: Connection, name: str) -> Named:
+    """Take a name away and return what had it; its snapshot stays, by its hash. EntryNotFoundError for none."""
+    named = load_named(connection, name)
+    if not named:
+        raise EntryNotFoundError(f"expected a collection's name, found {name!r}")
+    connection.execute(delete(collection).where(collection.c.name == name))
+    advance(connection)
+    return named[0]
+
+
+def snapshot_of(connection: Connection, ref: str, *, base: str | None) -> Snapshot:
+    """Return the snapshot of that name or hash; a saved query is answered now, and the answer kept.
+
+    EntryNotFoundError when there is neither.
+    """
+    kept = load_kept(connection, ref)
+    if kept:
+        return kept[0]
+    where = resolve_saved_queries(connection, parse_where(load_named(connection, ref)[0].query or ""))
+    origin = {"made": "query", "where": where_text(where), "name": ref}
+    return keep(connection, picks_of(connection, where, base=base), origin=origin)
+
+
+def load_kept(connection: Connection, ref: str) -> list[Snapshot]:
+    """Return the snapshot of that name or hash, none for a saved query; EntryNotFoundError when there is neither."""
+    if named := load_named(connection, ref):
+        return [found.snapshot for found in named if found.snapshot is not None]
+    if kept := load_snapshot(connection, ref):
+        return [kept]
+    raise EntryNotFoundError(explain_unknown(ref))
+
+
+_SNAPSHOT = (snapshot.c.hash, snapshot.c.picks, snapshot.c.made_at, snapshot.c.origin)
+
+
+def _snapshot(row: Any) -> Snapshot:
+    return Snapshot(row.hash, row.picks, row.made_at, json.loads(row.origin))

@@ -1,0 +1,1 @@
+"""Tables, column types, engines (SQLite, PostgreSQL), migrations, roots."""

@@ -1,0 +1,173 @@
+"""Many rows at once, as each product takes and finds them fastest.
+
+Knows: how rows are appended, renewed and looked up by the thousand. Does not know: what the rows are, indexes,
+transactions.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import struct
+from functools import lru_cache
+from itertools import chain, islice
+from operator import mul
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from sqlalchemy.types import Boolean, Double, Integer, LargeBinary, Text
+
+from catalog.database.column_types import Numbers
+from catalog.values import storables
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from sqlalchemy import Connection, Table
+    from sqlalchemy.types import TypeEngine
+
+    Rows = Sequence[tuple[Any, ...]]
+    from collections.abc import Sequence
+
+
+_AT_ONCE = 200  # rows in one statement of SQLite: a fifth less time than one by one
+
+
+_FLAGS = {True: 1, False: 0}
+
+
+_KINDS = ((Integer, "int8"), (Text, "text"), (Double, "float8"), (Boolean, "bool"))
+
+
+def append(connection: Connection, table: Table, names: Sequence[str], rows: Iterable[tuple[Any, ...]]) -> None:
+    """Insert rows that hold a value for each of these columns, packed numbers as they are.
+
+    Rows that are made one by one as they are taken cost the least: many that live at once are looked through by the
+    garbage collector. Making them must not ask the database.
+    """
+    listed = ", ".join(f'"{name}"' for name in names)
+    raw: Any = connection.connection.driver_connection
+    if connection.dialect.name == "sqlite":
+        statement, marks = f"INSERT INTO {table.name} ({listed}) VALUES", f"({', '.join('?' * len(names))})"
+        many = min(_AT_ONCE, raw.getlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER) // len(names))
+        several, kinds = f"{statement} {', '.join([marks] * many)}", [table.c[name].type for name in names]
+        given = iter(rows)
+        while len(some := list(islice(given, many))) == many:
+            raw.execute(several, _quickly_bound(some, kinds))
+        raw.executemany(f"{statement} {marks}", some)
+        return
+    for place, name in enumerate(names):
+        if isinstance(table.c[name].type, Numbers):
+            rows = _with_arrays(list(rows), place)
+    with raw.cursor() as cursor, cursor.copy(f"COPY {table.name} ({listed}) FROM STDIN (FORMAT BINARY)") as copy:
+        copy.set_types([_kind(table, name) for name in names])
+        for row in rows:
+            copy.write_row(row)
+
+
+def _quickly_bound(rows: Rows, kinds: Sequence[TypeEngine[Any]]) -> list[Any]:
+    """Return the values of all rows, one after another; those in columns of flags and bytes as others that mean them.
+
+    Python's driver looks for a way to adapt each flag and each bytes, in vain, and longer than it takes to store them.
+    """
+    values = list(chain.from_iterable(rows))
+    for place, kind in enumerate(kinds):
+        column = slice(place, None, len(kinds))
+        if isinstance(kind, Boolean):
+            values[column] = map(_FLAGS.get, values[column])
+        elif isinstance(kind, LargeBinary | Numbers):
+            values[column] = [value and bytearray(value) for value in values[column]]
+    return values
+
+
+def _with_arrays(rows: Rows, place: int) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows with the packed numbers at that place as PostgreSQL takes them."""
+    for row, array in zip(rows, Numbers.arrays([row[place] for row in rows]), strict=True):
+        yield (*row[:place], array, *row[place + 1 :])
+
+
+def renew(connection: Connection, table: Table, names: Sequence[str], rows: Rows) -> None:
+    """Give each row that the last of these columns names the values in front of it."""
+    *changed, key = names
+    if not rows:
+        return
+    if connection.dialect.name == "sqlite":
+        told = ", ".join(f'"{name}" = ?' for name in changed)
+        connection.exec_driver_sql(f'UPDATE {table.name} SET {told} WHERE "{key}" = ?', list(rows))
+        return
+    told = ", ".join(f'"{name}" = given."{name}"' for name in changed)
+    arrays = ", ".join(f"%s::{_kind(table, name)}[]" for name in names)
+    listed = ", ".join(f'"{name}"' for name in names)
+    connection.exec_driver_sql(
+        f"UPDATE {table.name} SET {told} FROM unnest({arrays}) AS given ({listed}) "
+        f'WHERE {table.name}."{key}" = given."{key}"',
+        tuple(map(list, zip(*rows, strict=True))),
+    )
+
+
+def find(
+    connection: Connection,
+    table: Table,
+    keys: tuple[str, str],
+    wanted: Mapping[int, Collection[str]],
+    names: Sequence[str],
+) -> list[tuple[Any, ...]]:
+    """Return the rows with one of these pairs of keys (a number and text): the keys, then these columns.
+
+    Text that no database can hold, such as the name of a file that is not UTF-8, has none.
+    """
+    number, text = keys
+    asked = {key: storables(texts) for key, texts in wanted.items()}
+    listed = ", ".join(f'{table.name}."{name}"' for name in (*keys, *names))
+    if connection.dialect.name == "sqlite":
+        # A cross join begins with what is wanted; the index on the keys then finds each.
+        pairs = "(SELECT CAST(a.key AS INTEGER) AS k, b.value AS v FROM json_each(?) AS a, json_each(a.value) AS b)"
+        return _fetch(
+            connection,
+            f"SELECT {listed} FROM {pairs} AS wanted CROSS JOIN {table.name} "
+            f'ON {table.name}."{number}" = wanted.k AND {table.name}."{text}" = wanted.v',
+            (json.dumps(asked, ensure_ascii=False),),
+        )
+    numbers = [key for key, texts in asked.items() for _ in texts]
+    values = [one for texts in asked.values() for one in texts]
+    return _fetch(
+        connection,
+        f"SELECT {listed} FROM unnest(%s::int8[], %s::text[]) AS wanted (k, v) JOIN {table.name} "
+        f'ON {table.name}."{number}" = wanted.k AND {table.name}."{text}" = wanted.v',
+        (numbers, values),
+    )
+
+
+def _fetch(connection: Connection, statement: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    """Return plain tuples: rows that know their names take as long again."""
+    with connection.exec_driver_sql(statement, parameters) as result:
+        return list(result.cursor.fetchall())
+
+
+def _kind(table: Table, name: str) -> str:
+    return next((spelled for kind, spelled in _KINDS if isinstance(table.c[name].type, kind)), "bytea")
+
+
+Shape: TypeAlias = tuple[str, str, tuple[int, ...]]
+"""Name of a lane, its dtype, the shape of one timestep."""
+
+
+_Numbers: TypeAlias = tuple[float, float, float, float]
+
+
+@lru_cache(maxsize=1024)
+def encode_lanes(shapes: tuple[Shape, ...]) -> str:
+    """Return the one text of a set of lanes, whatever their order."""
+    ordered = sorted(([name, dtype, list(shape)] for name, dtype, shape in shapes), key=lambda lane: str(lane[0]))
+    return json.dumps(ordered, separators=(",", ":"))
+
+
+def pack_spread(channels: Sequence[_Numbers] | None) -> bytes | None:
+    """Return (min, max, mean, std) of the whole lane, then those of each channel, as little-endian float64."""
+    if not channels:
+        return None
+    lows, highs, means, stds = zip(*channels, strict=True)
+    mean = sum(means) / len(means)
+    apart = [each - mean for each in means]
+    variance = (sum(map(mul, stds, stds)) + sum(map(mul, apart, apart))) / len(means)
+    numbers = (min(lows), max(highs), mean, variance**0.5, *chain.from_iterable(channels))
+    return struct.pack(f"<{len(numbers)}d", *numbers)

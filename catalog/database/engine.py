@@ -1,0 +1,409 @@
+"""An open database, and SQLite: opening, transactions, errors.
+
+Knows: what every product's database can do, and SQLite (the default; one file in WAL mode, which must not lie on a
+network file system). Does not know: servers (postgresql.py), the catalog's tables or what is asked of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+import stat
+import uuid
+from collections.abc import Sequence
+from functools import cache, partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Connection,
+    Engine,
+    any_,
+    bindparam,
+    create_engine,
+    event,
+    func,
+    literal,
+    make_url,
+    select,
+)
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.pool import QueuePool
+from sqlalchemy.util import LRUCache
+
+from catalog.database.data_version import Glance
+from catalog.database.sqlite_functions import add_functions
+from catalog.values import Scalar, storables
+from wshard.arguments import told
+from wshard.errors import CatalogBusyError, CatalogError, CatalogNotFoundError, CatalogWriteError
+from wshard.messages import public_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from sqlalchemy import URL
+
+BUSY_SECONDS = 30.0
+CACHE_KIBIBYTES = 64 * 1024
+# As much as SQLite maps: a row of a page that is not mapped takes three times as long.
+MAPPED_BYTES = (2 << 30) - (64 << 10)
+# Of new files: an episode with its lanes takes a kilobyte and a half, and its vectors tens of them.
+PAGE_BYTES = 16 * 1024
+# With the default of 4 MiB each batch of episodes would write the same index pages twice.
+LOG_BYTES = 64 << 20
+
+A_FILE = "a file"
+BESIDE = ("", "-wal", "-shm", "-journal")
+"""A database, and what SQLite keeps beside one."""
+
+MODE = "catalog_mode"
+_COMPILED: LRUCache[Any, Any] = LRUCache(2000)
+"""Statements of SQLite as text, by their form."""
+_SYNCHRONOUS = {"write": "NORMAL", "durable": "FULL", "alone": "FULL"}
+_BEGIN = {"read": "BEGIN", "alone": "BEGIN EXCLUSIVE"}
+
+SQLITE_REASONS = (
+    (
+        ("SQLITE_BUSY", "SQLITE_LOCKED"),
+        CatalogBusyError,
+        f"another process held its write lock for {BUSY_SECONDS:.0f} s, or it lies on a network disk, where locks fail",
+    ),
+    (("SQLITE_FULL",), CatalogWriteError, "the disk is full"),
+    (("SQLITE_READONLY", "SQLITE_PERM"), CatalogWriteError, "it is read-only here"),
+    (
+        ("SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_PROTOCOL"),
+        CatalogWriteError,
+        "reading or writing failed: is the disk full, or is it a network disk, where locks and memory maps fail",
+    ),
+    (
+        ("SQLITE_CORRUPT", "SQLITE_NOTADB"),
+        CatalogError,
+        "it is damaged or no database; `wshard restore` a backup, or move it away and ingest again (tags were in it)",
+    ),
+)
+Reasons = Sequence[tuple[tuple[str, ...], type[CatalogError], str]]
+"""What the beginnings of a product's error codes mean here."""
+NO_ANSWER = "no answer"
+"""Stands for the code where there was nobody to give one."""
+
+
+class Database:
+    """An open database: short transactions, and errors of this project only.
+
+    name says where it is, in messages; reasons what the product's errors mean; reading what its connections need for
+    that; alone what is done around a transaction of that mode; glance says whether anything was written. Any thread may
+    use it. A forked process must open its own: connections do not survive a fork.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        name: str,
+        *,
+        reasons: Reasons,
+        reading: Mapping[str, Any] = MappingProxyType({}),
+        alone: Callable[[Engine], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
+        glance: Glance | None = None,
+    ) -> None:
+        self._engine = engine
+        self.name = name
+        self._reasons = reasons
+        self._reading = reading
+        self._alone = alone
+        self._glance = glance
+        self._peeked: tuple[object, str, tuple[Any, ...]] | None = None
+        self._process = os.getpid()
+        self._closed = False
+
+    @contextlib.contextmanager
+    def transaction(self, mode: str) -> Iterator[Connection]:
+        """Run one transaction; mode is read, write, durable (on disk when it returns, even through a power loss).
+
+        Or alone: a large one that others may have to wait for, readers too.
+        """
+        self._check_open()
+        options = {MODE: mode, **(self._reading if mode == "read" else {})}
+        if mode == "alone" and self._glance is not None:
+            self._glance.let_go()
+        with (
+            self._translated(),
+            self._alone(self._engine) if mode == "alone" else contextlib.nullcontext(),
+            self._engine.connect() as connection,
+            connection.execution_options(**options).begin(),
+        ):
+            yield connection
+
+    def peek(self, statement: str) -> tuple[Any, ...]:
+        """Return the one row of a statement without parameters, which is remembered while nothing is written.
+
+        For what every search asks, so that it takes little time.
+        """
+        self._check_open()
+        seen, known = None if self._glance is None else self._glance.version(), self._peeked
+        if seen is None or known is None or known[:2] != (seen, statement):
+            known = self._peeked = seen, statement, self._looked(statement)
+        return known[2]
+
+    def _looked(self, statement: str) -> tuple[Any, ...]:
+        """Return the one row of a statement, in an eighth of the time of a transaction."""
+        with self._translated(), contextlib.closing(self._engine.raw_connection()) as connection:
+            cursor = connection.cursor()
+            with contextlib.suppress(self._engine.dialect.loaded_dbapi.Error):
+                cursor.execute(statement)
+                for row in cursor.fetchall():
+                    return tuple(row)
+        with self.transaction("read") as again:  # which says in words what is wrong
+            return tuple(again.exec_driver_sql(statement).one())
+
+    def _translated(self) -> contextlib.AbstractContextManager[None]:
+        return translated(self.name, self._reasons, self._engine.dialect.loaded_dbapi)
+
+    def _check_open(self) -> None:
+        if self._closed or self._process != os.getpid():
+            state = "closed" if self._closed else "of another process; open it after the fork"
+            raise CatalogError(f"expected an open catalog, but the one at {self.name} is {state}")
+
+    def __reduce__(self) -> NoReturn:
+        """Raise TypeError: connections are of one process."""
+        raise TypeError(
+            f"the catalog at {self.name}: what is open can be neither copied nor sent to another process: open it there"
+        )
+
+    @property
+    def url(self) -> URL:
+        """Where the database is, password included."""
+        return self._engine.url
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._closed = True
+        if self._glance is not None:
+            self._glance.close()
+        self._engine.dispose()
+
+
+@contextlib.contextmanager
+def translated(name: str, reasons: Reasons = SQLITE_REASONS, driver: Any = sqlite3) -> Iterator[None]:
+    """Turn every error of the database, SQLAlchemy's or its driver's, into one of the catalog's."""
+    try:
+        yield
+    except (DBAPIError, driver.Error) as error:
+        raw = getattr(error, "orig", error)
+        code = str(getattr(raw, "sqlite_errorname", None) or getattr(raw, "sqlstate", None) or "")
+        if not code and isinstance(raw, driver.OperationalError):
+            code = NO_ANSWER
+        words = " ".join(str(raw).split())  # a server's have several lines
+        for prefixes, kind, reason in reasons:
+            if code.startswith(prefixes):
+                raise kind(f"cannot use the catalog at {name}: {reason} ({words})") from error
+        raise CatalogError(f"cannot use the catalog at {name}: {words}") from error
+    except UnicodeEncodeError as error:
+        raise CatalogError(f"expected text in UTF-8 without NUL, found {told(error.object)}") from error
+
+
+def absolute_path(path: str | Path) -> Path:
+    """Return the path absolute and without "..", links kept: people know their files by the names they use."""
+    return Path(os.path.abspath(path))  # noqa: PTH100 -- Path.absolute keeps "..", resolve follows links
+
+
+def file_of(location: str | Path) -> Path | None:
+    """Return the absolute path of the SQLite file that the location names, None for a database server."""
+    if not isinstance(location, str | Path):
+        raise CatalogError(f"expected a path or a database URL, found {told(location)}")
+    if isinstance(location, Path) or "://" not in location:
+        return absolute_path(location)
+    try:
+        url = make_url(location)
+    except (ArgumentError, ValueError) as error:
+        raise CatalogError(f"expected a path or a database URL, found {public_url(location)!r}") from error
+    if url.get_backend_name() != "sqlite":
+        return None
+    if not url.database or url.database == ":memory:":
+        raise CatalogError(f"expected a catalog in a file, found the in-memory database {public_url(location)!r}")
+    return absolute_path(url.database)
+
+
+def look(path: Path) -> str:
+    """Return "a file", "a folder", "something else" or "nothing"; CatalogWriteError where that cannot be seen."""
+    try:
+        mode = path.stat().st_mode
+        return A_FILE if stat.S_ISREG(mode) else "a folder" if stat.S_ISDIR(mode) else "something else"
+    except (FileNotFoundError, NotADirectoryError):
+        return "nothing"
+    except (OSError, ValueError) as error:  # the latter of NUL, and of text that is no UTF-8
+        reason = getattr(error, "strerror", None) or str(error)
+        raise CatalogWriteError(f"cannot look for a catalog at {path}: {reason}") from error
+
+
+def open_file(path: Path) -> Database:
+    """Open an existing SQLite file, for reading only where it cannot be written."""
+    if (found := look(path)) != A_FILE:
+        raise CatalogNotFoundError(f"expected a catalog at {path}, found {found}")
+    return connected(path, query=access(path))
+
+
+def found_file(path: Path, found: Callable[[Database], None]) -> None:
+    """Make a new SQLite file that appears complete or not at all; one that another process made meanwhile is kept."""
+    if look(path.parent) == A_FILE:
+        raise CatalogWriteError(f"cannot make a catalog at {path}: expected a folder {path.parent}, found a file")
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        database = connected(draft, query="mode=rwc", journal="DELETE", name=str(path))
+        try:
+            found(database)
+        finally:
+            database.close()
+        publish(draft, path)
+    except OSError as error:
+        if isinstance(error, CatalogError):
+            raise
+        raise CatalogWriteError(f"cannot make a catalog at {path}: {error}") from error
+    finally:
+        remove_draft(draft)
+
+
+def one_of(connection: Connection, column: ColumnElement[Any], values: Collection[Scalar]) -> ColumnElement[bool]:
+    """Return `column is any of values` with a single parameter, so that no limit on their number applies."""
+    listed = storables(values)
+    if connection.dialect.name != "sqlite":
+        return column == any_(literal(listed, ARRAY(column.type)))
+    if any(isinstance(value, float) for value in listed):
+        # SQLite's own reading of decimals may be off by the last bit.
+        exact = func.json_each(json.dumps([float(value).hex() for value in listed])).table_valued("value")
+        return column.in_(select(func.float_from_hex(exact.c.value)))
+    table = func.json_each(json.dumps(listed, ensure_ascii=False)).table_valued("value")
+    return column.in_(select(table.c.value))
+
+
+def among_listed(product: str, column: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Return `column is one of those that are listed when it is asked`, for statements that are made once."""
+    if product != "sqlite":
+        return column == any_(bindparam("listed", type_=ARRAY(column.type)))
+    return column.in_(select(func.json_each(bindparam("listed")).table_valued("value").c.value))
+
+
+def listed(connection: Connection, values: Collection[int]) -> dict[str, Any]:
+    """Return the parameter of such a statement."""
+    return {"listed": list(values) if connection.dialect.name != "sqlite" else json.dumps(list(values))}
+
+
+def connected(path: Path, *, query: str, journal: str = "WAL", name: str | None = None) -> Database:
+    """Return the SQLite file as a database, opened as the query of its URI says.
+
+    journal: DELETE for a file that is not finished. What is committed is then in the file itself; of a log, closing
+    writes back as much as there is room for, and says nothing of the rest. name: what messages call it, if not by path.
+    """
+
+    def connect(patience: float) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            f"{path.as_uri()}?{query}", uri=True, timeout=patience, isolation_level=None, check_same_thread=False
+        )
+        add_functions(connection)
+        pragmas = [
+            *(f"page_size={PAGE_BYTES}", "foreign_keys=ON"),
+            *(f"cache_size=-{CACHE_KIBIBYTES}", f"mmap_size={MAPPED_BYTES}"),
+        ]
+        if query in ("mode=rw", "mode=rwc"):
+            pragmas.append(f"journal_mode={journal}")
+        for pragma in pragmas:
+            connection.execute(f"PRAGMA {pragma}")
+        (page,) = connection.execute("PRAGMA page_size").fetchone()
+        connection.execute(f"PRAGMA wal_autocheckpoint={LOG_BYTES // page}")
+        return connection
+
+    known, patient = _sqlite(), cast("Any", partial(connect, BUSY_SECONDS))
+    # Threads wait for the write lock inside SQLite, never for a connection.
+    pool = QueuePool(patient, max_overflow=-1, dialect=known.dialect)
+    engine = Engine(pool, known.dialect, known.url, execution_options={"compiled_cache": _COMPILED})
+    event.listen(engine, "begin", _begin)
+    return Database(
+        engine, name or str(path), reasons=SQLITE_REASONS, alone=_without_log, glance=Glance(partial(connect, 0.0))
+    )
+
+
+@cache
+def _sqlite() -> Engine:
+    """Return what SQLAlchemy knows of SQLite, for all catalogs that this process opens.
+
+    What one of them has asked need not be compiled for the next, which takes a fifth to a third of a small ingest.
+    """
+    engine = create_engine("sqlite://")
+    with engine.connect():
+        pass  # connecting asks this SQLite what it can do
+    engine.dispose()
+    return engine
+
+
+@contextlib.contextmanager
+def _without_log(engine: Engine) -> Iterator[None]:
+    """Have pages written once, into the file itself, where nobody else has it open; through the log it is twice.
+
+    New pages need no copy of what was there before: a journal of the few others takes all back that was not finished.
+    Everybody who opens the file meanwhile waits, and turns the log on again. Foreign keys are not looked up either: it
+    is for rows of which the writer knows what they point to.
+    """
+    engine.dispose()
+    with contextlib.closing(engine.raw_connection()) as connection, contextlib.closing(connection.cursor()) as cursor:
+        cursor.execute("PRAGMA foreign_keys=OFF")
+        with contextlib.suppress(sqlite3.OperationalError):
+            cursor.execute("PRAGMA journal_mode=DELETE")
+    try:
+        yield
+    finally:
+        engine.dispose()
+        with contextlib.suppress(sqlite3.OperationalError), contextlib.closing(engine.raw_connection()):
+            pass  # a new connection turns all of it on
+
+
+def _begin(connection: Connection) -> None:
+    """Take SQLite's write lock at the start: a reader that turns writer could fail instead of waiting."""
+    mode = connection.get_execution_options()[MODE]
+    if mode in _SYNCHRONOUS:
+        connection.exec_driver_sql(f"PRAGMA synchronous={_SYNCHRONOUS[mode]}")
+    connection.exec_driver_sql(_BEGIN.get(mode, "BEGIN IMMEDIATE"))
+
+
+def access(path: Path) -> str:
+    """Return how SQLite must open the file here.
+
+    On read-only media SQLite cannot make the shared memory of the write-ahead log, and opens the file only when told
+    that nobody changes it. A clean close leaves no log and no journal; where there is one, somebody may be writing.
+    """
+    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        return "mode=rw"
+    open_still = any(Path(f"{path}{left}").exists() for left in ("-wal", "-journal"))
+    return "mode=ro" if open_still else "mode=ro&immutable=1"
+
+
+def check_finished(draft: Path) -> None:
+    """Raise CatalogWriteError for a database of which something is still beside it, in a log or a journal."""
+    if left := [suffix for suffix in ("-wal", "-journal") if Path(f"{draft}{suffix}").exists()]:
+        raise CatalogWriteError(f"expected {draft.name} to be one complete file, found its {left[0]} file: disk full?")
+
+
+def remove_draft(draft: Path) -> None:
+    """Remove a file that got no name, or has another one by now, and what SQLite keeps beside it."""
+    for suffix in BESIDE:
+        with contextlib.suppress(OSError):
+            Path(f"{draft}{suffix}").unlink()
+
+
+def publish(draft: Path, path: Path) -> None:
+    """Give a finished file its name; one that another process made meanwhile is kept.
+
+    CatalogWriteError for a draft that is not finished.
+    """
+    check_finished(draft)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without hard links
+        if not path.exists():
+            draft.rename(path)

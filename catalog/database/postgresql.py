@@ -1,0 +1,177 @@
+"""PostgreSQL: how a server is reached, its transactions, its errors.
+
+Knows: that one advisory lock lets writing transactions run one after another, from their first statement on. Does not
+know: the catalog's tables or what is asked of them.
+"""
+
+from __future__ import annotations
+
+import re
+import select
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, InvalidatePoolError, NoSuchModuleError
+
+from catalog.database import engine as files
+from catalog.database.engine import MODE, NO_ANSWER, Database, Reasons
+from wshard.errors import (
+    CatalogBusyError,
+    CatalogError,
+    CatalogNotFoundError,
+    CatalogUnreachableError,
+    CatalogWriteError,
+    MissingExtraError,
+)
+from wshard.messages import how_to_install, public_url
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL, Connection, Dialect
+    from sqlalchemy.pool import ConnectionPoolEntry
+
+DRIVER = "postgresql+psycopg"
+LOCK = 0x777368617264
+"""Key of the advisory lock that every writing transaction takes first: the letters "wshard"."""
+
+_FORM = "expected the URL postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+_SERVER = re.compile(r"postgres(ql)?(\+\w*)?://", re.IGNORECASE)
+_SHOWN = re.compile(
+    r"host|hostaddr|port|dbname|user|options|service|servicefile|passfile|application_name|client_encoding|replication|"
+    r"ssl(?!password)\w+|requirepeer|target_session_attrs|load_balance_hosts|channel_binding|gss\w+|krb\w+|keepalives\w*|"
+    r"\w+_timeout|(min|max)_protocol_version"
+)
+"""What options of libpq are shown; others hold secrets, or are none."""
+_CONNECT_SECONDS = 10
+_HELPERS = 6000
+"""What the planner counts for starting processes that help: not worth it for a page, but for facets of everything."""
+_IN_USE = 5.0
+"""Seconds after which a connection may have been dropped by anything between here and the server."""
+_UNREACHABLE = (
+    "its server cannot be reached: is it running, and are host, port, user and database right? What was committed is "
+    "safe; try again when it is back"
+)
+_REASONS: Reasons = (
+    (("55P03", "40001", "40P01"), CatalogBusyError, "another process held its write lock for too long"),
+    (("53300",), CatalogBusyError, "its server has no connection left"),
+    (("53100", "53200", "25006", "42501", "58030"), CatalogWriteError, "its server cannot write it, or may not"),
+    (("3D000",), CatalogNotFoundError, "there is no such database; `createdb` makes one"),
+    (
+        (NO_ANSWER, "08", "28", "57P"),
+        CatalogUnreachableError,
+        _UNREACHABLE,
+    ),
+)
+
+
+def open_server(location: str) -> Database:
+    """Open the database at a URL; nothing is connected yet. MissingExtraError when its driver is not installed."""
+    url = server_url(location)
+    try:
+        engine = create_engine(
+            url,
+            max_overflow=-1,  # threads wait for the write lock in the server, never for a connection
+            connect_args={
+                "prepare_threshold": None,  # plans fit their values, and proxies that share connections work
+                "connect_timeout": _CONNECT_SECONDS,
+                "application_name": "wshard",
+                # Compiling takes longer than these questions do, and starting helpers than most.
+                "options": f"-c jit=off -c parallel_setup_cost={_HELPERS} {url.query.get('options', '')}",
+            },
+        )
+    except ImportError as error:
+        raise MissingExtraError(
+            f"the catalog at {_shown(url)} needs a driver that is not installed: {error}; "
+            f"{how_to_install('postgres')} brings that of {DRIVER}://"
+        ) from error
+    except NoSuchModuleError as error:
+        raise CatalogError(f"expected sqlite or postgresql, found the database {_shown(url)}") from error
+    event.listen(engine, "begin", _begin)
+    event.listen(engine, "checkin", _put_back)
+    event.listen(engine, "checkout", partial(_look_at, engine.dialect))
+    # All statements of a reading transaction see the same state, as they do in SQLite.
+    reading = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+    return Database(engine, _shown(url), reasons=_REASONS, reading=reading)
+
+
+def _put_back(_connection: Any, record: ConnectionPoolEntry) -> None:
+    record.info["used"] = monotonic()
+
+
+def _look_at(dialect: Dialect, connection: Any, record: ConnectionPoolEntry, _borrowed: Any) -> None:
+    """Have a connection made anew whose server was started again meanwhile, before a statement is lost.
+
+    A server that goes says so on every connection, so that a look at those in use costs no question; others may have
+    been dropped on the way.
+    """
+    used = record.info.get("used")
+    if used is None:
+        return
+    try:
+        if monotonic() - used > _IN_USE or not _silent(connection):
+            dialect.do_ping(connection)
+    except (dialect.loaded_dbapi.Error, OSError) as error:
+        raise InvalidatePoolError from error
+
+
+def _silent(connection: Any) -> bool:
+    """Say whether nothing came from the server since its last answer; False where that cannot be seen."""
+    if not (hasattr(select, "poll") and hasattr(connection, "fileno")):  # Windows, other drivers
+        return False
+    looked = select.poll()
+    looked.register(connection.fileno(), select.POLLIN)
+    return not looked.poll(0)
+
+
+def server_url(location: str) -> URL:
+    """Return the URL with the driver that is used unless it names another, and the password where passwords are hidden.
+
+    In a query, as in postgresql://HOST/DATABASE?password=..., it would be shown wherever the URL is. CatalogError for a
+    URL that cannot be read, or is of another product.
+    """
+    url = _read(location)
+    if (asked := url.query.get("password")) is not None:
+        url = url.difference_update_query(["password"]).set(password=asked if isinstance(asked, str) else asked[-1])
+    return url.set(drivername=DRIVER) if url.drivername in ("postgresql", "postgres") else url
+
+
+def _read(location: str) -> URL:
+    """Return the parts of a URL; what is no part of one may be one of a password, and is not shown."""
+    try:
+        url = make_url(location)
+        url = url.set(drivername=url.drivername.lower())
+    except (ArgumentError, ValueError) as error:  # the latter of ports
+        raise CatalogError(f"{_FORM}, found {public_url(location)}") from error
+    if url.drivername.partition("+")[0] not in ("postgresql", "postgres"):
+        raise CatalogError(f"expected a catalog on PostgreSQL or in a folder, found {public_url(location)}")
+    if "@" in (url.host or ""):
+        raise CatalogError(f"{_FORM} with %40 for each @ in a password, found {public_url(location)}")
+    return url
+
+
+def is_server(text: str) -> bool:
+    """Say whether the text is the URL of a PostgreSQL server."""
+    return _SERVER.match(text) is not None
+
+
+def shown_url(location: str) -> str:
+    """Return the URL of a server without its password; raises as server_url."""
+    return _shown(server_url(location))
+
+
+def _begin(connection: Connection) -> None:
+    mode = connection.get_execution_options()[MODE]
+    if mode == "read":
+        return
+    settings: dict[str, Any] = {"lock_timeout": f"{files.BUSY_SECONDS * 1000:.0f}"}
+    if mode == "durable":
+        settings["synchronous_commit"] = "on"
+    told = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+    connection.exec_driver_sql(f"SELECT {told}, pg_advisory_xact_lock({LOCK})")
+
+
+def _shown(url: URL) -> str:
+    """Return the URL without passwords: the server's, that of the client's key, and what no option is called."""
+    hidden = [name for name in url.query if not _SHOWN.fullmatch(name)]
+    return url.difference_update_query(hidden).render_as_string(hide_password=True)

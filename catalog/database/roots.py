@@ -1,0 +1,119 @@
+"""Absolute paths and where they are stored: a root row and a path relative to it.
+
+Knows: that a root inside the catalog's folder is stored relative to that folder, so that the folder can be moved as a
+whole, and that one path may lie under several roots. Does not know: episodes. `base` is the catalog's folder, None for
+a server.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from sqlalchemy import Connection, insert, literal, select
+
+from catalog.database.schema import episode, root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+Spot: TypeAlias = tuple[int, str]
+"""A place in the terms of the database: the id of a root, the path relative to it."""
+
+
+@dataclass(frozen=True)
+class Roots:
+    """The roots by absolute folder; after a move of the archive two of them may name the same folder."""
+
+    base: str | None
+    folders: dict[str, list[int]] = field(default_factory=dict)
+    _above: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # folder -> (root, where paths begin)
+
+    def spots(self, path: str) -> list[Spot]:
+        """Return every spot that means this absolute path, the deepest root first."""
+        return [(root_id, path[begin:]) for root_id, begin in self._roots_of(path)]
+
+    def spot(self, path: str) -> Spot:
+        """Return the first of these spots; there must be one."""
+        root_id, begin = self._roots_of(path)[0]
+        return root_id, path[begin:]
+
+    def _roots_of(self, path: str) -> list[tuple[int, int]]:
+        folder = path.rpartition("/")[0]
+        if folder not in self._above:
+            self._above[folder] = [
+                (root_id, len(above.rstrip("/")) + 1)
+                for above in ancestors(path)
+                for root_id in self.folders.get(above, ())
+            ]
+        return self._above[folder]
+
+    def add(self, folder: str, root_id: int) -> None:
+        """Take in a root."""
+        self.folders.setdefault(folder, []).append(root_id)
+        self._above.clear()
+
+
+def load_roots(connection: Connection, *, base: str | None) -> Roots:
+    """Return all roots."""
+    roots = Roots(base)
+    for root_id, place, inside in connection.execute(
+        select(root.c.id, root.c.place, root.c.inside).order_by(root.c.id)
+    ):
+        roots.add(join(base, place) if inside and base else place, root_id)
+    return roots
+
+
+def used_roots(connection: Connection, *, base: str | None) -> list[str]:
+    """Return the absolute folders of the roots of at least one episode, in order."""
+    used = select(literal(1)).where(episode.c.root_id == root.c.id).correlate(root).exists()
+    found = connection.execute(select(root.c.place, root.c.inside).where(used))
+    return sorted({join(base, place) if inside and base else place for place, inside in found})
+
+
+def add_root(connection: Connection, folder: str, *, roots: Roots) -> int:
+    """Return the id of the root at this absolute folder, made (and added to roots) when there is none."""
+    if known := roots.folders.get(folder):
+        return known[0]
+    inside = relative(folder, roots.base)
+    values = {"place": folder if inside is None else inside, "inside": inside is not None}
+    key = connection.execute(insert(root).values(values)).inserted_primary_key
+    root_id = int(key[0]) if key else 0
+    roots.add(folder, root_id)
+    return root_id
+
+
+def add_roots(connection: Connection, paths: Iterable[str], *, roots: Roots) -> None:
+    """Make the folders of paths that lie under no root roots."""
+    one_in_each = {path.rpartition("/")[0]: path for path in paths}
+    for folder, path in one_in_each.items():
+        if not roots.spots(path):
+            add_root(connection, folder or "/", roots=roots)
+
+
+def ancestors(path: str) -> Iterator[str]:
+    """Yield the folders that contain an absolute path, the deepest first."""
+    while path != "/":
+        path = path.rpartition("/")[0] or "/"
+        yield path
+
+
+def relative(path: str, folder: str | None) -> str | None:
+    """Return the path relative to the folder, "" for the folder itself, None when it lies outside."""
+    if folder is None:
+        return None
+    if path == folder:
+        return ""
+    start = folder.rstrip("/") + "/"
+    return path[len(start) :] if path.startswith(start) else None
+
+
+def join(folder: str, path: str) -> str:
+    """Return the absolute path of a path relative to a folder."""
+    return f"{folder.rstrip('/')}/{path}" if path else folder
+
+
+def absolute(base: str | None, place: str, *, inside: bool, path: str) -> str:
+    """Return the absolute path of an episode from its root's columns and its own."""
+    return join(join(base, place) if inside and base else place, path)

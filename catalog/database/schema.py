@@ -1,0 +1,306 @@
+"""The tables, as SCHEMA.md explains them.
+
+Knows: columns, keys and the indexes that the shipped queries use. Does not know: any query, or the database product.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Boolean,
+    CheckConstraint,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    MetaData,
+    Table,
+    UniqueConstraint,
+)
+
+from catalog.database.column_types import BIG, TEXT, Numbers
+from catalog.database.sql_functions import index_json, index_words
+
+metadata = MetaData()
+
+migration = Table(
+    "migration",
+    metadata,
+    Column("version", BIG, primary_key=True, autoincrement=False),
+    Column("name", TEXT, nullable=False),
+    Column("applied_at", TEXT, nullable=False),
+)
+
+archive = Table(
+    "archive",
+    metadata,
+    Column("archive_id", TEXT, primary_key=True),
+    Column("clock", BIG, nullable=False),
+    Column("last_episode", BIG, nullable=False),
+    Column("edition", TEXT),
+)
+
+root = Table(
+    "root",
+    metadata,
+    Column("id", BIG, primary_key=True),
+    Column("place", TEXT, nullable=False),
+    Column("inside", Boolean, nullable=False),
+    UniqueConstraint("inside", "place"),
+)
+
+layout = Table(
+    "layout",
+    metadata,
+    Column("id", BIG, primary_key=True),
+    Column("definition", TEXT, nullable=False, unique=True),
+)
+
+episode = Table(
+    "episode",
+    metadata,
+    Column("id", BIG, primary_key=True, autoincrement=False),
+    Column("uid", TEXT, nullable=False),
+    Column("root_id", BIG, ForeignKey("root.id"), nullable=False),
+    Column("path", TEXT, nullable=False),
+    Column("key", TEXT, nullable=False),
+    Column("episode_id", TEXT, nullable=False),
+    Column("env_id", TEXT, nullable=False),
+    Column("length", BIG, nullable=False),
+    Column("total_reward", Double),
+    Column("success", Boolean),
+    Column("digest", TEXT, nullable=False),
+    Column("size", BIG, nullable=False),
+    Column("mtime_ns", BIG, nullable=False),
+    Column("metadata", TEXT, nullable=False),
+    Column("layout_id", BIG, ForeignKey("layout.id"), nullable=False),
+    Column("ingested_at", TEXT, nullable=False),
+    Column("word_bits", BIG),
+)
+index_json(episode.c.metadata)
+# Indexes, not constraints, which SQLite could not make after the rows of a load.
+Index("episode_uid", episode.c.uid, unique=True)
+Index("episode_place", episode.c.root_id, episode.c.path, episode.c.key, unique=True)
+Index("episode_digest", episode.c.digest)
+Index("episode_layout", episode.c.layout_id, episode.c.id)
+
+
+_ID, _ENV, _REWARD, _LENGTH, _BITS = (
+    episode.c[name] for name in ("id", "env_id", "total_reward", "length", "word_bits")
+)
+# In the order of pages: by a column, then by id. Word bits, so that pages of words come from an index too.
+Index("episode_env_reward_length", _ENV, _REWARD, _ID, _LENGTH)
+Index("episode_env_length", _ENV, _LENGTH, _ID)
+Index("episode_reward_env", _REWARD, _ID, _ENV, _BITS)
+Index("episode_length", _LENGTH, _ID, _BITS)
+Index("episode_success", episode.c.success, _ID, _BITS)
+Index("episode_episode_id", episode.c.episode_id, _ID, _BITS)
+Index("episode_words", _ID, _BITS).ddl_if(dialect="postgresql")  # full text of SQLite is in this order
+
+lane = Table(
+    "lane",
+    metadata,
+    Column("episode_row", BIG, ForeignKey("episode.id"), primary_key=True),
+    Column("name", TEXT, primary_key=True),
+    Column("count", BIG, nullable=False),
+    Column("spread", Numbers),
+    Column("rate", Double),
+    Column("codec", TEXT),
+    Column("bytes", BIG),
+    Column("stored", BIG),
+)
+
+# Only of episodes that consist of several files; a single file's facts stand in episode.
+asset = Table(
+    "asset",
+    metadata,
+    Column("episode_row", BIG, ForeignKey("episode.id"), primary_key=True, autoincrement=False),
+    Column("position", BIG, primary_key=True, autoincrement=False),
+    Column("role", TEXT, nullable=False),
+    Column("path", TEXT, nullable=False),
+    Column("digest", TEXT, nullable=False),
+    Column("size", BIG, nullable=False),
+    Column("mtime_ns", BIG, nullable=False),
+)
+Index("asset_role", asset.c.role, asset.c.episode_row)
+
+tag = Table(
+    "tag",
+    metadata,
+    Column("name", TEXT, primary_key=True),
+    Column("episode_row", BIG, ForeignKey("episode.id"), primary_key=True),
+)
+Index("tag_episode", tag.c.episode_row, tag.c.name)
+
+space = Table(
+    "space",
+    metadata,
+    Column("id", BIG, primary_key=True),
+    Column("fingerprint", TEXT, nullable=False, unique=True),
+    Column("family", TEXT, nullable=False),
+    Column("state", TEXT, nullable=False),
+    Column("definition", TEXT, nullable=False),
+    Column("checked_seq", BIG, nullable=False),
+    CheckConstraint("state IN ('building', 'active', 'retired')", name="space_state"),
+)
+
+# No foreign key to episode: a tombstone outlives the episode it speaks of.
+embedding = Table(
+    "embedding",
+    metadata,
+    Column("seq", BIG, primary_key=True, autoincrement=False),
+    Column("space_id", BIG, ForeignKey("space.id"), nullable=False),
+    Column("episode_row", BIG, nullable=False),
+    Column("digest", TEXT),
+    Column("count", BIG),
+    Column("checksum", BIG),
+    Column("vectors", LargeBinary),
+    # One row per episode and space: the digest is there so that looking for pending episodes never touches vectors.
+    UniqueConstraint("episode_row", "space_id", "digest"),
+)
+_OF_SPACE = [embedding.c[name] for name in ("space_id", "seq", "count", "episode_row", "checksum")]
+Index("embedding_space_seq", *_OF_SPACE)
+
+document = Table(
+    "document",
+    metadata,
+    Column("episode_row", BIG, ForeignKey("episode.id"), primary_key=True, autoincrement=False),
+    Column("words", TEXT, nullable=False),
+)
+index_words(document.c.words, document.c.episode_row)
+
+note = Table(
+    "note",
+    metadata,
+    Column("id", BIG, primary_key=True),
+    Column("episode_row", BIG, ForeignKey("episode.id"), nullable=False),
+    Column("text", TEXT, nullable=False),
+    Column("who", TEXT, nullable=False),
+    Column("at", TEXT, nullable=False),
+    Column("removed_at", TEXT),
+)
+Index("note_episode", note.c.episode_row, note.c.removed_at)
+
+review = Table(
+    "review",
+    metadata,
+    Column("id", BIG, primary_key=True),
+    Column("episode_row", BIG, ForeignKey("episode.id"), nullable=False),
+    Column("state", TEXT),
+    Column("who", TEXT, nullable=False),
+    Column("at", TEXT, nullable=False),
+    Column("undoes", BIG, ForeignKey("review.id")),
+)
+Index("review_episode", review.c.episode_row, review.c.id)
+Index("review_state", review.c.state, review.c.episode_row, review.c.id)
+Index("review_undoes", review.c.undoes)
+
+score = Table(
+    "score",
+    metadata,
+    Column("episode_row", BIG, ForeignKey("episode.id"), primary_key=True),
+    Column("name", TEXT, primary_key=True),
+    Column("value", Double, nullable=False),
+)
+Index("score_name_value", score.c.name, score.c.value, score.c.episode_row)
+
+# What was checked, with which version of the checks; measures of the episodes that say what is usual in their family.
+checked = Table(
+    "checked",
+    metadata,
+    Column("episode_row", BIG, ForeignKey("episode.id"), primary_key=True, autoincrement=False),
+    Column("version", TEXT, nullable=False),
+    Column("family", TEXT, nullable=False),
+    Column("measures", LargeBinary),
+)
+_KEPT = checked.c.measures.is_not(None)
+Index("checked_family", checked.c.family, checked.c.episode_row, sqlite_where=_KEPT, postgresql_where=_KEPT)
+
+finding = Table(
+    "finding",
+    metadata,
+    Column("episode_row", BIG, ForeignKey("episode.id"), primary_key=True),
+    Column("name", TEXT, primary_key=True),
+    Column("reason", TEXT, nullable=False),
+)
+Index("finding_name", finding.c.name, finding.c.episode_row)
+
+lineage = Table(
+    "lineage",
+    metadata,
+    Column("episode_row", BIG, ForeignKey("episode.id"), primary_key=True),
+    Column("relation", TEXT, primary_key=True),
+    Column("source", TEXT, primary_key=True),
+)
+Index("lineage_source", lineage.c.relation, lineage.c.source, lineage.c.episode_row)
+
+snapshot = Table(
+    "snapshot",
+    metadata,
+    Column("id", BIG, primary_key=True),
+    Column("hash", TEXT, nullable=False, unique=True),
+    Column("origin", TEXT, nullable=False),
+    Column("picks", BIG, nullable=False),
+    Column("made_at", TEXT, nullable=False),
+)
+
+# No foreign key to episode: a snapshot never changes, also when an episode it picked is gone.
+pick = Table(
+    "pick",
+    metadata,
+    Column("snapshot_id", BIG, ForeignKey("snapshot.id"), primary_key=True),
+    Column("position", BIG, primary_key=True, autoincrement=False),
+    Column("episode_row", BIG, nullable=False),
+    Column("uid", TEXT, nullable=False),
+    Column("digest", TEXT, nullable=False),
+    Column("start", BIG, nullable=False),
+    Column("stop", BIG, nullable=False),
+    Column("weight", Double, nullable=False),
+)
+Index("pick_episode", pick.c.episode_row, pick.c.snapshot_id)
+
+collection = Table(
+    "collection",
+    metadata,
+    Column("name", TEXT, primary_key=True),
+    Column("query", TEXT),
+    Column("snapshot_id", BIG, ForeignKey("snapshot.id")),
+    Column("who", TEXT, nullable=False),
+    Column("at", TEXT, nullable=False),
+    CheckConstraint("(query IS NULL) <> (snapshot_id IS NULL)", name="collection_kind"),
+)
+Index("collection_snapshot", collection.c.snapshot_id)
+
+# Which vectors an index outside of the archive holds, and under which numbers.
+index_copy = Table(
+    "index_copy",
+    metadata,
+    Column("id", BIG, primary_key=True),
+    Column("place", TEXT, nullable=False),
+    Column("space_id", BIG, ForeignKey("space.id"), nullable=False),
+    Column("generation", TEXT, nullable=False),
+    Column("version", BIG, nullable=False),
+    Column("condemned", Boolean, nullable=False),
+    Column("removed", BIG, nullable=False),
+    UniqueConstraint("place", "space_id"),
+)
+
+# No foreign key to embedding: what is left of a replaced row must be removed from the index before it is forgotten.
+synced = Table(
+    "synced",
+    metadata,
+    Column("copy_id", BIG, ForeignKey("index_copy.id"), primary_key=True),
+    Column("seq", BIG, primary_key=True, autoincrement=False),
+    Column("position", BIG, primary_key=True, autoincrement=False),
+    Column("ref", TEXT, nullable=False),
+    Column("about", TEXT, nullable=False),
+    Column("document", BIG),
+    Column("served", Boolean, nullable=False),
+    Column("run", TEXT),
+)
+Index("synced_document", synced.c.copy_id, synced.c.document)
+Index("synced_ref", synced.c.copy_id, synced.c.ref)
+_UNSERVED = synced.c.served.is_(False)
+Index("synced_unserved", synced.c.copy_id, synced.c.seq, sqlite_where=_UNSERVED, postgresql_where=_UNSERVED)
+_ON_ITS_WAY = synced.c.run.is_not(None)
+Index("synced_run", synced.c.copy_id, synced.c.run, sqlite_where=_ON_ITS_WAY, postgresql_where=_ON_ITS_WAY)

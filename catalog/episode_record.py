@@ -1,0 +1,157 @@
+"""Which records are refused: those with values that not every database can hold.
+
+Knows: paths, text, integers, rewards, lanes, files. Does not know: tables, or what becomes of a record. All raise
+IngestError.
+"""
+
+from __future__ import annotations
+
+import math
+import posixpath
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from catalog.database.bulk_rows import encode_lanes
+from catalog.full_text import bits, indexed
+from catalog.records import Asset, LaneRecord
+from catalog.values import INTEGER_LIMIT, encode_metadata, storable
+from wshard.errors import IngestError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog.records import Asset, LaneRecord
+    from catalog.values import JSON
+
+
+@dataclass(frozen=True)
+class EpisodeRecord:
+    """One episode as ingest hands it in.
+
+    path is the absolute, normalised POSIX path of the file, key is "" for files of one episode, length counts
+    timesteps, size bytes, mtime_ns nanoseconds. assets are the files of an episode of several, all of them in or below
+    the folder of path; size is then that of all, mtime_ns that of the latest. moved_from is the id of the catalogued
+    episode whose file is now here; displaces that of the one that is catalogued here, though this is another. A NaN
+    reward is a missing one. Raises IngestError for a value that the catalog cannot hold. What is stored is made here,
+    for records are made in parallel and stored one after another: encoded is the metadata as text, layout the lanes as
+    text, words those of the metadata that full text looks through, word_bits what these may be.
+    """
+
+    path: str
+    key: str
+    episode_id: str
+    env_id: str
+    length: int
+    total_reward: float | None
+    success: bool | None
+    digest: str
+    size: int
+    mtime_ns: int
+    metadata: Mapping[str, JSON]
+    lanes: tuple[LaneRecord, ...]
+    moved_from: int | None = None
+    displaces: int | None = None
+    assets: tuple[Asset, ...] = ()
+    encoded: str = field(init=False, repr=False, compare=False)
+    layout: str = field(init=False, repr=False, compare=False)
+    words: str = field(init=False, repr=False, compare=False)
+    word_bits: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_record(self)
+        words = indexed(self.metadata, ())
+        made = {
+            "total_reward": checked_reward(self.total_reward, path=self.path),
+            "encoded": encode_metadata(self.metadata, path=self.path),
+            "layout": encode_lanes(tuple((lane.name, lane.dtype, lane.shape) for lane in self.lanes)),
+            "words": words,
+            "word_bits": bits(words),
+        }
+        for name, value in made.items():
+            object.__setattr__(self, name, value)
+
+
+def check_record(record: EpisodeRecord) -> None:
+    """Refuse the record if any of its values cannot be held; metadata and reward are looked at elsewhere."""
+    check_path(record.path)
+    for name in ("key", "episode_id", "env_id", "digest"):
+        _check_text(getattr(record, name), name=name, path=record.path)
+    for name in ("length", "size", "mtime_ns"):
+        _check_integer(getattr(record, name), name=name, path=record.path)
+    _check_success(record.success, path=record.path)
+    _check_lanes(record.lanes, path=record.path)
+    _check_assets(record.assets, path=record.path)
+
+
+def check_path(path: object) -> None:
+    """Refuse what is no absolute path that every database can hold."""
+    normal = isinstance(path, str) and path.startswith("/") and not path.startswith("//")
+    if not (normal and isinstance(path, str) and posixpath.normpath(path) == path and storable(path)):
+        raise IngestError(f"path must be an absolute, normalised POSIX path in UTF-8, found {path!r}")
+
+
+def checked_reward(value: object, *, path: str) -> float | None:
+    """Return the reward as it is stored: NaN is a missing one."""
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise IngestError(f"total_reward must be a number or None, found {value!r}, in the episode at {path}")
+    try:
+        return None if math.isnan(value) else float(value)
+    except OverflowError as error:
+        raise IngestError(f"total_reward must fit in a float, found {value!r}, in the episode at {path}") from error
+
+
+def _check_text(value: object, *, name: str, path: str) -> None:
+    if not isinstance(value, str) or not storable(value):
+        raise IngestError(f"{name} must be text in UTF-8 without NUL, found {value!r}, in the episode at {path}")
+
+
+def _check_integer(value: object, *, name: str, path: str) -> None:
+    least = -INTEGER_LIMIT if name == "mtime_ns" else 0
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < INTEGER_LIMIT:
+        raise IngestError(f"{name} must be an integer from {least}, found {value!r}, in the episode at {path}")
+
+
+def _check_success(value: object, *, path: str) -> None:
+    if value is not None and not isinstance(value, bool):
+        raise IngestError(f"success must be True, False or None, found {value!r}, in the episode at {path}")
+
+
+def _check_lanes(lanes: Sequence[LaneRecord], *, path: str) -> None:
+    if len({lane.name for lane in lanes}) != len(lanes):
+        raise IngestError(f"lane names must differ, found {[lane.name for lane in lanes]}, in the episode at {path}")
+    for lane in lanes:
+        _check_text(lane.name, name="a lane's name", path=path)
+        _check_text(lane.dtype, name="a lane's dtype", path=path)
+        for number in (lane.count, *lane.shape):
+            _check_integer(number, name=f"a count or axis of lane {lane.name}", path=path)
+        _check_storage(lane, path=path)
+        for spread in lane.channels or ():
+            if not math.isfinite(spread.min + spread.max + spread.mean + spread.std):
+                raise IngestError(
+                    f"statistics must be finite, found {spread} in lane {lane.name}, in the episode at {path}"
+                )
+
+
+def _check_assets(assets: Sequence[Asset], *, path: str) -> None:
+    folder = posixpath.dirname(path).rstrip("/")
+    for asset in assets:
+        check_path(asset.path)
+        if not asset.path.startswith(f"{folder}/"):
+            raise IngestError(f"expected the files of the episode at {path} in its folder, found {asset.path}")
+        _check_text(asset.role, name="the role of a file", path=path)
+        _check_text(asset.digest, name="the digest of a file", path=path)
+        for name in ("size", "mtime_ns"):
+            _check_integer(getattr(asset, name), name=name, path=path)
+    if len({asset.path for asset in assets}) != len(assets):
+        raise IngestError(f"expected different files, found one twice, in the episode at {path}")
+
+
+def _check_storage(lane: LaneRecord, *, path: str) -> None:
+    if lane.rate is not None and not (math.isfinite(lane.rate) and lane.rate > 0):
+        raise IngestError(f"a rate must be above 0, found {lane.rate!r} in lane {lane.name}, in the episode at {path}")
+    if lane.storage is not None:
+        _check_text(lane.storage.codec, name=f"the codec of lane {lane.name}", path=path)
+        for number in (lane.storage.bytes, lane.storage.stored):
+            _check_integer(number, name=f"the bytes of lane {lane.name}", path=path)

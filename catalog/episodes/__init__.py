@@ -1,0 +1,1 @@
+"""Register episodes and reconcile them with what the catalog holds."""

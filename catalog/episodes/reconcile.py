@@ -1,0 +1,200 @@
+"""What is to become of records: which are new, changed, unchanged or moved episodes.
+
+Knows: who is at a place already, and who has to leave it, which claim of a move holds, how ids and uids are given out.
+Does not know: how it is written (register.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import xxhash
+from sqlalchemy import Connection, select, update
+
+from catalog.database.bulk_rows import find
+from catalog.database.engine import one_of
+from catalog.database.schema import archive, episode
+from catalog.values import storable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from catalog.database.roots import Roots
+    from catalog.episode_record import EpisodeRecord
+    from catalog.records import Outcome
+
+Place: TypeAlias = tuple[str, str]
+"""An absolute path and a key."""
+
+REMEMBERED = 2_000_000
+"""Places of a load into an empty archive that are kept in memory: about 70 bytes each."""
+
+
+# There are two of these for each record, so they must be made quickly.
+class Occupant(NamedTuple):
+    """A catalogued episode, as far as registering asks."""
+
+    id: int
+    uid: str
+    digest: str
+    size: int
+    mtime_ns: int
+
+
+class Step(NamedTuple):
+    """What to do with one record."""
+
+    record: EpisodeRecord
+    outcome: Outcome
+    occupant: Occupant
+
+
+def waves(records: Sequence[EpisodeRecord]) -> Iterator[list[EpisodeRecord]]:
+    """Split before each record whose place came already."""
+    wave: dict[Place, EpisodeRecord] = {}
+    for record in records:
+        place = (record.path, record.key)
+        if place in wave:
+            yield list(wave.values())
+            wave = {}
+        wave[place] = record
+    if wave:
+        yield list(wave.values())
+
+
+def plan(
+    connection: Connection, wave: Sequence[EpisodeRecord], *, roots: Roots
+) -> tuple[list[Step], dict[str, Occupant]]:
+    """Return what to do with records of different places, in their order, and who is set aside first, by new path."""
+    here = load_occupants(connection, [record.path for record in wave], roots=roots)
+    displaced = _displaced(wave, here)
+    here = {place: occupant for place, occupant in here.items() if place not in displaced}
+    movers = _movers(connection, wave, here=here)
+    gone = {mover.id for mover in movers.values()}
+    steps: list[Step | None] = []
+    for record in wave:
+        place = (record.path, record.key)
+        occupant = here.get(place)
+        if place in movers:
+            steps.append(Step(record, "moved", movers[place]))
+        elif occupant is None or occupant.id in gone:
+            steps.append(None)
+        else:
+            steps.append(Step(record, "unchanged" if occupant.digest == record.digest else "changed", occupant))
+    new = [record for record, step in zip(wave, steps, strict=True) if step is None]
+    fresh = iter(_newcomers(connection, new, _free_uids(connection, new)))
+    left = {_aside(path, occupant.uid): occupant for (path, _), occupant in displaced.items()}
+    return [step or next(fresh) for step in steps], left
+
+
+class FirstLoad:
+    """Plans a load into an empty archive without asking what is there.
+
+    As long as no place comes twice, and no record lays claim to others: by a move, or by files that came as episodes.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+
+    def plan(self, connection: Connection, records: Sequence[EpisodeRecord]) -> tuple[range, list[str]] | None:
+        """Return an id and a uid for each, for all are new; or None where the archive must be asked, from now on."""
+        uids = [_uid(record) for record in records]
+        marks = set(map(hash, uids))  # two of the same only mean that the archive is asked
+        claims = any(record.moved_from is not None or record.assets for record in records)
+        if claims or len(marks) < len(records) or not self._seen.isdisjoint(marks) or len(self._seen) > REMEMBERED:
+            return None
+        self._seen |= marks
+        return _new_ids(connection, len(records)), uids
+
+
+def load_occupants(connection: Connection, paths: Collection[str], *, roots: Roots) -> dict[Place, Occupant]:
+    """Return who is at each absolute path, by place; of one key at one path, the deepest root's."""
+    wanted: dict[int, dict[str, tuple[int, str]]] = {}
+    for path in filter(storable, paths):
+        for rank, (root_id, inside) in enumerate(roots.spots(path)):
+            wanted.setdefault(root_id, {})[inside] = (rank, path)
+    names = ("key", "id", "uid", "digest", "size", "mtime_ns")
+    found: dict[Place, Occupant] = {}
+    ranks: dict[Place, int] = {}
+    for root_id, inside, key, *values in find(connection, episode, ("root_id", "path"), wanted, names):
+        rank, path = wanted[root_id][inside]
+        if rank <= ranks.setdefault((path, key), rank):
+            found[path, key] = Occupant(*values)
+            ranks[path, key] = rank
+    return found
+
+
+def _displaced(wave: Sequence[EpisodeRecord], here: Mapping[Place, Occupant]) -> dict[Place, Occupant]:
+    """Return those who must leave their places."""
+    left: dict[Place, Occupant] = {}
+    for record in wave:
+        occupant = here.get((record.path, record.key)) if record.displaces is not None else None
+        if occupant is not None and occupant.id == record.displaces and occupant.digest != record.digest:
+            left[record.path, record.key] = occupant
+    return left
+
+
+def _aside(path: str, uid: str) -> str:
+    """Return where an episode is catalogued whose place another one has: where nobody has a file."""
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/.replaced/{uid}/{name}"
+
+
+def _movers(
+    connection: Connection, wave: Sequence[EpisodeRecord], *, here: Mapping[Place, Occupant]
+) -> dict[Place, Occupant]:
+    """Return the episodes that move to a free place, by that place.
+
+    An episode moves once, keeps its digest, and does not move away while the same data is still found where it was.
+    """
+    claims = {record.moved_from for record in wave if record.moved_from is not None}
+    if not claims:
+        return {}
+    columns = (episode.c[name] for name in Occupant._fields)
+    statement = select(*columns).where(one_of(connection, episode.c.id, claims))
+    free = {row.id: Occupant(*row) for row in connection.execute(statement)}
+    for record in wave:
+        occupant = here.get((record.path, record.key))
+        if occupant is not None and occupant.digest == record.digest:
+            free.pop(occupant.id, None)
+    movers: dict[Place, Occupant] = {}
+    for record in wave:
+        place = (record.path, record.key)
+        claimed = free.get(record.moved_from) if record.moved_from is not None else None
+        if claimed is not None and claimed.digest == record.digest and place not in here:
+            movers[place] = free.pop(claimed.id)
+    return movers
+
+
+def _newcomers(connection: Connection, records: Sequence[EpisodeRecord], uids: Sequence[str]) -> list[Step]:
+    """Give each record an id."""
+    if not records:
+        return []
+    return [
+        Step(record, "new", Occupant(number, uid, record.digest, record.size, record.mtime_ns))
+        for number, record, uid in zip(_new_ids(connection, len(records)), records, uids, strict=True)
+    ]
+
+
+def _new_ids(connection: Connection, count: int) -> range:
+    """Return so many ids that were never given out."""
+    connection.execute(update(archive).values(last_episode=archive.c.last_episode + count))
+    last = int(connection.execute(select(archive.c.last_episode)).scalar_one())
+    return range(last - count + 1, last + 1)
+
+
+def _free_uids(connection: Connection, records: Sequence[EpisodeRecord]) -> list[str]:
+    """Return a uid for each record; where a moved episode keeps that of its old place, salt it."""
+    salts = [0] * len(records)
+    while True:
+        uids = [_uid(record, salt=salt) for record, salt in zip(records, salts, strict=True)]
+        statement = select(episode.c.uid).where(one_of(connection, episode.c.uid, uids))
+        taken = set(connection.execute(statement).scalars()) if uids else set()
+        if not taken:
+            return uids
+        salts = [salt + (uid in taken) for uid, salt in zip(uids, salts, strict=True)]
+
+
+def _uid(record: EpisodeRecord, *, salt: int = 0) -> str:
+    text = f"file://{record.path}\0{record.key}" + (f"\0{salt}" if salt else "")
+    return xxhash.xxh3_128_hexdigest(text.encode())

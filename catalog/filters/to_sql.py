@@ -1,0 +1,143 @@
+"""Filters as SQL: conditions on the table episode.
+
+Knows: how fields are compared, and how a condition stays two-valued where it is negated. Does not know: in which table
+a field lives (field_tables.py), what is selected. Values are always parameters, never text of a statement. `base` is
+the catalog's folder, None for a server.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    false,
+    func,
+    literal,
+    literal_column,
+    not_,
+    or_,
+    select,
+    true,
+    union_all,
+)
+
+from catalog.database.engine import one_of
+from catalog.database.schema import collection, document, episode, lane, pick, snapshot
+from catalog.database.sql_functions import contains, json_element, json_there, words_index
+from catalog.filters.evaluate import OPERATORS, meets
+from catalog.filters.sql_fields import rows_of, shared_by, statistic, value_of
+from catalog.filters.where import AllOf, AnyOf, Compare, Not, Where
+from catalog.full_text import phrase
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import FromClause
+
+
+def condition(connection: Connection, where: Where, *, base: str | None) -> ColumnElement[bool]:
+    """Return the filter as a condition on the table episode; NULL counts as false."""
+    match where:
+        case AllOf(parts):
+            spoken = [part for part in parts if isinstance(part, Compare) and part.field == "text"]
+            others = [condition(connection, part, base=base) for part in parts if part not in spoken]
+            return and_(true(), *([_worded(connection, spoken)] if spoken else []), *others)
+        case AnyOf(parts):
+            spoken = [part for part in parts if isinstance(part, Compare) and part.field == "text"]
+            others = [condition(connection, part, base=base) for part in parts if part not in spoken]
+            return or_(false(), *([_worded(connection, spoken, how="OR")] if spoken else []), *others)
+        case Not(part):
+            return not_(func.coalesce(condition(connection, part, base=base), false()))
+        case Compare():
+            return _comparison(connection, where, base=base)
+    raise TypeError(f"expected a filter, found {where!r}")
+
+
+def _comparison(connection: Connection, clause: Compare, *, base: str | None) -> ColumnElement[bool]:
+    field = clause.about
+    if field.root == "text":
+        return _worded(connection, [clause])
+    if (shared := shared_by(connection, field, base=base)) is not None:
+        key, values = shared
+        return one_of(connection, key, [number for number, value in values.items() if meets(clause, value)])
+    if field.root in ("lane", "collection"):
+        return (_of_lane if field.root == "lane" else _collected)(connection, clause)
+    if (elsewhere := rows_of(connection, field, base=base)) is not None:
+        rows, column = elsewhere
+        return episode.c.id.in_(rows.where(_test(connection, clause, column)))
+    if field.root == "meta" and clause.op == "exists":
+        return json_there(json_element(episode.c.metadata, field.parts))
+    return _test(connection, clause, value_of(connection, field, kind=clause.kind, base=base))
+
+
+def _of_lane(connection: Connection, clause: Compare) -> ColumnElement[bool]:
+    found = _test(connection, clause, statistic(clause.about))
+    there = (lane.c.episode_row == episode.c.id, lane.c.name == clause.about.parts[0], found)
+    return select(literal_column("1")).where(*there).correlate(episode).exists()
+
+
+def _worded(
+    connection: Connection, clauses: Sequence[Compare], how: Literal["AND", "OR"] = "AND"
+) -> ColumnElement[bool]:
+    source, key, found = words_found(connection, clauses, how)
+    return episode.c.id.in_(select(key).select_from(source).where(found))
+
+
+def words_found(
+    connection: Connection, clauses: Sequence[Compare], how: Literal["AND", "OR"] = "AND"
+) -> tuple[FromClause, ColumnElement[int], ColumnElement[bool]]:
+    """Return where the episodes with all these words are found, or with any; their ids there, and the condition.
+
+    Words are asked for at once, for the index knows where to begin.
+    """
+    phrases = [phrase(clause.value) for clause in clauses]
+    return words_index(connection.dialect.name, document.c.words, document.c.episode_row, phrases, how=how)
+
+
+def _test(connection: Connection, clause: Compare, column: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Return the comparison of an expression with the clause's value."""
+    if clause.op == "exists":
+        return column.is_not(None)
+    if clause.op == "in":
+        # Lists are bound as of one type, and an integer beyond 2**53 is no float.
+        floats = [value for value in clause.values if isinstance(value, float)]
+        others = [value for value in clause.values if not isinstance(value, float)]
+        return or_(false(), *(one_of(connection, column, part) for part in (floats, others) if part))
+    if clause.op == "contains":
+        return contains(column, str(clause.value))
+    if clause.op == "startswith":
+        return _starts_with(column, str(clause.value))
+    values = [literal(value, column.type) for value in clause.values]
+    if clause.op == "between":
+        return and_(column >= values[0], column <= values[1])
+    return cast("ColumnElement[bool]", OPERATORS[clause.op](column, values[0]))
+
+
+def _starts_with(column: ColumnElement[Any], start: str) -> ColumnElement[bool]:
+    """Return a range, which an index can answer: text is ordered by code point."""
+    bounds = [column >= literal(start)]
+    stem = start.rstrip("\U0010ffff")
+    if stem:
+        after = ord(stem[-1]) + 1
+        after = 0xE000 if after == 0xD800 else after  # surrogates are no text
+        bounds.append(column < literal(stem[:-1] + chr(after)))
+    return and_(*bounds)
+
+
+def _collected(connection: Connection, clause: Compare) -> ColumnElement[bool]:
+    return episode.c.id.in_(_picked(connection, clause))
+
+
+def _picked(connection: Connection, clause: Compare) -> Select[Any]:
+    """Return the episodes in the snapshots with one of these names or hashes, or with any name."""
+    rows = select(pick.c.episode_row)
+    if clause.op == "exists":
+        named = select(collection.c.snapshot_id).where(collection.c.snapshot_id.is_not(None))
+        return rows.where(pick.c.snapshot_id.in_(named))
+    named = select(collection.c.snapshot_id).where(one_of(connection, collection.c.name, clause.values))
+    hashed = select(snapshot.c.id).where(one_of(connection, snapshot.c.hash, clause.values))
+    return rows.where(pick.c.snapshot_id.in_(union_all(named, hashed)))

@@ -1,0 +1,297 @@
+"""The one filter value of the project: comparisons, and, or, not.
+
+Knows: which comparisons there are and the normal form that every filter is in. Does not know: what an episode is
+(matching.py), how a filter is written (form_*.py), SQL (conditions.py).
+
+A comparison with a missing value never holds, `ne` included; for metadata a value of another type counts as missing.
+Where a field holds many values (tags, say) one of them must meet the comparison. `not` is plain negation: it holds
+exactly where its part does not, so that `~(F.success == True)` holds for an episode of unknown success too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from dataclasses import field as member
+from numbers import Real
+from typing import Any, Final, NoReturn, TypeAlias
+
+from catalog.filters.fields import Field, field_of
+from catalog.full_text import words
+from catalog.values import INTEGER_LIMIT, Scalar, comparable_number, storable
+from wshard.arguments import told
+from wshard.errors import FilterError
+
+Value: TypeAlias = Scalar | tuple[Scalar, ...] | None
+
+MAX_COMPARISONS: Final = 500
+MAX_DEPTH: Final = 50
+"""What every database can take in one statement; long lists of values belong into one `in`, which has no limit."""
+
+
+class Where:
+    """A filter: combine filters by & | ~."""
+
+    __slots__ = ()
+
+    def __and__(self, other: Where) -> Where:
+        return all_of(self, other)
+
+    def __or__(self, other: Where) -> Where:
+        return any_of(self, other)
+
+    def __invert__(self) -> Where:
+        return negation(self)
+
+    def __bool__(self) -> NoReturn:
+        # `a and b`, `not a` and `0 < a < 1` would silently lose a part.
+        raise FilterError(
+            "expected filters combined by & | ~, found one used as true or false (and, or, not, a < x < b)"
+        )
+
+
+@dataclass(frozen=True)
+class Compare(Where):
+    """One comparison of a field with a value.
+
+    op: eq ne lt le gt ge; in (any of several values; none of them matches nothing); between (low, high), both
+    included; contains, startswith (text, by code point; for the field `text` words side by side, the last one open
+    where the value ends in "*"); exists (value None). Equal meanings are equal values: an `in` of one value is eq.
+
+    Raises FilterError for an unknown field or operator and for a value of the wrong type (a bool is no number, NaN is
+    no value).
+    """
+
+    field: str
+    op: str
+    value: Any = None
+    kind: str = member(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        about = field_of(self.field)
+        if self.op not in about.operators:
+            raise FilterError(
+                f"expected an operator among {', '.join(about.operators)} for {about.name}, found {self.op!r}"
+            )
+        op, value = self.op, _checked(about, self.op, self.value)
+        if op == "in" and isinstance(value, tuple) and len(value) == 1:
+            op, value = "eq", value[0]
+        kinds = {_kind(part) for part in (value if isinstance(value, tuple) else (value,))}
+        for name, found in (("field", about.name), ("op", op), ("value", value), ("kind", "".join(sorted(kinds)))):
+            object.__setattr__(self, name, found)
+
+    @property
+    def about(self) -> Field:
+        """The field, read."""
+        return field_of(self.field)
+
+    @property
+    def values(self) -> tuple[Scalar, ...]:
+        """The values compared with."""
+        if self.op == "exists":
+            return ()
+        return self.value if isinstance(self.value, tuple) else (self.value,)
+
+
+@dataclass(frozen=True)
+class AllOf(Where):
+    """Every part must hold; without parts everything does. Made by & and all_of, which keep the normal form."""
+
+    parts: tuple[Where, ...]
+
+    def __post_init__(self) -> None:
+        _check_parts(self, self.parts)
+
+
+@dataclass(frozen=True)
+class AnyOf(Where):
+    """One part must hold; without parts nothing does. Made by | and any_of, which keep the normal form."""
+
+    parts: tuple[Where, ...]
+
+    def __post_init__(self) -> None:
+        _check_parts(self, self.parts)
+
+
+@dataclass(frozen=True)
+class Not(Where):
+    """Holds exactly where its part does not. Made by ~, which keeps the normal form."""
+
+    part: Where
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.part, Where) or isinstance(self.part, Not) or self.part in (EVERYTHING, NOTHING):
+            raise FilterError(f"expected a filter that is not negated or constant, found {self.part!r}; use ~")
+        _check_size(self)
+
+
+def all_of(*parts: Where) -> Where:
+    """Return the filter that holds where every part does."""
+    kept = _flat(AllOf, parts)
+    if NOTHING in kept:
+        return NOTHING
+    return kept[0] if len(kept) == 1 else AllOf(kept)
+
+
+def any_of(*parts: Where) -> Where:
+    """Return the filter that holds where one part does."""
+    kept = _flat(AnyOf, parts)
+    if EVERYTHING in kept:
+        return EVERYTHING
+    return kept[0] if len(kept) == 1 else AnyOf(kept)
+
+
+def negation(part: Where) -> Where:
+    """Return the filter that holds exactly where the part does not."""
+    if isinstance(part, Not):
+        return part.part
+    if part in (EVERYTHING, NOTHING):
+        return NOTHING if part == EVERYTHING else EVERYTHING
+    return Not(part)
+
+
+def build_where(
+    *,
+    env_id: str | Sequence[str] | None = None,
+    min_length: int | None = None,
+    max_length: int | None = None,
+    reward_range: tuple[float | None, float | None] | None = None,
+    success: bool | None = None,
+    tag: str | Sequence[str] | None = None,
+) -> Where:
+    """Build the common filters; None leaves a field free, ranges are inclusive, several names mean any of them."""
+    low, high = _bounds(reward_range)
+    for name, names in (("env_id", env_id), ("tag", tag)):
+        if names is not None and not isinstance(names, str | Collection):
+            raise FilterError(f"{name}: expected a name or several names, found {told(names)}")
+    wanted = (
+        ("env_id", "eq" if isinstance(env_id, str) else "in", env_id),
+        ("length", "ge", min_length),
+        ("length", "le", max_length),
+        ("total_reward", "ge", low),
+        ("total_reward", "le", high),
+        ("success", "eq", success),
+        ("tag", "eq" if isinstance(tag, str) else "in", tag),
+    )
+    return all_of(*(Compare(name, op, value) for name, op, value in wanted if value is not None))
+
+
+def _bounds(reward_range: Any) -> tuple[Any, Any]:
+    pair = (None, None) if reward_range is None else reward_range
+    listed = list(pair) if isinstance(pair, Iterable) else []
+    if len(listed) != 2:
+        raise FilterError(f"reward_range: expected (low, high), None = open, found {told(reward_range)}")
+    low, high = listed
+    if isinstance(low, Real) and isinstance(high, Real) and low > high:
+        raise FilterError(f"reward_range: expected (low, high), found a low end above the high one: {told(listed)}")
+    return low, high
+
+
+def parts_of(where: Where) -> tuple[Where, ...]:
+    """Return the filters that must all hold: those of an AllOf, else the filter itself."""
+    return where.parts if isinstance(where, AllOf) else (where,)
+
+
+def comparisons(where: Where) -> Iterator[Compare]:
+    """Yield every comparison in the filter, from left to right."""
+    if isinstance(where, Compare):
+        yield where
+    elif isinstance(where, Not):
+        yield from comparisons(where.part)
+    elif isinstance(where, AllOf | AnyOf):
+        for part in where.parts:
+            yield from comparisons(part)
+
+
+def _flat(kind: type[AllOf | AnyOf], parts: Sequence[Where]) -> tuple[Where, ...]:
+    for part in parts:
+        if not isinstance(part, Where):
+            raise FilterError(f"expected a filter, found {part!r}")
+    return tuple(inner for part in parts for inner in (part.parts if isinstance(part, kind) else (part,)))
+
+
+def _check_parts(where: AllOf | AnyOf, parts: Sequence[Where]) -> None:
+    wrong = [part for part in parts if not isinstance(part, Where) or isinstance(part, type(where))]
+    if len(parts) == 1 or wrong or any(isinstance(part, AllOf | AnyOf) and not part.parts for part in parts):
+        raise FilterError(f"expected several filters of other kinds, found {parts!r}; use & and |")
+    _check_size(where)
+
+
+def _check_size(where: Where) -> None:
+    if (count := sum(1 for _ in comparisons(where))) > MAX_COMPARISONS:
+        raise FilterError(
+            f"expected at most {MAX_COMPARISONS} comparisons, found {count}: several values of a field fit in one `in`"
+        )
+    if (depth := _depth(where)) > MAX_DEPTH:
+        raise FilterError(f"expected a filter at most {MAX_DEPTH} levels deep, found {depth}")
+
+
+def _depth(where: Where) -> int:
+    if isinstance(where, Not):
+        return 1 + _depth(where.part)
+    return 1 + max(map(_depth, where.parts), default=0) if isinstance(where, AllOf | AnyOf) else 1
+
+
+def _checked(about: Field, op: str, value: object) -> Value:
+    if op == "exists":
+        if value is not None:
+            raise FilterError(f"expected no value for {about.name} exists, found {value!r}")
+        return None
+    if op not in ("in", "between"):
+        return _normal(about, op, value)
+    if isinstance(value, str | bytes) or not isinstance(value, Collection):
+        raise FilterError(f"expected several values for {about.name} {op}, found {value!r}")
+    values = tuple(_normal(about, op, part) for part in value)
+    if op == "between" and len(values) != 2:
+        raise FilterError(f"expected two values, low and high, for {about.name} between, found {value!r}")
+    if len({_kind(part) for part in values}) > 1:
+        raise FilterError(f"expected values of one type for {about.name} {op}, found {value!r}")
+    return tuple(dict.fromkeys(values)) if op == "in" else values
+
+
+def _kind(value: Value) -> str:
+    if value is None:
+        return ""
+    return "flag" if isinstance(value, bool) else "text" if isinstance(value, str) else "number"
+
+
+def _normal(about: Field, op: str, value: object) -> Scalar:
+    """Return the value as the field's own type; integers beyond 64 bits become the nearest one, which no length has."""
+    plain = getattr(value, "item", None)  # what numpy's scalars have; the catalog itself knows no numpy
+    value = plain() if callable(plain) else value
+    if about.root == "text" and isinstance(value, str) and not words(value):
+        raise FilterError(f"expected a word to search for in {about.name}, found {value!r}")
+    wanted = _wanted(about, op, value)
+    if wanted is str and isinstance(value, str) and storable(value):
+        return value
+    if wanted is bool and isinstance(value, bool):
+        return value
+    if wanted is int and isinstance(value, int) and not isinstance(value, bool):
+        return max(-INTEGER_LIMIT, min(value, INTEGER_LIMIT))
+    if wanted is float and isinstance(value, int | float) and not isinstance(value, bool):
+        number = _as_float(value) if about.root != "meta" else comparable_number(value)
+        if number is not None and not math.isnan(number):
+            return number
+    expected = wanted.__name__ if about.root != "meta" else "text, number or flag (ordered: text or number)"
+    raise FilterError(f"expected a value of type {expected} for {about.name}, found {value!r}")
+
+
+def _wanted(about: Field, op: str, value: object) -> type:
+    if about.type is not None:
+        return about.type
+    if op in ("contains", "startswith") or isinstance(value, str):
+        return str
+    return bool if isinstance(value, bool) and op in ("eq", "ne", "in") else float
+
+
+def _as_float(value: float) -> float:
+    """Return the nearest float; integers beyond its range become infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+EVERYTHING: Final = AllOf(())
+NOTHING: Final = AnyOf(())

@@ -1,0 +1,280 @@
+"""One file that holds a whole catalog in SQLite as of one moment, and the way back.
+
+Knows: how SQLite copies a database that others are writing to, and that no half-made file may ever have a name that
+people use. Does not know: what is in the tables, or the search index, which is made from them anyway.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import sqlite3
+import time
+import uuid
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import select, update
+
+from catalog.database import engine
+from catalog.database.engine import (
+    A_FILE,
+    BESIDE,
+    absolute_path,
+    access,
+    check_finished,
+    connected,
+    look,
+    publish,
+    remove_draft,
+    translated,
+)
+from catalog.database.migrations import prepare
+from catalog.database.schema import archive, index_copy
+from catalog.vectors.index_copies import Copies
+from wshard.errors import (
+    CatalogBusyError,
+    CatalogError,
+    CatalogExistsError,
+    CatalogNotFoundError,
+    CatalogWriteError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from catalog.database.engine import Database
+
+_DUMP: Final = b"PGDMP"  # how a file by pg_dump begins
+_SQLITE: Final = b"SQLite format 3\0"  # how a database does
+_DRAFTS: Final = (_DUMP, _SQLITE, bytes(len(_SQLITE)))  # and how an unfinished one may begin
+_ABANDONED_S: Final = 3600.0  # a younger file may still be written to
+_PAGES: Final = 4096  # copied between two looks at Ctrl-C
+
+
+def back_up(database: Path, target: Path) -> int:
+    """Copy a catalog, as it is at this moment, to one file; return its size in bytes.
+
+    Others may write meanwhile. The file appears whole and checked, or not at all; an earlier backup of the same archive
+    is replaced. Raises CatalogExistsError where any other file is in the way, CatalogWriteError, CatalogError.
+    """
+    database, target = absolute_path(database), absolute_path(target)
+    if (found := look(target)) != "nothing" and (
+        found != A_FILE or target.samefile(database) or archive_id_of(target) != archive_id_of(database)
+    ):
+        raise CatalogExistsError(f"expected {target} to be free, or an earlier backup of {database}: name another file")
+    with draft_beside(target) as draft:
+        _copy(database, draft)
+        return finish(draft, target)
+
+
+def keep_older(path: Path, database: Database, version: int) -> None:
+    """Copy a catalog beside itself before it is upgraded, named by its version and clock; raises as back_up."""
+    (clock,) = database.peek("SELECT clock FROM archive")
+    back_up(path, path.with_name(f"{path.name}.version-{version}-{clock}"))
+
+
+def restore(source: Path, database: Path, *, force: bool = False) -> Path | None:
+    """Make the catalog of a backup the one at `database`; force: also where there is one already.
+
+    It appears whole or not at all; programs that have the present one open go on with the restored one. A present one
+    that is too damaged to be replaced so is kept under another name, which is returned. What the search indexes hold is
+    forgotten: it is made again from the catalog. Raises CatalogNotFoundError, CatalogExistsError, CatalogVersionError
+    for a backup by newer software, CatalogBusyError, CatalogWriteError, CatalogError.
+    """
+    source, database = absolute_path(source), absolute_path(database)
+    if is_dump(source):
+        raise CatalogError(
+            f"expected a backup of a catalog in a file at {source}, found one of a catalog on a server: "
+            "restore it there, with --archive postgresql://..."
+        )
+    if not _begins(source, _SQLITE):
+        raise CatalogError(f"expected a backup of a catalog at {source}, found another file")
+    if look(database) != "nothing" and not force:
+        raise CatalogExistsError(f"expected no catalog at {database}, found one: --force replaces it")
+    with _folder(database.parent), draft_beside(database) as draft:
+        _copy(source, draft)
+        renew(connected(draft, query="mode=rw", journal="DELETE", name=str(database)))
+        check_finished(draft)
+        if database.exists():
+            try:
+                _replace_content(database, draft)
+            except (CatalogBusyError, CatalogWriteError):
+                raise
+            except CatalogError:  # too damaged to be written to
+                return _put_in_place(database, draft)
+            return None
+        return _put_in_place(database, draft)
+
+
+@contextlib.contextmanager
+def _folder(place: Path) -> Iterator[None]:
+    """Make the folder of a catalog; those that are left empty by an error go again."""
+    made = [folder for folder in (place, *place.parents) if not folder.exists()]
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CatalogWriteError(f"cannot make a catalog in {place}: {error}") from error
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            for folder in made:
+                folder.rmdir()
+        raise
+
+
+def is_dump(source: Path) -> bool:
+    """Say whether a backup is one of a catalog on a server; CatalogNotFoundError where there is none."""
+    if (found := look(source)) != A_FILE:
+        raise CatalogNotFoundError(f"expected a backup at {source}, found {found}")
+    return _begins(source, _DUMP)
+
+
+def _begins(file: Path, beginning: bytes) -> bool:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(len(beginning)) == beginning
+    except OSError as error:
+        raise CatalogWriteError(f"cannot read {file}: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def draft_beside(target: Path) -> Iterator[Path]:
+    """Yield a name beside the target for a file that is not finished; whatever has it afterwards is removed.
+
+    CatalogWriteError where there is no folder for it.
+    """
+    if look(target.parent) != "a folder":
+        raise CatalogWriteError(f"cannot write {target}: {target.parent} is no folder")
+    _remove_abandoned(target)
+    draft = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
+    try:
+        yield draft
+    finally:
+        remove_draft(draft)
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove drafts for the target that were left by processes that were killed, an hour and more ago."""
+    pattern = re.compile(rf"\.{re.escape(target.name[:40])}\.[0-9a-f]{{8}}\.tmp({'|'.join(BESIDE)})")
+    with contextlib.suppress(OSError):
+        for child in target.parent.iterdir():
+            if pattern.fullmatch(child.name) and child.is_file() and not child.is_symlink():
+                ours = child.name.endswith(BESIDE[1:]) or any(_begins(child, begin) for begin in _DRAFTS)
+                if ours and time.time() - child.stat().st_mtime > _ABANDONED_S:
+                    child.unlink()
+
+
+def finish(draft: Path, target: Path) -> int:
+    """Give a finished backup its name, durably, and return its size in bytes; CatalogWriteError where that fails."""
+    check_finished(draft)
+    try:
+        _sync(draft)
+        size = draft.stat().st_size
+        draft.replace(target)
+        _sync(target.parent)
+    except OSError as error:
+        raise CatalogWriteError(f"cannot write the backup {target}: {error}") from error
+    return size
+
+
+def _copy(source: Path, draft: Path) -> None:
+    """Copy what the source holds at this moment and prove the copy, which is one file without a log beside it."""
+    with (
+        translated(f"{source}, when copying it to {draft.parent}"),
+        closing(_connect(source, access(source))) as origin,
+        closing(_connect(draft, "mode=rwc")) as copied,
+    ):
+        origin.execute("BEGIN")
+        origin.execute("SELECT archive_id FROM archive").fetchone()  # from here on this is what we see
+        # Not waiting for the disk page by page: the whole file is flushed before it gets its name.
+        copied.execute("PRAGMA synchronous=OFF")
+        origin.backup(copied, pages=_PAGES, progress=lambda *_: None)
+        (mode,) = copied.execute("PRAGMA journal_mode=DELETE").fetchone()
+        if mode != "delete":
+            raise CatalogWriteError(f"cannot write {draft}: expected one file without a log, found the mode {mode}")
+        wrong = [row[0] for row in copied.execute("PRAGMA integrity_check(3)") if row[0] != "ok"]
+    if wrong:
+        raise CatalogError(f"expected a sound catalog at {source}, found: {'; '.join(map(str, wrong))}")
+
+
+def renew(database: Database) -> None:
+    """Bring the tables to the present version, begin a new edition, and close the database.
+
+    Nothing is believed of what search indexes hold: neither of copies of another edition, nor of those in index_copy.
+    """
+    try:
+        prepare(database, create=False)
+        with database.transaction("write") as connection:
+            connection.execute(update(archive).values(edition=str(uuid.uuid4())))
+            copies = Copies(*[lambda: contextlib.nullcontext(connection)] * 2)
+            for copy_id in connection.execute(select(index_copy.c.id)).scalars().all():
+                copies.renew(copy_id)
+    finally:
+        database.close()
+
+
+def _replace_content(database: Path, draft: Path) -> None:
+    """Write the draft into a catalog that may be in use, in one transaction: giving the file's name to another file
+    would mix the log of the one with the pages of the other.
+    """  # noqa: D205  (one sentence)
+    until = time.monotonic() + engine.BUSY_SECONDS
+
+    def wait(status: int, _left: int, _all: int) -> None:
+        if status == sqlite3.SQLITE_BUSY and time.monotonic() > until:
+            raise CatalogBusyError(f"cannot use the catalog at {database}: another process kept writing to it")
+
+    with (
+        translated(str(database)),
+        closing(_connect(draft, "mode=rw")) as origin,
+        closing(_connect(database, "mode=rw")) as present,
+    ):
+        present.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        present.execute("PRAGMA synchronous=FULL")
+        origin.backup(present, progress=wait)
+        present.execute("PRAGMA journal_mode=WAL")
+
+
+def _put_in_place(database: Path, draft: Path) -> Path | None:
+    """Give the draft its name; what lies there, or what is left of it, is kept under another one."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    kept = database.with_name(f"{database.name}.damaged-{stamp}-{secrets.token_hex(2)}")
+    there = database.exists()
+    try:
+        _sync(draft)
+        for suffix in BESIDE:
+            with contextlib.suppress(FileNotFoundError):
+                database.with_name(database.name + suffix).rename(kept.with_name(kept.name + suffix))
+        publish(draft, database)
+        _sync(database.parent)
+    except OSError as error:
+        raise CatalogWriteError(f"cannot make a catalog at {database}: {error}") from error
+    return kept if there else None
+
+
+def _connect(path: Path, query: str) -> sqlite3.Connection:
+    uri = f"{path.as_uri()}?{query}"
+    return sqlite3.connect(uri, uri=True, timeout=engine.BUSY_SECONDS, isolation_level=None)
+
+
+def archive_id_of(path: Path) -> str | None:
+    """Return whose catalog or backup a file is, None for anything else."""
+    try:
+        with closing(_connect(absolute_path(path), "mode=ro")) as connection:
+            return str(connection.execute("SELECT archive_id FROM archive").fetchone()[0])
+    except (sqlite3.Error, TypeError):
+        return None
+
+
+def _sync(path: Path) -> None:
+    """Make a file, or what was renamed in a folder, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,130 @@
+"""One file that holds a whole catalog on a PostgreSQL server as of one moment, and the way back, by its own tools.
+
+Knows: pg_dump and pg_restore, and what a dump tells of the catalog in it. Does not know: what is in the tables
+otherwise. Passwords go to the tools by their environment, which nobody else sees.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import inspect
+
+from catalog.database import engine
+from catalog.database.engine import absolute_path, look
+from catalog.database.migrations import STEPS
+from catalog.database.postgresql import open_server
+from catalog.database.schema import metadata
+from catalog.maintenance.backup import draft_beside, finish, is_dump, renew
+from wshard.errors import CatalogError, CatalogExistsError, CatalogVersionError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sqlalchemy import URL
+
+    from catalog.database.engine import Database
+
+_ASK_ID: Final = "SELECT archive_id FROM archive"
+_END: Final = "\\."
+
+
+def dump(database: Database, target: Path) -> int:
+    """Write the catalog on a server to one file and return its size in bytes; others may write meanwhile.
+
+    The file appears whole or not at all; an earlier backup of the same archive is replaced. Raises CatalogExistsError
+    where any other file is in the way, CatalogWriteError, CatalogError without pg_dump.
+    """
+    target = absolute_path(target)
+    if look(target) != "nothing" and not (is_dump(target) and _archive_id(target) == database.peek(_ASK_ID)[0]):
+        raise CatalogExistsError(f"expected {target} to be free, or an earlier backup of {database.name}: name another")
+    with draft_beside(target) as draft:
+        _run(database.url, "pg_dump", "--format=custom", f"--file={draft}")
+        return finish(draft, target)
+
+
+def restore_dump(source: Path, location: str, *, force: bool = False) -> None:
+    """Make the catalog in such a file that of the database at a URL; force: also where there is one already.
+
+    All in one transaction; programs that have the database open go on with the restored catalog. What the search
+    indexes hold is forgotten. Raises CatalogNotFoundError for no backup, CatalogExistsError, CatalogVersionError for
+    one by newer software, CatalogError.
+    """
+    source = absolute_path(source)
+    if not is_dump(source):
+        raise CatalogError(f"expected a backup of a catalog on a server at {source}, found another file")
+    found = max((int(row[0]) for row in _rows(source, "migration")), default=0)
+    if not 0 < found <= STEPS[-1].version:
+        raise CatalogVersionError(
+            f"expected a backup of version {STEPS[-1].version} or older at {source}, found {found}: update the software"
+        )
+    with closing(open_server(location)) as database:
+        if not force and database.peek("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")[0]:
+            raise CatalogExistsError(f"expected no tables at {database.name}, found some: --force replaces them")
+        _refuse_what_would_stay(source, database)
+        _run(database.url, "pg_restore", "--clean", "--if-exists", "--no-owner", "--single-transaction", str(source))
+    renew(open_server(location))
+
+
+def archive_id_at(location: str) -> str | None:
+    """Return which archive the database at a URL holds, None for no catalog."""
+    try:
+        with closing(open_server(location)) as database:
+            return str(database.peek(_ASK_ID)[0])
+    except CatalogError:  # who restores there will tell
+        return None
+
+
+def _refuse_what_would_stay(source: Path, database: Database) -> None:
+    """Refuse a dump by older software where a catalog has tables that it lacks: they would stay, about other episodes.
+
+    pg_restore drops what its dump knows, and a transaction of ours before it could not be one with its own.
+    """
+    entries = [line.split()[3:6] for line in _run(None, "pg_restore", "--list", str(source)).splitlines()]
+    kept = {entry[2] for entry in entries if entry[:2] == ["TABLE", "public"]}
+    with database.transaction("read") as connection:
+        staying = sorted((metadata.tables.keys() & set(inspect(connection).get_table_names())) - kept)
+    if staying:
+        raise CatalogExistsError(
+            f"expected no tables at {database.name} that the backup, by older software, does not replace, found "
+            f"{', '.join(staying)}: restore it into an empty database (createdb), which brings it up to date"
+        )
+
+
+def _archive_id(source: Path) -> str:
+    return _rows(source, "archive")[0][0]
+
+
+def _rows(source: Path, table: str) -> list[list[str]]:
+    """Return the rows of a small table in a dump, as text."""
+    text = _run(None, "pg_restore", "--data-only", f"--table={table}", "--file=-", str(source))
+    lines = text.splitlines()
+    start = next((place for place, line in enumerate(lines, 1) if line.startswith(f"COPY public.{table} ")), None)
+    if start is None:
+        raise CatalogError(f"expected a backup of a catalog at {source}, found a dump without the table {table}")
+    return [line.split("\t") for line in lines[start : lines.index(_END, start)]]
+
+
+def _run(url: URL | None, tool: str, *arguments: str) -> str:
+    """Run one of PostgreSQL's tools, in the database at the URL if there is one, and return what it printed."""
+    environment = dict(os.environ, PGOPTIONS=f"-c lock_timeout={engine.BUSY_SECONDS * 1000:.0f}")
+    place = []
+    if url is not None:
+        plain = url.set(drivername="postgresql", password=None).render_as_string()
+        place = [f"--dbname={plain}"]
+        environment |= {"PGPASSWORD": url.password} if url.password else {}
+    try:
+        done = subprocess.run(  # noqa: S603  (a fixed program, found by the user's own PATH)
+            [tool, *place, *arguments], env=environment, capture_output=True, text=True, errors="replace", check=False
+        )
+    except OSError as error:
+        raise CatalogError(
+            f"cannot run {tool}: {error}; it comes with PostgreSQL's client programs (Debian: postgresql-client)"
+        ) from error
+    if done.returncode:
+        told = [line.removeprefix(f"{tool}: ") for line in done.stderr.splitlines()[:2]]  # an error, and its details
+        raise CatalogError(f"{tool} failed: {'; '.join(told) or 'it told no reason'}")
+    return done.stdout

@@ -1,0 +1,1 @@
+"""Read the catalog: pages, columns, tables, statistics, ranking by words."""

@@ -1,0 +1,151 @@
+"""The part of the catalog's interface that answers questions about many episodes.
+
+Knows: one transaction each; a filter may be a value or its text. Does not know: how an answer is found (queries.py,
+summaries.py, plans.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog.database import query_plan, readonly_sql
+from catalog.filters.where import EVERYTHING
+from catalog.query import arrow, pages, summaries
+from catalog.query.bm25 import load_relevance
+from catalog.session import Session
+from wshard.arguments import plain_text, several_names, whole_number
+from wshard.errors import FilterError, MissingExtraError, StatementError
+from wshard.messages import how_to_install
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+    import pyarrow as pa
+
+    from catalog.database.readonly_sql import Answer
+    from catalog.filters.where import Where
+    from catalog.query.summaries import Facet, Group, Histogram
+    from catalog.records import Page
+
+
+class Exploring(Session):
+    """Pages, counts, facets, histograms, statistics. FilterError for a filter that cannot be; None is everything."""
+
+    def select(
+        self,
+        where: Where | str | None = EVERYTHING,
+        *,
+        order: str = "episode_id",
+        after: str | None = None,
+        limit: int = 50,
+    ) -> Page:
+        """Return the first rows, or those after the cursor of an earlier page in the same order.
+
+        order is a field of one value, reversed by a leading "-"; ties go by id, missing values come last. Pages by
+        ORDERS and score.NAME come from columns, for others all that matches is sorted. FilterError for an unknown
+        order, a foreign cursor or a limit below 1.
+        """
+        plain_text(order, "order", FilterError)
+        after = None if after is None else plain_text(after, "after", FilterError)
+        with self._read() as connection:
+            wanted = self._resolved(connection, where)
+            return pages.load_page(connection, wanted, order=order, after=after, limit=limit, base=self._base)
+
+    def count(self, where: Where | str | None = EVERYTHING) -> int:
+        """Return how many episodes match."""
+        with self._read() as connection:
+            return pages.count_rows(connection, self._resolved(connection, where), base=self._base)
+
+    def ids(self, where: Where | str | None = EVERYTHING) -> list[int]:
+        """Return the ids of all matching episodes, ascending."""
+        with self._read() as connection:
+            return pages.load_matching_ids(connection, self._resolved(connection, where), base=self._base)
+
+    def relevant(
+        self, text: str, where: Where | str | None = EVERYTHING, *, limit: int | None = None
+    ) -> list[tuple[int, float]]:
+        """Return (id, BM25) of the matching episodes whose task or notes hold any word of the text, best first.
+
+        limit: at most so many.
+        """
+        plain_text(text, "text", FilterError)
+        limit = None if limit is None else whole_number(limit, "limit", FilterError, least=0)
+        with self._read() as connection:
+            wanted = self._resolved(connection, where)
+            return load_relevance(connection, text, wanted, base=self._base, limit=limit)
+
+    def facets(
+        self, fields: Sequence[str], where: Where | str | None = EVERYTHING, *, limit: int | None = None
+    ) -> dict[str, Facet]:
+        """Return (value, episodes) per field among the matching episodes, the most frequent first.
+
+        None stands for the missing, and for lists and objects of metadata. limit: at most so many values per field.
+        """
+        with self._read() as connection:
+            wanted = self._resolved(connection, where)
+            return {
+                field: summaries.load_facet(connection, field, where=wanted, limit=limit, base=self._base)
+                for field in several_names(fields, "fields")
+            }
+
+    def histogram(self, field: str, where: Where | str | None = EVERYTHING, *, bins: int = 20) -> Histogram:
+        """Return how a numeric field is distributed among the matching episodes, in ranges of equal width."""
+        with self._read() as connection:
+            wanted = self._resolved(connection, where)
+            return summaries.load_histogram(connection, field, where=wanted, bins=bins, base=self._base)
+
+    def statistics(
+        self, fields: Sequence[str], where: Where | str | None = EVERYTHING, *, by: Sequence[str] = ()
+    ) -> list[Group]:
+        """Return count, mean, std, min and max of numeric fields per combination of values of the fields `by`."""
+        with self._read() as connection:
+            wanted = self._resolved(connection, where)
+            names, keys = several_names(fields, "fields"), several_names(by, "by")
+            return summaries.load_groups(connection, names, by=keys, where=wanted, base=self._base)
+
+    def sql(self, text: str, *, seconds: float = 5.0, limit: int = 1000) -> Answer:
+        """Return the first rows of a SQL statement that reads; the tables are those of SCHEMA.md.
+
+        StatementError for one that is wrong, would write, takes longer than `seconds`, or (SQLite) has values of more
+        than 4 MiB. An answer ends after 64 MiB.
+        """
+        with self._read() as connection:
+            return readonly_sql.ask(
+                connection, plain_text(text, "statement", StatementError), seconds=seconds, limit=limit
+            )
+
+    def columns(self) -> list[str]:
+        """Return the columns of a table where nobody chooses: what an episode's row tells, and every score in use."""
+        with self._read() as connection:
+            return arrow.plain_columns(connection)
+
+    def to_arrow(self, where: Where | str | None = EVERYTHING, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the matching episodes, by id, as an Arrow table of typed columns.
+
+        columns: fields as in filters ("env_id", "score.quality", "meta.task", "lane.signal/state.max", "note"), "tags"
+        (a list) and "metadata" (JSON text); None = columns(). Raises MissingExtraError without
+        pyarrow, FilterError for an unknown column and for none at all.
+        """
+        with self._read() as connection:
+            return arrow.load_table(connection, self._resolved(connection, where), columns, base=self._base)
+
+    def to_pandas(
+        self, where: Where | str | None = EVERYTHING, *, columns: Sequence[str] | None = None
+    ) -> pd.DataFrame:
+        """Return the same as a pandas DataFrame; MissingExtraError without pandas."""
+        try:
+            import pandas as _  # noqa: F401, ICN001, PLC0415  (only to say what is missing)
+        except ImportError as error:
+            raise MissingExtraError(f"data frames need pandas: {how_to_install('pandas')}") from error
+        return self.to_arrow(where, columns=columns).to_pandas()
+
+    def explain(
+        self, where: Where | str | None = EVERYTHING, *, order: str = "episode_id"
+    ) -> list[query_plan.Explained]:
+        """Return the statements with which `select` would look for a page, and how the database would go about it."""
+        plain_text(order, "order", FilterError)
+        with self._read() as connection:
+            wanted = self._resolved(connection, where)
+            statements = pages.page_statements(connection, wanted, order=order, base=self._base)
+            return [query_plan.explain(connection, each) for each in statements]

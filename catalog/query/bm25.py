@@ -1,0 +1,117 @@
+"""How well the words of an episode answer a text: BM25, the usual measure.
+
+Knows: rare words count more, repeated ones less and less, and long texts need more of them; any of the words is enough.
+And when the best are found without the episodes that hold only words which hardly count. Does not know: how an index
+finds words (dialect.py), or what is searched (words.py).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import Connection, select
+
+from catalog.database.schema import document, episode
+from catalog.filters.to_sql import condition
+from catalog.filters.where import MAX_COMPARISONS, Compare, all_of, any_of
+from catalog.full_text import BOUNDARY, words
+from catalog.query.pages import count_rows
+from wshard.errors import FilterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from catalog.filters.where import Where
+
+SATURATION: Final = 1.2
+"""k1: a word that is there very often counts up to 2.2 times as much as one that is there once in a text as usual."""
+LENGTHS: Final = 0.75
+"""b: how much the length of a text matters, 0 to 1."""
+FIRST: Final = 256
+"""The texts whose mean length is taken for the usual one: of the first episodes with any."""
+
+
+def load_relevance(
+    connection: Connection, text: str, where: Where, *, base: str | None, limit: int | None = None
+) -> list[tuple[int, float]]:
+    """Return (episode id, BM25 > 0) of the matching episodes that hold any of the words; best first, ties by id.
+
+    limit: only so many of the best. Then the rarest words are looked for first, and the others no more once what they
+    can add up to is less than what the last of the best has. FilterError for more words than a filter may ask for.
+    """
+    asked = {word: Compare("text", "contains", word) for word in dict.fromkeys(words(text))}
+    if len(asked) > MAX_COMPARISONS:
+        raise FilterError(f"text: expected at most {MAX_COMPARISONS} different words, found {len(asked)}")
+    holding = {word: count_rows(connection, all_of(where, clause), base=base) for word, clause in asked.items()}
+    rarest = sorted(filter(holding.get, asked), key=lambda word: holding[word])
+    if not rarest or limit == 0:
+        return []
+    among = count_rows(connection, where, base=base)
+    weights = [math.log(1 + (among - holding[word] + 0.5) / (holding[word] + 0.5)) for word in rarest]
+    score = _scorer(rarest, weights, usual=_usual_length(connection))
+    best: list[tuple[int, float]] = []
+    for place, group in enumerate([[word] for word in rarest] if limit else [rarest]):
+        held = any_of(*(asked[word] for word in group))
+        joined = document.join(episode, episode.c.id == document.c.episode_row)
+        statement = select(document.c.episode_row, document.c.words).select_from(joined)
+        wanted = condition(connection, all_of(where, held), base=base)
+        with connection.execute(statement.where(wanted)) as found:
+            best = _best(best, found.cursor.fetchall(), score, limit)  # plain tuples: others take as long again
+        if len(best) == limit and best[-1][1] >= sum(weights[place + 1 :]) * (SATURATION + 1):
+            break
+    return best
+
+
+def _usual_length(connection: Connection) -> float:
+    statement = select(document.c.words).order_by(document.c.episode_row).limit(FIRST)
+    lengths = [_length(kept.split()) for kept in connection.execute(statement).scalars()]
+    return sum(lengths) / len(lengths)
+
+
+def _length(held: Sequence[str]) -> int:
+    return len(held) - held.count(BOUNDARY)
+
+
+def _scorer(asked: Sequence[str], weights: Sequence[float], *, usual: float) -> Callable[[str], float]:
+    """Return what gives a text its score."""
+    known: dict[tuple[int, ...], float] = {}  # thousands of tasks have the same numbers, which are all that counts
+
+    def score(kept: str) -> float:
+        held = kept.split()
+        numbers = (_length(held), *map(held.count, asked))
+        if numbers not in known:
+            room = SATURATION * (1 - LENGTHS + LENGTHS * numbers[0] / usual)
+            terms = zip(numbers[1:], weights, strict=True)
+            known[numbers] = math.fsum(weight * count * (SATURATION + 1) / (count + room) for count, weight in terms)
+        return known[numbers]
+
+    return score
+
+
+def _best(
+    before: Sequence[tuple[int, float]],
+    rows: Sequence[tuple[int, str]],
+    score: Callable[[str], float],
+    limit: int | None,
+) -> list[tuple[int, float]]:
+    """Return the best of those before and of these rows, each episode once."""
+    times = Counter(kept for _, kept in rows)  # thousands of episodes have the same task
+    scores = {kept: score(kept) for kept in times}
+    if limit is not None:
+        least = _least(scores, times, limit)
+        scores = {kept: found for kept, found in scores.items() if found >= least}
+    near = {number: scores[kept] for number, kept in rows if kept in scores} | dict(before)
+    return sorted(near.items(), key=lambda scored: (-scored[1], scored[0]))[:limit]
+
+
+def _least(scores: Mapping[str, float], times: Mapping[str, int], limit: int) -> float:
+    """Return the score of the last of so many texts; 0 where there are no more."""
+    left = limit
+    for kept in heapq.nlargest(limit, scores, key=scores.__getitem__):
+        left -= times[kept]
+        if left <= 0:
+            return scores[kept]
+    return 0.0

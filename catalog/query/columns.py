@@ -1,0 +1,81 @@
+"""Episodes by columns: any field of the filters, all tags, the metadata as JSON text.
+
+Knows: which columns there are, which of them hold lists or times, what an episode has in each. Does not know: files,
+Arrow, the tables of the database.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from catalog.filters.evaluate import NO_FACTS, parts_of, read_field
+from catalog.filters.fields import NAME, Field, field_of
+from wshard.errors import FilterError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from catalog.records import EpisodeRow, Facts
+
+PLAIN: Final = (
+    *("id", "uid", "path", "key", "episode_id", "env_id", "length", "total_reward", "success", "review", "tags"),
+    *("digest", "size", "ingested_at", "metadata"),
+)
+"""Columns where nobody chooses, followed by score.NAME for every score in use."""
+
+_OWN: Final = ("tags", "metadata")  # no fields of the filters
+_TIMES: Final = ("ingested_at", "reviewed_at", "note_at")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its name as it was asked for, and the field that it shows, None for all tags and for the metadata."""
+
+    name: str
+    field: Field | None
+
+    @property
+    def type(self) -> type | None:
+        """The type of its values, or of those in its lists; None where metadata may be of any."""
+        return str if self.field is None else self.field.type
+
+    @property
+    def listed(self) -> bool:
+        """Whether an episode has a list of values here."""
+        return self.name == "tags" or (self.field is not None and (self.field.many or self.field.root == "text"))
+
+    @property
+    def timed(self) -> bool:
+        """Whether its values are times: UTC, in ISO 8601."""
+        return self.field is not None and self.field.root in _TIMES
+
+    def value(self, row: EpisodeRow, facts: Facts = NO_FACTS) -> Any:
+        """Return what an episode has here: a value, a list, or None; facts are needed as parts_needed says."""
+        if self.field is None:
+            return json.dumps(row.metadata) if self.name == "metadata" else list(row.tags)
+        found = read_field(self.field, row, facts)
+        return list(found) if self.listed else found[0] if found else None
+
+
+def columns_of(names: Sequence[str]) -> list[Column]:
+    """Return the columns of these names; FilterError for one that is no field."""
+    return [Column(name, None if name in _OWN else field_of(name)) for name in names]
+
+
+def split_names(text: str) -> list[str]:
+    """Read names of columns with commas between them; FilterError for what is none."""
+    names, begin = [], 0
+    while begin <= len(text):
+        found = NAME.match(text, begin)
+        if found is None or text[found.end() : found.end() + 1] not in ("", ","):
+            raise FilterError(f"expected names of columns with commas between them, found {text[begin:]!r}")
+        names.append(found[0])
+        begin = found.end() + 1
+    return names
+
+
+def parts_needed(columns: Sequence[Column]) -> frozenset[str]:
+    """Return the names of the parts of Facts that the columns show, none where an episode's row holds all of them."""
+    return parts_of(column.field for column in columns if column.field is not None)

@@ -1,0 +1,197 @@
+"""What is known of episodes beyond their row: lanes, scores, findings, notes, review, lineage, snapshots, spaces.
+
+Knows: how to read it for many episodes at once. Does not know: how it was written.
+"""
+
+from __future__ import annotations
+
+import json
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import Connection, select
+
+from catalog.database.engine import one_of
+from catalog.database.schema import (
+    asset,
+    collection,
+    embedding,
+    episode,
+    finding,
+    lane,
+    layout,
+    lineage,
+    note,
+    pick,
+    review,
+    score,
+    snapshot,
+    space,
+)
+from catalog.records import Asset, Embedded, Facts, Found, LaneFacts, Lineage, Note, Review, Spread, Storage
+from wshard.errors import FilterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+
+def load_rates(connection: Connection, layout_ids: Collection[int], lane_name: str) -> set[float | None]:
+    """Return the rates of the lane in episodes of these layouts, None among them where one is not known."""
+    here = one_of(connection, episode.c.layout_id, layout_ids)
+    statement = select(lane.c.rate).distinct().select_from(episode.join(lane)).where(here, lane.c.name == lane_name)
+    return set(connection.scalars(statement))
+
+
+def load_facts(connection: Connection, ids: Collection[int], parts: Collection[str] | None = None) -> dict[int, Facts]:
+    """Return the facts of each of these episodes; parts: the fields of Facts to fill, None for all.
+
+    Who needs few says so: lanes cost most of the time, and the Spaces of each episode read the ledger all over.
+    """
+    wanted = _PARTS if parts is None else parts
+    found: dict[int, dict[str, Any]] = {
+        number: {
+            "lanes": {},
+            "scores": {},
+            "findings": [],
+            "notes": [],
+            "lineage": [],
+            "collections": set(),
+            "embedded": [],
+            "assets": [],
+        }
+        for number in ids
+    }
+    for name in sorted(wanted):
+        _PARTS[name](connection, found)
+    return {number: Facts(**{name: _frozen(part) for name, part in known.items()}) for number, known in found.items()}
+
+
+def load_notes(connection: Connection, ids: Collection[int]) -> list[Note]:
+    """Return the notes of these episodes that were not removed, the oldest first."""
+    there = (one_of(connection, note.c.episode_row, ids), note.c.removed_at.is_(None))
+    columns = (note.c.id, note.c.episode_row, note.c.text, note.c.who, note.c.at)
+    return [Note(*row) for row in connection.execute(select(*columns).where(*there).order_by(note.c.id))]
+
+
+def load_findings(connection: Connection, ids: Collection[int]) -> dict[int, list[Found]]:
+    """Return what checks found wrong with these episodes, by id and in the order of the checks' names."""
+    statement = select(*finding.c).where(one_of(connection, finding.c.episode_row, ids))
+    found: dict[int, list[Found]] = {}
+    for number, name, reason in connection.execute(statement.order_by(finding.c.name)):
+        found.setdefault(number, []).append(Found(name, reason))
+    return found
+
+
+def load_reviews(connection: Connection, ids: Collection[int]) -> list[Review]:
+    """Return the whole audit of these episodes, the oldest entry first."""
+    statement = select(*review.c).where(one_of(connection, review.c.episode_row, ids)).order_by(review.c.id)
+    return [Review(*row) for row in connection.execute(statement)]
+
+
+def _load_lanes(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
+    types = _types(connection, found)
+    names = ("episode_row", "name", "count", "spread", "rate", "codec", "bytes", "stored")
+    statement = select(*(lane.c[name] for name in names)).where(one_of(connection, lane.c.episode_row, found))
+    for row, name, count, spread, rate, *stored in connection.execute(statement):
+        numbers = spread or ()
+        spreads = [Spread(*numbers[start : start + 4]) for start in range(0, len(numbers), 4)]
+        whole = spreads[0] if spreads else None
+        storage = None if None in stored else Storage(*stored)
+        found[row]["lanes"][name] = LaneFacts(
+            *types[row].get(name, ("", ())), count, whole, tuple(spreads[1:]), rate, storage
+        )
+
+
+def _types(connection: Connection, ids: Collection[int]) -> dict[int, dict[str, tuple[str, tuple[int, ...]]]]:
+    """Return dtype and shape of the lanes of each episode, read once per layout."""
+    layouts = dict(
+        connection.execute(select(episode.c.id, episode.c.layout_id).where(one_of(connection, episode.c.id, ids))).all()
+    )
+    statement = select(layout.c.id, layout.c.definition).where(one_of(connection, layout.c.id, set(layouts.values())))
+    known = {
+        number: {name: (dtype, tuple(shape)) for name, dtype, shape in json.loads(definition)}
+        for number, definition in connection.execute(statement)
+    }
+    return {number: known[layout_id] for number, layout_id in layouts.items()}
+
+
+def _load_scores(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
+    for row, name, value in connection.execute(select(*score.c).where(one_of(connection, score.c.episode_row, found))):
+        found[row]["scores"][name] = value
+
+
+def _load_findings(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
+    for number, found_there in load_findings(connection, found).items():
+        found[number]["findings"] = found_there
+
+
+def _load_notes(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
+    for kept in load_notes(connection, found):
+        found[kept.episode_id]["notes"].append(kept)
+
+
+def _load_review(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
+    for entry in load_reviews(connection, found):
+        found[entry.episode_id]["review"] = entry if entry.state is not None else None
+
+
+def _load_lineage(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
+    for row, relation, source in connection.execute(
+        select(*lineage.c).where(one_of(connection, lineage.c.episode_row, found))
+    ):
+        found[row]["lineage"].append(Lineage(relation, source))
+
+
+def _load_assets(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
+    names = ("episode_row", "role", "path", "digest", "size", "mtime_ns")
+    files = select(*(asset.c[name] for name in names)).where(one_of(connection, asset.c.episode_row, found))
+    for row, *file in connection.execute(files.order_by(asset.c.episode_row, asset.c.position)):
+        found[row]["assets"].append(Asset(*file))
+
+
+def _load_collections(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
+    picked = (
+        select(pick.c.episode_row, snapshot.c.hash, collection.c.name)
+        .select_from(pick.join(snapshot))
+        .outerjoin(collection, collection.c.snapshot_id == snapshot.c.id)
+    )
+    for row, digest, name in connection.execute(picked.where(one_of(connection, pick.c.episode_row, found))):
+        found[row]["collections"] |= {digest, name} - {None}
+
+
+def _load_embedded(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
+    living = (
+        select(embedding.c.episode_row, space.c.fingerprint, space.c.family, space.c.state, embedding.c.count)
+        .select_from(embedding.join(space))
+        .where(embedding.c.count.is_not(None))
+        .order_by(space.c.fingerprint)
+    )
+    for row, *there in connection.execute(living.where(one_of(connection, embedding.c.episode_row, found))):
+        found[row]["embedded"].append(Embedded(*there))
+
+
+def _frozen(part: Any) -> Any:
+    return tuple(sorted(part)) if isinstance(part, set) else tuple(part) if isinstance(part, list) else part
+
+
+def known_parts(names: Collection[str]) -> Collection[str]:
+    """Return the names; FilterError for one that is no field of Facts."""
+    for name in names:
+        if name not in _PARTS:
+            raise FilterError(f"parts: expected some of {', '.join(_PARTS)}, found {name!r}")
+    return names
+
+
+_PARTS: Final[Mapping[str, Callable[[Connection, dict[int, dict[str, Any]]], None]]] = MappingProxyType(
+    {
+        "lanes": _load_lanes,
+        "scores": _load_scores,
+        "findings": _load_findings,
+        "notes": _load_notes,
+        "review": _load_review,
+        "lineage": _load_lineage,
+        "collections": _load_collections,
+        "embedded": _load_embedded,
+        "assets": _load_assets,
+    }
+)

@@ -1,0 +1,106 @@
+"""Iterators over more rows than memory should hold.
+
+Knows: how to go on after the last row seen, one short transaction per chunk, so that a slow or abandoned consumer holds
+neither a connection nor the write-ahead log. Does not know: which consumer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, TypeAlias
+
+from sqlalchemy import Connection, literal, select, tuple_
+
+from catalog.database.roots import Roots, join, load_roots, relative
+from catalog.database.schema import episode, lane
+from catalog.filters.fields import SPREAD
+from catalog.values import storable
+from catalog.vectors.ledger import read_ledger
+
+if TYPE_CHECKING:
+    from catalog.records import LedgerEntry
+
+Read: TypeAlias = Callable[[], AbstractContextManager[Connection]]
+
+CHUNK = 1000
+LEDGER_BYTES = 16 << 20
+
+
+def walk_ledger(read: Read, space_id: int, *, since: int) -> Iterator[LedgerEntry]:
+    """Yield the space's entries above `since`; a chunk holds about LEDGER_BYTES, judged by the vectors before it."""
+    limit = 64
+    while True:
+        with read() as connection:
+            entries = read_ledger(connection, space_id, since=since, limit=limit)
+        yield from entries
+        if len(entries) < limit:
+            return
+        since = entries[-1].seq
+        size = sum(len(entry.vectors or b"") for entry in entries) // len(entries)
+        limit = max(1, min(4096, LEDGER_BYTES // (size + 1)))
+
+
+def walk_spreads(read: Read, layout_id: int, *, lane_name: str) -> Iterator[tuple[int, int, tuple[float, ...]]]:
+    """Yield (episode id, timesteps, the spread of each channel) of the lane in one layout, by episode id."""
+    last = 0
+    while True:
+        statement = (
+            select(episode.c.id, lane.c.count, lane.c.spread)
+            .select_from(episode.join(lane))
+            .where(
+                episode.c.layout_id == layout_id,
+                episode.c.id > last,
+                lane.c.name == lane_name,
+                lane.c.spread.is_not(None),
+            )
+            .order_by(episode.c.id)
+            .limit(CHUNK)
+        )
+        with read() as connection:
+            rows = connection.execute(statement).all()
+        yield from ((number, count, spread[len(SPREAD) :]) for number, count, spread in rows)  # the whole lane's first
+        if len(rows) < CHUNK:
+            return
+        last = rows[-1][0]
+
+
+def walk_places(read: Read, prefix: str | None, *, base: str | None) -> Iterator[tuple[int, str]]:
+    """Yield (episode id, absolute path) below the prefix, root by root."""
+    with read() as connection:
+        roots = load_roots(connection, base=base)
+    for folder, root_id, inside in _below(roots, prefix):
+        for number, path in _walk_root(read, root_id, inside=inside):
+            yield number, join(folder, path)
+
+
+def _below(roots: Roots, prefix: str | None) -> Iterator[tuple[str, int, str]]:
+    """Yield (root's folder, its id, the part of it that lies below the prefix); "" is all of it."""
+    for folder, numbers in roots.folders.items():
+        whole = prefix is None or relative(folder, prefix) is not None
+        inside = "" if whole else relative(prefix or "", folder)
+        if inside is not None:
+            yield from ((folder, number, inside) for number in numbers)
+
+
+def _walk_root(read: Read, root_id: int, *, inside: str) -> Iterator[tuple[int, str]]:
+    if not storable(inside):
+        return
+    place = tuple_(episode.c.path, episode.c.key)
+    begin, strict = (inside, ""), False
+    while True:
+        start = tuple_(literal(begin[0]), literal(begin[1]))
+        statement = select(episode.c.id, episode.c.path, episode.c.key).where(
+            episode.c.root_id == root_id, place > start if strict else place >= start
+        )
+        # "0" follows "/": between them lie the paths of the folder, after paths such as "folder-2".
+        if inside:
+            statement = statement.where(episode.c.path < inside + "0")
+        with read() as connection:
+            rows = connection.execute(statement.order_by(episode.c.path, episode.c.key).limit(CHUNK)).all()
+        for number, path, _ in rows:
+            if not inside or path == inside or path.startswith(inside + "/"):
+                yield number, path
+        if len(rows) < CHUNK:
+            return
+        begin, strict = (rows[-1][1], rows[-1][2]), True

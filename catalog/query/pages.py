@@ -1,0 +1,286 @@
+"""Reading episodes: rows, pages, counts, layouts.
+
+Knows: how to page by key instead of by offset. Does not know: filters (conditions.py), how rows come to be.
+`base` is the catalog's folder, None for a server.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import ColumnElement, Connection, Select, func, literal, null, select, tuple_
+
+from catalog.database.engine import among_listed, listed, one_of
+from catalog.database.roots import absolute, join
+from catalog.database.schema import episode, layout, root, score, tag
+from catalog.database.sql_functions import json_list
+from catalog.filters.fields import FIELDS, Field, field_of
+from catalog.filters.sql_fields import value_of
+from catalog.filters.to_sql import condition, words_found
+from catalog.filters.where import Compare, Where, parts_of
+from catalog.query.paging import LAST_ID, WANTED, Cursor, computed, last_value, parameters, place_of, sortable
+from catalog.query.statement_cache import kept
+from catalog.query.text_pages import PHRASES, Met, Walk, pairs, walk, walk_of
+from catalog.records import EpisodeRow, LaneDefinition, Layout, Page
+from catalog.values import storable
+from wshard.arguments import whole_number
+from wshard.errors import FilterError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+ORDERS = tuple(name for name in FIELDS if name in episode.c and name != "path")
+"""What `select` can order by from columns, `score.NAME` beside it; other fields of one value are computed for each."""
+
+# Orders that an index gives, and with them what words an episode may hold.
+_WITH_BITS = {next(iter(index.columns)).name for index in episode.indexes if "word_bits" in index.columns}
+_KEPT = [column for column in episode.c if column is not episode.c.word_bits]
+_ROOT, _PATH, _METADATA = map([column.name for column in _KEPT].index, ("root_id", "path", "metadata"))
+
+_parse = json.JSONDecoder().raw_decode  # a third of the time of json.loads
+
+
+def load_rows(connection: Connection, *conditions: ColumnElement[bool], base: str | None) -> list[EpisodeRow]:
+    """Return the episodes that meet the conditions, by id."""
+    statement = _rows(connection.dialect.name).where(*conditions)
+    return [_row(found, base=base) for found in connection.execute(statement).all()]
+
+
+def load_ids(connection: Connection, ids: Collection[int], *, base: str | None) -> list[EpisodeRow]:
+    """Return the episodes of these ids, by id; unknown ids have none."""
+    known = [id_ for id_ in ids if storable(id_)]
+    if not known:
+        return []
+    found = connection.execute(_rows_of(connection.dialect.name), listed(connection, known)).all()
+    return [_row(row, base=base) for row in found]
+
+
+def load_uids(connection: Connection, uids: Collection[str], *, base: str | None) -> dict[str, EpisodeRow]:
+    """Return the episodes of these uids, by uid; unknown uids are left out."""
+    return {row.uid: row for row in load_rows(connection, one_of(connection, episode.c.uid, uids), base=base)}
+
+
+@lru_cache(maxsize=2)
+def _rows(product: str) -> Select[Any]:
+    """Return the statement for rows with their tags, by id."""
+    tags = select(json_list(product, tag.c.name)).where(tag.c.episode_row == episode.c.id).scalar_subquery()
+    columns = (*_KEPT, root.c.place, root.c.inside, tags)
+    # An inner join would let SQLite begin with the roots and sort every episode; each episode has a root either way.
+    return select(*columns).select_from(episode.outerjoin(root)).order_by(episode.c.id)
+
+
+@lru_cache(maxsize=2)
+def _rows_of(product: str) -> Select[Any]:
+    """Return the statement for the rows of some episodes; every page asks it, and making it takes longer than that."""
+    return _rows(product).where(among_listed(product, episode.c.id))
+
+
+def _row(found: Any, *, base: str | None) -> EpisodeRow:
+    *values, place, inside, tags = found
+    values[_ROOT] = absolute(base, place, inside=inside, path="")
+    values[_PATH] = join(values[_ROOT], values[_PATH])
+    values[_METADATA], _ = _parse(values[_METADATA])
+    values.append(tuple(sorted(json.loads(tags))) if tags != "[]" else ())
+    return EpisodeRow(*values)
+
+
+def load_page(
+    connection: Connection, where: Where, *, order: str, after: str | None, limit: int, base: str | None
+) -> Page:
+    """Return up to limit rows after the cursor; ties by id, missing values last in both directions."""
+    limit = whole_number(limit, "limit", FilterError, least=1)
+    cursor = Cursor.decode(after, order=order) if after is not None else None
+    found = _walked(connection, where, order=order, cursor=cursor, wanted=limit + 1)
+    if found is None:
+        found = []
+        for statement in _limited(connection, where, order=order, cursor=cursor, base=base):
+            found += pairs(connection, statement, parameters(cursor, wanted=limit + 1 - len(found)))
+            if len(found) > limit:
+                break
+    taken = found[:limit]
+    rows = {row.id: row for row in load_ids(connection, [number for number, _ in taken], base=base)}
+    last = Cursor(order, taken[-1][1], taken[-1][0]).encode() if len(found) > limit else None
+    return Page(tuple(rows[number] for number, _ in taken), last)
+
+
+def _limited(
+    connection: Connection, where: Where, *, order: str, cursor: Cursor | None, base: str | None
+) -> list[Select[Any]]:
+    """Return the statements of a page, each for as many rows as are wanted when it is asked."""
+
+    def make() -> list[Select[Any]]:
+        statements = page_statements(connection, where, order=order, cursor=cursor, base=base)
+        return [statement.limit(WANTED) for statement in statements]
+
+    field = _ordering(order)
+    if _is_computed(field):  # what sorts all that matches depends on more, and saves nothing
+        return make()
+    return kept(where, ("page", connection.dialect.name, order, place_of(cursor)), make)
+
+
+def _walked(
+    connection: Connection, where: Where, *, order: str, cursor: Cursor | None, wanted: int
+) -> list[tuple[int, Any]] | None:
+    """Return what makes the page if it is only words that are asked for, and they are met soon in its order."""
+    field, product = _ordering(order), connection.dialect.name
+    spoken = _spoken(where)
+    scored = field.root == "score" and (cursor is None or cursor.value is not None)
+    # What SQLite knows of words is in the order of ids.
+    by_id = field.root == "id" and product == "sqlite"
+    if not 0 < len(spoken) <= PHRASES or by_id or not (scored or field.root in _WITH_BITS):
+        return None
+
+    def make() -> Walk:
+        statement = next(_phases(field, cursor, descending=order.startswith("-")))
+        return walk_of(spoken, statement, dear=scored)
+
+    by = kept(where, ("walk", product, order, place_of(cursor)), make)
+    met = kept(where, ("met", product, order), Met)
+    if cursor is None:
+        met.apart = None
+    return walk(connection, by, parameters(cursor, wanted=wanted), met)
+
+
+def _spoken(where: Where) -> list[Compare]:
+    """Return the words that a filter asks for, if it asks for nothing else."""
+    parts = parts_of(where)
+    spoken = [part for part in parts if isinstance(part, Compare) and _asks_words(part)]
+    return spoken if len(spoken) == len(parts) else []
+
+
+def _asks_words(part: Where) -> bool:
+    """Say whether a part of a filter asks for words."""
+    return isinstance(part, Compare) and part.field == "text"
+
+
+def page_statements(
+    connection: Connection, where: Where, *, order: str, cursor: Cursor | None = None, base: str | None
+) -> list[Select[Any]]:
+    """Return the statements whose rows, one after another, are the episodes after the cursor in that order.
+
+    A row is an id and what it is sorted by: whole rows, where many are sorted for one page, would take twice as long.
+    What the cursor says is a parameter, except in computed orders.
+    """
+    field = _ordering(order)
+    descending = order.startswith("-")
+    spoken = _spoken(where)
+    if spoken and field.root == "id":
+        statements = [_worded(connection, spoken, cursor, descending=descending)]
+    else:
+        wanted = condition(connection, where, base=base)
+        # What the index of words gives is looked up in the scores: to walk these would be to look all of them up in it.
+        looked_up = field.root == "score" and any(_asks_words(part) for part in parts_of(where))
+        value = value_of(connection, field, base=base) if looked_up else None
+        if _is_computed(field):
+            phases = computed(connection, field, cursor, descending=descending, base=base)
+        else:
+            phases = _phases(field, cursor, descending=descending, value=value)
+        statements = [statement.where(wanted) for statement in phases]
+    if not spoken or connection.dialect.name == "sqlite":
+        return statements
+    return [_found_first(statement, descending=descending) for statement in statements]
+
+
+def _found_first(statement: Select[Any], *, descending: bool) -> Select[Any]:
+    """Return it with all of its rows found before any is sorted.
+
+    Asked when words are known to be rare. PostgreSQL believes that words which are common by themselves are common side
+    by side too, and would walk the order for them.
+    """
+    number, value = statement.order_by(None).offset(0).subquery().c
+    ordered = (part.desc() if descending else part.asc() for part in (value, number))
+    return select(number, value.label("sorted_by")).order_by(*ordered)
+
+
+def _worded(
+    connection: Connection, clauses: Sequence[Compare], cursor: Cursor | None, *, descending: bool
+) -> Select[Any]:
+    """Return the statement for the episodes with these words by id: SQLite reads them in order, never all of them."""
+    source, key, found = words_found(connection, clauses)
+    columns: list[ColumnElement[Any]] = [key, null().label("sorted_by")]
+    statement = select(*columns).select_from(source).where(found)
+    if cursor is not None:
+        statement = statement.where(key < LAST_ID if descending else key > LAST_ID)
+    return statement.order_by(key.desc() if descending else key.asc())
+
+
+def _ordering(order: str) -> Field:
+    field = field_of(order.removeprefix("-"))
+    if not sortable(field):
+        raise FilterError(f"expected a field of one value to order by (with - reversed), found {order!r}")
+    return field
+
+
+def _is_computed(field: Field) -> bool:
+    return field.root not in ORDERS and field.root != "score"
+
+
+def _phases(
+    field: Field, cursor: Cursor | None, *, descending: bool, value: ColumnElement[Any] | None = None
+) -> Iterator[Select[Any]]:
+    """Yield the statement for the rows with a value, then that for those without.
+
+    Two statements, because an index gives each in order, but not both mixed. Ordering by id has only the second.
+    value: an expression for it where no index is to give the order.
+    """
+    scored = field.root == "score"
+    column = score.c.value if scored else None if field.root == "id" else episode.c[field.root]
+    walked = scored and value is None
+    if column is not None and (cursor is None or cursor.value is not None):
+        place = column if value is None else value
+        statement: Select[Any] = select(episode.c.id, place.label("sorted_by"))
+        if walked:
+            joined = score.join(episode, episode.c.id == score.c.episode_row)
+            statement = statement.select_from(joined).where(score.c.name == field.parts[0])
+        elif column.nullable or scored:
+            statement = statement.where(place.is_not(None))
+        key: ColumnElement[Any] = score.c.episode_row if walked else episode.c.id
+        if cursor is not None:
+            here, last = tuple_(place, key), tuple_(last_value(column.type), LAST_ID)
+            statement = statement.where(here < last if descending else here > last)
+        yield statement.order_by(*(part.desc() if descending else part.asc() for part in (place, key)))
+    if column is None or column.nullable or scored:
+        statement = select(episode.c.id, null().label("sorted_by"))
+        if scored:
+            has = (score.c.episode_row == episode.c.id, score.c.name == field.parts[0])
+            statement = statement.where(~select(literal(1)).where(*has).correlate(episode).exists())
+        elif column is not None:
+            statement = statement.where(column.is_(None))
+        if cursor is not None and cursor.value is None:
+            statement = statement.where(episode.c.id < LAST_ID if descending else episode.c.id > LAST_ID)
+        yield statement.order_by(episode.c.id.desc() if descending else episode.c.id.asc())
+
+
+def count_rows(connection: Connection, where: Where, *, base: str | None) -> int:
+    """Return how many episodes match."""
+    if spoken := _spoken(where):
+        source, _, found = words_found(connection, spoken)
+        statement = select(func.count()).select_from(source).where(found)
+    else:
+        statement = select(func.count()).select_from(episode).where(condition(connection, where, base=base))
+    return int(connection.execute(statement).scalar_one())
+
+
+def load_matching_ids(connection: Connection, where: Where, *, base: str | None) -> list[int]:
+    """Return the ids of all matching episodes, ascending."""
+    return sorted(connection.execute(select(episode.c.id).where(condition(connection, where, base=base))).scalars())
+
+
+def load_layouts(connection: Connection, where: Where, *, base: str | None) -> list[Layout]:
+    """Return the layouts that at least one of the matching episodes has, by id."""
+    statement = (
+        select(layout.c.id, layout.c.definition, func.count(episode.c.id))
+        .select_from(layout.join(episode))
+        .where(condition(connection, where, base=base))
+        .group_by(layout.c.id, layout.c.definition)
+        .order_by(layout.c.id)
+    )
+    return [Layout(number, decode_lanes(text), int(count)) for number, text, count in connection.execute(statement)]
+
+
+def decode_lanes(text: str) -> tuple[LaneDefinition, ...]:
+    """Read a layout's definition."""
+    parsed: Sequence[Any] = json.loads(text)
+    return tuple(LaneDefinition(name, dtype, tuple(shape)) for name, dtype, shape in parsed)

@@ -1,0 +1,119 @@
+"""Where a page begins: after the last row of the page before.
+
+Knows: how that is told as text, and that it is a parameter of statements, which are made once. Does not know: pages, or
+in what orders they are.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import Connection, Integer, and_, bindparam, literal, null, select, tuple_
+
+from catalog.database.column_types import BIG
+from catalog.database.schema import episode
+from catalog.filters.sql_fields import value_of
+from catalog.filters.where import Compare
+from catalog.values import INTEGER_LIMIT, Scalar
+from wshard.errors import FilterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import ColumnElement, Select
+    from sqlalchemy.types import TypeEngine
+
+    from catalog.filters.fields import Field
+
+
+LAST_ID: Final[ColumnElement[int]] = bindparam("last_id", type_=BIG)
+
+
+WANTED: Final[ColumnElement[int]] = bindparam("wanted", type_=Integer)
+"""The id of the cursor, and how many rows a statement is to give, both said when it is asked."""
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """The last row of a page: its order, its value there (None among the missing values) and its id."""
+
+    order: str
+    value: Scalar | None
+    id: int
+
+    def encode(self) -> str:
+        """Return opaque text for URLs."""
+        text = json.dumps([self.order, self.value, self.id], ensure_ascii=False, separators=(",", ":"))
+        return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+    @staticmethod
+    def decode(text: str, *, order: str) -> Cursor:
+        """Read it back; FilterError when it is none, or one of another order."""
+        try:
+            padded = text.encode("ascii") + b"=" * (-len(text) % 4)
+            found, value, last = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        except (ValueError, TypeError, RecursionError, binascii.Error) as error:
+            raise FilterError(f"expected the cursor of an earlier page, found {text!r}") from error
+        whole = isinstance(last, int) and not isinstance(last, bool) and 0 <= last <= INTEGER_LIMIT
+        if found != order or not whole:
+            raise FilterError(f"expected the cursor of a page ordered by {order}, found one of {found!r}")
+        if value is not None:
+            value = Compare(order.removeprefix("-"), "eq", value).value
+        return Cursor(order, value, last)
+
+
+def last_value(kind: TypeEngine[Any]) -> ColumnElement[Any]:
+    """Return the value of the cursor as it is said when a statement is asked."""
+    return bindparam("last_value", type_=kind)
+
+
+def place_of(cursor: Cursor | None) -> str:
+    """Return where a page begins, as far as its statement depends on that."""
+    return "start" if cursor is None else "missing" if cursor.value is None else "value"
+
+
+def parameters(cursor: Cursor | None, *, wanted: int) -> dict[str, Any]:
+    """Return what is said when a statement is asked for the rows after the cursor."""
+    last = {} if cursor is None else {"last_id": cursor.id, "last_value": cursor.value}
+    return {"wanted": wanted, **last}
+
+
+_KINDS: Final = ("flag", "number", "text")
+
+
+def sortable(field: Field) -> bool:
+    """Say whether an episode has one value of the field at most, by which it can be sorted."""
+    return not field.many and field.root != "text"
+
+
+def computed(
+    connection: Connection, field: Field, cursor: Cursor | None, *, descending: bool, base: str | None
+) -> Iterator[Select[Any]]:
+    """Yield the statements for (id, value) of the episodes after the cursor, those without a value in the last one."""
+    kinds = list(_KINDS) if field.type is None else ["text"]  # of which value_of makes something for metadata only
+    values = [value_of(connection, field, kind=kind, base=base) for kind in kinds]
+    phases = list(zip(kinds, values, strict=True))[:: -1 if descending else 1]
+    if cursor is not None:
+        phases = [] if cursor.value is None else phases[_place(cursor, phases, field) :]
+    for place, (_, value) in enumerate(phases):
+        statement = select(episode.c.id, value.label("sorted_by")).where(value.is_not(None))
+        if cursor is not None and place == 0:
+            here, last = tuple_(value, episode.c.id), tuple_(literal(cursor.value, value.type), literal(cursor.id))
+            statement = statement.where(here < last if descending else here > last)
+        yield statement.order_by(*(part.desc() if descending else part.asc() for part in (value, episode.c.id)))
+    statement = select(episode.c.id, null().label("sorted_by")).where(and_(*(value.is_(None) for value in values)))
+    if cursor is not None and cursor.value is None:
+        statement = statement.where(episode.c.id < cursor.id if descending else episode.c.id > cursor.id)
+    yield statement.order_by(episode.c.id.desc() if descending else episode.c.id.asc())
+
+
+def _place(cursor: Cursor, phases: list[tuple[str, Any]], field: Field) -> int:
+    """Return which of the phases the cursor's value is of."""
+    if field.type is not None:
+        return 0
+    is_flag, is_text = isinstance(cursor.value, bool), isinstance(cursor.value, str)
+    return [kind for kind, _ in phases].index("flag" if is_flag else "text" if is_text else "number")

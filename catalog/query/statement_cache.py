@@ -1,0 +1,42 @@
+"""Statements that are made once: to make one takes as long as the database takes to answer it.
+
+Knows: how many are kept, and for which filters. Does not know: what they ask.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from catalog.filters.sql_fields import is_looked_up
+from catalog.filters.where import comparisons
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from catalog.filters.where import Where
+
+Made = TypeVar("Made")
+
+_MOST: Final = 256
+"""So many are kept; then all go, which needs no lock."""
+_VALUES: Final = 100
+"""Filters with more are not kept: they take memory, and to make a statement takes little time beside them."""
+
+_made: dict[Hashable, Any] = {}
+
+
+def kept(where: Where, asked: tuple[Hashable, ...], make: Callable[[], Made]) -> Made:
+    """Return what is made of a filter and all else that it depends on, made before if it was asked for then.
+
+    Filters whose condition follows from what the database holds are made into one each time.
+    """
+    found: Made | None = _made.get((where, *asked))
+    if found is None:
+        found = make()
+        clauses = list(comparisons(where))
+        few = sum(len(clause.values) for clause in clauses) <= _VALUES
+        if few and not any(is_looked_up(clause.about) for clause in clauses):
+            if len(_made) >= _MOST:
+                _made.clear()
+            _made[where, *asked] = found
+    return found

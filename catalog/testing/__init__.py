@@ -1,0 +1,1 @@
+"""Contract tests and generators for databases behind the catalog."""

@@ -1,0 +1,106 @@
+"""Awkward episodes for tests, as builders and Hypothesis strategies.
+
+Knows: which values are awkward: ties, missing values, infinities, text that looks like SQL or sorts unusually. Does not
+know: filters. Values come from small pools, so that random filters match random episodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+from catalog.episode_record import EpisodeRecord
+from catalog.records import Asset, LaneRecord, Spread, Storage
+
+AWKWARD = (
+    "",
+    "reach-v3",
+    "Reach-v3",
+    "'; DROP TABLE episode; --",
+    '"quoted" \\ % _ * ?',
+    "a'' OR 1=1",
+    "päivää",
+    "𝄞 clef",
+    "\uffff",
+    "-- comment /* */ :name $1 ?1",
+)
+"""Text that a careless query would break on."""
+
+JSON_NUMBERS = (0, 1, -1, 0.1, 1e300, 5e-324, 0.30000000000000004, 2**53, 2**53 + 1, float(2**53), 2**63 - 1, 10**25)
+"""Numbers that JSON readers round."""
+
+KEYS = ("task", "a.b", "päivä", 'quo"te', "nested")
+"""Keys of metadata, plain and awkward."""
+
+WORDS = ("pick", "pick up", "PICK up", "pi*", "up the red", "päivää", "paivaa", "cube 1", "drop table", "u*")
+
+PHRASES = ("Pick up the red cube 1", "pick the cube up", "PÄIVÄÄ pick", "'; DROP TABLE episode; --", "!?")
+"""Tasks and notes."""
+
+TAGS = ("good", "bad", "'; DROP TABLE tag; --", "ünïcode %")
+LENGTHS = (0, 1, 99, 100, 2**53, 2**62)
+REWARDS = (0.0, -0.0, 0.1, 0.30000000000000004, -1.5, 5e-324, 1.7976931348623157e308, float("inf"), float("-inf"))
+
+SPREADS = (Spread(-1.0, 1.0, 0.1, 0.5), Spread(0.0, 0.1, 0.05, 5e-324))
+
+LANES = (
+    LaneRecord("action/joint", "f32", (4,), 100, SPREADS, 50.0, Storage("zstd", 1600, 320)),
+    LaneRecord("signal/state", "f32", (39,), 100, rate=0.1, storage=Storage("none", 15_600, 15_600)),
+    LaneRecord("signal/camera", "u8", (64, 64, 3), 100),
+)
+
+
+def make_assets(path: str) -> tuple[Asset, ...]:
+    """Return the files of an episode at this path as of one that consists of a manifest and chunks."""
+    chunks = (Asset("chunk", f"{path}.parts/{part}.wshard", f"digest {part}", 10, part) for part in range(3))
+    return Asset("manifest", path, "digest of the manifest", 5, 9), *chunks
+
+
+def make_record(number: int, *, folder: str = "/data/set", **changes: Any) -> EpisodeRecord:
+    """Return a plain episode that differs from those of other numbers in path, episode_id and digest."""
+    record = EpisodeRecord(
+        path=f"{folder}/episode_{number:06d}.wshard",
+        key="",
+        episode_id=f"episode_{number:06d}",
+        env_id=f"env-{number % 5}",
+        length=100 + number % 400,
+        total_reward=float(number % 97),
+        success=number % 3 == 0,
+        digest=f"digest-{number:032d}",
+        size=10_000 + number,
+        mtime_ns=1_700_000_000_000_000_000 + number,
+        metadata={"seed": number},
+        lanes=LANES,
+    )
+    return replace(record, **changes)
+
+
+def records(number: int) -> st.SearchStrategy[EpisodeRecord]:
+    """Draw an episode with the path of that number and awkward values everywhere else."""
+    text = st.sampled_from(AWKWARD)
+    return st.builds(
+        make_record,
+        st.just(number),
+        key=text,
+        episode_id=text,
+        env_id=text,
+        length=st.sampled_from(LENGTHS),
+        total_reward=st.none() | st.sampled_from(REWARDS),
+        success=st.none() | st.booleans(),
+        metadata=metadata(),
+    )
+
+
+def metadata() -> st.SearchStrategy[dict[str, Any]]:
+    """Draw an episode's metadata."""
+    leaves = st.none() | st.booleans() | st.sampled_from(JSON_NUMBERS) | st.sampled_from((*AWKWARD, *PHRASES))
+    deep = st.dictionaries(st.sampled_from(("deep", "other")), leaves, max_size=2)
+    return st.dictionaries(st.sampled_from((*KEYS, *AWKWARD)), leaves | deep | st.lists(leaves, max_size=2), max_size=4)
+
+
+def record_lists(*, max_size: int = 20) -> st.SearchStrategy[list[EpisodeRecord]]:
+    """Draw episodes at different places."""
+    sizes = st.integers(0, max_size)
+    return sizes.flatmap(lambda size: st.tuples(*(records(number) for number in range(size))).map(list))

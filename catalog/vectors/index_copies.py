@@ -1,0 +1,289 @@
+"""What an index outside of the archive holds of a space: copies, and the vectors that reached them.
+
+Knows: which ledger rows an index has, under which numbers, and what is on its way. Does not know: the index, or what
+vectors mean: it cuts them out of the ledger's bytes, `size` bytes each.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    Select,
+    and_,
+    bindparam,
+    cast,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    update,
+)
+
+from catalog.database.column_types import BIG
+from catalog.database.engine import one_of
+from catalog.database.schema import archive, embedding, index_copy, synced
+from catalog.vectors.checksums import entry_of
+from catalog.vectors.index_copy_records import CopyRow, Held, Landed, Synced
+from catalog.vectors.ledger import ENTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from catalog.records import LedgerEntry
+
+Transaction: TypeAlias = Callable[[], AbstractContextManager[Connection]]
+
+_CHUNK = 500
+
+
+class Copies:
+    """The catalog's part about copies. Raises the catalog's errors."""
+
+    def __init__(self, read: Transaction, write: Transaction) -> None:
+        self._read = read
+        self._write = write
+
+    def find(self, place: str, space_id: int) -> CopyRow | None:
+        """Return the copy of a space at a place, None where nothing was ever put there."""
+        with self._read() as connection:
+            return _find(connection, place, space_id)
+
+    def open(self, place: str, space_id: int) -> CopyRow:
+        """Return the copy of a space at a place, begun when there is none."""
+        with self._write() as connection:
+            found = _find(connection, place, space_id)
+            if found is not None:
+                return found
+            values = {"place": place, "space_id": space_id, "generation": str(uuid.uuid4())}
+            connection.execute(insert(index_copy).values(version=0, condemned=False, removed=0, **values))
+            return CopyRow(*connection.execute(_FIND, {"at": place, "of": space_id}).one())
+
+    def of_place(self, place: str) -> list[CopyRow]:
+        """Return all copies at a place."""
+        with self._read() as connection:
+            return [CopyRow(*row) for row in connection.execute(_COPIES.where(index_copy.c.place == place))]
+
+    def renew(self, copy_id: int) -> None:
+        """Forget what the copy held, and begin a new generation."""
+        with self._write() as connection:
+            connection.execute(delete(synced).where(synced.c.copy_id == copy_id))
+            values = {"generation": str(uuid.uuid4()), "condemned": False, "removed": 0}
+            connection.execute(_change(copy_id).values(version=index_copy.c.version + 1, **values))
+
+    def condemn(self, copy_id: int) -> None:
+        """Remember that the index gave senseless answers."""
+        with self._write() as connection:
+            connection.execute(_change(copy_id).values(condemned=True, version=index_copy.c.version + 1))
+
+    def close(self, copy_id: int) -> None:
+        """Forget the copy."""
+        with self._write() as connection:
+            connection.execute(delete(synced).where(synced.c.copy_id == copy_id))
+            connection.execute(delete(index_copy).where(index_copy.c.id == copy_id))
+
+    def pending(self, copy: CopyRow, *, after: int = 0, limit: int = _CHUNK) -> list[LedgerEntry]:
+        """Return up to limit living ledger rows above `after` of which the copy has no vector, by number."""
+        known = select(literal(1)).where(synced.c.copy_id == copy.id, synced.c.seq == embedding.c.seq)
+        wanted = (embedding.c.space_id == copy.space_id, embedding.c.seq > after, embedding.c.count > 0)
+        statement = select(*ENTRY).where(*wanted, ~known.correlate(embedding).exists())
+        with self._read() as connection:
+            rows = connection.execute(statement.order_by(embedding.c.seq).limit(limit))
+            return [entry_of(*row) for row in rows]
+
+    def begin(self, copy_id: int, rows: Sequence[Synced]) -> None:
+        """Write rows of vectors that will be sent now, or that share the document of another one."""
+        with self._write() as connection:
+            connection.execute(insert(synced), [{"copy_id": copy_id, **vars(row)} for row in rows])
+
+    def known(self, copy_id: int, refs: Collection[str]) -> dict[str, Landed]:
+        """Return the documents of these names that are in the index; about is "" where nobody knows it any more."""
+        wanted = (synced.c.copy_id == copy_id, synced.c.run.is_(None), synced.c.document.is_not(None))
+        statement = select(synced.c.ref, synced.c.document, synced.c.about, synced.c.served).order_by(synced.c.served)
+        with self._read() as connection:
+            rows = connection.execute(statement.where(*wanted, one_of(connection, synced.c.ref, refs)))
+            return {ref: Landed(ref, document, about if served else "") for ref, document, about, served in rows}
+
+    def unsettled(self, copy_id: int, size: int, *, limit: int = _CHUNK) -> list[tuple[Synced, Held | None]]:
+        """Return up to limit rows of one shipment that may or may not have arrived, with their vectors while living."""
+        first = select(func.min(synced.c.run)).where(synced.c.copy_id == copy_id, synced.c.run.is_not(None))
+        with self._read() as connection:
+            run = connection.execute(first).scalar()
+            if run is None:
+                return []
+            columns = [synced.c[name] for name in Synced.__dataclass_fields__]
+            statement = (
+                select(*columns, embedding.c.episode_row, _vector(size))
+                .select_from(synced.outerjoin(embedding, _living()))
+                .where(synced.c.copy_id == copy_id, synced.c.run == run)
+                .order_by(synced.c.seq, synced.c.position)
+                .limit(limit)
+            )
+            found = []
+            for *values, episode, vector in connection.execute(statement):
+                row = Synced(*values)
+                held = None if vector is None else Held(None, row.ref, episode, row.position, vector)
+                found.append((row, held))
+            return found
+
+    def settle(self, copy_id: int, run: str, landed: Sequence[Landed]) -> int:
+        """Write where the documents of a shipment are; return how many rows had one of these numbers before.
+
+        Those are then on their way again: an index that hands out a number twice has lost the first document.
+        """
+        if not landed:
+            return 0
+        mine = synced.c.copy_id == copy_id
+        arrived = update(synced).where(mine, synced.c.run == run, synced.c.ref == bindparam("name"))
+        places: dict[str, Any] = {
+            "document": bindparam("number"),
+            "served": synced.c.about == bindparam("fields"),
+            "run": None,
+        }
+        rows = [{"name": one.ref, "number": one.document, "fields": one.about} for one in landed]
+        with self._write() as connection:
+            names = {one.document: one.ref for one in landed}
+            before = select(synced.c.document, synced.c.ref).where(mine, one_of(connection, synced.c.document, names))
+            displaced = [number for number, ref in connection.execute(before) if names[number] != ref]
+            _lose(connection, copy_id, displaced)
+            connection.execute(arrived.values(places), rows)
+        return len(displaced)
+
+    def forget(self, copy_id: int, rows: Iterable[tuple[int, int]], *, removed: int = 0) -> None:
+        """Delete rows by (seq, position), after `removed` documents were removed from the index."""
+        places = [{"number": seq, "place": position} for seq, position in rows]
+        wanted = (synced.c.copy_id == copy_id, synced.c.seq == bindparam("number"))
+        with self._write() as connection:
+            if places:
+                connection.execute(delete(synced).where(*wanted, synced.c.position == bindparam("place")), places)
+            if removed:
+                connection.execute(_change(copy_id).values(removed=index_copy.c.removed + removed))
+
+    def dead(self, copy_id: int, *, limit: int = _CHUNK) -> list[tuple[int, int, int | None]]:
+        """Return up to limit (seq, position, document) whose vectors are gone; document None where others share it."""
+        mine = synced.alias()
+        living = select(literal(1)).where(embedding.c.seq == mine.c.seq, embedding.c.digest.is_not(None))
+        shared = (
+            select(literal(1))
+            .select_from(synced.join(embedding, _living()))
+            .where(synced.c.copy_id == copy_id, synced.c.document == mine.c.document)
+        )
+        statement = (
+            select(mine.c.seq, mine.c.position, mine.c.document, shared.correlate(mine).exists())
+            .where(mine.c.copy_id == copy_id, mine.c.run.is_(None), ~living.correlate(mine).exists())
+            .limit(limit)
+        )
+        with self._read() as connection:
+            return [(seq, at, None if used else number) for seq, at, number, used in connection.execute(statement)]
+
+    def lookup(self, copy_id: int, documents: Collection[int], size: int) -> list[Held]:
+        """Return the living vectors of these documents, at most 10,000."""
+        values = {"copy": copy_id, "size": size, "documents": list(documents)}
+        with self._read() as connection:
+            return [Held(*row) for row in connection.execute(_LOOKUP, values)]
+
+    def unserved(self, copy_id: int, size: int) -> list[Held]:
+        """Return the living vectors that have a row and are not served."""
+        with self._read() as connection:
+            mine = (synced.c.copy_id == copy_id, synced.c.served.is_(False))
+            return [Held(*row) for row in connection.execute(_select_held(size).where(*mine))]
+
+    def count(self, copy_id: int) -> int:
+        """Return how many living vectors the copy holds."""
+        statement = select(func.count()).select_from(synced.join(embedding, _living()))
+        with self._read() as connection:
+            held = statement.where(synced.c.copy_id == copy_id, synced.c.run.is_(None))
+            return int(connection.execute(held).scalar_one())
+
+    def documents(self, copy_id: int, *, after: int = 0, limit: int = _CHUNK) -> list[tuple[int, str]]:
+        """Return up to limit (document, ref) above `after` that the index should hold, by number."""
+        wanted = (synced.c.copy_id == copy_id, synced.c.run.is_(None), synced.c.document > after)
+        statement = select(synced.c.document, func.min(synced.c.ref)).where(*wanted).group_by(synced.c.document)
+        with self._read() as connection:
+            rows = connection.execute(statement.order_by(synced.c.document).limit(limit))
+            return [(document, ref) for document, ref in rows]
+
+    def totals(self, copy_id: int) -> tuple[int, int]:
+        """Return (documents that the index should hold, highest number among them)."""
+        wanted = (synced.c.copy_id == copy_id, synced.c.run.is_(None))
+        statement = select(func.count(synced.c.document.distinct()), func.max(synced.c.document)).where(*wanted)
+        with self._read() as connection:
+            documents, last = connection.execute(statement).one()
+            return int(documents), int(last or 0)
+
+    def travelling(self, copy_id: int) -> int:
+        """Return how many documents may or may not be in the index: nobody has heard yet of their arrival."""
+        statement = select(func.count(synced.c.ref.distinct()))
+        with self._read() as connection:
+            rows = connection.execute(statement.where(synced.c.copy_id == copy_id, synced.c.run.is_not(None)))
+            return int(rows.scalar_one())
+
+    def lost(self, copy_id: int, documents: Collection[int]) -> None:
+        """Remember that these documents are not in the index: they must be sent again."""
+        with self._write() as connection:
+            _lose(connection, copy_id, documents)
+
+    def sizes(self, space_id: int, episodes: Sequence[int] | None = None) -> tuple[int, int]:
+        """Return (episodes with vectors, vectors) of the space, among these episodes."""
+        wanted = [embedding.c.space_id == space_id, embedding.c.count > 0]
+        with self._read() as connection:
+            if episodes is not None:
+                wanted.append(one_of(connection, embedding.c.episode_row, episodes))
+            found = connection.execute(select(func.count(), func.sum(embedding.c.count)).where(*wanted)).one()
+            return int(found[0]), int(found[1] or 0)
+
+    def entries(self, space_id: int, episodes: Sequence[int]) -> Iterator[LedgerEntry]:
+        """Yield the living ledger rows of these episodes."""
+        statement = select(*ENTRY).where(embedding.c.space_id == space_id, embedding.c.count > 0)
+        for start in range(0, len(episodes), _CHUNK):
+            with self._read() as connection:
+                some = one_of(connection, embedding.c.episode_row, episodes[start : start + _CHUNK])
+                rows = connection.execute(statement.where(some)).all()
+            yield from (entry_of(*row) for row in rows)
+
+
+def _find(connection: Connection, place: str, space_id: int) -> CopyRow | None:
+    found = connection.execute(_FIND, {"at": place, "of": space_id}).one_or_none()
+    return None if found is None else CopyRow(*found)
+
+
+def _change(copy_id: int) -> Any:
+    return update(index_copy).where(index_copy.c.id == copy_id)
+
+
+def _lose(connection: Connection, copy_id: int, documents: Collection[int]) -> None:
+    if documents:
+        gone = (synced.c.copy_id == copy_id, one_of(connection, synced.c.document, documents))
+        values = {"document": None, "served": False, "run": str(uuid.uuid4())}
+        connection.execute(update(synced).where(*gone).values(values))
+        connection.execute(_change(copy_id).values(version=index_copy.c.version + 1))
+
+
+def _living() -> ColumnElement[bool]:
+    return and_(embedding.c.seq == synced.c.seq, embedding.c.digest.is_not(None))
+
+
+def _vector(size: int | ColumnElement[int]) -> ColumnElement[bytes]:
+    # PostgreSQL counts bytes in 32 bits only.
+    return func.substr(embedding.c.vectors, cast(synced.c.position * size + 1, Integer), cast(size, Integer))
+
+
+def _select_held(size: int | ColumnElement[int]) -> Select[Any]:
+    columns = (synced.c.document, synced.c.ref, embedding.c.episode_row, synced.c.position, _vector(size))
+    return select(*columns).select_from(synced.join(embedding, _living()))
+
+
+_COPIES: Select[Any] = select(*[*index_copy.c, select(archive.c.clock).scalar_subquery()])
+
+# Built once: every search runs these two, and building them takes longer than running them.
+_FIND = _COPIES.where(index_copy.c.place == bindparam("at"), index_copy.c.space_id == bindparam("of"))
+_LOOKUP = _select_held(bindparam("size", type_=BIG)).where(
+    synced.c.copy_id == bindparam("copy"), synced.c.document.in_(bindparam("documents", expanding=True))
+)

@@ -1,0 +1,238 @@
+"""Spaces and the ledger of embeddings: what has been embedded, with the vectors, in the order of commits.
+
+Knows: that the caller holds the write lock where it writes, that the clock never goes back, and that a row stands for
+the data with its digest. Does not know: what vectors mean. A tombstone has no digest, count, checksum and vectors.
+"""
+
+from __future__ import annotations
+
+import heapq
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, literal, select, update
+
+from catalog.database.engine import one_of
+from catalog.database.schema import archive, document, embedding, episode, space
+from catalog.records import Among, EmbeddingRow, LedgerEntry, LedgerState, SpaceRow
+from catalog.vectors.checksums import entry_of, term
+from wshard.container.layout import checksum
+from wshard.errors import EntryNotFoundError, SpaceMismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+_HELD: Final = ("digest", "count", "checksum", "vectors")  # NULL in a tombstone
+_FRACTIONS: Final = 1 << 32
+ENTRY: Final = tuple(embedding.c[name] for name in ("episode_row", "seq", "count", "vectors", "checksum"))
+"""The columns of a LedgerEntry."""
+_GOLDEN: Final = (1 << 20, 2_654_435_769)  # numbers are taken modulo the first, so that no product leaves 64 bits
+
+
+def read_clock(connection: Connection) -> int:
+    """Return the last issued number."""
+    return int(connection.execute(select(archive.c.clock)).scalar_one())
+
+
+def advance(connection: Connection, ticks: int = 1) -> int:
+    """Issue numbers and return the last one; they become visible with the transaction."""
+    connection.execute(update(archive).values(clock=archive.c.clock + ticks))
+    return read_clock(connection)
+
+
+def bury(connection: Connection, ids: Collection[int]) -> None:
+    """Turn the ledger rows of these episodes into tombstones with new numbers."""
+    living = select(embedding.c.seq).where(
+        one_of(connection, embedding.c.episode_row, ids), embedding.c.digest.is_not(None)
+    )
+    bury_rows(connection, sorted(connection.execute(living).scalars()))
+
+
+def bury_rows(connection: Connection, numbers: Sequence[int]) -> None:
+    """Turn the ledger rows of these numbers into tombstones with new numbers, in their order."""
+    if numbers:
+        first = advance(connection, len(numbers)) - len(numbers) + 1
+        statement = update(embedding).where(embedding.c.seq == bindparam("old"))
+        values: dict[str, Any] = {"seq": bindparam("new"), **dict.fromkeys(_HELD)}
+        rows = [{"old": number, "new": first + offset} for offset, number in enumerate(numbers)]
+        connection.execute(statement.values(values), rows)
+
+
+def load_spaces(connection: Connection, *conditions: ColumnElement[bool]) -> list[SpaceRow]:
+    """Return the spaces that meet the conditions, by id."""
+    return [SpaceRow(*row) for row in connection.execute(select(*space.c).where(*conditions).order_by(space.c.id))]
+
+
+def load_space(connection: Connection, space_id: int) -> SpaceRow:
+    """Return one space; EntryNotFoundError when there is none of that id."""
+    found = load_spaces(connection, space.c.id == space_id)
+    if not found:
+        raise EntryNotFoundError(f"expected the id of a space in the catalog, found {space_id}")
+    return found[0]
+
+
+def add_space(connection: Connection, fingerprint: str, *, family: str, definition: str) -> SpaceRow:
+    """Return the space to fill: the one of the fingerprint, or the one of its family that is being built already."""
+    known = load_spaces(connection, space.c.fingerprint == fingerprint)
+    if known and known[0].state != "retired":
+        return known[0]
+    building = load_spaces(connection, space.c.family == family, space.c.state == "building")
+    if building:
+        return building[0]
+    if known:
+        again = update(space).where(space.c.id == known[0].id).values(state="building", checked_seq=0)
+        connection.execute(again)
+    else:
+        values = {"fingerprint": fingerprint, "family": family, "definition": definition}
+        connection.execute(insert(space).values(state="building", checked_seq=0, **values))
+    return load_spaces(connection, space.c.fingerprint == fingerprint)[0]
+
+
+def activate(connection: Connection, space_id: int, *, among: Among, ignoring: Collection[int]) -> bool:
+    """Make a complete space its family's active one and drop the others' vectors; False while episodes are pending."""
+    wanted = _usable(connection, space_id)
+    enough = len(ignoring) + 1  # one more than may be left out
+    if set(pending_ids(connection, wanted.id, among=among, limit=enough)) - set(ignoring):
+        return False
+    family = load_spaces(connection, space.c.family == wanted.family, space.c.state != "retired")
+    others = [found.id for found in family if found.id != wanted.id]
+    if others or wanted.state != "active":
+        _retire(connection, others)
+        connection.execute(update(space).where(space.c.id == wanted.id).values(state="active"))
+        advance(connection)
+    return True
+
+
+def retire(connection: Connection, space_id: int) -> None:
+    """Drop the vectors of a space; one that is retired already is fine."""
+    _retire(connection, [load_space(connection, space_id).id])
+    advance(connection)
+
+
+def _retire(connection: Connection, ids: Sequence[int]) -> None:
+    connection.execute(delete(embedding).where(one_of(connection, embedding.c.space_id, ids)))
+    connection.execute(update(space).where(one_of(connection, space.c.id, ids)).values(state="retired"))
+
+
+def mark_checked(connection: Connection, space_id: int, *, seq: int) -> None:
+    """Remember that the space was checked at this clock; it never goes back."""
+    load_space(connection, space_id)
+    later = update(space).where(space.c.id == space_id, space.c.checked_seq < seq)
+    connection.execute(later.values(checked_seq=seq))
+
+
+def pending_ids(connection: Connection, space_id: int, *, among: Among, limit: int | None = None) -> list[int]:
+    """Return the ids of the episodes without vectors in the space, ascending."""
+    found, number = [], episode.c.id
+    for layout_id in set(among.layout_ids):  # one by one: an index then gives the ids of each in order
+        wanted = (episode.c.layout_id == layout_id, *_narrowed(connection, among))
+        statement = select(number).where(*wanted, _without_vectors(space_id))
+        found.append(connection.execute(statement.order_by(number).limit(limit)).scalars().all())
+    return list(islice(heapq.merge(*found), limit))
+
+
+def embedded_ids(connection: Connection, space_id: int) -> list[int]:
+    """Return the ids of the episodes that have vectors in the space, ascending."""
+    living = (embedding.c.space_id == space_id, embedding.c.count.is_not(None))
+    return sorted(connection.execute(select(embedding.c.episode_row).where(*living)).scalars())
+
+
+def sample_ids(connection: Connection, space_id: int, *, about: int) -> list[int]:
+    """Return the ids of about so many of the episodes that have vectors in the space, all if there are no more."""
+    rows = ledger_state(connection, space_id).episodes
+    step = max(1, rows // about)
+    living = (embedding.c.space_id == space_id, embedding.c.count.is_not(None))
+    # Numbers modulo a step would not do: where episodes come one by one, only every fourth, say, is the Space's. Times
+    # the golden ratio their fractions are evenly spread, whatever their rhythm (but for a few, hence the last line).
+    fraction = embedding.c.seq % _GOLDEN[0] * _GOLDEN[1] % _FRACTIONS
+    found = connection.execute(select(embedding.c.episode_row).where(*living, fraction * step < _FRACTIONS)).scalars()
+    some = sorted(found)
+    return some if len(some) >= min(rows, about) // 2 else embedded_ids(connection, space_id)[::step]
+
+
+def _narrowed(connection: Connection, among: Among) -> list[ColumnElement[bool]]:
+    narrowed = [] if among.ids is None else [one_of(connection, episode.c.id, among.ids)]
+    if among.with_words:
+        spoken = select(literal(1)).where(document.c.episode_row == episode.c.id)
+        narrowed.append(spoken.correlate(episode).exists())
+    return narrowed
+
+
+def write_embeddings(connection: Connection, space_id: int, *, rows: Sequence[EmbeddingRow]) -> list[LedgerEntry]:
+    """Write the rows whose data is still the catalogued one and return them with their numbers, in their order."""
+    _usable(connection, space_id)
+    latest = {row.episode_id: row for row in rows}
+    statement = select(episode.c.id, episode.c.digest).where(one_of(connection, episode.c.id, latest))
+    digests = {row.id: row.digest for row in connection.execute(statement)}
+    kept = [row for row in latest.values() if digests.get(row.episode_id) == row.digest]
+    if not kept:
+        return []
+    first = advance(connection, len(kept)) - len(kept) + 1
+    replaced = one_of(connection, embedding.c.episode_row, [row.episode_id for row in kept])
+    connection.execute(delete(embedding).where(embedding.c.space_id == space_id, replaced))
+    entries = [
+        LedgerEntry(row.episode_id, seq, row.count, row.vectors, checksum(row.vectors))
+        for seq, row in enumerate(kept, start=first)
+    ]
+    values = [
+        {
+            "seq": entry.seq,
+            "space_id": space_id,
+            "episode_row": entry.episode_id,
+            "digest": digests[entry.episode_id],
+            "count": entry.count,
+            "checksum": entry.checksum,
+            "vectors": entry.vectors,
+        }
+        for entry in entries
+    ]
+    connection.execute(insert(embedding), values)
+    return entries
+
+
+def read_ledger(connection: Connection, space_id: int, *, since: int, limit: int) -> list[LedgerEntry]:
+    """Return up to limit rows numbered above `since`, ascending, tombstones included; raises VectorsDamagedError."""
+    statement = select(*ENTRY).where(embedding.c.space_id == space_id, embedding.c.seq > since)
+    return [entry_of(*row) for row in connection.execute(statement.order_by(embedding.c.seq).limit(limit))]
+
+
+def load_vectors(connection: Connection, space_id: int, *, ids: Collection[int]) -> dict[int, tuple[int, bytes]]:
+    """Return (count, vectors) of those of the episodes that have vectors in the space, by id.
+
+    Raises VectorsDamagedError.
+    """
+    living = (embedding.c.space_id == space_id, embedding.c.digest.is_not(None))
+    statement = select(*ENTRY).where(one_of(connection, embedding.c.episode_row, ids), *living)
+    found = (entry_of(*row) for row in connection.execute(statement))
+    return {entry.episode_id: (entry.count, entry.vectors or b"") for entry in found}
+
+
+def ledger_state(connection: Connection, space_id: int) -> LedgerState:
+    """Return what the ledger holds of the space; reads an index, and no vectors."""
+    statement = select(
+        func.count(embedding.c.count),
+        func.sum(embedding.c.count),
+        func.max(embedding.c.seq),
+        func.sum(term(embedding.c.checksum, embedding.c.seq, embedding.c.episode_row)).filter(embedding.c.count > 0),
+    ).where(embedding.c.space_id == space_id)
+    return LedgerState(*(int(found or 0) for found in connection.execute(statement).one()))
+
+
+def _without_vectors(space_id: int) -> ColumnElement[bool]:
+    # Comparing digests is not needed, for a changed episode's rows are buried, and would read every episode's row.
+    living = (
+        embedding.c.space_id == space_id,
+        embedding.c.episode_row == episode.c.id,
+        embedding.c.digest.is_not(None),
+    )
+    return ~select(literal(1)).where(*living).correlate(episode).exists()
+
+
+def _usable(connection: Connection, space_id: int) -> SpaceRow:
+    """Return the space; SpaceMismatchError when it is retired, for then its vectors belong to nothing."""
+    found = load_space(connection, space_id)
+    if found.state == "retired":
+        raise SpaceMismatchError(
+            f"expected a building or active space, found space {space_id} ({found.family} {found.fingerprint}) retired"
+        )
+    return found

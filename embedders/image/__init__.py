@@ -1,0 +1,1 @@
+"""Embedders for lanes of images."""

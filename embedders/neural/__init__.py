@@ -1,0 +1,1 @@
+"""Embedders that run or train neural networks."""

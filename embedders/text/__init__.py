@@ -1,0 +1,1 @@
+"""Embedders for text: task descriptions by their meaning."""

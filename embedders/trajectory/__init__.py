@@ -1,0 +1,1 @@
+"""Embedders for lanes of numbers over time."""

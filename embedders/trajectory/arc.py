@@ -1,0 +1,94 @@
+"""The embedder `arcdct`: the shape of the path that a window travels, however fast it does so and wherever it stalls.
+
+Knows how resampling along the arc and the damped DCT are put together. Does not know which lanes hold positions
+beyond the rule that they come first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from embedders.base import Vectors, project
+from embedders.numeric import check_number
+from embedders.trajectory.resample import arc_resample, joined
+from embedders.trajectory.spectral import check_resolution, dct_matrix, spectra
+from embedders.window_batches import Cuts, project_cuts
+from wshard.errors import EmbedderError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from embedders.numeric import Rows
+    from embedders.space import JSON, Statistics
+
+
+@dataclass(frozen=True)
+class ArcDct:
+    """z-score, resample to `length` rows along the arc, DCT-II coefficient k times exp(-damping * k), unit length.
+
+    Coefficient 0, the mean along the path, counts `level` times as much: below 1 where sensors drift.
+
+    The arc is spanned by the first `position` channels, by all when None or when there are fewer; every timestep adds
+    `epsilon` to it. Vectors are laid out as those of `Dct`: dim = coefficients * channels.
+    """
+
+    name: ClassVar[str] = "arcdct"
+    version: ClassVar[int] = 1
+    uses_statistics: ClassVar[bool] = True
+    metric: ClassVar[str] = "cosine"
+
+    length: int = 64
+    coefficients: int = 8
+    damping: float = 0.15
+    epsilon: float = 1e-4
+    position: int | None = 3
+    level: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_resolution(self.length, self.coefficients)
+        object.__setattr__(self, "damping", check_number(self.damping, "damping"))
+        object.__setattr__(self, "epsilon", check_number(self.epsilon, "epsilon"))
+        object.__setattr__(self, "level", check_number(self.level, "level"))
+        if self.damping < 0 or self.epsilon <= 0 or self.level < 0:
+            found = f"{self.damping}, {self.epsilon} and {self.level}"
+            raise EmbedderError(
+                f"damping, epsilon, level: expected damping >= 0, epsilon > 0, level >= 0, found {found}"
+            )
+        if self.position is not None and not (type(self.position) is int and self.position >= 1):
+            raise EmbedderError(f"position: expected None or a whole number >= 1, found {self.position!r}")
+
+    def parameters(self) -> Mapping[str, JSON]:
+        """Return what the constructor takes; without a level it is what it was before there was one."""
+        given = asdict(self)
+        if self.level == 1.0:
+            del given["level"]
+        return given
+
+    def dim(self, channels: int) -> int:
+        """Return coefficients * channels."""
+        return self.coefficients * channels
+
+    def shares(self, channels: int) -> NDArray[np.float64]:
+        """Return [dim, channels]: which channel each value of a vector is of."""
+        return np.tile(np.eye(channels), (self.coefficients, 1))
+
+    def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
+        """Return float32 [N, dim], one unit row per window [T_i, D]. Raises EmbedderError."""
+        if isinstance(windows, Cuts) and windows and statistics is not None:
+            return project_cuts(windows, statistics, self._describe)
+        return project(self, windows, statistics, self.describe)
+
+    def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
+        """Return [N, dim]: the vectors of z-scored windows, not yet of unit length."""
+        return self._describe(*joined(windows))
+
+    def _describe(self, rows: Rows, spans: NDArray[np.int64]) -> NDArray[np.float64]:
+        even = arc_resample(rows, spans, self.length, position=slice(self.position), epsilon=self.epsilon)
+        damped = np.exp(-self.damping * np.arange(self.coefficients))
+        damped[0] *= self.level
+        return spectra(even, damped[:, None] * dct_matrix(self.length, self.coefficients))

@@ -1,0 +1,97 @@
+"""Resampling of windows to a fixed number of rows, evenly in time or evenly along the path that each travels.
+
+Knows rows [T, D] as float64. Does not know what the channels mean: the caller says which ones span the path.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from embedders.numeric import Rows
+
+    Spans = NDArray[np.int64]
+
+
+def resample(rows: Rows, length: int) -> Rows:
+    """Return `length` >= 2 rows of `rows` [T, D], T >= 1, evenly spaced in time; linear in between."""
+    places = np.arange(length) * (len(rows) - 1) / (length - 1)
+    even: Rows = _read_at(rows, np.zeros(1, np.int64), places[None])[0]
+    return even
+
+
+def arc_resample(rows: Rows, spans: Spans, length: int, *, position: slice, epsilon: float) -> NDArray[np.float64]:
+    """Return [N, length, D]: of each window rows[start:stop] `length` >= 2 rows, evenly along the columns `position`.
+
+    rows: [R, D]; spans: [N, 2], start < stop. Every step adds `epsilon` > 0 to the arc: a stall has next to no length,
+    and a window that never moves is resampled in time. All columns are read at the same places. What comes of a window
+    depends on its rows alone, to the last bit.
+    """
+    starts, sizes = spans[:, 0], spans[:, 1] - spans[:, 0]
+    order = np.argsort(sizes, kind="stable")
+    path = rows[:, position]
+    steps = path[1:] - path[:-1]
+    paces = np.sqrt(np.einsum("td,td->t", steps, steps)) + epsilon
+    places = np.empty((len(spans), length))
+    places[order] = _places(_arcs(paces, starts[order], sizes[order]), sizes[order], length)
+    return _read_at(rows, starts, places)
+
+
+def joined(windows: Sequence[Rows]) -> tuple[Rows, Spans]:
+    """Return windows one below the other, and where each of them lies."""
+    stops = np.cumsum([len(window) for window in windows])
+    return np.concatenate(windows), np.stack([stops - [len(window) for window in windows], stops], axis=1)
+
+
+def _read_at(rows: Rows, starts: Spans, places: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Read `rows` at fractional row numbers [N, L], counted from each of N starts, linear between neighbours."""
+    below = places.astype(np.intp)
+    rises = np.zeros_like(rows)
+    np.subtract(rows[1:], rows[:-1], out=rises[:-1])
+    at = below + starts[:, None]
+    found = rows.take(at, axis=0)  # several times faster than an index
+    between = rises.take(at, axis=0)
+    between *= (places - below)[..., None]
+    found += between
+    return found
+
+
+def _arcs(paces: NDArray[np.float64], starts: Spans, sizes: Spans) -> NDArray[np.float64]:
+    """Return how far along its path each row of each window lies, from 0 to 1: the windows one after the other.
+
+    The windows come by size: those of one size are walked together.
+    """
+    blocks = []
+    found, begins = np.unique(sizes, return_index=True)
+    for size, begin, end in zip(found.tolist(), begins, [*begins[1:], len(sizes)], strict=True):
+        block = np.zeros((end - begin, size))
+        if size > 1:
+            steps = starts[begin:end, None] + np.arange(size - 1)
+            np.cumsum(paces.take(steps), axis=1, out=block[:, 1:])
+            block /= block[:, -1:]
+        blocks.append(block.ravel())
+    return np.concatenate(blocks)
+
+
+def _places(arcs: NDArray[np.float64], sizes: Spans, length: int) -> NDArray[np.float64]:
+    """Return at which rows of its window, counted from 0 and with fractions, `length` even places along it lie."""
+    wanted = np.arange(length) / (length - 1)
+    reached = np.ceil(arcs * (length - 1)).astype(np.intp)  # but for rounding, the first place not before the row
+    reached -= (wanted.take(reached - 1) >= arcs) & (reached > 0)
+    reached += wanted.take(reached) < arcs
+    windows = np.repeat(np.arange(len(sizes)) * length, sizes)
+    passed = np.bincount(windows + reached, minlength=len(sizes) * length).reshape(-1, length)
+    row = np.cumsum(passed, axis=1) - 1
+    ends = np.cumsum(sizes)[:, None]
+    here = ends - sizes[:, None] + row
+    before = arcs.take(here)
+    gaps = arcs.take(np.minimum(here + 1, ends - 1)) - before
+    beyond = np.where(gaps > 0, wanted - before, 0.0)
+    places: NDArray[np.float64] = 1.0 / np.where(gaps > 0, gaps, 1.0) * beyond + row
+    return places

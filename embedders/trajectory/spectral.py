@@ -1,0 +1,89 @@
+"""The embedder `dct`: the slow part of a window's spectrum, evenly in time.
+
+Knows the orthonormal DCT-II along time. Speed is part of the meaning here; `arcdct` is the one that ignores it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from embedders.base import Vectors, project
+from embedders.trajectory.resample import resample
+from wshard.errors import EmbedderError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from embedders.numeric import Rows
+    from embedders.space import JSON, Statistics
+
+
+@dataclass(frozen=True)
+class Dct:
+    """z-score, resample to `length` rows in time, first `coefficients` of the DCT-II per channel, unit length.
+
+    A vector holds all channels of coefficient 0, then all of coefficient 1, and so on: dim = coefficients * channels.
+    """
+
+    name: ClassVar[str] = "dct"
+    version: ClassVar[int] = 1
+    uses_statistics: ClassVar[bool] = True
+    metric: ClassVar[str] = "cosine"
+
+    length: int = 64
+    coefficients: int = 8
+
+    def __post_init__(self) -> None:
+        check_resolution(self.length, self.coefficients)
+
+    def parameters(self) -> Mapping[str, JSON]:
+        """Return what the constructor takes."""
+        return asdict(self)
+
+    def dim(self, channels: int) -> int:
+        """Return coefficients * channels."""
+        return self.coefficients * channels
+
+    def shares(self, channels: int) -> NDArray[np.float64]:
+        """Return [dim, channels]: which channel each value of a vector is of."""
+        return np.tile(np.eye(channels), (self.coefficients, 1))
+
+    def embed(self, windows: Sequence[NDArray[Any]], statistics: Statistics | None) -> Vectors:
+        """Return float32 [N, dim], one unit row per window [T_i, D]. Raises EmbedderError."""
+        return project(self, windows, statistics, self.describe)
+
+    def describe(self, windows: list[Rows]) -> NDArray[np.float64]:
+        """Return [N, dim]: the vectors of z-scored windows, not yet of unit length."""
+        even = np.stack([resample(window, self.length) for window in windows])
+        return spectra(even, dct_matrix(self.length, self.coefficients))
+
+
+@lru_cache(maxsize=64)
+def dct_matrix(length: int, coefficients: int) -> NDArray[np.float64]:
+    """Return the first rows of the orthonormal DCT-II: read-only float64 [coefficients, length]."""
+    order, place = np.arange(coefficients)[:, None], np.arange(length)[None, :]
+    matrix: NDArray[np.float64] = np.sqrt(2 / length) * np.cos(np.pi * (2 * place + 1) * order / (2 * length))
+    matrix[0] = np.sqrt(1 / length)
+    matrix.flags.writeable = False
+    return matrix
+
+
+def spectra(even: NDArray[np.float64], basis: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return `basis` [K, L] applied along time to N windows [N, L, D]: [N, K * D], coefficient by coefficient."""
+    return (basis @ even).reshape(len(even), -1)
+
+
+def check_resolution(length: int, coefficients: int) -> None:
+    """Raise EmbedderError unless 2 <= length and 1 <= coefficients <= length, both whole numbers."""
+    whole = type(length) is int and type(coefficients) is int
+    if not (whole and length >= 2 and 1 <= coefficients <= length):
+        found = f"{length!r} and {coefficients!r}"
+        raise EmbedderError(
+            f"length and coefficients: expected whole numbers, 2 <= length >= coefficients >= 1, found {found}"
+        )

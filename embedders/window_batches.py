@@ -1,0 +1,90 @@
+"""Windows as they are cut from episodes: what overlapping windows share is there once, and is computed once.
+
+Knows where windows lie in the rows of their episodes. Does not know how an episode is cut (windows.py), or embedders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from embedders.base import unit_rows, validate_windows
+from embedders.standardise import standardise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from embedders.base import Vectors
+    from embedders.numeric import Rows
+    from embedders.space import Statistics
+
+    Spans = NDArray[np.int64]
+
+_ROWS_AT_ONCE: Final = 4096  # rows of episodes that are put one below the other
+_WINDOWS_AT_ONCE: Final = 128  # windows that are described in one go: all of it stays in the processor's cache
+
+
+class Cuts(Sequence[NDArray[Any]]):
+    """The windows of episodes, one episode after the other: a sequence that any embedder takes, without any copy.
+
+    episodes: the rows [T, ...] of each, and [start, stop) of its windows, int64 [N, 2].
+    """
+
+    def __init__(self, episodes: Iterable[tuple[NDArray[Any], Spans]]) -> None:
+        self.episodes = tuple(episodes)
+        self._spans = [(number, *span) for number, (_, spans) in enumerate(self.episodes) for span in spans.tolist()]
+
+    def __len__(self) -> int:
+        return len(self._spans)
+
+    @overload
+    def __getitem__(self, key: int) -> NDArray[Any]: ...
+    @overload
+    def __getitem__(self, key: slice) -> list[NDArray[Any]]: ...
+    def __getitem__(self, key: int | slice) -> NDArray[Any] | list[NDArray[Any]]:
+        if isinstance(key, slice):
+            return [self.episodes[number][0][start:stop] for number, start, stop in self._spans[key]]
+        number, start, stop = self._spans[key]
+        window: NDArray[Any] = self.episodes[number][0][start:stop]
+        return window
+
+    def joined(self) -> Iterator[tuple[NDArray[Any], Spans]]:
+        """Yield the rows of episodes one below the other, a few thousand at a time, and the windows in them."""
+        rows: list[NDArray[Any]] = []
+        spans: list[Spans] = []
+        length = 0
+        for number, (values, cut) in enumerate(self.episodes, 1):
+            rows.append(values)
+            spans.append(cut + length)
+            length += len(values)
+            if length >= _ROWS_AT_ONCE or number == len(self.episodes):
+                yield np.concatenate(rows), np.concatenate(spans)
+                rows, spans, length = [], [], 0
+
+
+def episodes_of(windows: Sequence[NDArray[Any]]) -> Sequence[tuple[NDArray[Any], Spans]]:
+    """Return episodes and the windows in each, int64 [N, 2]; of windows that are no Cuts each is an episode of its own.
+
+    One after the other they are the windows: what an embedder makes of a timestep alone, it makes once for all of them.
+    """
+    if isinstance(windows, Cuts):
+        return windows.episodes
+    return [(window, np.array([[0, len(window)]])) for window in windows]
+
+
+def project_cuts(cuts: Cuts, statistics: Statistics, describe: Callable[[Rows, Spans], NDArray[np.float64]]) -> Vectors:
+    """Do with one window or more as `embedders.base.project`, but check and z-score each row of an episode once.
+
+    `describe` gets z-scored rows [R, D], float64, and [start, stop) of a few windows in them.
+    """
+    parts = []
+    for rows, spans in cuts.joined():
+        scored = standardise(validate_windows([rows], statistics.mean.size).rows, statistics)
+        for first in range(0, len(spans), _WINDOWS_AT_ONCE):
+            some = spans[first : first + _WINDOWS_AT_ONCE]
+            start = some.min()
+            parts += [unit_rows(describe(scored[start : some.max()], some - start))]
+    return np.concatenate(parts)

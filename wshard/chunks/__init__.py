@@ -1,0 +1,1 @@
+"""One episode in several files beside a manifest."""

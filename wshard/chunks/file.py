@@ -1,0 +1,291 @@
+"""The chunks of one episode, read lazily as if they were one file.
+
+Knows: which chunk holds which timesteps, and what of an episode each chunk repeats. Does not know: how chunks are found
+and checked (chunked.py), nor their bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+import xxhash
+
+from wshard.arguments import span
+from wshard.chunks.manifest import validate_chunk_continuity
+from wshard.chunks.split import join, joined
+from wshard.container.block import Stored
+from wshard.container.byte_source import OfOneProcess
+from wshard.episode.lane_view import LazyLane
+from wshard.episode.lanes import TICKS, TRUNCATIONS
+from wshard.episode.protocol import CHUNK, MANIFEST, Part
+from wshard.errors import ClosedError, EntryNotFoundError, LaneError, ManifestError
+from wshard.types import DType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from wshard.chunks.manifest import Chunk
+    from wshard.chunks.reader import ChunkedEpisodeReader
+    from wshard.episode.file import EpisodeFile
+    from wshard.episode.meta_reader import Declaration
+    from wshard.types import Array, Episode, TimebaseSpec
+
+
+_KEPT: Final = 2  # chunks that stay open: a span may lie across a border
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What header, index and meta blocks of one chunk say."""
+
+    digest: str
+    env_id: str
+    timebase: TimebaseSpec
+    metadata: Mapping[str, Any]
+    lanes: Mapping[str, Declaration]
+    recorded: frozenset[str]
+    stored: Mapping[str, Stored]
+
+
+class _JoinedLane(LazyLane):
+    """A lane of all chunks; `read` returns the timesteps [start, stop)."""
+
+    def __init__(
+        self, declaration: Declaration, shape: tuple[int, ...], where: str, read: Callable[[int, int], Array]
+    ) -> None:
+        super().__init__(declaration, shape, where)
+        self._read = read
+
+    def _rows(self, start: int, stop: int) -> Array:
+        return self._read(start, stop)
+
+
+class ChunkedEpisodeFile(OfOneProcess):
+    """A lazily opened chunked episode; a chunk is opened, and checked, when a timestep of it is needed.
+
+    Has what EpisodeFile has, as far as that makes sense for several files; `where` is the manifest. What speaks of the
+    episode as a whole (lanes, has, stored, metadata, timebase, digest) opens every chunk once. The reader does the
+    reading. Use as a context manager; arrays already handed out stay valid after close(). Raises ManifestError where
+    chunks are missing or there are none.
+    """
+
+    def __init__(self, reader: ChunkedEpisodeReader) -> None:
+        self._source = reader
+        self._closed = False
+        self._manifest = reader.load_manifest() if reader.manifest is None else reader.manifest
+        self.where = str(reader.manifest_path)
+        validate_chunk_continuity(self._manifest)
+        self._rows = self._manifest.rows()
+        self._open: dict[int, EpisodeFile] = {}
+        if not self._rows:
+            raise ManifestError(f"{self.where}: expected at least one chunk, found none")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the chunks that were read last; reading on raises ClosedError."""
+        self._closed = True
+        while self._open:
+            self._open.popitem()[1].close()
+
+    @property
+    def _reader(self) -> ChunkedEpisodeReader:
+        if self._closed:
+            raise ClosedError(f"{self.where}: expected an open episode, found it closed")
+        return self._source
+
+    @property
+    def id(self) -> str:
+        """The episode id; need not be unique."""
+        return self._manifest.episode_id
+
+    @property
+    def env_id(self) -> str:
+        """The environment id, "" if unknown."""
+        return self._manifest.env_id or self._told[0].env_id
+
+    @property
+    def length(self) -> int:
+        """T, the timesteps of all chunks."""
+        return self._manifest.total_timesteps
+
+    @property
+    def timebase(self) -> TimebaseSpec:
+        """The episode's clock."""
+        return self._told[0].timebase
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Free metadata of all chunks, of which the later ones win."""
+        return {key: value for told in self._told for key, value in told.metadata.items()}
+
+    def digest(self) -> str:
+        """Return the content digest: of ids, timesteps and the digests of the chunks. Reads no data block.
+
+        Equal wherever the files lie; not that of the same episode in one file.
+        """
+        chunks = [(row.start, row.stop, told.digest) for row, told in zip(self._rows, self._told, strict=True)]
+        return xxhash.xxh3_128_hexdigest(json.dumps([self.id, self.env_id, chunks]).encode())
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return the files that the episode consists of: the manifest, then the chunks in order. Opens none."""
+        chunks = (Part(CHUNK, self._source.base_dir / row.uri) for row in self._rows)
+        return Part(MANIFEST, self._source.manifest_path), *chunks
+
+    def part_digests(self) -> tuple[str, ...]:
+        """Return the content digest of each part."""
+        return self._reader.manifest_digest(), *(told.digest for told in self._told)
+
+    @property
+    def is_chunk(self) -> bool:
+        """False: this is a whole episode."""
+        return False
+
+    def verify(self) -> None:
+        """Compare every chunk with its SHA-256 or, where it has none, its checksums; raises what is wrong first."""
+        for row in self._rows:
+            self._reader.verify_chunk(row)
+
+    def lanes(self) -> dict[str, Declaration]:
+        """Return dtype and per-step shape of every lane by block name, in the order of the first chunk.
+
+        Raises LaneError where chunks differ in them. Ticks are as wide as the widest; truncations need not be in all.
+        """
+        whole = dict(self._told[0].lanes)
+        for number, told in enumerate(self._told):
+            for name in sorted((whole.keys() ^ told.lanes.keys()) - {TRUNCATIONS}):
+                raise LaneError(f"{self.where}: lane {name!r} is in one of chunks 0 and {number}, not in both")
+            for name, lane in told.lanes.items():
+                known = whole.setdefault(name, lane)
+                if name == TICKS and lane.dtype is DType.INT64:
+                    whole[name] = lane
+                elif name != TICKS and (known.dtype, known.shape) != (lane.dtype, lane.shape):
+                    found = f"{lane.dtype.value} {list(lane.shape)} in chunk {number}"
+                    raise LaneError(f"{self.where}: lane {name!r}: {known.dtype.value} {list(known.shape)}, {found}")
+        return whole
+
+    def has(self, block: str) -> bool:
+        """Return True if the lane was recorded, in any chunk (a filled-in reward or done does not count)."""
+        return any(block in told.recorded for told in self._told)
+
+    def stored(self, block: str) -> Stored:
+        """Return how a lane lies in the chunks, all together; raises EntryNotFoundError."""
+        found = [told.stored[block] for told in self._told if block in told.stored]
+        if not found:
+            raise EntryNotFoundError(f"{self.where}: no lane {block!r}")
+        codecs = {one.codec for one in found}
+        codec = codecs.pop() if len(codecs) == 1 else "mixed"
+        return Stored(codec, sum(one.size for one in found), sum(one.stored for one in found))
+
+    def lane(self, name: str, *, start: int = 0, stop: int | None = None) -> Array:
+        """Return timesteps [start, stop) of a lane as an array [n, *shape]; bounds count as in a Python slice.
+
+        Only the chunks that hold these timesteps are read; of a single chunk the array is a read-only view.
+        Raises what EpisodeFile.lane raises, LaneError where chunks differ in dtype or shape, and what is wrong with a
+        chunk: ChecksumError, ManifestError, MissingFileError.
+        """
+        first, end, _ = slice(start, stop).indices(self.length)
+        return self._read(name, first, end, lambda file: file.lane(name))
+
+    def lane_view(self, name: str, *, verify: bool = False) -> LazyLane:
+        """Return a lane that reads only the timesteps that are asked for, as EpisodeFile.lane_view does.
+
+        That all chunks have it alike is asked of each of them first (see lanes).
+        """
+        lanes = self.lanes()
+        block = name if name in lanes else f"signal/{name}"
+        if block not in lanes:
+            raise EntryNotFoundError(f"{self.where}: no lane {name!r}; it has {', '.join(lanes) or 'none'}")
+        lane = lanes[block]
+
+        def read(start: int, stop: int) -> Array:
+            return self._read(block, start, stop, lambda file: file.lane_view(block, verify=verify))
+
+        return _JoinedLane(lane, (self.length, *lane.shape), self.where, read)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the block names of its lanes."""
+        return iter(self.lanes())
+
+    def __contains__(self, name: object) -> bool:
+        """Return True for what self[name] takes: the block name of a lane, or an observation's id."""
+        lanes = self.lanes()
+        return name in lanes or f"signal/{name}" in lanes
+
+    def __getitem__(self, name: str) -> LazyLane:
+        """Return lane_view(name)."""
+        return self.lane_view(name)
+
+    def _read(self, name: str, first: int, end: int, look: Callable[[EpisodeFile], Array | LazyLane]) -> Array:
+        pieces = [self._piece(row, name, look)[low:high] for row, low, high in self._spans(first, end)]
+        return joined(pieces, widen=name == TICKS) if pieces else self._piece(self._rows[0], name, look)[:0]
+
+    def _spans(self, first: int, end: int) -> list[tuple[Chunk, int, int]]:
+        """Return the chunks that hold timesteps [first, end) of the episode, and which of their own these are."""
+        base = self._rows[0].start
+        spans = [(row, max(first - row.start + base, 0), min(end - row.start + base, row.length)) for row in self._rows]
+        return [(row, low, high) for row, low, high in spans if low < high]
+
+    def _piece(self, row: Chunk, name: str, look: Callable[[EpisodeFile], Array | LazyLane]) -> Array | LazyLane:
+        file = self._chunk(row)
+        if name == TRUNCATIONS and not file.has(name) and self.has(name):  # left out where nothing was truncated
+            return np.zeros(row.length, np.bool_)
+        if name == TICKS and not file.has(TICKS):  # filled in by each chunk from 0 on
+            return np.arange(row.length) + (row.start - self._rows[0].start)
+        return look(file)
+
+    def total_reward(self) -> float | None:
+        """Return the sum of rewards in float64, None if none were recorded; reads every chunk."""
+        totals = [self._chunk(row).total_reward() for row in self._rows]
+        known = [total for total in totals if total is not None]
+        return sum(known) if known else None
+
+    def load(self, channels: Sequence[str] | None = None) -> Episode:
+        """Return the whole Episode with all lanes, or with the named channels (see load_wshard)."""
+        return self._reader.load(channels)
+
+    def slice(self, start: int, stop: int, channels: Sequence[str] | None = None) -> Episode:
+        """Return the timesteps [start, stop) as an Episode, as EpisodeFile.slice does; reads only their chunks."""
+        steps = span(start, stop, self.length, self.where)
+        spans = self._spans(steps.start, steps.stop)
+        pieces = [self._chunk(row).slice(low, high, channels) for row, low, high in spans]
+        base = self._rows[0].start
+        return replace(
+            join(pieces),
+            id=self.id,
+            env_id=self.env_id,
+            metadata=dict(self.metadata),
+            timestep_range=[base + steps.start, base + steps.stop - 1],
+        )
+
+    @cached_property
+    def _told(self) -> list[_Told]:
+        return [self._ask(row) for row in self._rows]
+
+    def _ask(self, row: Chunk) -> _Told:
+        with self._reader.open_chunk(row, hashed=False) as file:
+            lanes = file.lanes()
+            return _Told(
+                digest=file.digest(),
+                env_id=file.env_id,
+                timebase=file.timebase,
+                metadata=file.metadata,
+                lanes=lanes,
+                recorded=frozenset(name for name in lanes if file.has(name)),
+                stored={name: file.stored(name) for name in lanes},
+            )
+
+    def _chunk(self, row: Chunk) -> EpisodeFile:
+        if row.index not in self._open:
+            while len(self._open) >= _KEPT:
+                self._open.pop(next(iter(self._open))).close()
+            self._open[row.index] = self._reader.open_chunk(row)
+        return self._open[row.index]

@@ -1,0 +1,172 @@
+"""Chunked episodes: one episode in many files, beside a manifest that lists them.
+
+Knows: how chunk files are named, numbered and hashed, and that the manifest on disk always lists whole chunks only.
+Does not know: the manifest's bytes (manifest.py), how lanes are cut and joined (splitting.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wshard.chunks.file import ChunkedEpisodeFile
+from wshard.chunks.manifest import (
+    ChunkManifest,
+    read_manifest,
+    validate_chunk_continuity,
+)
+from wshard.chunks.split import join
+from wshard.container.layout import ROLE_MANIFEST
+from wshard.container.open_file import named_in, open_file, within
+from wshard.container.reader import ShardReader
+from wshard.episode.file import EpisodeFile
+from wshard.errors import ChecksumError, ManifestError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Sequence
+
+    from wshard.chunks.manifest import Chunk
+    from wshard.types import Episode
+
+
+__all__ = [
+    "ROLE_MANIFEST",
+    "ChunkManifest",
+    "ChunkedEpisodeReader",
+    "validate_chunk_continuity",
+]
+
+
+class ChunkedEpisodeReader:
+    """Read a chunked episode: chunk by chunk, lazily as one file (open), or whole (load).
+
+    A chunk file is compared with its SHA-256 before its data is used for the first time, unless hashed is False: then
+    only the checksums of the blocks count, which are compared anyway.
+    """
+
+    def __init__(self, manifest_path: str | os.PathLike[str], *, hashed: bool = True) -> None:
+        self.manifest_path = Path(manifest_path)
+        self.base_dir = self.manifest_path.parent
+        self.manifest: ChunkManifest | None = None
+        self._hashed = hashed
+        self._verified: set[str] = set()
+
+    def load_manifest(self) -> ChunkManifest:
+        """Read the manifest again; raises ManifestError where a chunk is listed twice, FileNotFoundError."""
+        manifest = read_manifest(self.manifest_path)
+        rows = manifest.rows()
+        if len({row.index for row in rows}) != len(rows):
+            raise ManifestError(f"{self.manifest_path}: chunk_index has gaps or duplicates: a chunk is listed twice")
+        self.manifest = manifest
+        return manifest
+
+    @property
+    def total_timesteps(self) -> int:
+        """T of the whole episode."""
+        return self._manifest.total_timesteps
+
+    @property
+    def num_chunks(self) -> int:
+        """Number of chunks."""
+        return len(self._manifest.chunks)
+
+    @property
+    def _manifest(self) -> ChunkManifest:
+        return self.manifest or self.load_manifest()
+
+    def iter_chunks(self) -> Iterator[Episode]:
+        """Yield the chunks in order, each loaded when its turn comes; chunk fields are those of the manifest."""
+        for row in self._manifest.rows():
+            yield self._load(row)
+
+    def load_chunk(self, chunk_index: int) -> Episode:
+        """Return one chunk; raises ManifestError for an index that is not there, MissingFileError, ChecksumError."""
+        row = next((row for row in self._manifest.rows() if row.index == chunk_index), None)
+        if row is None:
+            raise ManifestError(f"{self.manifest_path}: no chunk {chunk_index}, it lists {self.num_chunks}")
+        return self._load(row)
+
+    def open(self) -> ChunkedEpisodeFile:
+        """Open all chunks as one lazy episode; raises ManifestError where chunks are missing."""
+        return ChunkedEpisodeFile(self)
+
+    def load(self, channels: Sequence[str] | None = None) -> Episode:
+        """Return the whole episode, equal to the one that was written in chunks; channels as in load_wshard.
+
+        Raises ManifestError where chunks are missing (MissingFileError where their files are), LaneError where they do
+        not fit together.
+        """
+        manifest = self._manifest
+        validate_chunk_continuity(manifest)
+        rows = manifest.rows()
+        if not rows:
+            raise ManifestError(f"{self.manifest_path}: expected at least one chunk, found none")
+        whole = join([self._load(row, channels) for row in rows])
+        first, end = rows[0].start, rows[-1].stop
+        return replace(
+            whole,
+            id=manifest.episode_id,
+            env_id=manifest.env_id or whole.env_id,
+            timestep_range=[first, end - 1] if first else None,
+        )
+
+    def open_chunk(self, row: Chunk, *, hashed: bool = True) -> EpisodeFile:
+        """Open the file of a manifest row, checked against its length and, unless hashed is False, its SHA-256.
+
+        Raises MissingFileError, ManifestError for another length and a link that leaves the folder, ChecksumError and
+        other FormatErrors.
+        """
+        path = self._locate(row)
+        with named_in(self.manifest_path, path):
+            if hashed and self._hashed:
+                self._compare_hash(row, path)
+            file = EpisodeFile(path)
+        if file.length != row.length:
+            found_length = file.length
+            file.close()
+            raise ManifestError(f"{path}: expected the manifest's {row.length} timesteps, found {found_length}")
+        return file
+
+    def verify_chunk(self, row: Chunk) -> None:
+        """Compare a chunk with its SHA-256 or, where the manifest has none, its blocks with their checksums.
+
+        Raises ChecksumError and other FormatErrors, MissingFileError.
+        """
+        path = self._locate(row)
+        with named_in(self.manifest_path, path):
+            self._compare_hash(row, path)
+        with self.open_chunk(row) as file:
+            if not row.sha256:
+                file.verify()
+
+    def manifest_digest(self) -> str:
+        """Return the content digest of the manifest's file."""
+        with ShardReader(self.manifest_path) as shard:
+            return shard.digest()
+
+    def _locate(self, row: Chunk) -> Path:
+        """Return where a chunk lies; raises ManifestError for a link that leaves the folder."""
+        within(self.base_dir, row.uri, str(self.manifest_path))
+        return self.base_dir / row.uri
+
+    def _compare_hash(self, row: Chunk, path: Path) -> None:
+        if not row.sha256 or row.uri in self._verified:
+            return
+        found = _sha256(path)
+        if found != row.sha256:
+            raise ChecksumError(f"{path}: SHA-256 mismatch: the manifest says {row.sha256}, the file has {found}")
+        self._verified.add(row.uri)
+
+    def _load(self, row: Chunk, channels: Sequence[str] | None = None) -> Episode:
+        with self.open_chunk(row) as file:
+            ep = file.load(channels)
+        total = max(self.num_chunks, row.index + 1)
+        return replace(ep, chunk_index=row.index, total_chunks=total, timestep_range=[row.start, row.stop - 1])
+
+
+def _sha256(path: Path) -> str:
+    with open_file(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,151 @@
+"""Write one episode in many files, with a manifest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wshard.arguments import integer, timesteps
+from wshard.chunks.manifest import (
+    MANIFEST_SUFFIX,
+    ChunkManifest,
+    read_manifest,
+    safe_name,
+    validate_chunk_continuity,
+    write_manifest,
+)
+from wshard.chunks.reader import _sha256
+from wshard.chunks.split import cut
+from wshard.container.codec import CompressionLevel, CompressionType
+from wshard.episode.file import save_wshard
+from wshard.errors import EpisodeError, ManifestError
+
+if TYPE_CHECKING:
+    import os
+
+    from wshard.container.codec_plan import Compression
+    from wshard.types import Episode
+
+
+class ChunkedEpisodeWriter:
+    """Write one episode as chunk files and a manifest into the folder base_path, which is created.
+
+    chunk_size_t: timesteps per chunk. After every chunk the manifest on disk lists it, marked as not complete, so that
+    a killed writer leaves a readable episode; resume=True goes on behind its last chunk. Without it, a chunked episode
+    of the same id in that folder is replaced. File names are the episode id, or a plain form of it.
+    """
+
+    def __init__(  # noqa: PLR0913  (the signature of the format's reference package, plus one by keyword)
+        self,
+        base_path: str | os.PathLike[str],
+        episode_id: str,
+        chunk_size_t: int = 10000,
+        env_id: str = "",
+        compression: Compression = CompressionType.NONE,
+        compression_level: int = CompressionLevel.DEFAULT,
+        *,
+        resume: bool = False,
+    ) -> None:
+        size = timesteps(chunk_size_t, "chunk_size_t", EpisodeError)
+        self.base_path = Path(base_path)
+        self.episode_id = episode_id
+        self.chunk_size_t = size
+        self.compression = compression
+        self.compression_level = compression_level
+        self.manifest = ChunkManifest(episode_id, env_id)
+        self._stem = safe_name(episode_id)
+        self._path = self.base_path / f"{self._stem}{MANIFEST_SUFFIX}"
+        self.base_path.mkdir(parents=True, exist_ok=True)
+        if resume and self._path.exists():
+            self._resume()
+        self._rows = {row.index: row for row in self.manifest.rows()}
+        self._resumed = frozenset(self._rows)
+
+    def _resume(self) -> None:
+        found = read_manifest(self._path)
+        if found.episode_id != self.episode_id:
+            raise ManifestError(f"{self._path}: expected episode {self.episode_id!r}, found {found.episode_id!r}")
+        found.env_id = found.env_id or self.manifest.env_id
+        self.manifest = found
+
+    def write_chunk(self, ep: Episode, chunk_index: int | None = None) -> Path:
+        """Write the next chunk, or the one of that index, and list it in the manifest; returns its path.
+
+        Its timesteps follow the chunk before it, unless ep.timestep_range says [first, last]. `ep` is not changed.
+        Raises ManifestError for an index that is there already, EpisodeError for an inconsistent episode.
+        """
+        index = max(self._rows, default=-1) + 1 if chunk_index is None else integer(chunk_index)
+        if index is None or index < 0 or index in self._rows:
+            raise ManifestError(
+                f"chunk {chunk_index} of {self.episode_id!r}: expected an index that is not written yet"
+            )
+        length = integer(ep.length) or 0  # refused below
+        first = self._first_step(ep, index, length)
+        chunk = replace(
+            ep,
+            chunk_index=index,
+            total_chunks=max(index + 1, ep.total_chunks or 0),
+            timestep_range=[first, first + length - 1],
+        )
+        chunk.validate()
+        if not self._rows and self._path.exists():
+            write_manifest(
+                self._listing(complete=False), self._path
+            )  # the older episode's hashes are wrong from now on
+        path = self.base_path / f"{self._stem}_chunk_{index:04d}.wshard"
+        save_wshard(chunk, path, self.compression, self.compression_level)
+        self.manifest.env_id = self.manifest.env_id or ep.env_id
+        self.manifest.add_chunk(index, path.name, _sha256(path), (first, first + length - 1), length)
+        self._rows = {row.index: row for row in self.manifest.rows()}
+        write_manifest(self._listing(complete=False), self._path)
+        return path
+
+    def _first_step(self, ep: Episode, index: int, length: int) -> int:
+        if ep.timestep_range is not None:
+            first, last = ep.timestep_range
+            if last - first not in (length - 1, length):  # the second is the older form, with the end behind it
+                raise EpisodeError(
+                    f"timestep_range: expected [first, last] of {length} timesteps, found {[first, last]}"
+                )
+            return int(first)
+        before = self._rows.get(index - 1)
+        return before.stop if before else index * self.chunk_size_t
+
+    def write_episode_chunked(self, ep: Episode) -> list[Path]:
+        """Write a whole episode in chunks of chunk_size_t timesteps; returns their paths.
+
+        Chunks that a resumed writer found in the manifest are not written again. Raises EpisodeError for an episode
+        that is a chunk itself, or has a residual that cannot be cut.
+        """
+        ep.validate()
+        if ep.is_chunked:
+            raise EpisodeError(f"episode {ep.id!r}: expected a whole episode, found chunk {ep.chunk_index} of one")
+        total = -(-ep.length // self.chunk_size_t)
+        return [self._write_part(ep, index, total) for index in range(total)]
+
+    def _write_part(self, ep: Episode, index: int, total: int) -> Path:
+        start, base = index * self.chunk_size_t, ep.timestep_range[0] if ep.timestep_range else 0
+        stop = min(start + self.chunk_size_t, ep.length)
+        if index in self._resumed:
+            row = self._rows[index]
+            if (row.start, row.stop) != (base + start, base + stop):
+                raise ManifestError(
+                    f"{self._path}: chunk {index}: expected timesteps {base + start} to {base + stop}, "
+                    f"found {row.start} to {row.stop}: it is of another episode or chunk size"
+                )
+            return self.base_path / row.uri
+        part = replace(cut(ep, start, stop), total_chunks=total, timestep_range=[base + start, base + stop - 1])
+        return self.write_chunk(part, index)
+
+    def finalize_manifest(self) -> Path:
+        """Mark the manifest as complete; returns its path. Raises ManifestError where chunks are missing."""
+        validate_chunk_continuity(self.manifest)
+        for chunk in self.manifest.chunks:
+            chunk["total_chunks"] = len(self.manifest.chunks)
+        write_manifest(self._listing(complete=True), self._path)
+        return self._path
+
+    def _listing(self, *, complete: bool) -> ChunkManifest:
+        self.manifest.complete = complete
+        return self.manifest

@@ -1,0 +1,61 @@
+"""What a file holds, as people read it: a few lines about the episode, and the tree of blocks.
+
+Knows: the terminal. Does not know: files, or how the report is made (inspection.py).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from wshard.cli.common import printable
+from wshard.messages import counted
+from wshard.repair.inspect import tree
+
+
+def print_report(report: dict[str, Any]) -> None:
+    """Print what inspect_file returned."""
+    lines = {"path": report["path"], "file size": f"{report['file_size']} bytes", "blocks": len(report["blocks"])}
+    if report["episode"]:
+        episode = report["episode"]
+        rate, length = episode["tick_hz"], episode["length"]
+        lines |= {"episode id": episode["episode_id"], "env id": episode["env_id"]}
+        clock = f"at {rate:g} Hz ({length / rate:.2f} s)"
+        if episode["assumed_rate"]:
+            clock = f"({rate:g} Hz is assumed: no rate was given)"
+        lines |= {"length": f"{counted(length, 'timestep')} {clock}"}
+        lines |= {"metadata": json.dumps(episode["metadata"], ensure_ascii=False)} if episode["metadata"] else {}
+        if episode["chunk_index"] is not None:
+            lines["chunk"] = f"{episode['chunk_index']} of {episode['total_chunks']}"
+        if episode["not_recorded"]:
+            lines["filled in"] = f"{', '.join(episode['not_recorded'])} (not recorded)"
+    if report["section"]:
+        lines["section"] = json.dumps(report["section"], ensure_ascii=False)
+    for name, value in lines.items():
+        typer.echo(f"{name:<11}: {printable(str(value))}")
+    _print_blocks(report["blocks"])
+
+
+def _print_blocks(blocks: list[dict[str, Any]]) -> None:
+    table = Table("block", "dtype", "shape", "codec", box=None, pad_edge=False)
+    for heading in ("size", "stored", "ratio", "crc"):
+        table.add_column(heading, justify="right")
+    for depth, label, number in tree(block["block"] for block in blocks):
+        name = Text("  " * depth + printable(label))
+        if number is None:
+            table.add_row(name)
+            continue
+        block = blocks[number]
+        shape = "" if block["shape"] is None else "x".join(map(str, block["shape"]))
+        ratio = f"{block['stored'] / block['size']:.0%}" if block["size"] else ""
+        state = Text(block["crc"], style="bold red" if block["crc"] == "BAD" else "")
+        cells = (block["dtype"] or "", shape, block["codec"], str(block["size"]), str(block["stored"]), ratio)
+        table.add_row(name, *map(Text, cells), state)
+    console = Console(highlight=False)
+    # A pipe has no width; cutting names there would lose them.
+    console.print(table, soft_wrap=True) if console.is_terminal else Console(width=1000).print(table)

@@ -1,0 +1,135 @@
+"""Publish files atomically. Output starts at `publish`.
+
+Knows: how a finished file gets its name. Does not know: what is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import stat
+import sys
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+from wshard.container.layout import MAGIC
+
+if sys.platform != "win32":
+    import fcntl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TEMPORARY: Final = re.compile(r"\.(.{1,40})\.[0-9a-f]{8}\.tmp", re.DOTALL)
+"""The names of files while they are written."""
+
+_SUFFIXES: Final = (".wshard", ".shard")
+_MOST_OF_A_NAME: Final = 40
+
+_BEGINS: Final = (b"", MAGIC, bytes(len(MAGIC)))  # the header of a file is written last, into zeros
+
+
+@contextlib.contextmanager
+def publish(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Yield a file to write; it appears at `path` whole, or not at all.
+
+    Written under a temporary name in the same folder, flushed to disk, then renamed; on any error the temporary file
+    is removed and an earlier file at `path` stays as it was; what a killed process leaves behind, remove_left_behind
+    removes. Output starts at this line. Raises FileExistsError for a
+    pipe or a device, which a file would replace, OSError.
+    """
+    final = Path(os.path.realpath(path))  # a link keeps pointing at the file that it names
+    with contextlib.suppress(FileNotFoundError):
+        kind = Path(path).stat().st_mode  # of what a link names, also of a pipe that has no path
+        if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
+            raise FileExistsError(
+                errno.EEXIST, "expected a file or nothing there, found a pipe or a device", str(final)
+            )
+    temporary, descriptor, lock = _create(final)
+    try:
+        with os.fdopen(descriptor, "w+b", buffering=1 << 18) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(final)
+    except BaseException as error:
+        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(final)  # a full disk names no file by itself
+        raise
+    finally:
+        if lock is not None:
+            os.close(lock)
+    sync_folder(final.parent)
+
+
+def _create(final: Path) -> tuple[Path, int, int | None]:
+    """Create a temporary file beside `final`; returns it, its descriptor, and another one that holds its lock."""
+    while True:
+        temporary = final.with_name(f".{final.name[:_MOST_OF_A_NAME]}.{secrets.token_hex(4)}.tmp")
+        try:
+            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+        except OSError as error:
+            error.filename = str(final)  # the name that was asked for
+            raise
+        locked = _lock(descriptor)
+        if locked is not False and os.fstat(descriptor).st_nlink:
+            # The second descriptor keeps the lock until the file has its name; Windows renames no open files.
+            return temporary, descriptor, os.dup(descriptor) if locked else None
+        os.close(descriptor)  # taken for one that was left behind, before it had its lock
+
+
+def _lock(descriptor: int) -> bool | None:
+    """Lock an open file; returns False where another process has locked it, None where files cannot be locked."""
+    if sys.platform == "win32":
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def remove_left_behind(final: Path) -> None:
+    """Remove the temporary files of killed processes that were writing to this path."""
+    begin = f".{final.name[:_MOST_OF_A_NAME]}."
+    with contextlib.suppress(OSError), os.scandir(final.parent) as children:
+        for child in children:
+            if child.name.startswith(begin):
+                remove_abandoned(child.path)
+
+
+def remove_abandoned(path: str | os.PathLike[str]) -> bool:
+    """Remove a Shard file that `publish` was writing when it was killed; False for anything else, which stays."""
+    named = TEMPORARY.fullmatch(Path(path).name)
+    if named is None or not (named[1].endswith(_SUFFIXES) or len(named[1]) == _MOST_OF_A_NAME):
+        return False
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError:
+        return False
+    try:
+        regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        ours = regular and os.read(descriptor, len(MAGIC)) in _BEGINS and _lock(descriptor) is True
+        if ours:
+            os.unlink(path)  # noqa: PTH108  (a link to it would not have been opened)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return ours
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in this folder durable, where the platform can."""
+    with contextlib.suppress(OSError):  # Windows cannot open folders; the rename itself has already happened
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,139 @@
+"""The index of a container: its entries and names, checked against the file, and packed for writing.
+
+Knows: which entries can be true of a file of that size. Does not know: files, blocks; where a field lies (layout.py).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import xxhash
+
+from wshard.container.layout import (
+    DATA_OFFSET_FIELD,
+    HEADER_SIZE,
+    INDEX_ENTRY,
+    INDEX_ENTRY_SIZE,
+    MAX_ENTRY_COUNT,
+    MAX_STRING_TABLE_SIZE,
+    Header,
+    IndexEntry,
+    round_up,
+)
+from wshard.errors import IndexCorruptError, LimitError, OverlapError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from wshard.container.layout import Buffer
+
+
+def unpack_index(data: Buffer, header: Header, where: str) -> list[IndexEntry]:
+    """Read and check all index entries; data must hold everything before header.data_section_offset.
+
+    Raises IndexCorruptError for ranges outside the file or unreadable names, OverlapError for shared bytes.
+    """
+    entries: list[IndexEntry] = []
+    reached, ordered = header.data_section_offset, True
+    for entry, wrong in scan_index(data, header, header.total_file_size, where):
+        if wrong is not None:
+            raise wrong
+        if entry.disk_size:
+            ordered = ordered and entry.data_offset >= reached
+            reached = entry.data_offset + entry.disk_size
+        entries.append(entry)
+    if not ordered and (shared := overlap(entries, where)):
+        raise shared
+    return entries
+
+
+def scan_index(
+    data: Buffer, header: Header, size: int, where: str
+) -> Iterator[tuple[IndexEntry, IndexCorruptError | None]]:
+    """Yield each index entry of a file of `size` bytes and what is wrong with it; one without a name is "entry 7"."""
+    strings, section = header.string_table_offset, header.data_section_offset
+    region = bytes(data[strings:section])
+    index = memoryview(data)[HEADER_SIZE : HEADER_SIZE + header.entry_count * INDEX_ENTRY_SIZE]
+    named = 0
+    for number, fields in enumerate(INDEX_ENTRY.iter_unpack(index)):
+        hash_, name_offset, name_len, flags, offset, disk, orig, crc, content, tags = fields
+        named += name_len
+        name, problem = "", ""
+        if name_offset + name_len > len(region):
+            problem = f"name at {name_offset}+{name_len} lies outside the string table of {len(region)} bytes"
+        elif named > len(region):  # each name has bytes of its own: shared ones could claim gigabytes of names
+            problem = f"the names share bytes of the {len(region)} byte string table"
+        else:
+            try:
+                name = region[name_offset : name_offset + name_len].decode()
+            except UnicodeDecodeError as error:
+                problem = f"name is not UTF-8: {error}"
+        if problem:
+            name = f"entry {number}"
+        entry = IndexEntry(name, flags, offset, disk, orig, crc, content, tags, hash_, name_offset)
+        if problem:
+            yield entry, IndexCorruptError(f"{where}: {name}: {problem}")
+        elif section <= offset and offset + disk <= size:
+            yield entry, None
+        else:
+            message = f"{where}: block {name!r}: expected its bytes inside [{section}, {size}), "
+            yield entry, IndexCorruptError(message + f"found [{offset}, {offset + disk})")
+
+
+def overlap(entries: Sequence[IndexEntry], where: str) -> OverlapError | None:
+    """Return what is wrong if two blocks share bytes, else None."""
+    blocks = sorted((entry for entry in entries if entry.disk_size), key=lambda entry: entry.data_offset)
+    for left, right in pairwise(blocks):
+        if left.data_offset + left.disk_size > right.data_offset:
+            return OverlapError(
+                f"{where}: blocks {left.name!r} and {right.name!r} overlap at offset {right.data_offset}: the file is "
+                f"damaged, or a stream writer interleaved its flushes: `wshard repair` restores the latter exactly"
+            )
+    return None
+
+
+def pack_index(entries: Sequence[IndexEntry], named: int = 0) -> tuple[bytes, bytes]:
+    """Return (index bytes, string table bytes); every name ends with one NUL as the container cores write it.
+
+    named: bytes of the string table in front of these.
+    """
+    index, strings = bytearray(), bytearray()
+    for entry in entries:
+        raw = entry.name.encode()
+        index += INDEX_ENTRY.pack(
+            xxhash.xxh64_intdigest(raw),
+            named + len(strings),
+            len(raw),
+            entry.flags,
+            entry.data_offset,
+            entry.disk_size,
+            entry.orig_size,
+            entry.checksum,
+            entry.content_type,
+            entry.tag_bits,
+        )
+        strings += raw + b"\0"
+    return bytes(index), bytes(strings)
+
+
+def moved_index(index: bytes, shift: int) -> bytes:
+    """Return index bytes whose blocks lie `shift` bytes further back."""
+    rows = [list(fields) for fields in INDEX_ENTRY.iter_unpack(index)]
+    for fields in rows:
+        fields[DATA_OFFSET_FIELD] += shift
+    return b"".join(INDEX_ENTRY.pack(*fields) for fields in rows)
+
+
+def front_size(names: Sequence[str], alignment: int, where: str) -> int:
+    """Return the data_section_offset of a file with these names: header, index and string table, rounded up.
+
+    Raises LimitError for more blocks or names than a reader accepts.
+    """
+    if len(names) > MAX_ENTRY_COUNT:
+        raise LimitError(f"{where}: expected at most {MAX_ENTRY_COUNT} blocks, found {len(names)}")
+    strings = HEADER_SIZE + len(names) * INDEX_ENTRY_SIZE
+    section = round_up(strings + sum(len(name.encode()) + 1 for name in names), alignment)
+    if section - strings > MAX_STRING_TABLE_SIZE:
+        raise LimitError(f"{where}: names of {section - strings} bytes, limit {MAX_STRING_TABLE_SIZE}")
+    return section

@@ -1,0 +1,190 @@
+"""Names of blocks against the hashes that are stored beside them: what damage has changed in an index.
+
+Knows: the hashes that known writers store, and what one flipped bit makes of a name. Does not know: what blocks mean.
+
+No checksum covers header, index and names. A flipped bit there gives a block another name, or leaves the last blocks
+out, and an episode without its rewards looks like one that never had any.
+"""
+
+from __future__ import annotations
+
+import warnings
+from itertools import combinations
+from typing import TYPE_CHECKING, Final
+
+from wshard.container.layout import HEADER_SIZE, INDEX_ENTRY, INDEX_ENTRY_SIZE, name_hash
+from wshard.errors import FormatWarning, IndexCorruptError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from wshard.container.layout import Header, IndexEntry
+    from wshard.container.reader import ShardReader
+
+_FNV_START: Final = 0xCBF29CE484222325
+_FNV_FACTOR: Final = 0x100000001B3
+# What is looked at, so that nobody's file takes longer than a moment: no episode has as much.
+_ENTRIES: Final = 2048
+_STRANGE: Final = 8
+_LONGEST: Final = 256  # bytes of a name that takes long to hash, or of which every byte is changed
+_LONG: Final = 2048  # of one of which every bit is
+_SHORT: Final = 32
+_SAMPLED: Final = 32
+_BITS: Final = tuple(1 << bit for bit in range(8))
+
+
+def check_names(reader: ShardReader, known: Collection[str] | None = None) -> None:
+    """Raise IndexCorruptError where damage to header, index or names renamed blocks, or left some out.
+
+    They would be missing, and nobody know. known: names that stand for something by themselves; of any other one that
+    its hash does not fit, and nothing tells which of both is damaged, a FormatWarning tells. None: names of a container
+    that is no episode, which stand for nothing by themselves.
+    """
+    header, mend = reader.header, "is damaged; `wshard repair` restores"
+    if table_moved(reader):
+        raise IndexCorruptError(
+            f"{reader.where}: string table offset: expected {_index_end(header)}, where the names are that the hashes "
+            f"tell, found {header.string_table_offset}: the header {mend} it"
+        )
+    if more := uncounted(reader, most=_ENTRIES):
+        raise IndexCorruptError(
+            f"{reader.where}: entry_count: expected {header.entry_count + more}, the entries in the index, found "
+            f"{header.entry_count}: the header {mend} it"
+        )
+    if known is None and len(reader) > _ENTRIES:
+        return  # `wshard verify` looks at all
+    doubted = []
+    for number, given in misnamed(reader, known).items():
+        name = reader.entries[number].name
+        if given is not None and given != name:
+            raise IndexCorruptError(
+                f"{reader.where}: block {name!r}: expected {given!r}, as its hash tells: the index {mend} the name"
+            )
+        if given is None and name not in (known or ()):
+            doubted.append(name)
+    if doubted:
+        what = f"block {doubted[0]!r}" + (f" and {len(doubted) - 1} more" if len(doubted) > 1 else "")
+        message = "the stored hash is not that of the name: one of both is damaged, see `wshard verify`"
+        warnings.warn(f"{reader.where}: {what}: {message}", FormatWarning, stacklevel=3 if known is None else 4)
+
+
+def misnamed(reader: ShardReader, known: Collection[str] | None) -> dict[int, str | None]:
+    """Return the names that blocks were given, by the numbers of those whose stored hash is not that of their name.
+
+    That is the name of the hash, where another block has it, it is known, or a changed byte or two flipped bits made it
+    what it is now; the present name, where one bit of the hash was flipped; None where nothing tells. Empty where no
+    hash is that of any known writer, and none tells a name.
+    known: None where a name is believed (C-8), unless one flipped bit made it of one that no other block has.
+    """
+    entries = reader.entries
+    if all(entry.name_hash == name_hash(entry.name) for entry in entries):
+        return {}
+    hashed = max(_WAYS, key=lambda one: sum(_tells(entry, one) for entry in entries[:_SAMPLED]))
+    if hashed is _fnv and len(entries) > _ENTRIES:
+        return {}
+    wrong = [number for number, entry in enumerate(entries) if not _has(entry, hashed)]
+    believed = len(wrong) < len(entries)  # one hash that fits tells the writer's way
+    there = set(reader.names()) if known is None else ()
+    names = () if known is None or max(len(entries), len(known)) > _ENTRIES else (*known, *reader.names())
+    hashes = {hashed(name): name for name in names if len(name) <= _LONGEST} if wrong else {}
+    found: dict[int, str | None] = {}
+    searched = 0
+    for number in wrong:
+        entry = entries[number]
+        given = hashes.get(entry.name_hash or 0)
+        if given is None and believed and ((entry.name_hash or 0) ^ hashed(entry.name)).bit_count() == 1:
+            given = entry.name
+        if given is None and searched < _STRANGE:
+            searched += 1
+            others = _near(reader, entry, far=known is not None and hashed is name_hash)
+            given = next((name for name in others if hashed(name) == entry.name_hash and name not in there), None)
+        if given is not None or believed:
+            found[number] = given
+    return found
+
+
+def hashes_of(name: str) -> set[int]:
+    """Return the hashes that known writers store beside a name; FNV of a long one would take too long."""
+    return {way(name) for way in (_WAYS if len(name) <= _LONGEST else (name_hash,))}
+
+
+def table_moved(reader: ShardReader) -> bool:
+    """Say whether the names lie directly behind the index, and not where the header says: the hashes tell."""
+    header, end = reader.header, _index_end(reader.header)
+    if header.string_table_offset == end or any(
+        entry.name_hash in hashes_of(entry.name) for entry in reader.entries[:_SAMPLED]
+    ):
+        return False
+    rows = reader.read_range(HEADER_SIZE, min(end, HEADER_SIZE + _SAMPLED * INDEX_ENTRY_SIZE))
+    named = ((row[0], _name_at(reader, row[1], row[2], end)) for row in INDEX_ENTRY.iter_unpack(rows))
+    return any(stored in hashes_of(name) for stored, name in named if name)
+
+
+def uncounted(reader: ShardReader, most: int | None = None) -> int:
+    """Return how many index entries follow those that the header counts, `most` at most."""
+    header, number = reader.header, reader.header.entry_count
+    while (end := HEADER_SIZE + (number + 1) * INDEX_ENTRY_SIZE) <= header.string_table_offset:
+        stored, offset, size, *_ = INDEX_ENTRY.unpack(reader.read_range(end - INDEX_ENTRY_SIZE, end))
+        name = _name_at(reader, offset, size, header.string_table_offset)
+        if number - header.entry_count == most or not name or stored not in hashes_of(name):
+            break
+        number += 1
+    return number - header.entry_count
+
+
+def _index_end(header: Header) -> int:
+    return HEADER_SIZE + header.entry_count * INDEX_ENTRY_SIZE
+
+
+def _tells(entry: IndexEntry, hashed: Callable[[str], int]) -> bool:
+    """Say whether the stored hash shows that a writer hashes names in this way."""
+    return (hashed is name_hash or len(entry.name) <= _LONGEST) and entry.name_hash == hashed(entry.name)
+
+
+def _has(entry: IndexEntry, hashed: Callable[[str], int]) -> bool:
+    """Say whether it is the name's hash that is stored; FNV of a long name takes too long to know."""
+    return entry.name_hash == hashed(entry.name) or (hashed is _fnv and len(entry.name) > _LONGEST)
+
+
+def _near(reader: ShardReader, entry: IndexEntry, *, far: bool) -> Iterator[str]:
+    """Yield the names that come of this index entry, or of this name, with one bit flipped.
+
+    far: also of one that is not long with another byte in any place, and of a short one with two bits flipped.
+    """
+    raw, table = bytearray(entry.name.encode()), reader.header.string_table_offset
+    offset, size = entry.name_offset or 0, len(raw)
+    for bit in range(32):
+        yield _name_at(reader, offset ^ 1 << bit, size, table)
+    for bit in range(16):
+        yield _name_at(reader, offset, size ^ 1 << bit, table)
+    for place in range(size if size <= _LONG else 0):
+        for change in range(1, 256) if far and size <= _LONGEST else _BITS:
+            yield _changed(raw, (place, change))
+    bits = [(place, bit) for place in range(size) for bit in _BITS] if far and size <= _SHORT else []
+    yield from (_changed(raw, *pair) for pair in combinations(bits, 2))
+
+
+def _changed(raw: bytearray, *changes: tuple[int, int]) -> str:
+    changed = bytearray(raw)
+    for place, change in changes:
+        changed[place] ^= change
+    return changed.decode(errors="ignore")
+
+
+def _name_at(reader: ShardReader, offset: int, size: int, table: int) -> str:
+    """Return the name that lies there in the string table, "" for none, and for a long one."""
+    start = table + offset
+    if size > _LONG or start + size > reader.header.data_section_offset:
+        return ""
+    return bytes(reader.read_range(start, start + size)).decode(errors="ignore")
+
+
+def _fnv(name: str) -> int:
+    """Return the FNV-1a of the UTF-8 name, which one writer stores."""
+    found = _FNV_START
+    for byte in name.encode():
+        found = (found ^ byte) * _FNV_FACTOR & (1 << 64) - 1
+    return found
+
+
+_WAYS: Final = (name_hash, _fnv)

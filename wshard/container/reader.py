@@ -1,0 +1,287 @@
+"""Read any Shard container: header, index, blocks, codecs, checksums and JSON section of one file.
+
+Does not know: where bytes come from (source.py); how files are written (writer.py); episodes, lanes, dtypes.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+import xxhash
+
+from wshard.container import block_paths
+from wshard.container.block import check, codec_flags, decode
+from wshard.container.byte_source import ClosedSource, OfOneProcess, PathOrFile, Source, open_source
+from wshard.container.index import overlap, scan_index, unpack_index
+from wshard.container.layout import (
+    FLAG_HAS_SCHEMA,
+    HEADER_SIZE,
+    MAX_SECTION_SIZE,
+    ROLE_WSHARD,
+    Header,
+    IndexEntry,
+    checksum,
+    name_hash,
+    unpack_header,
+)
+from wshard.container.metadata import ShardMetadata, read_section, section_begins
+from wshard.container.name_hashes import check_names
+from wshard.errors import (
+    EntryNotFoundError,
+    FormatError,
+    MetadataError,
+)
+
+if TYPE_CHECKING:
+    import mmap
+    from collections.abc import Iterator
+
+    from wshard.container.layout import Buffer
+
+__all__ = ["PathOrFile", "ShardReader"]
+
+
+class ShardReader(OfOneProcess):
+    """Random access to the blocks of one Shard file, of any role.
+
+    source: a path (memory-mapped when larger than 1 MiB), bytes-like, a memory map, or a binary file object (read
+    range by range if it can seek; it stays the caller's to close). Opening reads and checks header and index only.
+    Raises FormatError and its subclasses, FileNotFoundError, OSError.
+    Blocks are checked against their CRC32C at the first full read. Of duplicate names look-up gives the last.
+
+    damaged: also open a file that was cut, or whose blocks contradict each other; `problems` says what is wrong,
+    `entries` holds the blocks that have a name and lie inside the file, `outside` the others.
+    """
+
+    def __init__(self, source: PathOrFile | Buffer | mmap.mmap, *, damaged: bool = False) -> None:
+        self._source: Source = open_source(source)
+        self.where = self._source.where
+        self.problems: list[FormatError] = []
+        self.outside: list[IndexEntry] = []
+        size = self._source.size
+        start = self._source.read(0, min(HEADER_SIZE, size))
+        self.header: Header = unpack_header(start, size, self.where, whole=not damaged)
+        front = self._source.read(0, self.header.data_section_offset)
+        self.entries: list[IndexEntry]
+        if damaged:
+            self.entries = self._scan(front)
+        else:
+            self.entries = unpack_index(front, self.header, self.where)
+            if self.header.role != ROLE_WSHARD:  # of an episode more names are known than its index tells
+                check_names(self)
+        self._verified: set[int] = set()
+
+    def rescan(self, header: Header) -> None:
+        """Read the index of a damaged file again, as another header says."""
+        self.header = header
+        self.problems, self.outside = [], []
+        self.entries = self._scan(self._source.read(0, self.header.data_section_offset))
+
+    def _scan(self, front: memoryview) -> list[IndexEntry]:
+        entries = []
+        for entry, wrong in scan_index(front, self.header, self._source.size, self.where):
+            if wrong is None:
+                entries.append(entry)
+            else:
+                self.outside.append(entry)
+                self.problems.append(wrong)
+        shared = overlap(entries, self.where)
+        if shared:
+            self.problems.append(shared)
+        return entries
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file: the index still tells what there is, reading raises ClosedError.
+
+        Views already handed out stay valid; the mapping ends with the last of them.
+        """
+        self._source = ClosedSource(self._source.size, self.where)
+
+    @property
+    def size(self) -> int:
+        """The real size of the file in bytes."""
+        return self._source.size
+
+    # ---- looking up --------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.lookup(name) >= 0
+
+    def entry_count(self) -> int:
+        """Return the number of blocks."""
+        return len(self.entries)
+
+    def names(self) -> list[str]:
+        """Return the names of all blocks in index order."""
+        return [entry.name for entry in self.entries]
+
+    def entry_names(self) -> list[str]:
+        """Return the names of all blocks in index order."""
+        return self.names()
+
+    def entry_name(self, number: int) -> str:
+        """Return the name of a block; raises EntryNotFoundError (a KeyError)."""
+        return self.entry(number).name
+
+    def entry(self, key: str | int) -> IndexEntry:
+        """Return the index entry of a name or number; raises EntryNotFoundError (a KeyError)."""
+        return self.entries[self._number(key)]
+
+    def get_entry_info(self, key: str | int) -> IndexEntry:
+        """Return the index entry of a name or number; raises EntryNotFoundError (a KeyError)."""
+        return self.entry(key)
+
+    def has_entry(self, name: str) -> bool:
+        """Return True if there is a block of that name."""
+        return name in self
+
+    def lookup(self, name: str) -> int:
+        """Return the number of a block, -1 if there is none: one look into a table of the stored hashes."""
+        number = self._by_hash.get(name_hash(name), -1)
+        if number >= 0 and self.entries[number].name == name:
+            return number
+        return self._by_name.get(name, -1)  # one writer stores other hashes
+
+    @cached_property
+    def _by_hash(self) -> dict[int | None, int]:
+        return {entry.name_hash: number for number, entry in enumerate(self.entries)}
+
+    @cached_property
+    def _by_name(self) -> dict[str, int]:
+        return {entry.name: number for number, entry in enumerate(self.entries)}
+
+    def _number(self, key: str | int) -> int:
+        if isinstance(key, str):
+            number = self.lookup(key)
+            if number >= 0:
+                return number
+        elif -len(self.entries) <= key < len(self.entries):
+            return key % len(self.entries)
+        raise EntryNotFoundError(f"{self.where}: no block {key!r}; it has {', '.join(self.names()[:20]) or 'none'}")
+
+    def list_prefix(self, prefix: str) -> list[str]:
+        """Return the names at or below a path, in index order (names.below)."""
+        return block_paths.below(self.names(), prefix)
+
+    def list_children(self, prefix: str) -> list[str]:
+        """Return the parts of names that follow a path, each once, in index order (names.children)."""
+        return block_paths.children(self.names(), prefix)
+
+    def list_with_tag(self, tag: str) -> list[str]:
+        """Return the names of the blocks that carry a tag, in their index entry or in the JSON section."""
+        about = self.read_metadata()
+        if about is None:
+            return []
+        marked = {name for name, entry in about.entry_metadata.items() if tag in entry.tags}
+        marked.update(self.list_with_tag_fast(tag))
+        return [name for name in self.names() if name in marked]
+
+    def list_with_tag_fast(self, tag: str) -> list[str]:
+        """Return the names of the blocks whose index entry carries a tag."""
+        about = self.read_metadata()
+        if about is None or tag not in about.tag_dictionary:
+            return []
+        return self.list_with_tag_bit(about.tag_dictionary.index(tag))
+
+    def list_with_tag_bit(self, bit: int) -> list[str]:
+        """Return the names of the blocks whose index entry has the tag bit 0-15."""
+        return [entry.name for entry in self.entries if entry.has_tag_bit(bit)]
+
+    # ---- reading -----------------------------------------------------------------------------------------------
+
+    def block(self, key: str | int, *, verify: bool = True) -> Buffer:
+        """Return the decoded bytes of a block: a read-only view of the file where it is stored uncompressed.
+
+        verify: compare the CRC32C, once per block and reader. Raises ChecksumError, CodecError, LimitError.
+        """
+        number = self._number(key)
+        entry = self.entries[number]
+        stored = self._source.read(entry.data_offset, entry.data_offset + entry.disk_size)
+        plain = not entry.flags and entry.disk_size == entry.orig_size
+        data = stored if plain else decode(entry, stored, self.header, f"{self.where}: block {entry.name!r}")
+        if verify and number not in self._verified:
+            if not entry.checksum or checksum(data) != entry.checksum:
+                check(entry, data, stored, self.header, f"{self.where}: block {entry.name!r}")
+            self._verified.add(number)
+        return data
+
+    def stored(self, key: str | int, start: int = 0, stop: int | None = None) -> memoryview:
+        """Return the bytes [start, stop) of a block as they stand in the file: not decoded, not checked."""
+        entry = self.entry(key)
+        stop = entry.disk_size if stop is None else min(stop, entry.disk_size)
+        return self.read_range(entry.data_offset + start, entry.data_offset + max(start, stop))
+
+    def codec(self, key: str | int) -> int:
+        """Return the codec bit that decodes a block's stored bytes, 0 if they are raw; raises CodecError."""
+        entry = self.entry(key)
+        return codec_flags(entry, self.header, f"{self.where}: block {entry.name!r}")
+
+    def read_range(self, start: int, stop: int) -> memoryview:
+        """Return the bytes [start, stop) of the file as they stand."""
+        return self._source.read(start, stop)
+
+    def read_entry(self, key: str | int, verify: bool = True) -> bytes:  # noqa: FBT001, FBT002  (the reference's form)
+        """Return a copy of the decoded, verified bytes of a block."""
+        return bytes(self.block(key, verify=verify))
+
+    def read_entry_by_name(self, name: str, verify: bool = True) -> bytes:  # noqa: FBT001, FBT002  (as read_entry)
+        """Return a copy of the decoded, verified bytes of a block."""
+        return self.read_entry(name, verify)
+
+    def read_entry_prefix(self, key: str | int, size: int) -> bytes:
+        """Return the first bytes of a block, unverified; of an uncompressed one nothing else is read."""
+        entry = self.entry(key)
+        if entry.compressed:
+            return bytes(self.block(key, verify=False)[: max(size, 0)])
+        return bytes(self._source.read(entry.data_offset, entry.data_offset + min(max(size, 0), entry.disk_size)))
+
+    def read_metadata(self) -> ShardMetadata | None:
+        """Return the JSON section, None if there is none; raises MetadataError, LimitError."""
+        if self.header.schema_offset:
+            return read_section(self._source, self.header, self.where)
+        if self.header.flags & FLAG_HAS_SCHEMA and any(self.behind_blocks()):
+            raise MetadataError(f"{self.where}: JSON section: expected its place at offset 32 of the header, found 0")
+        return None
+
+    def behind_blocks(self) -> Buffer:
+        """Return the bytes behind the last block, where writers put the JSON section; none of more than it may have."""
+        ends = (entry.data_offset + entry.disk_size for entry in self.entries)
+        end, size = max(ends, default=self.header.data_section_offset), self.size
+        return self.read_range(end, size) if end < size <= end + MAX_SECTION_SIZE else b""
+
+    def digest(self) -> str:
+        """Return the content digest, 32 hex digits: equal files have equal digests, wherever they lie.
+
+        Hashes everything before the data, which holds the CRC32C of every block; what no CRC32C covers is hashed too.
+        """
+        ranges = [(0, self.header.data_section_offset)]
+        ranges += [
+            (entry.data_offset, entry.data_offset + entry.disk_size) for entry in self.entries if not entry.checksum
+        ]
+        if section_begins(self.header, self._source.size):
+            ranges.append((self.header.schema_offset, self._source.size))
+        state = xxhash.xxh3_128()
+        for start, stop in ranges:
+            for chunk in self._source.chunks(start, stop):
+                state.update(chunk)
+        return state.hexdigest()
+
+    def verify(self) -> Iterator[tuple[IndexEntry, FormatError | None]]:
+        """Check every block in turn: yields the entry and None, or the error that reading it raises."""
+        for number, entry in enumerate(self.entries):
+            try:
+                self.block(number)
+            except FormatError as error:
+                yield entry, error
+            else:
+                yield entry, None

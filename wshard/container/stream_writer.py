@@ -1,0 +1,255 @@
+"""Write a container block by block: each goes to the disk at once, the index follows at the end.
+
+Knows: where the front of a file goes whose number of blocks nobody knew at the start.
+Does not know: episodes (streaming.py records those), lanes, dtypes.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final, Self
+
+import numpy as np
+
+from wshard.container.atomic_write import publish
+from wshard.container.encode_block import pack_block
+from wshard.container.index import moved_index, pack_index
+from wshard.container.layout import (
+    CONTENT_UNKNOWN,
+    DEFAULT_ALIGNMENT,
+    FLAG_STREAMING,
+    HEADER_SIZE,
+    INDEX_ENTRY_SIZE,
+    MAX_ENTRY_COUNT,
+    MAX_STRING_TABLE_SIZE,
+    ROLE_MOSH,
+    Header,
+    name_hash,
+    round_up,
+)
+from wshard.container.writer import header_flags
+from wshard.container.writer_base import EntryWriter
+from wshard.errors import LimitError, RecordingStateError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+    from types import TracebackType
+
+    from wshard.container.codec import Codec
+    from wshard.container.encode_block import Payload
+
+_NAME_GUESS: Final = 64  # bytes that are reserved for each name
+_CHUNK: Final = 1 << 20
+_ROWS: Final = 1024  # index entries that are moved at a time
+
+
+class ShardStreamWriter(EntryWriter):
+    """Write one Shard file block by block, with memory for one block and 8 bytes per name.
+
+    The file grows under a temporary name and appears at `path` with finalize(); an exception inside `with`, abort() or
+    close() leaves nothing. Room for the index of max_entries blocks is left free at its front; more blocks are fine, up
+    to the format's limit, but then finalize() has to move the data once. Blocks stand in the order of writing.
+
+    Call order: begin_data(), write_entry()..., finalize(). RecordingStateError (a RuntimeError) for any other.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        role: int = ROLE_MOSH,
+        max_entries: int = 10_000,
+        *,
+        alignment: int = DEFAULT_ALIGNMENT,
+        compression: str | Codec = "none",
+    ) -> None:
+        self._file: IO[bytes] | None = None
+        super().__init__(os.fspath(path), role, alignment, compression)
+        if not 0 <= max_entries <= MAX_ENTRY_COUNT:
+            raise LimitError(f"max_entries: expected 0 to {MAX_ENTRY_COUNT}, found {max_entries}")
+        self._expected = max_entries
+        self._publishing: AbstractContextManager[IO[bytes]] = publish(path)
+        self._finished = False
+        self._seen = _Seen()
+        self._index, self._strings = _spill(self.where), _spill(self.where)
+        self._typed = False
+        self._front = 0
+        self._end = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None and self._file is not None:
+                self.finalize()
+        finally:
+            self.abort()
+
+    def set_alignment(self, alignment: int) -> None:
+        """Align blocks to 0 (packed), 16, 32 or 64 bytes; only before begin_data()."""
+        if self._file is not None:
+            raise RecordingStateError(f"{self.where}: set_alignment: expected before begin_data()")
+        super().set_alignment(alignment)
+
+    def begin_data(self) -> None:
+        """Create the file under its temporary name; blocks may follow."""
+        if self._file is not None or self._finished:
+            raise RecordingStateError(f"{self.where}: begin_data: the writer has begun already")
+        self._file = self._publishing.__enter__()
+        room = self._expected * (INDEX_ENTRY_SIZE + _NAME_GUESS)
+        # A reader takes the gap between index and data for the string table, and that has a limit.
+        largest = HEADER_SIZE + MAX_STRING_TABLE_SIZE // DEFAULT_ALIGNMENT * DEFAULT_ALIGNMENT
+        self._front = self._end = min(round_up(HEADER_SIZE + room, self._alignment), largest)
+        self._file.seek(self._front)
+
+    def write_entry(
+        self,
+        name: str,
+        data: Payload,
+        *,
+        compression: str | Codec | None = None,
+        content_type: int = CONTENT_UNKNOWN,
+        tags: Sequence[str] = (),
+    ) -> None:
+        """Write a block: bytes-like, or a sequence of bytes-like pieces that are stored one after the other.
+
+        Raises FormatError (a ValueError) for a name that is there already, too long or no Unicode text, OSError.
+        """
+        file = self._begun("write_entry")
+        block = self._new_block(name, data, compression, content_type)
+        count = len(self._seen)
+        named = self._strings.tell() + len(name.encode()) + 1
+        if count == MAX_ENTRY_COUNT or round_up(named, DEFAULT_ALIGNMENT) > MAX_STRING_TABLE_SIZE - DEFAULT_ALIGNMENT:
+            raise LimitError(f"{self.where}: block {name!r}: no reader takes more than the {count} blocks so far")
+        bits = self._tag_bits(name, tags)
+        self._seen.add(name_hash(name))
+        try:
+            start = round_up(self._end, self._alignment)
+            file.write(bytes(start - self._end))
+            entry, stored = pack_block(block)
+            file.writelines(stored)
+            entry = entry._replace(data_offset=start, tag_bits=bits)
+            row, string = pack_index([entry], self._strings.tell())
+            self._index.write(row)
+            self._strings.write(string)
+        except BaseException:
+            self.abort()  # what a full disk took of the block cannot be told
+            raise
+        self._end = start + entry.disk_size
+        self._typed = self._typed or content_type != 0
+
+    def _holds(self, name: str) -> bool:
+        return name_hash(name) in self._seen
+
+    def finalize(self) -> int:
+        """Write header and index, publish the file and return its size in bytes."""
+        file = self._begun("finalize")
+        try:
+            size = self._finish(file)
+            self._file = None
+            self._publishing.__exit__(None, None, None)
+        finally:
+            self.abort()
+        return size
+
+    def abort(self) -> None:
+        """Throw away what was written; nothing is left. Does nothing after finalize()."""
+        if self._file is not None:
+            self._file = None
+            abandoned = RecordingStateError(f"{self.where}: the writer was abandoned")
+            self._publishing.__exit__(type(abandoned), abandoned, None)
+        self._index.close()
+        self._strings.close()
+        self._finished = True
+
+    def close(self) -> None:
+        """Throw away what was written, unless it was finalized."""
+        self.abort()
+
+    def _begun(self, call: str) -> IO[bytes]:
+        if self._file is None:
+            state = "the writer is finished" if self._finished else "call begin_data() first"
+            raise RecordingStateError(f"{self.where}: {call}: {state}")
+        return self._file
+
+    def _finish(self, file: IO[bytes]) -> int:
+        count, named = len(self._seen), self._strings.tell()
+        table = HEADER_SIZE + count * INDEX_ENTRY_SIZE
+        shift = max(round_up(table + named, self._alignment) - self._front, 0)
+        section = self._front + shift
+        if shift:
+            _move_up(file, self._front, self._end, shift)
+        about = self._section()
+        end = self._end + shift
+        file.seek(end)
+        file.write(about)
+        flags = header_flags(typed=self._typed, about=about) | FLAG_STREAMING
+        header = Header(
+            self._role,
+            flags,
+            self._alignment,
+            self._default.number,
+            count,
+            table,
+            section,
+            end if about else 0,
+            end + len(about),
+        )
+        file.seek(0)
+        file.write(header.pack())
+        self._write_index(file, shift)
+        if shift:
+            file.write(bytes(section - table - named))  # moved data stood here
+        file.truncate(header.total_file_size)
+        return header.total_file_size
+
+    def _write_index(self, file: IO[bytes], shift: int) -> None:
+        self._index.seek(0)
+        while rows := self._index.read(_ROWS * INDEX_ENTRY_SIZE):
+            file.write(moved_index(rows, shift) if shift else rows)
+        self._strings.seek(0)
+        while names := self._strings.read(_CHUNK):
+            file.write(names)
+
+
+def _spill(path: str) -> IO[bytes]:
+    folder = str(Path(path).parent)
+    return tempfile.SpooledTemporaryFile(_CHUNK, dir=folder)
+
+
+class _Seen:
+    """Hashes of the names so far, 8 bytes each: sorted runs, and a set of the last ones."""
+
+    def __init__(self) -> None:
+        self._sorted = np.zeros(0, np.uint64)
+        self._last: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._sorted) + len(self._last)
+
+    def __contains__(self, value: int) -> bool:
+        place = int(np.searchsorted(self._sorted, np.uint64(value)))
+        return value in self._last or (place < len(self._sorted) and int(self._sorted[place]) == value)
+
+    def add(self, value: int) -> None:
+        """Add a hash."""
+        self._last.add(value)
+        if len(self._last) == _CHUNK // 16:
+            self._sorted = np.sort(np.concatenate([self._sorted, np.fromiter(self._last, np.uint64)]))
+            self._last = set()
+
+
+def _move_up(file: IO[bytes], start: int, stop: int, shift: int) -> None:
+    """Move the bytes [start, stop) of a file towards its end, the last ones first."""
+    while stop > start:
+        begin = max(start, stop - _CHUNK)
+        file.seek(begin)
+        data = file.read(stop - begin)
+        file.seek(begin + shift)
+        file.write(data)
+        stop = begin

@@ -1,0 +1,147 @@
+"""Write a Shard container strictly.
+
+Knows: the order, alignment and index of the blocks that are written.
+Does not know: how files are read (container.py) and get their names (publishing.py); episodes, lanes, dtypes.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import IO, TYPE_CHECKING, Self
+
+from wshard.arguments import file_object
+from wshard.container.atomic_write import publish
+from wshard.container.encode_block import in_order, pack_block
+from wshard.container.index import front_size, pack_index
+from wshard.container.layout import (
+    CONTENT_UNKNOWN,
+    DEFAULT_ALIGNMENT,
+    FLAG_HAS_CHECKSUMS,
+    FLAG_HAS_CONTENT_TYPES,
+    FLAG_HAS_SCHEMA,
+    FLAG_LITTLE_ENDIAN,
+    HEADER_SIZE,
+    ROLE_MOSH,
+    Header,
+    IndexEntry,
+    round_up,
+)
+from wshard.container.writer_base import EntryWriter
+from wshard.errors import RecordingStateError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from wshard.container.byte_source import PathOrFile
+    from wshard.container.codec import Codec
+    from wshard.container.encode_block import Block, Payload
+
+
+class ShardWriter(EntryWriter):
+    """Write one Shard file: entries are collected, and published at close() in the order of writing.
+
+    target: a path (published atomically) or a binary file object. alignment: 0, 16, 32 or 64 bytes. role: 0-255.
+    Payloads are referenced, not copied: they must not change before close(). An exception inside `with` writes nothing.
+    """
+
+    def __init__(
+        self,
+        target: PathOrFile,
+        role: int = ROLE_MOSH,
+        *,
+        alignment: int = DEFAULT_ALIGNMENT,
+        compression: str | Codec = "none",
+    ) -> None:
+        where = os.fspath(target) if isinstance(target, (str, os.PathLike)) else "<file object>"
+        super().__init__(where, role, alignment, compression)
+        self._target = target if isinstance(target, (str, os.PathLike)) else file_object(target, "write")
+        self._pending: dict[str, Block] = {}
+        self._tags: dict[str, Sequence[str]] = {}
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        self._closed = True
+
+    def write_entry(
+        self,
+        name: str,
+        data: Payload,
+        *,
+        compression: str | Codec | None = None,
+        content_type: int = CONTENT_UNKNOWN,
+        tags: Sequence[str] = (),
+        frame_size: int = 0,
+    ) -> None:
+        """Add a block: bytes-like, or a sequence of bytes-like pieces that are stored one after the other.
+
+        frame_size: decoded bytes per zstd frame, so that parts can be read alone; 0 = the block is one frame.
+        Raises FormatError (a ValueError) for a name that is there already, too long or no Unicode text,
+        RecordingStateError after close().
+        """
+        if self._closed:
+            raise RecordingStateError(f"write_entry({name!r}): the writer is closed")
+        self._pending[name] = self._new_block(name, data, compression, content_type, frame_size=frame_size)
+        self._tags[name] = tags
+
+    def _holds(self, name: str) -> bool:
+        return name in self._pending
+
+    def close(self) -> int:
+        """Write the file and return its size in bytes; calling it again does nothing."""
+        if self._closed:
+            return 0
+        self._closed = True
+        if isinstance(self._target, (str, os.PathLike)):
+            with publish(self._target) as file:
+                return self._write(file)
+        return self._write(self._target)
+
+    def _write(self, file: IO[bytes]) -> int:
+        blocks = list(self._pending.values())
+        section = front_size([block.name for block in blocks], self._alignment, self.where)
+        base = file.tell()
+        file.write(bytes(section))
+        position = section
+        entries: list[IndexEntry] = []
+        sizes = [sum(map(len, block.pieces())) for block in blocks]
+        memory = [size * block.codec.buffers for block, size in zip(blocks, sizes, strict=True)]
+        for entry, stored in in_order(pack_block, blocks, effort=sizes, memory=memory):
+            start = round_up(position, self._alignment)
+            file.write(bytes(start - position))
+            file.writelines(stored)
+            del stored  # before the next block is packed, which may take as much
+            bits = self._tag_bits(entry.name, self._tags[entry.name])
+            entries.append(entry._replace(data_offset=start, tag_bits=bits))
+            position = start + entry.disk_size
+        about = self._section()
+        file.write(about)
+        index, strings = pack_index(entries)
+        header = Header(
+            self._role,
+            header_flags(typed=any(entry.content_type for entry in entries), about=about),
+            self._alignment,
+            self._default.number,
+            len(entries),
+            HEADER_SIZE + len(index),
+            section,
+            position if about else 0,
+            position + len(about),
+        )
+        file.seek(base)
+        file.write(header.pack() + index + strings)
+        file.seek(base + header.total_file_size)
+        return header.total_file_size
+
+
+def header_flags(*, typed: bool, about: bytes) -> int:
+    """Return the header flags of a file, with content types or not, with a JSON section or not."""
+    flags = FLAG_LITTLE_ENDIAN | FLAG_HAS_CHECKSUMS
+    return flags | (FLAG_HAS_CONTENT_TYPES if typed else 0) | (FLAG_HAS_SCHEMA if about else 0)

@@ -1,0 +1,143 @@
+"""What every writer of containers has in common: settings, the forms of write_entry, tags and the JSON section.
+
+Knows: what one call may bring and which of it is refused.
+Does not know: when and where bytes are written (writer.py, shard_stream.py).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from wshard.container.codec import Codec, CompressionType
+from wshard.container.encode_block import Block
+from wshard.container.layout import (
+    ALIGNMENTS,
+    CODEC_LZ4,
+    CODEC_NONE,
+    CODEC_ZSTD,
+    CONTENT_UNKNOWN,
+    MAX_NAME_SIZE,
+    MAX_TAGS,
+)
+from wshard.container.metadata import ShardMetadata
+from wshard.errors import CodecError, FormatError, LimitError, RecordingStateError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from wshard.container.encode_block import Payload
+
+_NUMBERED: Final = {CODEC_NONE: CompressionType.NONE, CODEC_ZSTD: CompressionType.ZSTD, CODEC_LZ4: CompressionType.LZ4}
+_MAX_CONTENT_TYPE: Final = 0xFFFF
+
+
+class EntryWriter(ABC):
+    """Settings and the forms of write_entry; alignment 0, 16, 32 or 64 bytes, role 0-255."""
+
+    def __init__(self, where: str, role: int, alignment: int, compression: str | Codec) -> None:
+        self.where = where
+        self._role = role
+        self._default = Codec.parse(compression)
+        self._metadata: ShardMetadata | None = None
+        self._words: list[str] = []
+        self.set_alignment(alignment)
+
+    def set_alignment(self, alignment: int) -> None:
+        """Align blocks to 0 (packed), 16, 32 or 64 bytes."""
+        if alignment not in ALIGNMENTS:
+            raise FormatError(f"alignment: expected one of {ALIGNMENTS}, found {alignment}")
+        self._alignment = alignment
+
+    def set_compression(self, compression: int | str | Codec) -> None:
+        """Compress the following blocks by default: 0 or "none", 1 or "zstd", 2 or "lz4", "zstd:19"."""
+        self._default = _codec(compression)
+
+    def set_metadata(self, metadata: ShardMetadata) -> None:
+        """Write this JSON section behind the blocks; its schema_id is filled in if it is empty."""
+        if self._words:
+            raise RecordingStateError(f"{self.where}: set_metadata: expected before the first tag is written")
+        self._metadata = metadata
+
+    @abstractmethod
+    def write_entry(
+        self,
+        name: str,
+        data: Payload,
+        *,
+        compression: str | Codec | None = None,
+        content_type: int = CONTENT_UNKNOWN,
+        tags: Sequence[str] = (),
+    ) -> None:
+        """Add a block."""
+
+    def write_entry_typed(self, name: str, data: Payload, content_type: int) -> None:
+        """Add a block with a content type."""
+        self.write_entry(name, data, content_type=content_type)
+
+    def write_entry_compressed(self, name: str, data: Payload) -> None:
+        """Add a block, compressed by the default codec."""
+        self.write_entry(name, data, compression=self._default)
+
+    def write_entry_with_options(
+        self,
+        name: str,
+        data: Payload,
+        compress: bool,  # noqa: FBT001  (the signature of the container's reference package)
+        comp_type: int,
+    ) -> None:
+        """Add a block, compressed by codec 0 (none), 1 (zstd) or 2 (lz4) if compress is true."""
+        self.write_entry(name, data, compression=_codec(comp_type if compress else CODEC_NONE))
+
+    @abstractmethod
+    def _holds(self, name: str) -> bool:
+        """Say whether there is a block of this name already."""
+
+    def _new_block(
+        self, name: str, data: Payload, compression: str | Codec | None, content_type: int, *, frame_size: int = 0
+    ) -> Block:
+        """Return what may be written; FormatError or LimitError for a name or content type that may not."""
+        try:
+            size = len(name.encode())
+        except UnicodeEncodeError as error:
+            raise FormatError(f"{self.where}: block name {name!r}: expected Unicode text: {error}") from None
+        if size > MAX_NAME_SIZE:
+            raise LimitError(f"{self.where}: block name of {size} bytes: expected at most {MAX_NAME_SIZE}")
+        if not 0 <= content_type <= _MAX_CONTENT_TYPE:
+            raise FormatError(f"{self.where}: block {name!r}: content type: expected 0 to 65535, found {content_type}")
+        if self._holds(name):
+            raise FormatError(f"{self.where}: block {name!r} is there already: names must be unique")
+        codec = self._default if compression is None else Codec.parse(compression)
+        return Block.of(name, data, codec, content_type, frame_size=frame_size)
+
+    def _tag_bits(self, name: str, tags: Iterable[str]) -> int:
+        """Return the tag bits of a block; words that the tag dictionary lacks are added to it."""
+        about = self._metadata or ShardMetadata()
+        if not self._words:
+            self._words = list(about.tag_dictionary)
+        marked = about.entry_metadata.get(name)
+        known = set(marked.tags if marked else ()) & set(self._words)
+        added = [tag for tag in dict.fromkeys(tags) if tag not in self._words]
+        if len(self._words) + len(added) > MAX_TAGS:
+            raise LimitError(f"{self.where}: block {name!r}: expected at most {MAX_TAGS} different tags in a file")
+        self._words += added
+        return sum(1 << self._words.index(tag) for tag in known.union(tags))
+
+    def _section(self) -> bytes:
+        """Return the JSON section, empty if there is nothing to say."""
+        if self._metadata is None and not self._words:
+            return b""
+        about = self._metadata or ShardMetadata()
+        about = replace(about, tag_dictionary=self._words or about.tag_dictionary)
+        if not about.schema_id and (about.tag_dictionary or about.entry_metadata):
+            about = replace(about, schema_id=about.compute_schema_id())
+        return about.to_json()
+
+
+def _codec(compression: int | str | Codec) -> Codec:
+    if not isinstance(compression, int):
+        return Codec.parse(compression)
+    if compression not in _NUMBERED:
+        raise CodecError(f"compression: expected 0 (none), 1 (zstd) or 2 (lz4), found {compression}")
+    return Codec(_NUMBERED[compression])

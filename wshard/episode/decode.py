@@ -1,0 +1,155 @@
+"""Blocks to Episode: the inverse of encoding.py, for whole episodes and for spans of timesteps.
+
+Knows: which field of an Episode each block becomes, and which blocks a channel filter keeps.
+Does not know: files, offsets, codecs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wshard.container.encode_block import in_order
+from wshard.episode.lanes import (
+    DONE,
+    EXACT_REWARD,
+    REWARD,
+    TICKS,
+    TIMESTAMPS,
+    TRUNCATIONS,
+    is_omen,
+    is_residual,
+    lane_array,
+)
+from wshard.episode.meta_reader import META_BLOCKS, Declaration
+from wshard.errors import EntryNotFoundError
+from wshard.types import Array, Channel, Episode, Format, Residual
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from wshard.container.layout import Buffer
+    from wshard.episode.file import EpisodeFile
+
+_CHANNEL_PREFIXES = ("signal/", "action/", "omen/", "uncert/", "residual/")
+_STEP_FIELDS = {
+    EXACT_REWARD: "rewards",
+    REWARD: "rewards",
+    DONE: "terminations",
+    TRUNCATIONS: "truncations",
+    TICKS: "ticks",
+    TIMESTAMPS: "timestamps_ns",
+}
+
+
+def decode_episode(file: EpisodeFile, channels: Sequence[str] | None, steps: range | None = None) -> Episode:
+    """Return the Episode with all lanes, or those of the named channels.
+
+    steps: only this run of timesteps; then residuals, other programs' blocks and the chunk fields are left out.
+    """
+    lanes, filled_in = file.lanes(), file.description.synthesized
+    selected = _selected(file, lanes, channels)
+    selected.sort(key=lambda name: name == EXACT_REWARD)  # the exact rewards replace the rounded ones
+    if steps is not None:
+        ep = _part(file, steps)
+        for name in selected:
+            if name in lanes and name not in filled_in and not is_residual(name):
+                _place(ep, lanes[name], file.lane_view(name)[steps.start : steps.stop])
+        return ep
+    ep = _empty(file)
+    for name, data in _blocks(file, selected):
+        lane = lanes.get(name)
+        if name in filled_in:  # checked as all others, so that no damage goes unnoticed
+            continue
+        if is_residual(name):
+            channel, _, kind = name.partition("/")[2].rpartition("/")
+            ep.residuals[channel] = Residual(channel, kind, np.frombuffer(bytes(data), np.uint8))
+        elif lane is None or not _place(ep, lane, lane_array(lane, data, file.description.length, file.where)):
+            ep.blocks[name] = bytes(data)
+    return ep
+
+
+def _empty(file: EpisodeFile) -> Episode:
+    about = file.description
+    return Episode(
+        id=about.episode_id,
+        env_id=about.env_id,
+        length=file.length,
+        timebase=about.timebase,
+        metadata=dict(about.metadata),
+        source_format=Format.WSHARD,
+        chunk_index=about.chunk_index,
+        total_chunks=about.total_chunks,
+        timestep_range=None if about.timestep_range is None else list(about.timestep_range),
+    )
+
+
+def _part(file: EpisodeFile, steps: range) -> Episode:
+    whole = _empty(file)
+    first = whole.timestep_range[0] if whole.timestep_range else 0
+    return replace(
+        whole,
+        length=len(steps),
+        chunk_index=None,
+        total_chunks=None,
+        timestep_range=[first + steps.start, first + steps.stop - 1],
+    )
+
+
+def _blocks(file: EpisodeFile, names: Sequence[str]) -> Iterator[tuple[str, Buffer]]:
+    """Yield the checked bytes of the blocks; several are decoded at a time."""
+    sizes = [file.shard.entry(name).orig_size for name in names]
+    return zip(names, in_order(file.shard.block, names, effort=sizes, memory=[0] * len(names)), strict=True)
+
+
+def _selected(file: EpisodeFile, lanes: Iterable[str], channels: Sequence[str] | None) -> list[str]:
+    """Return the blocks that a channel filter keeps, lanes first; None keeps all."""
+    blocks = [name for name in dict.fromkeys((*lanes, *file.shard.names())) if name not in META_BLOCKS]
+    if channels is None:
+        return blocks
+    asked = {channels} if isinstance(channels, str) else set(channels)
+    ids = {block: block.partition("/")[2] for block in blocks if block.startswith(("signal/", "action/"))}
+    unknown = sorted(asked - set(blocks) - set(ids.values()))
+    if unknown:
+        known = ", ".join(sorted(set(ids.values()))) or "none"
+        raise EntryNotFoundError(f"{file.where}: no channel {unknown[0]!r}; it has {known}")
+    kept = {block for block, id_ in ids.items() if asked & {block, id_}}
+    about = tuple(f"{ids[block]}/" for block in kept)
+    return [
+        block
+        for block in blocks
+        if not block.startswith(_CHANNEL_PREFIXES)
+        or block in kept | asked
+        or (block not in ids and block.partition("/")[2].startswith(about))
+    ]
+
+
+def _place(ep: Episode, lane: Declaration, data: Array) -> bool:
+    """Put a lane where it belongs in the episode; False where it belongs nowhere."""
+    prefix, _, name = lane.block.partition("/")
+    if lane.block in _STEP_FIELDS:
+        setattr(ep, _STEP_FIELDS[lane.block], data)
+    elif is_omen(lane.block):
+        owner, _, model = name.rpartition("/")
+        ep.omens.setdefault(owner, {})[model] = _channel(name, lane, data)
+    elif prefix in ("signal", "action", "uncert"):
+        channels = {"signal": ep.observations, "action": ep.actions, "uncert": ep.uncerts}[prefix]
+        channels[name] = _channel(name, lane, data)
+    else:
+        return False
+    return True
+
+
+def _channel(name: str, lane: Declaration, data: Array) -> Channel:
+    return Channel(
+        name=name,
+        dtype=lane.dtype,
+        shape=list(lane.shape),
+        data=data,
+        semantics=lane.semantics,
+        modality=lane.modality,
+        sampling_rate_hz=lane.sampling_rate_hz,
+        content_type=lane.content_type,
+    )

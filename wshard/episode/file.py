@@ -1,0 +1,295 @@
+"""Episode files: load, save, and lazy opening.
+
+Knows: how the container and the episode profile come together in one file.
+Does not know: recording step by step (streaming.py), other formats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from wshard.arguments import span, told
+from wshard.container.block import Stored, codec_name
+from wshard.container.codec import Codec, CompressionLevel, CompressionType
+from wshard.container.codec_plan import CodecPlan, Compression
+from wshard.container.layout import CONTENT_JSON, DEFAULT_ALIGNMENT, ROLE_WSHARD
+from wshard.container.name_hashes import check_names
+from wshard.container.reader import PathOrFile, ShardReader
+from wshard.container.writer import ShardWriter
+from wshard.episode.decode import decode_episode
+from wshard.episode.encode import describe
+from wshard.episode.lane_view import LaneView
+from wshard.episode.lanes import EXACT_REWARD, REWARD, declaration_of, known_blocks, lane_array, lane_shape
+from wshard.episode.meta_reader import META_BLOCKS, Declaration, Description, read_description
+from wshard.episode.meta_writer import write_description
+from wshard.errors import EntryNotFoundError, EpisodeError, HeaderError, IndexCorruptError, LaneError
+from wshard.types import Episode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from wshard.container.codec_plan import FrameSteps
+    from wshard.container.layout import Buffer
+    from wshard.episode.protocol import Part
+    from wshard.types import Array, TimebaseSpec
+
+_STEPS_PER_BYTE = 8  # no lane is thinner than one bit per timestep
+
+
+class EpisodeFile:
+    """A lazily opened episode file: meta is read at once, lanes on demand.
+
+    Lanes stored uncompressed are read-only views of the file (no copy); each is checked against its CRC32C once.
+    Use as a context manager; arrays already handed out stay valid after close().
+    """
+
+    def __init__(self, source: PathOrFile | Buffer | ShardReader) -> None:
+        self._shard = source if isinstance(source, ShardReader) else ShardReader(source)
+        self.where = self._shard.where
+        role = self._shard.header.role
+        if role != ROLE_WSHARD:
+            raise HeaderError(f"{self.where}: Invalid W-SHARD role: expected {ROLE_WSHARD} at offset 5, found {role}")
+        self._numbers = {entry.name: number for number, entry in enumerate(self._shard.entries)}
+        if len(self._numbers) != len(self._shard.entries):
+            names = self._shard.names()
+            twice = next(name for name in names if names.count(name) > 1)
+            raise IndexCorruptError(f"{self.where}: block {twice!r} is there twice: which one is meant is unknown")
+        meta: dict[str, Buffer] = {
+            name: self._shard.block(self._numbers[name]) for name in META_BLOCKS if name in self._numbers
+        }
+        self.description: Description = read_description(meta, self.where)
+        check_names(self._shard, known_blocks(self.description))
+        self._check_length()
+        self._views: dict[tuple[str, bool], LaneView] = {}
+
+    def _check_length(self) -> None:
+        length = self.description.length or 0
+        if not any(entry.orig_size * _STEPS_PER_BYTE >= length for entry in self._shard.entries):
+            longest = max(entry.orig_size for entry in self._shard.entries)
+            raise LaneError(
+                f"{self.where}: meta/episode: length_T says {length} timesteps, "
+                f"but no block has more than {longest} bytes"
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file: what was read of it when it was opened still answers, reading on raises ClosedError."""
+        self._views = {}
+        self._shard.close()
+
+    @property
+    def id(self) -> str:
+        """The episode id; need not be unique."""
+        return self.description.episode_id
+
+    @property
+    def env_id(self) -> str:
+        """The environment id, "" if unknown."""
+        return self.description.env_id
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Free metadata as the recorder wrote it."""
+        return self.description.metadata
+
+    @property
+    def timebase(self) -> TimebaseSpec:
+        """The episode's clock."""
+        return self.description.timebase
+
+    @property
+    def length(self) -> int:
+        """T; where the file does not state it, that of its first lane."""
+        if self.description.length is None:
+            first = next((lane for lane in self._lanes().values() if lane.step_size), None)
+            size = 0 if first is None else self._shard.entry(first.block).orig_size
+            length = 0 if first is None else lane_shape(first, size, None, self.where)[0]
+            self.description = replace(self.description, length=length)
+        return self.description.length or 0
+
+    @property
+    def shard(self) -> ShardReader:
+        """The container below, for tools that look at blocks."""
+        return self._shard
+
+    def digest(self) -> str:
+        """Return the content digest: equal for equal data, wherever the file lies. Reads no data block."""
+        return self._shard.digest()
+
+    def verify(self) -> None:
+        """Compare every block with its checksum, which reads all of the file; raises what is wrong with the first.
+
+        Raises MetadataError for a JSON section that cannot be read.
+        """
+        for _, error in self._shard.verify():
+            if error is not None:
+                raise error
+        self._shard.read_metadata()
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return the files that the episode consists of, where they are several: none."""
+        return ()
+
+    def part_digests(self) -> tuple[str, ...]:
+        """Return the content digest of each part: none."""
+        return ()
+
+    @property
+    def is_chunk(self) -> bool:
+        """True if this is one chunk of a longer episode."""
+        return self.description.chunk_index is not None
+
+    def stored(self, block: str) -> Stored:
+        """Return how a lane lies in the file; raises EntryNotFoundError."""
+        entry = self._shard.entry(block)
+        return Stored(codec_name(entry, self._shard.header), entry.orig_size, entry.disk_size)
+
+    def lanes(self) -> dict[str, Declaration]:
+        """Return dtype and per-step shape of every lane in the file by block name, declared order first."""
+        _ = self.length  # by which the width of some is told
+        return self._lanes()
+
+    def _lanes(self) -> dict[str, Declaration]:
+        sizes = {entry.name: entry.orig_size for entry in self._shard.entries}
+        ordered = [name for name in self.description.declared if name in sizes]
+        ordered += [name for name in sizes if name not in self.description.declared and name not in META_BLOCKS]
+        found = {name: declaration_of(name, sizes[name], self.description) for name in ordered}
+        return {name: lane for name, lane in found.items() if lane is not None}
+
+    def has(self, block: str) -> bool:
+        """Return True if the lane was recorded (a filled-in reward or done does not count)."""
+        return block in self._numbers and block not in self.description.synthesized
+
+    def lane(self, name: str) -> Array:
+        """Return a lane as a read-only array [T, *shape]; name is a block name or an observation's id.
+
+        Raises EntryNotFoundError (a KeyError), LaneError, ChecksumError, CodecError.
+        """
+        declaration = self._declaration(name)
+        data = self._shard.block(self._numbers[declaration.block])
+        return lane_array(declaration, data, self.description.length, self.where)
+
+    def lane_view(self, name: str, *, verify: bool = False) -> LaneView:
+        """Return a lane that reads only the timesteps that are asked for: `file.lane_view("state")[100:116]`.
+
+        verify: compare an uncompressed lane with its checksum before its first slice is given out, which reads all of
+        it. Raises EntryNotFoundError (a KeyError), LaneError.
+        """
+        if (name, verify) not in self._views:
+            view = LaneView(self._shard, self._declaration(name), self.description.length, verify=verify)
+            self._views[name, verify] = view
+        return self._views[name, verify]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the block names of its lanes."""
+        return iter(self.lanes())
+
+    def __contains__(self, name: object) -> bool:
+        """Return True for what self[name] takes: the block name of a lane, or an observation's id."""
+        lanes = self.lanes()
+        return name in lanes or f"signal/{name}" in lanes
+
+    def __getitem__(self, name: str) -> LaneView:
+        """Return lane_view(name)."""
+        return self.lane_view(name)
+
+    def _declaration(self, name: str) -> Declaration:
+        block = name if name in self._numbers else f"signal/{name}"
+        number = self._numbers.get(block)
+        if number is None:
+            raise EntryNotFoundError(f"{self.where}: no lane {name!r}; it has {', '.join(self.lanes()) or 'none'}")
+        declaration = declaration_of(block, self._shard.entries[number].orig_size, self.description)
+        if declaration is None:
+            raise LaneError(f"{self.where}: block {block!r} is no lane: nothing tells its dtype and shape")
+        return declaration
+
+    def total_reward(self) -> float | None:
+        """Return the sum of rewards in float64, None if none were recorded."""
+        exact = EXACT_REWARD if EXACT_REWARD in self._numbers else REWARD
+        if not self.has(REWARD):
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):  # the sum says so itself: inf, NaN
+            return float(self.lane(exact).sum(dtype=np.float64))
+
+    def load(self, channels: Sequence[str] | None = None) -> Episode:
+        """Return the Episode with all lanes, or with the named channels (see load_wshard)."""
+        return decode_episode(self, channels)
+
+    def slice(self, start: int, stop: int, channels: Sequence[str] | None = None) -> Episode:
+        """Return the timesteps [start, stop) as an Episode: all lanes, or the named channels (see load_wshard).
+
+        Its timestep_range says where in the whole episode they lie, first and last. Residuals, other programs' blocks
+        and the chunk fields belong to the whole episode and are left out. Reads what lane_view would.
+        Raises StepError (an IndexError) unless 0 <= start < stop <= T, and what load raises.
+        """
+        return decode_episode(self, channels, span(start, stop, self.length, self.where))
+
+
+def open_wshard(source: PathOrFile | Buffer) -> EpisodeFile:
+    """Open an episode file lazily.
+
+    `with open_wshard(path) as ep: ep.lane("state")[10:20]` reads one lane. Cost: header, index and meta blocks.
+    Raises FormatError and its subclasses, FileNotFoundError.
+    """
+    return EpisodeFile(source)
+
+
+def load_wshard(path_or_file: PathOrFile | Buffer, channels: Sequence[str] | None = None) -> Episode:
+    """Load an episode from a path or binary file object.
+
+    channels: ids ("state") or block names ("action/ctrl"); observations, actions and the predictions of these channels
+    are loaded, and rewards, terminations and time in any case. Arrays are read-only views [T, *shape].
+    Raises FormatError and its subclasses (ValueErrors), EntryNotFoundError for an unknown channel, FileNotFoundError.
+    """
+    with open_wshard(path_or_file) as file:
+        return file.load(channels)
+
+
+def save_wshard(
+    ep: Episode,
+    path_or_file: PathOrFile,
+    compression: Compression = CompressionType.NONE,
+    compression_level: int = CompressionLevel.DEFAULT,
+    *,
+    frame_steps: FrameSteps | None = None,
+) -> None:
+    """Save an episode: the file appears whole or not at all, equal episodes give equal bytes.
+
+    compression: "none", "zstd", "lz4", "zstd:19", or per block: {"signal/rgb": "zstd:19", "*": "none"}.
+    frame_steps: timesteps per zstd frame, so that slices decode only the frames that they touch; for all channels that
+    zstd compresses, or per block: {"signal/rgb": 16}. Some other readers cannot read such lanes (FORMAT.md, 1.5).
+    Raises EpisodeError (a ValueError) for an inconsistent episode, CodecError (likewise) for an unknown codec or the
+    name of a block that is not there, OSError for the disk; an earlier file stays intact.
+    """
+    if not isinstance(ep, Episode):
+        raise EpisodeError(f"expected an episode, then where to save it, found {told(ep)}")
+    ep.validate()
+    about, payloads = describe(ep)
+    plan = CodecPlan.of(compression, compression_level, frame_steps)
+    plan.check(payloads)
+    store(path_or_file, about, payloads, plan)
+
+
+def store(target: PathOrFile, about: Description, payloads: Mapping[str, Sequence[Buffer]], plan: CodecPlan) -> int:
+    """Write description and lanes as one episode file; the only place that does. Returns the size in bytes."""
+    framed = {name: replace(lane, frame_steps=plan.frame_steps(name)) for name, lane in about.declared.items()}
+    about = replace(about, declared=framed)
+    writer = ShardWriter(target, role=ROLE_WSHARD, alignment=DEFAULT_ALIGNMENT, compression=plan.default)
+    with writer:
+        meta = write_description(about)
+        for name in sorted({**meta, **payloads}):
+            if name in meta:  # these stay uncompressed: catalog scans read them from every file
+                writer.write_entry(name, meta[name], compression=Codec(), content_type=CONTENT_JSON)
+                continue
+            lane = framed.get(name)
+            frame_size = lane.frame_steps * lane.step_size if lane else 0
+            writer.write_entry(name, payloads[name], compression=plan.codec(name), frame_size=frame_size)
+        return writer.close()

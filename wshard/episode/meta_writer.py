@@ -1,0 +1,130 @@
+"""The three JSON blocks of an episode, written strictly: equal descriptions give equal bytes.
+
+Knows: which keys other readers need, and what JSON cannot hold. Rules by number: FORMAT.md.
+Does not know: how they are read (meta.py); the bytes of lanes, files.
+"""
+
+from __future__ import annotations
+
+import json
+import reprlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wshard.container.json_keys import check_keys
+from wshard.container.layout import MAX_META_SIZE
+from wshard.episode.meta_reader import META_CHANNELS, META_EPISODE, META_WSHARD, unicode_text, usable_rate
+from wshard.errors import EpisodeError, LaneError
+from wshard.types import Modality
+
+if TYPE_CHECKING:
+    from wshard.episode.meta_reader import Declaration, Description
+
+
+def write_description(about: Description) -> dict[str, bytes]:
+    """Return the three meta blocks as deterministic JSON.
+
+    Raises EpisodeError for what JSON cannot hold or read_description would refuse.
+    """
+    for text in (about.episode_id, about.env_id, *about.declared):
+        _checkunicode_text(text)
+    if not about.episode_id:
+        raise EpisodeError("episode: expected a non-empty id")
+    hz = usable_rate(about.timebase.tick_hz)
+    if hz is None:
+        raise EpisodeError(f"timebase: expected a finite tick_hz > 0, found {about.timebase.tick_hz}")
+    timebase: dict[str, Any] = {"type": about.timebase.type.value, "tick_hz": hz, "dt_ns": round(1e9 / hz)}
+    if about.timebase.assumed:
+        timebase["assumed"] = True
+    if about.timebase.epoch_ns:
+        timebase["epoch_ns"] = about.timebase.epoch_ns
+    episode: dict[str, Any] = {
+        "episode_id": about.episode_id,
+        "env_id": about.env_id,
+        "length_T": about.length,
+        "timebase": timebase,
+    }
+    if about.chunk_index is not None:
+        episode |= {"chunk_index": about.chunk_index, "total_chunks": about.total_chunks}
+    if about.timestep_range is not None:
+        episode["timestep_range"] = list(about.timestep_range)
+    if about.metadata:
+        episode["metadata"] = dict(about.metadata)
+    if about.synthesized:
+        episode["synthesized"] = sorted(about.synthesized)
+    file_json = {
+        "format": "W-SHARD",
+        "version": "0.1",
+        "wshard_version": "0.1",
+        "endianness": "little",
+        "residual_encoding": "raw",
+        "residual_edges": "pad",
+    }
+    contents = {META_WSHARD: file_json, META_EPISODE: episode, META_CHANNELS: _channels_json(about)}
+    return {name: _dump(value, name) for name, value in contents.items()}
+
+
+def _checkunicode_text(text: object) -> None:
+    try:
+        unicode_text(text, "episode id, env_id and channel names")
+    except LaneError as error:
+        raise EpisodeError(str(error)) from None
+
+
+def check_described(lane: Declaration) -> None:
+    """Raise EpisodeError where a lane is described by values that would not come back as they are."""
+    rate, kind = lane.sampling_rate_hz, lane.modality
+    if rate and usable_rate(rate.item() if isinstance(rate, np.generic) else rate) is None:
+        raise EpisodeError(f"{lane.block}: sampling_rate_hz: expected a finite number > 0, found {reprlib.repr(rate)}")
+    if kind is not None and not isinstance(kind, Modality):
+        raise EpisodeError(f"{lane.block}: modality: expected a Modality, found {reprlib.repr(kind)}")
+    for name in ("semantics", "content_type"):
+        value = getattr(lane, name)
+        if value is not None and not isinstance(value, str):
+            raise EpisodeError(f"{lane.block}: {name}: expected text, found {reprlib.repr(value)}")
+
+
+def _channels_json(about: Description) -> dict[str, Any]:
+    channels: list[dict[str, Any]] = []
+    lanes: list[dict[str, Any]] = []
+    groups: dict[str, list[dict[str, str]]] = {}
+    for declaration in about.declared.values():
+        check_described(declaration)
+        row: dict[str, Any] = {"dtype": declaration.dtype.value, "shape": list(declaration.shape)}
+        if declaration.modality is not None:
+            row |= {"modality": declaration.modality.value, "content_type_code": declaration.modality.content_type}
+        optional = ("sampling_rate_hz", "content_type", "semantics", "frame_steps")
+        row |= {name: value for name in optional if (value := getattr(declaration, name)) not in (None, "", 0)}
+        if declaration.block.startswith(("signal/", "action/")):
+            channels.append({"id": declaration.id, **row, "signal_block": declaration.block})
+        else:
+            lanes.append({"block": declaration.block, **row})
+        if declaration.modality is not None:
+            group = declaration.id.split("/")[0] if "/" in declaration.id else "default"
+            groups.setdefault(group, []).append({"channel_id": declaration.id, "modality": declaration.modality.value})
+    contents: dict[str, Any] = {"channels": channels}
+    if groups:
+        contents["modality_groups"] = groups
+    if lanes:
+        contents["lanes"] = lanes
+    return contents
+
+
+def _dump(value: dict[str, Any], block: str) -> bytes:
+    try:
+        data = json.dumps(value, allow_nan=False, default=_plain).encode()
+        check_keys(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EpisodeError(f"{block}: expected values that JSON can hold: {error}") from error
+    if len(data) > MAX_META_SIZE:
+        raise EpisodeError(f"{block}: expected at most {MAX_META_SIZE} bytes of JSON, found {len(data)}")
+    return data
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is not JSON")

@@ -1,0 +1,73 @@
+"""Latent actions: embeddings that a model inferred between observations, and their codebook indices.
+
+Knows: under which predictions (omens) they lie. Does not know: files; they are saved and loaded as all predictions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from wshard.errors import EpisodeError
+from wshard.types import Channel, Modality
+
+if TYPE_CHECKING:
+    from wshard.types import Array, Episode
+
+
+LATENT_ACTION_CHANNEL: Final = "latent_action"
+
+
+LATENT_CODEBOOK_CHANNEL: Final = "latent_action_codebook"
+
+
+def set_latent_actions(
+    ep: Episode, model_id: str, embeddings: Channel | Array, codebook_indices: Channel | Array | None = None
+) -> None:
+    """Set a model's latent actions: embeddings [T, D] and, of a discrete codebook, indices [T], channels or arrays.
+
+    Replaces what the model had; indices that belong to replaced embeddings go too. Raises EpisodeError for a model_id
+    that is empty or has a "/", and for what is no array of numbers.
+    """
+    if not model_id or "/" in model_id:
+        raise EpisodeError(f"model_id: expected a name without '/', found {model_id!r}")
+    given = {LATENT_ACTION_CHANNEL: embeddings, LATENT_CODEBOOK_CHANNEL: codebook_indices}
+    channels = {owner: Channel.of(f"{owner}/{model_id}", one) for owner, one in given.items() if one is not None}
+    for owner in given:
+        if owner in channels:
+            ep.omens.setdefault(owner, {})[model_id] = channels[owner]
+        elif owner in ep.omens:
+            ep.omens[owner].pop(model_id, None)
+
+
+def get_latent_actions(ep: Episode, model_id: str) -> Channel | None:
+    """Return a model's embeddings [T, D], None if it has none."""
+    return ep.omens.get(LATENT_ACTION_CHANNEL, {}).get(model_id)
+
+
+def get_latent_codebook(ep: Episode, model_id: str) -> Channel | None:
+    """Return a model's codebook indices [T], None if it has none."""
+    return ep.omens.get(LATENT_CODEBOOK_CHANNEL, {}).get(model_id)
+
+
+def add_multimodal_observation(ep: Episode, group: str, modality: Modality, channel: Channel | Array) -> None:
+    """Add a channel or array [T, ...] to an episode as observation "GROUP/MODALITY", replacing one of that name.
+
+    Raises EpisodeError for an empty group, an unknown modality, and what is no array of numbers.
+    """
+    if not group:
+        raise EpisodeError("group: expected a non-empty name such as 'head'")
+    kind = Modality.parse(modality)
+    name = f"{group}/{kind.value}"
+    ep.observations[name] = Channel.of(name, channel, modality=kind)
+
+
+def get_multimodal_observations(
+    ep: Episode, group: str | None = None, modality: Modality | None = None
+) -> dict[str, Channel]:
+    """Return the observations of a group, of a modality, or of both, by name; without either all of them."""
+    return {
+        name: channel
+        for name, channel in ep.observations.items()
+        if (group is None or name == group or name.startswith(f"{group}/"))
+        and (modality is None or channel.modality == modality)
+    }

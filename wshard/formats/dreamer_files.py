@@ -1,0 +1,189 @@
+"""DreamerV3 replay files: .npz archives of arrays [T, ...].
+
+Knows: which key is what part of an Episode. load_dreamer reads a file as one Episode, whatever episodes it holds;
+replay.py finds the episodes. Keys that an Episode has no place for are kept as blocks "aux/npz/KEY.npy", so that a file
+comes back from an episode file with every key it had; is_first and stepid are metadata.
+Does not know: how arrays lie in a file (npz.py), how files of a folder hang together (replay.py). An .npz cannot hold
+predictions, residuals, environment or timebase.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.errors import EpisodeError, FormatError, LaneError
+from wshard.formats.npz import npy_bytes, parse_npy, read_npz, write_npz
+from wshard.types import Array, Channel, DType, Episode, Format
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wshard.formats.base import Location
+
+OBSERVATION_KEYS: Final = ("image", "vector", "state", "proprio", "obs")
+ACTION_KEYS: Final = ("action", "act", "act_disc", "act_cont")
+REWARD: Final = "reward"
+IS_FIRST: Final = "is_first"
+IS_LAST: Final = "is_last"
+IS_TERMINAL: Final = "is_terminal"
+STEPID: Final = "stepid"
+
+_FLAGS: Final = (IS_FIRST, IS_LAST, IS_TERMINAL)
+_STEP_KEYS: Final = (*OBSERVATION_KEYS, *ACTION_KEYS, REWARD, *_FLAGS)
+_NO_OBSERVATIONS: Final = ("discount", "done")
+_KEPT: Final = "aux/npz/"
+_KEPT_SUFFIX: Final = ".npy"
+_MIN_NAME_PARTS: Final = 4  # TIME-UUID-SUCCESSOR-LENGTH
+
+
+# ---- load ----------------------------------------------------------------------------------------------------------
+
+
+def load_dreamer(path_or_file: Location, uuid: str | None = None) -> Episode:
+    """Load all of one .npz file as an Episode; its id is `uuid`, else the one in the file's name, else the name itself.
+
+    An is_first inside is not looked at: `load` and `open_source` cut there.
+
+    observations: image, vector, state, proprio, obs, and every other key [T, n, ...]; actions: action, act, act_disc,
+    act_cont; rewards: reward; terminations: is_terminal, else is_last; truncations: is_last where both are there.
+    Nothing is unpickled. Raises FormatError for a damaged file, LaneError where keys differ in length,
+    FileNotFoundError.
+    """
+    return episode_of(read_npz(path_or_file), uuid or id_of(path_or_file), where_of(path_or_file))
+
+
+def where_of(location: Location) -> str:
+    """Return what messages call a location."""
+    return str(location) if isinstance(location, (str, os.PathLike)) else "<file object>"
+
+
+def id_of(location: Location) -> str:
+    """Return the id of the episode of a file: the uuid in its name, else the name; "unknown" for a file object."""
+    if not isinstance(location, (str, os.PathLike)):
+        return "unknown"
+    stem = Path(location).stem
+    parts = stem.split("-")
+    return parts[1] if len(parts) >= _MIN_NAME_PARTS and parts[1] else stem
+
+
+def episode_of(arrays: Mapping[str, Array], id_: str, where: str) -> Episode:
+    """Return the Episode of the arrays of one or several replay files."""
+    length = length_of(arrays, where)
+    parts: dict[str, dict[str, Array]] = {"observation": {}, "action": {}, "step": {}, "kept": {}}
+    for key, array in arrays.items():
+        parts[_part(key, array, length)][key] = array
+    observations, steps = parts["observation"], parts["step"]
+    ordered = [*(key for key in OBSERVATION_KEYS if key in observations), *observations]
+    flags = {key: steps[key].astype(np.bool_) for key in _FLAGS if key in steps}
+    metadata: dict[str, Any] = {IS_FIRST: flags[IS_FIRST]} if IS_FIRST in flags else {}
+    return Episode(
+        id=id_,
+        length=length,
+        observations={key: Channel.of(key, observations[key]) for key in ordered},
+        actions={key: Channel.of(key, parts["action"][key]) for key in ACTION_KEYS if key in parts["action"]},
+        rewards=steps.get(REWARD),
+        terminations=flags.get(IS_TERMINAL, flags.get(IS_LAST)),
+        truncations=flags.get(IS_LAST) if IS_TERMINAL in flags else None,
+        metadata=metadata | ({STEPID: steps[STEPID]} if STEPID in steps else {}),
+        blocks={f"{_KEPT}{key}{_KEPT_SUFFIX}": npy_bytes(array) for key, array in parts["kept"].items()},
+        source_format=Format.DREAMER_V3,
+    )
+
+
+def length_of(arrays: Mapping[str, Array], where: str) -> int:
+    """Return T: the longest first axis of the known keys, or of all where none is known.
+
+    Raises FormatError where there is no timestep, LaneError where known keys differ.
+    """
+    lengths = {key: array.shape[0] for key, array in arrays.items() if array.ndim}
+    known = {key: lengths.get(key, 0) for key in arrays if key in _STEP_KEYS}
+    length = max((known or lengths).values(), default=0)
+    if not length:
+        raise FormatError(f"{where}: expected arrays [T, ...] of at least one timestep, found {list(arrays)[:10]}")
+    for key, steps in known.items():
+        if steps != length:
+            raise LaneError(f"{where}: {key!r}: length mismatch: expected {length} timesteps, found {steps}")
+    return length
+
+
+def _part(key: str, array: Array, length: int) -> str:
+    """Return which part of an Episode a key becomes; "kept" for what it has no place for."""
+    if array.shape[:1] != (length,) or array.dtype.kind not in "biuf" or array.dtype.itemsize > np.float64().itemsize:
+        return "kept"
+    if key in ACTION_KEYS:
+        return "action"
+    if key in (REWARD, *_FLAGS):
+        return "step" if array.ndim == 1 else "kept"
+    if key == STEPID:
+        return "step" if array.ndim == 2 and array.dtype == np.uint8 else "kept"
+    named = key in OBSERVATION_KEYS or (array.ndim > 1 and key not in _NO_OBSERVATIONS)
+    return "observation" if named else "kept"
+
+
+# ---- save ----------------------------------------------------------------------------------------------------------
+
+
+def save_dreamer(ep: Episode, path_or_file: Location) -> None:
+    """Save observations, actions, rewards and ends of an episode as one .npz file; ".npz" is added to other names.
+
+    is_last is true where terminated or truncated, and at the last timestep; for an episode that came from a replay file
+    it is what it was there. Raises EpisodeError where two parts of the episode would have the same key, or for bf16.
+    """
+    ep.validate()
+    write_npz(arrays_of(ep), path_or_file)
+
+
+def arrays_of(ep: Episode) -> dict[str, Array]:
+    """Return the arrays of a replay file by key."""
+    arrays: dict[str, Array] = {}
+    parts = [(name, _plain(channel)) for name, channel in (*ep.observations.items(), *ep.actions.items())]
+    parts += [(REWARD, np.asarray(ep.rewards))] if ep.rewards is not None else []
+    kept = {
+        block.removeprefix(_KEPT).removesuffix(_KEPT_SUFFIX): parse_npy(data, f"block {block!r}")
+        for block, data in ep.blocks.items()
+        if block.startswith(_KEPT)
+    }
+    ends = {key: array for key, array in _ends(ep).items() if key not in kept}
+    for key, array in (*parts, *ends.items(), *kept.items()):
+        if key in arrays:
+            raise EpisodeError(
+                f"episode {ep.id!r}: {key!r} would be two arrays of one name in the .npz: rename a channel first"
+            )
+        arrays[key] = array
+    return arrays
+
+
+def _plain(channel: Channel) -> Array:
+    if channel.dtype is DType.BFLOAT16:
+        raise EpisodeError(f"channel {channel.name!r}: an .npz file cannot hold bf16: convert it first")
+    return channel.data
+
+
+def _ends(ep: Episode) -> dict[str, Array]:
+    """Return the flags of a replay file, and stepid where it was recorded."""
+    given = [np.asarray(flags).astype(np.bool_) for flags in (ep.terminations, ep.truncations) if flags is not None]
+    last = np.logical_or.reduce([np.zeros(ep.length, np.bool_), *given])
+    first = _recorded(ep, IS_FIRST, np.bool_, 1)
+    ends = {} if ep.terminations is None else {IS_TERMINAL: given[0]}
+    stepid = _recorded(ep, STEPID, np.uint8, 2)
+    ends |= {} if stepid is None else {STEPID: stepid}
+    if first is None:
+        first = np.concatenate([[True], last[:-1]])
+        last[-1] = True
+    return ends | {IS_LAST: last, IS_FIRST: first}
+
+
+def _recorded(ep: Episode, key: str, dtype: type[np.generic], axes: int) -> Array | None:
+    """Return what the metadata hold under a key of replay files, None if that is nothing or of other timesteps."""
+    try:
+        array = np.asarray(ep.metadata.get(key, ()))
+    except ValueError:  # lists of different lengths
+        return None
+    if array.ndim != axes or len(array) != ep.length or array.dtype.kind not in "biu":
+        return None
+    plain = array.astype(dtype)
+    return plain if (plain == array).all() else None

@@ -1,0 +1,97 @@
+"""What Sources and Sinks of one file per episode have in common: a location that is a file or a folder.
+
+Knows: keys, and that a file takes one episode and a folder one file for each. Does not know: any format.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
+
+from wshard.chunks.manifest import safe_name
+from wshard.errors import EntryNotFoundError, EpisodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wshard.formats.base import Location
+    from wshard.types import Episode
+
+_Found = TypeVar("_Found")
+_NAMED = 20  # keys that are told where one is not there
+
+
+def folder_of(location: Location) -> Path | None:
+    """Return the folder that the location is, None for a file or a file object."""
+    return Path(location) if isinstance(location, (str, os.PathLike)) and Path(location).is_dir() else None
+
+
+class _Closed:
+    """A location that is open only while something is read or written."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Do nothing: nothing is held open."""
+
+
+class FilesSource(_Closed, Generic[_Found]):
+    """A Source that knows from the start what each key stands for; a subclass has load().
+
+    Raises FileNotFoundError for a path where nothing is: keys() would tell of an episode.
+    """
+
+    def __init__(self, location: Location, episodes: Mapping[str, _Found]) -> None:
+        if isinstance(location, (str, os.PathLike)):
+            os.stat(location)  # noqa: PTH116  (its error names the path as it was given)
+        self._location = location
+        self._episodes = episodes
+
+    def keys(self) -> list[str]:
+        """Return the keys in their order; "" for the episode of a file."""
+        return list(self._episodes)
+
+    def _find(self, key: str) -> _Found:
+        if key not in self._episodes:
+            known = ", ".join(list(self._episodes)[:_NAMED])
+            raise EntryNotFoundError(f"{self._location}: no episode {key!r}; it has {known}")
+        return self._episodes[key]
+
+
+class FilesSink(_Closed, ABC):
+    """A path or file object takes one episode; a folder takes many, each in a file named after its id."""
+
+    suffix: ClassVar[str]
+
+    def __init__(self, location: Location) -> None:
+        self._location = location
+        self._written = False
+
+    @abstractmethod
+    def _save(self, ep: Episode, location: Location) -> None:
+        """Write an episode as a file."""
+
+    @abstractmethod
+    def _key(self, path: Path) -> str:
+        """Return what a Source of the folder calls the episode in this file."""
+
+    def write(self, ep: Episode) -> str:
+        """Write one episode; returns its key. Raises EpisodeError for a second one in a file, or an id twice."""
+        folder = folder_of(self._location)
+        if folder is not None:
+            path = folder / f"{safe_name(ep.id)}{self.suffix}"
+            if path.exists():
+                raise EpisodeError(f"{path}: expected no episode {ep.id!r} there yet")
+            self._save(ep, path)
+            return self._key(path)
+        if self._written:
+            raise EpisodeError(f"{self._location}: expected one episode for one file; give a folder to write several")
+        self._save(ep, self._location)
+        self._written = True
+        return ""

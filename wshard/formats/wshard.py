@@ -1,0 +1,68 @@
+"""Episode files of this project as a Source and a Sink: one file, one chunked episode, or a folder of both.
+
+Knows: which files of a folder are episodes. Does not know: what is in them.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from wshard.chunks.manifest import MANIFEST_SUFFIX, read_manifest
+from wshard.episode.file import load_wshard, save_wshard
+from wshard.formats.file_per_episode import FilesSink, FilesSource, folder_of
+from wshard.open import open_episode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from wshard.container.codec_plan import Compression
+    from wshard.formats.base import Location
+    from wshard.types import Episode
+
+SUFFIXES: Final = (".wshard", ".shard")
+
+
+class WShardSource(FilesSource["Location"]):
+    """A file or file object holds the one episode ""; in a folder, keys are paths below it, sorted.
+
+    A manifest stands for its chunks: they are one episode.
+    """
+
+    def __init__(self, location: Location) -> None:
+        folder = folder_of(location)
+        alone: dict[str, Location] = {"": location}
+        super().__init__(location, alone if folder is None else {key: folder / key for key in _episodes_below(folder)})
+
+    def load(self, key: str) -> Episode:
+        """Return one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""
+        place = self._find(key)
+        if isinstance(place, (str, os.PathLike)):
+            with open_episode(place) as file:
+                return file.load()
+        return load_wshard(place)
+
+
+def _episodes_below(folder: Path) -> list[str]:
+    files = [path for path in folder.rglob("*") if path.suffix in SUFFIXES and path.is_file()]
+    chunks = set()
+    for path in files:
+        if path.name.endswith(MANIFEST_SUFFIX):
+            chunks |= {path.parent / row.uri for row in read_manifest(path).rows()}
+    return sorted(path.relative_to(folder).as_posix() for path in files if path not in chunks)
+
+
+class WShardSink(FilesSink):
+    """A path or file object takes one episode; a folder takes many, each in a file named after its id."""
+
+    suffix = SUFFIXES[0]
+
+    def __init__(self, location: Location, *, compression: Compression = "none") -> None:
+        super().__init__(location)
+        self._compression = compression
+
+    def _save(self, ep: Episode, location: Location) -> None:
+        save_wshard(ep, location, self._compression)
+
+    def _key(self, path: Path) -> str:
+        return path.name

@@ -1,0 +1,1 @@
+"""Episodes recorded step by step, safe against crashes."""

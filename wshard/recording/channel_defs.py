@@ -1,0 +1,189 @@
+"""Channels of a recording: what one timestep must bring, and which values a lane can hold.
+
+Knows: channel definitions in all their forms, shapes, and lossless conversion.
+Does not know: when or where timesteps are written (streaming.py).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, SupportsFloat
+
+import numpy as np
+
+from wshard.arguments import array_of
+from wshard.container.codec_plan import CodecPlan, frames_by_block
+from wshard.episode.lanes import DONE, REWARD, TICKS, TRUNCATIONS
+from wshard.episode.meta_reader import Declaration
+from wshard.episode.meta_writer import check_described
+from wshard.errors import EpisodeError
+from wshard.types import Array, DType, Modality
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wshard.container.codec_plan import Compression, FrameSteps
+
+_MAX_TICK: Final = 2**31 - 1
+_MAX_REWARD: Final = float(np.finfo(np.float32).max)
+ACTION_IDS: Final = ("action", "actions", "act")
+"""Ids that name an action where nothing else tells."""
+
+_PREFIXES: Final = ("signal", "action")
+_OPTIONS: Final = ("compression", "frame_steps", "semantics", "sampling_rate_hz", "content_type")
+_KEYS: Final = ("id", "name", "dtype", "shape", "signal_block", "modality", *_OPTIONS)
+
+
+@dataclass(frozen=True)
+class ChannelDef:
+    """A channel to record: dtype and per-timestep shape ([] for a scalar).
+
+    compression, frame_steps: for this channel alone, as in save_wshard. prefix: "signal" for an observation, "action"
+    for an action, "" where timesteps tell.
+    """
+
+    name: str
+    dtype: DType
+    shape: Sequence[int] = field(default_factory=tuple)
+    modality: Modality | None = None
+    compression: str | None = None
+    frame_steps: int | None = None
+    semantics: str = ""
+    sampling_rate_hz: float | None = None
+    content_type: str | None = None
+    prefix: str = ""
+
+    @staticmethod
+    def of(channel: ChannelDef | Mapping[str, Any]) -> ChannelDef:
+        """Read {"name": "state", "dtype": "f32", "shape": [3], "compression": "zstd", ...}; "id" counts as name.
+
+        A name such as "action/ctrl", or "signal_block": "action/ctrl", says that the channel is an action.
+        Raises EpisodeError for other keys or values.
+        """
+        if isinstance(channel, ChannelDef):
+            return channel
+        if not isinstance(channel, Mapping) or not set(channel) <= set(_KEYS) or not {"id", "name"} & set(channel):
+            raise EpisodeError(f"channel: expected a ChannelDef or a dict of {', '.join(_KEYS)}, found {channel!r}")
+        name = str(channel.get("name", channel.get("id")))
+        prefix, _, rest = str(channel.get("signal_block", name)).partition("/")
+        known = prefix in _PREFIXES and rest != ""
+        modality = channel.get("modality")
+        try:
+            return ChannelDef(
+                rest if known else name,
+                DType.parse(channel.get("dtype", DType.FLOAT32), f"channel {name!r}: dtype"),
+                tuple(channel.get("shape", ())),
+                None if modality is None else Modality.parse(modality),
+                prefix=prefix if known else "",
+                **{option: channel[option] for option in _OPTIONS if option in channel},
+            )
+        except (TypeError, ValueError) as error:
+            raise EpisodeError(f"channel {name!r}: {error}") from None
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """The blocks that timesteps may bring it as: one, or observation and action where timesteps tell."""
+        return tuple(f"{prefix}/{self.name}" for prefix in ((self.prefix,) if self.prefix else _PREFIXES))
+
+    @property
+    def element_size(self) -> int:
+        """Bytes per timestep."""
+        return DType.parse(self.dtype).size * math.prod(self.shape)
+
+    def declare(self, prefix: str) -> Declaration:
+        """Return the lane's declaration under "signal" or "action"; raises EpisodeError for what none can have."""
+        if not all(hasattr(size, "__index__") and size >= 0 for size in self.shape):
+            raise EpisodeError(f"channel {self.name!r}: expected a shape of sizes >= 0, found {list(self.shape)}")
+        shape = tuple(int(size) for size in self.shape)
+        lane = Declaration(
+            f"{prefix}/{self.name}",
+            DType.parse(self.dtype),
+            shape,
+            self.modality,
+            self.sampling_rate_hz,
+            self.content_type,
+            self.semantics,
+        )
+        check_described(lane)
+        return lane
+
+
+def declare(channels: Sequence[ChannelDef], prefix: str) -> dict[str, Declaration]:
+    """Return the lanes of the channels that may come as `prefix` ("signal" or "action"), by name.
+
+    Raises EpisodeError where two have one name.
+    """
+    fitting = [channel for channel in channels if channel.prefix in ("", prefix)]
+    declared = {channel.name: channel.declare(prefix) for channel in fitting}
+    if len(declared) != len(fitting):
+        raise EpisodeError(f"channel_defs: expected unique names, found {[channel.name for channel in fitting]}")
+    return declared
+
+
+def plan_of(
+    channels: Sequence[ChannelDef], compression: Compression, level: int, frame_steps: FrameSteps | None
+) -> CodecPlan:
+    """Return the codecs of a recording: each channel's own where it has one, else those of the recording.
+
+    Raises CodecError as CodecPlan.of does, and for the name of a block that no timestep can bring.
+    """
+    codecs = dict(compression) if isinstance(compression, Mapping) else {"*": compression}
+    frames = frames_by_block(frame_steps)
+    for channel in channels:
+        for block in channel.blocks:
+            if channel.compression is not None:
+                codecs[block] = channel.compression
+            if channel.frame_steps is not None:
+                frames[block] = channel.frame_steps
+    plan = CodecPlan.of(codecs, level, frames)
+    plan.check([*(block for channel in channels for block in channel.blocks), REWARD, DONE, TICKS, TRUNCATIONS])
+    return plan
+
+
+def checked_step(
+    t: object, reward: SupportsFloat | None, done: object, truncated: object
+) -> tuple[tuple[str, float], ...]:
+    """Return the values of the lanes that every timestep has, that of the reward only where there is one.
+
+    Raises EpisodeError where they cannot hold them.
+    """
+    try:
+        tick, value = operator.index(t), 0.0 if reward is None else float(reward)  # type: ignore[arg-type]  # see below
+        step = ((REWARD, value), (DONE, bool(done)), (TICKS, tick), (TRUNCATIONS, bool(truncated)))
+    except (TypeError, ValueError) as error:
+        raise EpisodeError(f"timestep {t!r}: expected an integer t, a number as reward, booleans: {error}") from None
+    if not -_MAX_TICK <= tick <= _MAX_TICK:
+        raise EpisodeError(f"timestep {tick}: t: expected at most {_MAX_TICK}")
+    if abs(value) > _MAX_REWARD and math.isfinite(value):
+        raise EpisodeError(f"timestep {tick}: reward: f32 cannot hold {value}")
+    return step if reward is not None else step[1:]
+
+
+def checked_value(value: Any, lane: Declaration) -> Array:
+    """Return a value as an array of the lane's shape and dtype; raises EpisodeError where it is none."""
+    array = value if type(value) is np.ndarray else array_of(value, lane.block)
+    if array.shape != lane.shape:
+        raise EpisodeError(f"{lane.block}: Shape mismatch: expected {list(lane.shape)}, found {list(array.shape)}")
+    target = lane.dtype.numpy_dtype
+    converted = array if array.dtype == target else _converted(array, target)
+    if converted is None:
+        raise EpisodeError(f"{lane.block}: {lane.dtype.value} cannot hold {array.dtype} {array.ravel()[:4]}")
+    return converted
+
+
+def _converted(array: Array, target: np.dtype[Any]) -> Array | None:
+    """Return the array as `target`, None where that changes values: only floats may be rounded, and stay finite."""
+    if array.dtype.kind in "iub" and target.kind in "iu":
+        limits = np.iinfo(target)
+        held = array.size == 0 or (int(array.min()) >= limits.min and int(array.max()) <= limits.max)
+        return array.astype(target) if held else None
+    if array.dtype.kind not in "fiub" or not (target.kind == "f" or target.name == "bfloat16"):
+        return None
+    try:
+        with np.errstate(over="raise"):
+            return array.astype(target)
+    except FloatingPointError:
+        return None

@@ -1,0 +1,245 @@
+"""The journal of a recording in progress: `<path>.partial`, a file that describes itself and survives a kill.
+
+Knows: its records and their order (FORMAT.md, J-1 and following), its lock, and how much of a torn one can be trusted.
+Does not know: how timesteps arrive (streaming.py), nor how the final file is laid out (episode_file.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+
+from wshard.container.atomic_write import sync_folder
+from wshard.container.layout import (
+    JOURNAL_CHECKSUM,
+    JOURNAL_DESCRIPTION,
+    JOURNAL_HEAD,
+    JOURNAL_LANES,
+    JOURNAL_MAGIC,
+    JOURNAL_ROWS,
+    checksum,
+)
+from wshard.container.open_file import map_file, needs_local_disk
+from wshard.episode.lanes import DONE, REWARD, TICKS, TRUNCATIONS
+from wshard.episode.meta_reader import META_BLOCKS, Declaration, Description, read_description
+from wshard.episode.meta_writer import write_description
+from wshard.errors import FormatError, RecordingExistsError
+from wshard.types import DType
+
+if sys.platform != "win32":
+    import fcntl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from wshard.container.layout import Buffer
+
+STEP_LANES: Final = (
+    Declaration(REWARD, DType.FLOAT32),
+    Declaration(DONE, DType.BOOL),
+    Declaration(TICKS, DType.INT32),
+    Declaration(TRUNCATIONS, DType.BOOL),
+)
+
+
+# ---- writing -------------------------------------------------------------------------------------------------------
+
+
+def create(partial: Path, about: Description, *, overwrite: bool) -> IO[bytes]:
+    """Create the journal, locked, with the episode's description in it.
+
+    Raises RecordingExistsError where it exists and is not empty (unless overwrite) or another writer holds its lock,
+    EpisodeError for a description that cannot be written: then no file is left behind.
+    """
+    records = write_description(about)
+    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o666)
+    file = os.fdopen(descriptor, "r+b", buffering=1 << 16)
+    try:
+        lock(file, partial)
+        _refuse_older(descriptor, partial, overwrite=overwrite)
+    except BaseException:
+        file.close()
+        raise
+    try:
+        _describe(file, records)
+        sync_folder(partial.parent)  # a power failure would take a file without a name
+    except BaseException:
+        partial.unlink()
+        with contextlib.suppress(OSError):  # the disk is full: the error that said so is on its way already
+            file.close()
+        raise
+    return file
+
+
+def _describe(file: IO[bytes], records: Mapping[str, bytes]) -> None:
+    file.truncate(0)
+    file.write(JOURNAL_MAGIC)
+    for name in META_BLOCKS:
+        append(file, JOURNAL_DESCRIPTION, (records[name],))
+    file.flush()
+
+
+def _refuse_older(descriptor: int, partial: Path, *, overwrite: bool) -> None:
+    found = os.fstat(descriptor)
+    if found.st_size and not overwrite:
+        raise RecordingExistsError(
+            f"{partial} holds an interrupted recording: save it with recover({str(partial)!r}), "
+            f"or discard it with overwrite=True"
+        )
+    if not partial.exists() or not os.path.samestat(found, partial.stat()):
+        raise RecordingExistsError(f"{partial}: another writer was just ending its recording: try again")
+
+
+def lock(file: IO[bytes], partial: Path) -> None:
+    """Take the journal's lock until `file` is closed; raises RecordingExistsError while another process holds it."""
+    if sys.platform != "win32":
+        try:
+            with needs_local_disk("locks", partial):
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RecordingExistsError(f"{partial}: another writer is recording to this path") from None
+
+
+def append(file: IO[bytes], kind: bytes, pieces: Sequence[Buffer], steps: int = 0) -> None:
+    """Append one record; the pieces are stored one after the other."""
+    head = JOURNAL_HEAD.pack(kind, steps, sum(len(piece) for piece in pieces))
+    crc = checksum(head)
+    for piece in pieces:
+        crc = checksum(piece, crc)
+    file.write(head + JOURNAL_CHECKSUM.pack(crc))
+    for piece in pieces:
+        file.write(piece)
+
+
+def append_lanes(file: IO[bytes], blocks: Sequence[str]) -> None:
+    """Append the record that names the lanes whose rows follow, in their order."""
+    append(file, JOURNAL_LANES, (json.dumps(list(blocks)).encode(),))
+
+
+# ---- reading -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Flushes:
+    """Where the payload of each flush starts in the file, and how many timesteps it holds."""
+
+    starts: array[int]
+    steps: array[int]
+
+
+class Rows(Sequence["Buffer"]):
+    """The rows of one lane, flush by flush; views of the file are made when asked for: hours have many flushes."""
+
+    def __init__(self, data: memoryview, flushes: _Flushes, before: int, step_size: int) -> None:
+        self._data = data
+        self._flushes = flushes
+        self._before = before
+        self._step_size = step_size
+
+    def __len__(self) -> int:
+        return len(self._flushes.starts)
+
+    def __getitem__(self, number: Any) -> Any:
+        """Return the bytes that this flush holds of the lane."""
+        start, steps = self._flushes.starts[number], self._flushes.steps[number]
+        first = start + self._before * steps
+        return self._data[first : first + self._step_size * steps]
+
+
+@dataclass(frozen=True)
+class Journal:
+    """The trustworthy part of a journal; rows of each lane come flush by flush, as views of the file."""
+
+    about: Description
+    pieces: Mapping[str, Sequence[Buffer]]
+
+
+def read(file: IO[bytes], where: str) -> Journal:
+    """Read the journal up to its first torn or damaged record; raises FormatError if that is in its description."""
+    size = os.fstat(file.fileno()).st_size
+    if size < len(JOURNAL_MAGIC):
+        raise FormatError(f"{where}: the recording ended before its description was written: nothing to recover")
+    data = map_file(file.fileno(), where)
+    magic = bytes(data[: len(JOURNAL_MAGIC)])
+    if magic != JOURNAL_MAGIC:
+        raise FormatError(f"{where}: expected a recording journal ({JOURNAL_MAGIC!r}), found {magic!r}")
+    records = _whole_records(data)
+    described = [record.payload for record in islice(records, len(META_BLOCKS)) if record.kind == JOURNAL_DESCRIPTION]
+    if len(described) < len(META_BLOCKS):
+        raise FormatError(f"{where}: the recording ended inside its description: nothing to recover")
+    about = read_description(dict(zip(META_BLOCKS, described, strict=True)), where)
+    lane_record = next(records, None)
+    if lane_record is None:
+        return Journal(replace(about, length=0), {})
+    lanes = _lanes(lane_record, about, where)
+    flushes = _flushes(records, sum(lane.step_size for lane in lanes), where)
+    declared = {lane.block: lane for lane in lanes if lane.block in about.declared}
+    about = replace(about, declared=declared, length=sum(flushes.steps))
+    return Journal(about, _split(data, flushes, lanes))
+
+
+class _Record(NamedTuple):
+    kind: bytes
+    steps: int
+    start: int
+    payload: memoryview
+
+
+def _whole_records(data: memoryview) -> Iterator[_Record]:
+    """Yield all whole records; a torn or damaged one ends the journal, since nothing after it can be trusted."""
+    position = len(JOURNAL_MAGIC)
+    front = JOURNAL_HEAD.size + JOURNAL_CHECKSUM.size
+    while position + front <= len(data):
+        head = data[position : position + JOURNAL_HEAD.size]
+        kind, steps, size = JOURNAL_HEAD.unpack(head)
+        (crc,) = JOURNAL_CHECKSUM.unpack_from(data, position + JOURNAL_HEAD.size)
+        payload = data[position + front : position + front + size]
+        if len(payload) < size or checksum(payload, checksum(head)) != crc:
+            return
+        yield _Record(kind, steps, position + front, payload)
+        position += front + size
+
+
+def _lanes(record: _Record, about: Description, where: str) -> list[Declaration]:
+    known = {**about.declared, **{lane.block: lane for lane in STEP_LANES}}
+    try:
+        names = json.loads(bytes(record.payload)) if record.kind == JOURNAL_LANES else None
+    except (ValueError, RecursionError):
+        names = None
+    given = names if isinstance(names, list) else []
+    last = [lane.block for lane in STEP_LANES if lane.block != REWARD or REWARD in given]
+    if given[-len(last) :] != last or len(set(map(repr, given))) != len(given):
+        raise FormatError(f"{where}: expected the list of recorded lanes after the description, found {record.kind!r}")
+    unknown = [name for name in given if not isinstance(name, str) or name not in known]
+    if unknown:
+        raise FormatError(f"{where}: expected declared lanes, found {unknown[0]!r}")
+    return [known[name] for name in given]
+
+
+def _flushes(records: Iterator[_Record], step_size: int, where: str) -> _Flushes:
+    flushes = _Flushes(array("Q"), array("L"))
+    for kind, steps, start, payload in records:
+        if kind != JOURNAL_ROWS or len(payload) != steps * step_size:
+            raise FormatError(
+                f"{where}: expected {JOURNAL_ROWS!r} of {steps * step_size} bytes for {steps} timesteps, "
+                f"found {kind!r} of {len(payload)}"
+            )
+        flushes.starts.append(start)
+        flushes.steps.append(steps)
+    return flushes
+
+
+def _split(data: memoryview, flushes: _Flushes, lanes: Sequence[Declaration]) -> dict[str, Rows]:
+    pieces, before = {}, 0
+    for lane in lanes:
+        pieces[lane.block] = Rows(data, flushes, before, lane.step_size)
+        before += lane.step_size
+    return pieces

@@ -1,0 +1,97 @@
+"""From journal to episode: at the end of a recording, and after a crash.
+
+Knows: how a journal becomes an episode file equal to a batch save, and what becomes of one that nobody writes any more.
+Does not know: the journal's records (journal.py), nor how blocks are laid out in the final file (episode_file.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import numpy as np
+
+from wshard.container.atomic_write import remove_left_behind, sync_folder
+from wshard.container.codec import CompressionType
+from wshard.container.codec_plan import CodecPlan, Compression
+from wshard.episode.file import store
+from wshard.episode.lanes import REWARD, TRUNCATIONS
+from wshard.errors import FormatError, LaneError, RecordingExistsError
+from wshard.recording import journal
+from wshard.recording.journal import STEP_LANES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wshard.container.codec_plan import FrameSteps
+    from wshard.container.layout import Buffer
+    from wshard.episode.meta_reader import Description
+
+
+def finalise(file: IO[bytes], target: Path, about: Description, plan: CodecPlan) -> int:
+    """Write the journal's lanes as an episode described by `about`; its rows are read through a memory map.
+
+    Returns the episode file's size in bytes; raises FormatError where the journal has another length than `about` says.
+    """
+    file.flush()
+    recorded = journal.read(file, str(target))
+    if about.length != recorded.about.length:
+        raise FormatError(f"{target}: {about.length} timesteps were recorded, {recorded.about.length} are on disk")
+    blocks = [lane.block for lane in (*about.declared.values(), *STEP_LANES)]
+    pieces: dict[str, Sequence[Buffer]] = {**dict.fromkeys(blocks, ()), **recorded.pieces}
+    if recorded.pieces and REWARD not in recorded.pieces:  # as in a batch save: zeros, which are said to be no rewards
+        pieces[REWARD] = _zeros(recorded.about.length or 0)
+        about = replace(about, synthesized=about.synthesized | {REWARD})
+    if not any(np.frombuffer(piece, np.uint8).any() for piece in pieces[TRUNCATIONS]):
+        del pieces[TRUNCATIONS]  # as in a batch save, where "no truncations recorded" is the absence of the lane
+    return store(target, about, pieces, plan)
+
+
+def _zeros(rewards: int) -> Sequence[Buffer]:
+    """Return the bytes of so many rewards of 0 in pieces, which take no memory however many they are."""
+    size = rewards * np.dtype("<f4").itemsize
+    piece = bytes(1 << 16)
+    return [piece] * (size // len(piece)) + [piece[: size % len(piece)]]
+
+
+def recover(
+    partial: str | os.PathLike[str],
+    *,
+    compression: Compression = CompressionType.NONE,
+    frame_steps: FrameSteps | None = None,
+) -> Path:
+    """Turn the .partial of a killed recording into an episode of all flushed timesteps; returns the episode's path.
+
+    The episode's metadata say {"recovered": true}; the .partial is removed once the episode is in place, and so is the
+    temporary file of an end_episode that was killed.
+    Raises FileNotFoundError, RecordingExistsError while its writer lives, FormatError if nothing can be recovered or
+    compression and frame_steps are none (CodecError, as in save_wshard).
+    """
+    source = Path(partial)
+    target = source.with_name(source.name.removesuffix(".partial"))
+    if target == source:
+        raise LaneError(f"{source}: expected a name that ends in .partial")
+    with source.open("r+b") as file:
+        journal.lock(file, source)
+        if target.exists():
+            raise RecordingExistsError(f"{target} exists already: move it away to recover {source.name}")
+        about = journal.read(file, str(source)).about
+        plan = CodecPlan.of(compression, None, frame_steps)
+        plan.check([lane.block for lane in (*about.declared.values(), *STEP_LANES)])
+        marked = replace(about, metadata={**about.metadata, "recovered": True})
+        finalise(file, target, marked, plan)
+        source.unlink()
+    remove_left_behind(Path(os.path.realpath(target)))
+    return target
+
+
+def discard(partial: str | os.PathLike[str]) -> None:
+    """Remove the .partial of a killed recording; raises RecordingExistsError while its writer lives."""
+    source = Path(partial)
+    with contextlib.suppress(FileNotFoundError), source.open("r+b") as file:
+        journal.lock(file, source)
+        source.unlink()
+        sync_folder(source.parent)

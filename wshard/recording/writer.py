@@ -1,0 +1,306 @@
+"""Record an episode step by step, for hours, with constant memory.
+
+Knows: what one timestep must bring, and when to flush.
+Does not know: the journal's records (journal.py), nor how a journal becomes an episode (recovery.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, Self, SupportsFloat, SupportsIndex
+
+import numpy as np
+
+from wshard.arguments import timesteps
+from wshard.container.atomic_write import remove_left_behind
+from wshard.container.codec import CompressionLevel, CompressionType
+from wshard.container.layout import FLAG_STREAMING, JOURNAL_ROWS
+from wshard.episode.encode import as_bytes
+from wshard.episode.meta_reader import Declaration, Description
+from wshard.errors import EpisodeError, RecordingStateError
+from wshard.recording import journal
+from wshard.recording.channel_defs import ACTION_IDS, ChannelDef, checked_step, checked_value, declare, plan_of
+from wshard.recording.journal import STEP_LANES
+from wshard.recording.recover import finalise
+from wshard.types import Array, TimebaseSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from wshard.container.codec_plan import Compression, FrameSteps
+
+__all__ = ["DEFAULT_FLUSH_INTERVAL", "FLAG_STREAMING", "ChannelDef", "WShardStreamWriter"]
+
+DEFAULT_FLUSH_INTERVAL: Final = 64
+_MAX_TIMESTEPS: Final = 100_000
+
+
+def _checked_seconds(given: object) -> float:
+    if given is None:
+        return math.inf
+    if isinstance(given, bool) or not isinstance(given, (int, float, np.number)) or not given >= 0:
+        raise EpisodeError(f"flush_seconds: expected a number >= 0 or None, found {given!r}")
+    return float(given)
+
+
+class WShardStreamWriter:
+    """Write an episode while it happens.
+
+    path: the final file. `<path>.partial` exists from begin_episode until end_episode renames the finished episode
+    into place; after a crash it holds every flushed timestep (see recover), and every one where an error or Ctrl-C ends
+    the `with` (on_error="discard": an error throws the recording away). channel_defs: ChannelDefs, or dicts such as
+    {"id": "state", "dtype": "f32", "shape": [3], "compression": "zstd"} (see ChannelDef.of); each may come as
+    observation or as action, unless it says which, or action_defs is given. max_timesteps: a further one is refused;
+    None = no limit. flush_interval: timesteps between flushes;
+    flush_seconds: the timestep that comes this long after the last flush brings one too. fsync: make each flush
+    durable. compression, frame_steps: as in save_wshard; a channel's own come first.
+
+    Raises RecordingExistsError where another writer is at work or an interrupted recording lies in the way
+    (overwrite=True discards the latter), RecordingStateError for calls out of order, EpisodeError for wrong values.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917  (the signature of the format's reference package, and more by keyword)
+        self,
+        path: str | os.PathLike[str],
+        episode_id: str,
+        channel_defs: Sequence[ChannelDef | Mapping[str, Any]],
+        max_timesteps: int | None = _MAX_TIMESTEPS,
+        compression: Compression = CompressionType.NONE,
+        compression_level: int = CompressionLevel.DEFAULT,
+        flush_interval: int = DEFAULT_FLUSH_INTERVAL,
+        *,
+        action_defs: Sequence[ChannelDef | Mapping[str, Any]] | None = None,
+        flush_seconds: float | None = None,
+        frame_steps: FrameSteps | None = None,
+        fsync: bool = False,
+        overwrite: bool = False,
+        on_error: Literal["keep", "discard"] = "keep",
+    ) -> None:
+        if on_error not in ("keep", "discard"):
+            raise EpisodeError(f"on_error: expected 'keep' or 'discard', found {on_error!r}")
+        self._max_timesteps = None if max_timesteps is None else timesteps(max_timesteps, "max_timesteps", EpisodeError)
+        self._capacity = timesteps(flush_interval, "flush_interval", EpisodeError)
+        self._flush_seconds = _checked_seconds(flush_seconds)
+        self.path = Path(path)
+        self.partial = self.path.with_name(self.path.name + ".partial")
+        self._episode_id = episode_id
+        channels = [ChannelDef.of(channel) for channel in channel_defs]
+        actions = channels
+        if action_defs is not None:
+            actions = [replace(ChannelDef.of(channel), prefix="action") for channel in action_defs]
+            channels = [replace(channel, prefix=channel.prefix or "signal") for channel in channels]
+        self._observations = declare(channels, "signal")
+        self._actions = declare(actions, "action")
+        lanes = (*self._actions.values(), *self._observations.values())
+        self._names = {lane.block: lane for lane in lanes} | {lane.id: lane for lane in lanes}
+        self._names |= {name: self._actions[name] for name in ACTION_IDS if name in self._actions}
+        self._channels = channels if action_defs is None else [*channels, *actions]
+        self._plan = plan_of(self._channels, compression, compression_level, frame_steps)
+        self._flushed_at = time.monotonic()
+        self._fsync = fsync
+        self._overwrite = overwrite
+        self._discards = on_error == "discard"
+        self._file: IO[bytes] | None = None
+        self._about = Description(episode_id)
+        self._buffers: dict[str, Array] = {}
+        self._waiting = 0
+        self._steps = 0
+        self._finalized = False
+
+    @property
+    def timestep_count(self) -> int:
+        """Timesteps written so far, flushed or not."""
+        return self._steps
+
+    @property
+    def is_finalized(self) -> bool:
+        """True once the episode file is in place."""
+        return self._finalized
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if self._file is None:
+            return
+        if error is None:
+            self.end_episode()
+        elif self._steps and not (self._discards and isinstance(error, Exception) and not self._is_full):
+            # Hours of recording are not thrown away for an error, Ctrl-C or one timestep too many.
+            with contextlib.suppress(OSError):  # the disk is full: what was flushed before is kept
+                self.flush()
+            self._close(remove=False)
+            error.add_note(self._advice)
+        else:
+            self.abort()
+
+    @property
+    def _advice(self) -> str:
+        return f"{self.partial} keeps what was recorded: save it with `wshard recover`, or delete it"
+
+    @property
+    def _is_full(self) -> bool:
+        return self._steps == self._max_timesteps
+
+    def begin_episode(
+        self, env_id: str = "", timebase: TimebaseSpec | None = None, *, metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        """Create the .partial file and take its lock; raises EpisodeError for metadata that JSON cannot hold."""
+        if self._file is not None or self._finalized:
+            raise RecordingStateError("begin_episode: the episode has begun already; use one writer per episode")
+        self._about = Description(
+            self._episode_id,
+            env_id,
+            timebase=timebase or TimebaseSpec(),
+            metadata=dict(metadata or {}),
+            declared={lane.block: lane for lane in (*self._observations.values(), *self._actions.values())},
+        )
+        self._file = journal.create(self.partial, self._about, overwrite=self._overwrite)
+        remove_left_behind(Path(os.path.realpath(self.path)))
+        self._flushed_at = time.monotonic()
+
+    def write_timestep(  # noqa: PLR0913  (as above)
+        self,
+        t: SupportsIndex | Mapping[str, Any],
+        observations: Mapping[str, Any] | None = None,
+        actions: Mapping[str, Any] | None = None,
+        reward: SupportsFloat | None = None,
+        done: bool | np.bool_ = False,  # noqa: FBT001, FBT002  (as the signature)
+        *,
+        terminated: bool | np.bool_ | None = None,
+        truncated: bool | np.bool_ = False,
+    ) -> None:
+        """Append one timestep; every timestep must bring the same channels as the first, and a reward if that did.
+
+        Either `write_timestep(t, observations, actions, reward, done)`, where channels that the first timestep leaves
+        out are not recorded, or `write_timestep({"state": ..., "ctrl": ...}, reward=..., done=...)` with all channels
+        by name, or by block name ("action/ctrl"): a name that both an observation and an action may have is the
+        observation, but for "action", "actions" and "act"; timesteps are counted from 0. terminated: another name of
+        done, as simulators have it beside truncated. Values are arrays of the declared shape. Raises EpisodeError for
+        an unknown or missing channel, a wrong shape or a value that the dtype cannot hold; a refused timestep leaves no
+        trace.
+        """
+        if self._file is None:
+            raise RecordingStateError("write_timestep: no recording is open: call begin_episode first")
+        if self._is_full:
+            raise RecordingStateError(f"write_timestep: max_timesteps of {self._max_timesteps} is reached")
+        if terminated is not None:
+            if done and not terminated:
+                raise EpisodeError(f"timestep {self._steps}: expected done or terminated, found both, which differ")
+            done = terminated
+        if observations is None and actions is None and isinstance(t, Mapping):
+            rows = self._checked(t, self._names, "")
+            self._check_channels({lane.block for lane, _ in rows}, list(t))
+            t = self._steps
+        else:
+            rows = self._checked(observations or {}, self._observations, "observation ")
+            rows += self._checked(actions or {}, self._actions, "action ")
+        self._append(rows, checked_step(t, reward, done, truncated))
+
+    def _check_channels(self, came: set[str], names: Sequence[str]) -> None:
+        if len(came) != len(names):
+            raise EpisodeError(f"timestep {self._steps}: expected each channel once, found {', '.join(names)}")
+        absent = [] if self._buffers else [one for one in self._channels if came.isdisjoint(one.blocks)]
+        if absent:  # a block tells an observation from an action of the same name
+            told = ", ".join(one.name if len(one.blocks) > 1 else one.blocks[0] for one in absent)
+            raise EpisodeError(f"timestep {self._steps}: expected every channel, {told} did not come")
+
+    def _append(self, rows: Sequence[tuple[Declaration, Array]], step: Sequence[tuple[str, float]]) -> None:
+        if not self._buffers:
+            self._start_lanes([lane for lane, _ in rows], {block for block, _ in step})
+        elif len(rows) + len(step) != len(self._buffers) or any(block not in self._buffers for block, _ in step):
+            raise EpisodeError(
+                f"timestep {self._steps}: expected what the first timestep had: {', '.join(self._buffers)}; "
+                f"found {', '.join([lane.block for lane, _ in rows] + [block for block, _ in step])}"
+            )
+        for lane, _ in rows:
+            if lane.block not in self._buffers:
+                raise EpisodeError(f"timestep {self._steps}: channel {lane.block!r} was absent in the first timestep")
+        row = self._waiting
+        for lane, value in rows:
+            self._buffers[lane.block][row] = value
+        for block, number in step:
+            self._buffers[block][row] = number
+        self._waiting += 1
+        self._steps += 1
+        if self._waiting == self._capacity or time.monotonic() - self._flushed_at >= self._flush_seconds:
+            self.flush()
+
+    def _checked(
+        self, given: Mapping[str, Any], known: Mapping[str, Declaration], kind: str
+    ) -> list[tuple[Declaration, Array]]:
+        rows = []
+        for name, value in given.items():
+            lane = known.get(name)
+            if lane is None:
+                raise EpisodeError(f"unknown {kind}channel {name!r}; expected one of {', '.join(known) or 'none'}")
+            rows.append((lane, checked_value(value, lane)))
+        return rows
+
+    def _start_lanes(self, lanes: Sequence[Declaration], came: set[str]) -> None:
+        chosen = (*lanes, *(lane for lane in STEP_LANES if lane.block in came))
+        with self._journal() as file:
+            journal.append_lanes(file, [lane.block for lane in chosen])
+        self._buffers = {lane.block: np.zeros((self._capacity, *lane.shape), lane.dtype.numpy_dtype) for lane in chosen}
+        self._about = replace(self._about, declared={lane.block: lane for lane in lanes})
+
+    @contextlib.contextmanager
+    def _journal(self) -> Iterator[IO[bytes]]:
+        """Yield the open journal; where using it fails, close it but keep the file: recover() reads what it holds."""
+        if self._file is None:
+            raise RecordingStateError("no recording is open: call begin_episode first")
+        try:
+            yield self._file
+        except BaseException as error:
+            self._close(remove=False)
+            if isinstance(error, OSError):
+                error.filename = error.filename or str(self.partial)  # a full disk names no file by itself
+                error.strerror = f"{error.strerror or error}; {self._advice}"
+            raise
+
+    def flush(self) -> None:
+        """Append the waiting timesteps to the .partial file; raises OSError and ends the recording if that fails."""
+        self._flushed_at = time.monotonic()
+        if not self._waiting:
+            return
+        rows = [piece for buffer in self._buffers.values() for piece in as_bytes(buffer[: self._waiting])]
+        with self._journal() as file:
+            journal.append(file, JOURNAL_ROWS, rows, self._waiting)
+            file.flush()
+            if self._fsync:
+                os.fsync(file.fileno())
+        self._waiting = 0
+
+    def end_episode(self, *, metadata: Mapping[str, Any] | None = None) -> int:
+        """Publish the episode file and remove the .partial; returns the file's size in bytes.
+
+        metadata: merged over that of begin_episode, for what is known at the end only (success, ...).
+        An episode without a timestep can be loaded, and that is all: save_wshard and archives refuse it.
+        If it fails (full disk, metadata that JSON cannot hold), the .partial is kept for recover().
+        """
+        with self._journal() as file:
+            self.flush()
+            merged = {**self._about.metadata, **(metadata or {})}
+            about = replace(self._about, length=self._steps, metadata=merged)
+            size = finalise(file, self.path, about, self._plan)
+        self._close(remove=True)
+        self._finalized = True
+        return size
+
+    def abort(self) -> None:
+        """Throw the recording away."""
+        self._close(remove=True)
+
+    def _close(self, *, remove: bool) -> None:
+        if self._file is not None:
+            if remove:
+                self.partial.unlink(missing_ok=True)  # before the lock goes, so that no other writer's file is meant
+            with contextlib.suppress(OSError):  # the disk is full: the error that said so is on its way already
+                self._file.close()
+            self._file = None

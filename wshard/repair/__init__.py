@@ -1,0 +1,1 @@
+"""Inspect files, and repair damaged and interleaved ones."""

@@ -1,0 +1,209 @@
+"""What can be said of a file without changing it: its blocks and lanes, and what is wrong with them.
+
+Knows: the reports behind `wshard inspect` and `wshard verify`.
+Does not know: how they are printed (cli.py), how damage is repaired (repair.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import warnings
+from typing import TYPE_CHECKING, Any, Final
+
+from wshard.chunks.manifest import MANIFEST_BLOCK
+from wshard.chunks.reader import ChunkedEpisodeReader
+from wshard.container.block import codec_name
+from wshard.container.layout import ROLE_MANIFEST, ROLE_WSHARD
+from wshard.container.manifest import open_manifest
+from wshard.container.reader import ShardReader
+from wshard.episode.file import EpisodeFile
+from wshard.errors import FormatError, FormatWarning
+from wshard.repair.damaged_index import restore_index
+from wshard.repair.repair import examine, is_unchecked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from wshard.container.layout import IndexEntry
+
+HEADER: Final = "header"
+META: Final = "meta"
+PARTS: Final = (HEADER, META)  # where a problem lies that is no single block's
+
+
+# ---- inspect -------------------------------------------------------------------------------------------------------
+
+
+def inspect_file(path: Path) -> dict[str, Any]:
+    """Return what a file holds as plain JSON values; raises FormatError, OSError for one that cannot be opened."""
+    with contextlib.ExitStack() as stack:
+        reader = stack.enter_context(ShardReader(path))
+        episode = stack.enter_context(EpisodeFile(path)) if reader.header.role == ROLE_WSHARD else None
+        lanes = episode.lanes() if episode else {}
+        blocks = []
+        for number, entry in enumerate(reader.entries):
+            lane = lanes.get(entry.name)
+            shape = [episode.length, *lane.shape] if episode and lane else None
+            blocks.append(_block_report(reader, number, entry) | {"dtype": lane and lane.dtype.value, "shape": shape})
+        return {
+            "path": str(path),
+            "file_size": reader.header.total_file_size,
+            "role": reader.header.role,
+            "digest": reader.digest(),
+            "episode": _episode_report(episode) if episode else None,
+            "blocks": blocks,
+            "section": _section_report(reader),
+        }
+
+
+def _section_report(reader: ShardReader) -> dict[str, Any] | None:
+    try:
+        about = reader.read_metadata()
+    except FormatError as error:
+        return {"error": str(error)}
+    return None if about is None else dict(json.loads(about.to_json()))
+
+
+def _block_report(reader: ShardReader, number: int, entry: IndexEntry) -> dict[str, Any]:
+    try:
+        reader.block(number)
+        state = "ok" if entry.checksum or not entry.orig_size else "none"
+    except FormatError:
+        state = "BAD"
+    return {
+        "block": entry.name,
+        "codec": codec_name(entry, reader.header),
+        "size": entry.orig_size,
+        "stored": entry.disk_size,
+        "crc": state,
+    }
+
+
+def _episode_report(episode: EpisodeFile) -> dict[str, Any]:
+    about = episode.description
+    return {
+        "episode_id": about.episode_id,
+        "env_id": about.env_id,
+        "length": episode.length,
+        "tick_hz": about.timebase.tick_hz,
+        "assumed_rate": about.timebase.assumed,
+        "timebase": about.timebase.type.value,
+        "epoch_ns": about.timebase.epoch_ns,
+        "chunk_index": about.chunk_index,
+        "total_chunks": about.total_chunks,
+        "timestep_range": about.timestep_range,
+        "metadata": dict(about.metadata),
+        "not_recorded": sorted(about.synthesized),
+    }
+
+
+def tree(names: Iterable[str]) -> Iterator[tuple[int, str, int | None]]:
+    """Yield the lines of a tree of names: depth, label, and the name's number; None for a folder."""
+    shown: list[str] = []
+    for number, name in sorted(enumerate(names), key=lambda pair: pair[1].split("/")):
+        *folders, label = name.split("/")
+        for depth, folder in enumerate(folders):
+            if shown[: depth + 1] != folders[: depth + 1]:
+                yield depth, f"{folder}/", None
+        shown = folders
+        yield len(folders), label or '""', number
+
+
+# ---- verify --------------------------------------------------------------------------------------------------------
+
+
+def check_file(path: Path, *, strict: bool = False) -> tuple[int, dict[str, str]]:
+    """Return the number of blocks, and what is wrong with which of them (or with one of PARTS).
+
+    strict: of what can be read, too, every FormatWarning that reading gives, and blocks that no checksum covers.
+    """
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        count, found = _check(path, strict=strict)
+    read_around = [str(one.message) for one in told if strict and issubclass(one.category, FormatWarning)]
+    if read_around and HEADER not in found:
+        found[HEADER] = "; ".join(dict.fromkeys(read_around))
+    return count, dict(sorted(found.items()))
+
+
+def _check(path: Path, *, strict: bool) -> tuple[int, dict[str, str]]:
+    try:
+        with ShardReader(path) as reader:
+            count = len(reader)
+            found = {entry.name: str(error) for entry, error in reader.verify() if error}
+            if strict:
+                found = _unchecked(reader) | found
+            if reader.header.role == ROLE_WSHARD:
+                found = _check_lanes(path) | found
+            found |= _check_section(reader, path) | _check_chunks(reader, path) | _check_index(reader)
+    except (FormatError, OSError) as error:
+        return 0, {HEADER: str(error)}
+    except Exception as error:  # noqa: BLE001  (one file must not end the check of the others)
+        return 0, {HEADER: f"{path}: unexpected {type(error).__name__}: {error}"}
+    return count, found
+
+
+def _unchecked(reader: ShardReader) -> dict[str, str]:
+    names = [entry.name for number, entry in enumerate(reader.entries) if is_unchecked(reader, number)]
+    return {name: f"{reader.where}: block {name!r}: no checksum covers it" for name in names}
+
+
+def _check_index(reader: ShardReader) -> dict[str, str]:
+    """Return what hashes and counts tell of damage to header and index that reading alone does not notice."""
+    notes, doubts = restore_index(reader)
+    told = [*notes, *doubts.values()]
+    return {HEADER: f"{reader.where}: {'; '.join(told)}"} if told else {}
+
+
+def _check_section(reader: ShardReader, path: Path) -> dict[str, str]:
+    """Return what is wrong with the JSON section, and with the files that a manifest names."""
+    try:
+        about = reader.read_metadata()
+    except FormatError as error:
+        return {META: str(error)}
+    if about is None or about.manifest is None or reader.header.role != ROLE_MANIFEST:
+        return {}
+    checked = open_manifest(path, require_sha256=False).verify()
+    return {reference.uri: str(error) for reference, error in checked if error}
+
+
+def _check_chunks(reader: ShardReader, path: Path) -> dict[str, str]:
+    """Return what is wrong with the chunks that a chunked episode's manifest names."""
+    if reader.header.role != ROLE_MANIFEST or MANIFEST_BLOCK not in reader:
+        return {}
+    chunks, found = ChunkedEpisodeReader(path), {}
+    try:
+        rows = chunks.load_manifest().rows()
+    except FormatError as error:
+        return {MANIFEST_BLOCK: str(error)}
+    for row in rows:
+        try:
+            chunks.verify_chunk(row)
+        except (FormatError, OSError) as error:
+            found[row.uri] = str(error)
+    return found
+
+
+def _check_lanes(path: Path) -> dict[str, str]:
+    found = {}
+    try:
+        with EpisodeFile(path) as episode:
+            for name in episode.lanes():
+                try:
+                    episode.lane(name)
+                except FormatError as error:
+                    found[name] = str(error)
+    except FormatError as error:
+        found[META] = str(error)
+    return found
+
+
+def is_repairable(path: Path) -> bool:
+    """Return True if something is wrong with the file that `wshard repair` can mend, or save blocks from."""
+    try:
+        with warnings.catch_warnings(action="ignore"), ShardReader(path, damaged=True) as reader:
+            return examine(reader)[1] is not None
+    except (FormatError, OSError):
+        return False
