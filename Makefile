@@ -67,19 +67,19 @@ bench: $(VENV)/.bench
 	@for script in benchmarks/*.py; do echo "-- $$script"; $(BIN)/python $$script || exit 1; done
 
 fuzz: $(VENV)/.dev
-	@WSHARD_MUTATIONS=200000 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/test_wshard_mutations.py
+	@WSHARD_MUTATIONS=200000 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/wshard/container/test_mutations.py
 
 torture: $(VENV)/.dev
-	@WSHARD_TORTURE=200 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/test_wshard_recovery.py tests/test_bridge_processes.py
+	@WSHARD_TORTURE=200 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/wshard/recording/test_recover.py tests/processes/test_ingest.py
 
 histories: $(VENV)/.dev
-	@WSHARD_HISTORIES=200 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/test_bridge_histories.py
+	@WSHARD_HISTORIES=200 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/processes/test_histories.py
 
 diskfull: $(VENV)/.dev
-	@WSHARD_DISK_SIZES=64 $(BIN)/pytest -W error --timeout 3600 tests/test_disk_full.py
+	@WSHARD_DISK_SIZES=64 $(BIN)/pytest -W error --timeout 3600 tests/processes/test_disk_full.py
 
 minute: $(VENV)/.dev
-	@WSHARD_MINUTE=60 $(BIN)/pytest -W error --timeout 600 tests/test_bridge_minute.py
+	@WSHARD_MINUTE=60 $(BIN)/pytest -W error --timeout 600 tests/processes/test_minute.py
 
 rb_a: $(VENV)/.dev
 	@echo "== benchmark RB-A (about 3 minutes to record, once, and 15 to measure, most of it dynamic time warping)"
@@ -121,7 +121,7 @@ live-deepdata: $(VENV)/.dev
 	@test -z "$(DEEPDATA_KILL)" || test -n "$(DEEPDATA_START)" || { echo "expected DEEPDATA_START beside DEEPDATA_KILL"; exit 2; }
 	@echo "== contract and 10,000 episodes on $(DEEPDATA_URL) (minutes)"
 	@DEEPDATA_URL='$(DEEPDATA_URL)' $(if $(DEEPDATA_KILL),DEEPDATA_KILL='$(DEEPDATA_KILL)' DEEPDATA_START='$(DEEPDATA_START)') \
-		$(BIN)/pytest -W error -s tests/test_deepdata_contract.py::TestDeepDataIndexLive tests/test_deepdata_ten_thousand.py
+		$(BIN)/pytest -W error -s tests/bridge/deepdata/test_contract.py::TestDeepDataIndexLive tests/processes/test_deepdata_ten_thousand.py
 
 clean:
 	@echo "== removing $(VENV), caches, demo-archive and .bench"

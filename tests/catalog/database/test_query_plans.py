@@ -1,0 +1,112 @@
+"""Every shipped query uses an index, and every statement is one that PostgreSQL understands too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from catalog_calls import BIG, CALLS, WORDED, Watch
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from catalog import Catalog
+from catalog.database import schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> Iterator[Watch]:
+    with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
+        yield Watch(catalog)
+
+
+"""Tables of a handful of rows."""
+
+WALKED = {
+    # A page in the order of an index walks the index, and stops after the page.
+    "get by uid": {"SCAN episode USING COVERING INDEX episode_episode_id"},
+    "score order": {"SCAN episode"},
+    "lane's type": {"SCAN layout"},
+    # Counting everything reads an index from end to end, never the rows.
+    "facet of everything": {
+        *(
+            f"SCAN episode USING COVERING INDEX episode_{name}"
+            for name in ("env_reward_length", "env_length", "success", "length")
+        ),
+        "SCAN tag USING COVERING INDEX sqlite_autoindex_tag_1",
+    },
+    "facet of flags": {"SCAN finding USING COVERING INDEX finding_name"},
+}
+"""Orders of pages of words, and the index that gives each."""
+
+ABOUT_VECTORS = ("pending", "pending ids", "pending of some", "pending with words", "embedded", "ledger state")
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_no_query_reads_whole_tables(watch: Watch, call: str) -> None:
+    plans = watch.plans(lambda: CALLS[call](watch))
+    scanned = {line for line in plans if line.startswith("SCAN") and line.split()[1] in BIG}
+    assert scanned - WALKED.get(call, set()) == set(), plans
+
+
+@pytest.mark.parametrize("call", [*ABOUT_VECTORS, "count", "ids", "longest"])
+def test_what_is_asked_often_is_answered_by_indexes_alone(watch: Watch, call: str) -> None:
+    searched = [line for line in watch.plans(lambda: CALLS[call](watch)) if line.startswith(("SEARCH", "SCAN"))]
+    about = "embedding" if call in ABOUT_VECTORS else "episode"
+    lines = [line for line in searched if line.split()[1] == about or "episode_layout" in line]
+    assert lines
+    assert all("COVERING INDEX" in line for line in lines), searched
+
+
+@pytest.mark.parametrize("order", WORDED)
+def test_pages_of_words_walk_an_index_that_says_what_words_there_may_be(watch: Watch, order: str) -> None:
+    walk = watch.plans(lambda: watch.catalog.select("note", order=order, limit=2))[:5]
+    assert any(f"COVERING INDEX episode_{WORDED[order]}" in line for line in walk), walk
+    assert any("SEARCH document USING INTEGER PRIMARY KEY" in line for line in walk), walk
+    assert not [line for line in walk if "TEMP B-TREE" in line], walk
+
+
+@pytest.mark.parametrize("order", ["length", "episode_id", "env_id", "total_reward", "-total_reward", "uid", "id"])
+def test_pages_of_the_common_orders_come_sorted_from_an_index(watch: Watch, order: str) -> None:
+    after = watch.catalog.select(order=order, limit=10).next
+    plans = watch.plans(lambda: watch.catalog.select(order=order, limit=10, after=after))
+    assert not [line for line in plans if line == "USE TEMP B-TREE FOR ORDER BY"], plans
+
+
+@pytest.mark.parametrize("order", ["score.quality", "-score.quality"])
+def test_pages_in_the_order_of_a_score_come_sorted_from_an_index(watch: Watch, order: str) -> None:
+    after = watch.catalog.select(order=order, limit=10).next
+    plans = watch.plans(lambda: watch.catalog.select(order=order, limit=10, after=after))
+    assert "SEARCH score USING COVERING INDEX score_name_value" in "\n".join(plans)
+    assert not [line for line in plans if line == "USE TEMP B-TREE FOR ORDER BY"], plans
+
+
+def test_explain_shows_the_statements_and_their_plans(watch: Watch) -> None:
+    with_value, without = watch.catalog.explain("env:env-1 reward:5..", order="total_reward")
+    assert "SELECT" in with_value.sql
+    assert "env-1" not in with_value.sql
+    assert "env-1" in with_value.parameters.values()
+    assert any(
+        "USING COVERING INDEX episode_env_reward_length (env_id=? AND total_reward>?)" in p for p in with_value.plan
+    )
+    assert without.plan
+    (only,) = watch.catalog.explain("meta.seed:3", order="length")
+    assert only.plan[0] == "SCAN episode USING INDEX episode_length"
+
+
+def test_a_scan_would_be_noticed(watch: Watch) -> None:
+    plans = watch.plans(lambda: watch.catalog.count("meta.seed:3"))
+    assert [line for line in plans if line.startswith("SCAN episode")]
+
+
+def test_the_tables_can_be_made_in_postgresql() -> None:
+    dialect = postgresql.dialect()
+    for table in schema.metadata.sorted_tables:
+        assert f"CREATE TABLE {table.name}" in str(CreateTable(table).compile(dialect=dialect))
+        for index in table.indexes:
+            assert f"INDEX {index.name} ON {table.name}" in str(CreateIndex(index).compile(dialect=dialect))
+    assert 'TEXT COLLATE "C"' in str(CreateTable(schema.episode).compile(dialect=dialect))
+    assert "BIGINT" in str(CreateTable(schema.embedding).compile(dialect=dialect))

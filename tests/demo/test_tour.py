@@ -1,0 +1,63 @@
+"""The demo from end to end on a small plan, twice, and stopped in the middle."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from paths import ROOT
+
+from bridge import open_archive
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALL = ("--tasks", "2", "--episodes", "2", "--camera-episodes", "1", "--workers", "2")
+
+
+def demo(folder: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "demo", "--folder", str(folder), *SMALL]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_the_demo_runs_and_a_second_run_repeats_nothing(tmp_path):
+    folder = tmp_path / "archive"
+    first = demo(folder)
+    out, err = first.communicate(timeout=250)
+    assert first.returncode == 0, err
+    assert "8 recorded" in out
+    assert "8 new, 0 unchanged, 8 embedded, 0 left out" in out
+    assert "bit for bit" in out
+    assert "arcdct (default)" in out
+    assert (folder / "demo.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    second = demo(folder)
+    out, err = second.communicate(timeout=250)
+    assert second.returncode == 0, err
+    assert "0 recorded (0 timesteps), 8 were there already" in out
+    assert "0 new, 8 unchanged, 0 embedded, 0 left out" in out
+    with open_archive(folder) as archive:
+        assert archive.catalog.count() == 8
+
+
+def interrupted_at(step: str, folder: Path) -> None:
+    running = demo(folder)
+    assert any(line.startswith(f"== {step}") for line in running.stdout)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "Traceback" not in err
+    assert err.strip().splitlines()[-1].startswith("interrupted: ")
+
+
+def test_ctrl_c_is_one_line_and_the_next_run_goes_on(tmp_path):
+    folder = tmp_path / "archive"
+    for step in ("Record", "Catalog", "Moments", "How good"):
+        interrupted_at(step, folder)
+    last = demo(folder)
+    out, err = last.communicate(timeout=250)
+    assert last.returncode == 0, err
+    assert "0 recorded (0 timesteps), 8 were there already" in out
+    with open_archive(folder) as archive:
+        assert archive.catalog.count() == 8

@@ -1,0 +1,368 @@
+"""The seam to other formats: every Source and Sink keeps its contract, and the contracts bite."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from paths import ROOT
+
+from wshard.chunks.writer import ChunkedEpisodeWriter
+from wshard.episode.file import save_wshard
+from wshard.errors import (
+    CodecError,
+    EntryNotFoundError,
+    EpisodeError,
+    FormatError,
+    MissingExtraError,
+    UnsupportedFormatError,
+)
+from wshard.formats.base import FORMATS, UNSUPPORTED, open_sink, open_source
+from wshard.formats.contract import SinkContract, SourceContract
+from wshard.formats.convert import convert, detect_format, detect_format_bytes, load, save
+from wshard.formats.dreamer import DreamerSink, DreamerSource
+from wshard.formats.dreamer_files import save_dreamer
+from wshard.formats.wshard import WShardSink, WShardSource
+from wshard.testing import assert_same_episode, make_episode
+from wshard.types import Episode, Format, TimebaseSpec
+
+
+def as_replay(ep: Episode) -> Episode:
+    """Return what a replay file tells of an episode without truncations: parts are told apart by name and shape."""
+    last = ep.terminations.copy()
+    last[-1] = True
+    first = [True, *last[:-1].tolist()]
+    return replace(
+        ep, env_id="", timebase=TimebaseSpec(), metadata={"is_first": first}, truncations=last,
+        blocks={"aux/npz/gripper.npy": Npy(ep.observations["gripper"].data)},
+        observations={"joint_pos": ep.observations["joint_pos"], "ctrl": ep.actions["ctrl"]},
+        actions={},
+    )  # fmt: skip
+
+
+class Npy:
+    """The contents of some .npy file of an array."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, bytes) and np.array_equal(np.load(io.BytesIO(other)), self.array)
+
+    __hash__ = None
+
+
+class TestWShardFile(SourceContract):
+    def make(self, tmp_path: Path):
+        save_wshard(make_episode(), tmp_path / "e.wshard")
+        return WShardSource(tmp_path / "e.wshard"), {"": make_episode()}
+
+
+class TestWShardManifest(SourceContract):
+    def make(self, tmp_path: Path):
+        writer = ChunkedEpisodeWriter(tmp_path, "reach-0000", 7)
+        writer.write_episode_chunked(make_episode())
+        return WShardSource(writer.finalize_manifest()), {"": make_episode()}
+
+
+class TestWShardFolder(SourceContract):
+    def make(self, tmp_path: Path):
+        (tmp_path / "sub").mkdir()
+        save_wshard(make_episode(1), tmp_path / "b.wshard")
+        save_wshard(make_episode(2), tmp_path / "a.shard")
+        (tmp_path / "notes.txt").write_text("no episode")
+        writer = ChunkedEpisodeWriter(tmp_path / "sub", "reach-0000", 7)
+        writer.write_episode_chunked(make_episode())
+        writer.finalize_manifest()
+        expected = {"a.shard": make_episode(2), "b.wshard": make_episode(1)}
+        return WShardSource(tmp_path), expected | {"sub/reach-0000_manifest.wshard": make_episode()}
+
+
+class TestDreamerFile(SourceContract):
+    def make(self, tmp_path: Path):
+        save_dreamer(make_episode(), tmp_path / "e.npz")
+        return DreamerSource(tmp_path / "e.npz"), {"": replace(as_replay(make_episode()), id="e")}
+
+
+class TestDreamerFolder(SourceContract):
+    def make(self, tmp_path: Path):
+        for seed, name in enumerate("ab"):
+            save_dreamer(make_episode(seed), tmp_path / f"{name}.npz")
+        expected = {name: replace(as_replay(make_episode(seed)), id=name) for seed, name in enumerate("ab")}
+        return DreamerSource(tmp_path), expected
+
+
+class TestWShardSink(SinkContract):
+    suffix = ".wshard"
+
+    def open_sink(self, location: Path):
+        return WShardSink(location)
+
+    def open_source(self, location: Path):
+        return WShardSource(location)
+
+
+class TestDreamerSink(SinkContract):
+    suffix = ".npz"
+
+    def open_sink(self, location: Path):
+        return DreamerSink(location)
+
+    def open_source(self, location: Path):
+        return DreamerSource(location)
+
+    def held(self, ep: Episode) -> Episode:
+        return as_replay(ep)
+
+
+# ---- broken doubles: the contracts bite ------------------------------------------------------------------------------
+
+
+class Forgetful(WShardSource):
+    def load(self, key):
+        return replace(super().load(key), rewards=None)
+
+
+class Guessing(WShardSource):
+    def load(self, key):
+        return super().load(key if key in self.keys() else self.keys()[0])
+
+
+class Shuffling(WShardSource):
+    def keys(self):
+        self._episodes = dict(reversed(self._episodes.items()))
+        return super().keys()
+
+
+class Draining(WShardSource):
+    def load(self, key):
+        ep = super().load(key)
+        self._episodes = {other: place for other, place in self._episodes.items() if other != key}
+        return ep
+
+
+class Shredding(WShardSource):
+    """Its arrays are of no use once it is closed."""
+
+    _last = None
+
+    def load(self, key):
+        self._last = super().load(key)
+        self._last.rewards = self._last.rewards.copy()
+        return self._last
+
+    def close(self):
+        if self._last is not None:
+            self._last.rewards[:] = 0
+
+
+SOURCE_TESTS = [name for name in vars(SourceContract) if name.startswith("test_")]
+SINK_TESTS = [name for name in vars(SinkContract) if name.startswith("test_")]
+
+
+def failures(contract: object, names: list[str], folder: Path) -> set[str]:
+    found = set()
+    for name in names:
+        (folder / name).mkdir()
+        try:
+            getattr(contract, name)(folder / name)
+        except (AssertionError, EntryNotFoundError, OSError, pytest.fail.Exception):
+            found.add(name)
+    return found
+
+
+@pytest.mark.parametrize("double", [Forgetful, Guessing, Shuffling, Draining, Shredding])
+def test_the_source_contract_finds_each_broken_source(tmp_path, double):
+    class Broken(TestWShardFolder):
+        def make(self, tmp_path: Path):
+            _, expected = super().make(tmp_path)
+            return double(tmp_path), expected
+
+    assert failures(Broken(), SOURCE_TESTS, tmp_path)
+
+
+def test_each_source_test_finds_something(tmp_path):
+    found: set[str] = set()
+    for double in (Forgetful, Guessing, Shuffling, Draining, Shredding):
+
+        class Broken(TestWShardFolder):
+            double_class = double
+
+            def make(self, tmp_path: Path):
+                _, expected = super().make(tmp_path)
+                return self.double_class(tmp_path), expected
+
+        (tmp_path / double.__name__).mkdir()
+        found |= failures(Broken(), SOURCE_TESTS, tmp_path / double.__name__)
+    assert found == set(SOURCE_TESTS)
+
+
+class Careless(WShardSink):
+    """Takes any number of episodes, writes in place, and names files after ids as they are."""
+
+    def write(self, ep):
+        place = Path(self._location)
+        path = place / f"{ep.id}.wshard" if place.is_dir() else place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+        save_wshard(replace(ep, metadata=ep.metadata | {"at": np.random.default_rng().random()}), path)
+        return "" if path == place else path.name
+
+
+def test_each_sink_test_finds_a_careless_sink(tmp_path):
+    class Broken(TestWShardSink):
+        def open_sink(self, location: Path):
+            return Careless(location)
+
+    assert failures(Broken(), SINK_TESTS, tmp_path) == set(SINK_TESTS)
+
+
+# ---- the table -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("place", ["nowhere", "nowhere/a.wshard"])
+def test_a_place_that_is_not_there_has_no_episodes(tmp_path, name, place):
+    with pytest.raises(FileNotFoundError, match=f"{tmp_path / place}'"):
+        open_source(tmp_path / place, name)
+    with pytest.raises(FileNotFoundError, match=f"{tmp_path / place}'"):
+        load(tmp_path / place, name)
+    with open_source(tmp_path, name) as source:
+        assert source.keys() == []
+
+
+def test_every_format_has_a_row_or_is_known_to_be_missing():
+    assert {format_.value for format_ in Format if format_} == {*FORMATS, *UNSUPPORTED}
+    for name in FORMATS:
+        with open_sink(io.BytesIO(), name) as sink:
+            assert sink.write(make_episode()) == ""
+
+
+def test_other_packages_formats_are_named_by_their_place(tmp_path):
+    save_wshard(make_episode(), tmp_path / "x.bin")
+    ep = load(tmp_path / "x.bin", "wshard.formats.wshard:WShardSource")
+    assert_same_episode(ep, make_episode())
+    for name in ("no_such_package:Source", "wshard.types:NoSuchThing", ":x"):
+        with pytest.raises(MissingExtraError, match="install"):
+            open_source(tmp_path, name)
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_formats_that_are_not_there_say_so(tmp_path, name):
+    for call in (lambda: load(tmp_path / "x", name), lambda: save(make_episode(), tmp_path / "x", name)):
+        with pytest.raises(NotImplementedError, match="not implemented") as caught:
+            call()
+        assert isinstance(caught.value, UnsupportedFormatError)
+    assert not list(tmp_path.iterdir())
+
+
+# ---- load, save, convert ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("a.wshard", "wshard"), ("a.SHARD", "wshard"), ("a.npz", "dreamerv3"), ("t-u-s-8.npz", "dreamerv3"),
+     ("a.pt", "tdmpc2"), ("a.pth", "tdmpc2"), ("a.hdf5", "minari"), ("a.h5", "minari"), ("a.txt", ""), ("a", "")],
+)  # fmt: skip
+def test_suffixes_tell_the_format(tmp_path, name, expected):
+    assert detect_format(tmp_path / name) == expected
+    assert detect_format(str(tmp_path / name)) == expected
+
+
+def test_first_bytes_tell_the_format_of_other_names(tmp_path):
+    for number, (magic, expected) in enumerate(
+        {b"SHRD": "wshard", b"PK\3\4": "dreamerv3", b"abcd": "", b"SH": "", b"": ""}.items()
+    ):
+        path = tmp_path / str(number)
+        path.write_bytes(magic and magic + b"more" * (len(magic) == 4))
+        assert detect_format(path) == expected
+        assert detect_format_bytes(path.read_bytes()) == expected
+    assert detect_format(tmp_path) == Format.UNKNOWN
+    assert detect_format_bytes(b"\x89HDF") == Format.MINARI  # as the reference has it; a whole file says more
+
+
+def test_hdf5_files_of_other_programs_are_called_by_their_names(dataset_fixtures, tmp_path):
+    minari = dataset_fixtures / "other" / "minari_hdf5" / "toy" / "hdf5-v0" / "data" / "main_data.hdf5"
+    robomimic = tmp_path / "demo.hdf5"  # that file with its groups named as there
+    robomimic.write_bytes(re.sub(rb"episode_(\d)\0", rb"demo_\1\0\0\0\0", minari.read_bytes()))
+    (tmp_path / "suffix").write_bytes(minari.read_bytes())
+    for path, expected in (
+        (minari, "minari"),
+        (tmp_path / "suffix", "minari"),
+        (robomimic, "robomimic"),
+        (dataset_fixtures / "other" / "d4rl.hdf5", "d4rl"),
+        (dataset_fixtures / "world_model" / "main.h5", "hdf5"),
+    ):
+        assert detect_format(path) == expected
+        with pytest.raises(UnsupportedFormatError, match=f"format '{expected}' is not implemented"):
+            load(path)
+
+
+def test_files_are_loaded_by_their_first_bytes(tmp_path):
+    for format_ in FORMATS:
+        file = io.BytesIO(b"before")
+        file.seek(0, io.SEEK_END)
+        save(make_episode(), file, format_)
+        content = io.BytesIO(file.getvalue()[6:])
+        assert load(content).source_format == format_
+    file = io.BytesIO()
+    save(make_episode(), file)
+    assert file.getvalue()[:4] == b"SHRD"
+
+
+def test_unknown_formats_are_value_errors(tmp_path):
+    for call in (
+        lambda: load(tmp_path / "a.txt"),
+        lambda: load(io.BytesIO(b"what is this")),
+        lambda: load(tmp_path / "a.npz", "zarr"),
+        lambda: save(make_episode(), tmp_path / "a.txt"),
+        lambda: save(make_episode(), tmp_path / "a.npz", Format.UNKNOWN),
+    ):
+        with pytest.raises(ValueError, match=r"[Ff]ormat") as caught:
+            call()
+        assert isinstance(caught.value, FormatError)
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "a.npz")
+
+
+def test_a_location_of_several_episodes_is_not_one(tmp_path):
+    for seed in range(2):
+        save_wshard(make_episode(seed), tmp_path / f"{seed}.wshard")
+    with pytest.raises(FormatError, match="expected one episode, found 2"):
+        load(tmp_path, "wshard")
+
+
+def test_converting_both_ways_and_compressing(tmp_path):
+    ep = make_episode(T=400)
+    save(ep, tmp_path / "a.wshard", compression={"signal/*": "zstd:19"})
+    plain = tmp_path / "b.wshard"
+    returned = convert(tmp_path / "a.wshard", plain)
+    assert_same_episode(returned, ep)
+    assert plain.stat().st_size > (tmp_path / "a.wshard").stat().st_size
+    convert(plain, tmp_path / "c.npz")
+    convert(tmp_path / "c.npz", tmp_path / "d", output_format=Format.WSHARD)
+    assert np.array_equal(load(tmp_path / "d").observations["ctrl"].data, ep.actions["ctrl"].data)
+    with pytest.raises(CodecError, match="compression"):
+        convert(plain, tmp_path / "e.npz", compression="zstd")
+    assert not (tmp_path / "e.npz").exists()
+
+
+def test_a_folder_of_a_sink_must_be_there(tmp_path):
+    with open_sink(tmp_path / "missing" / "x.wshard", "wshard") as sink, pytest.raises(FileNotFoundError):
+        sink.write(make_episode())
+    with open_sink(tmp_path / "x.wshard", "wshard") as sink, pytest.raises(EpisodeError):
+        sink.write(Episode(""))
+
+
+def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "formats.md").read_text()
+    examples = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    names: dict[str, object] = {}
+    for example in examples:
+        exec(compile(example, "docs/formats.md", "exec"), names)  # noqa: S102  (it is our own page)
+    assert len(examples) >= 4
