@@ -25,9 +25,9 @@ from bridge_episodes import (
     vectors_of,
 )
 
-from bridge.ingest import report as run
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.retriever import TrajectoryRetriever
+from bridge.support import batches
 from bridge.support.blas_threads import blas_threads
 from bridge.support.workers import interrupts_held, workers
 from embedders.space import WindowPlan
@@ -106,7 +106,7 @@ def test_what_nobody_brought_is_shared_by_those_who_embed_it(tmp_path, data, mon
     folder, paths, _ = data
     archive = tmp_path / "archive"
     ingest(archive, folder)
-    monkeypatch.setattr(run, "BATCH", 8)
+    monkeypatch.setattr(batches, "BATCH", 8)
 
     def embed(_: int) -> int:
         with TrajectoryIngestor(archive, "dct") as ingestor:

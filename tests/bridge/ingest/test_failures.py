@@ -27,7 +27,7 @@ from bridge_episodes import (
 
 import bridge.episodes.read
 import bridge.ingest.embed
-import bridge.ingest.report
+import bridge.support.batches
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.retriever import TrajectoryRetriever
 from embedders.trajectory.pooled import PooledCallable
@@ -314,7 +314,7 @@ def greedy(mean):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_episode_for_which_the_memory_is_too_small_holds_up_nobody(archive, folder, workers, monkeypatch):
-    monkeypatch.setattr(bridge.ingest.report, "BATCH", 4)
+    monkeypatch.setattr(bridge.support.batches, "BATCH", 4)
     report = ingest(archive, folder, embedder=PooledCallable(greedy, "greedy"), workers_count=workers)
     assert 0 < len(report.failed) == 12 - report.embedded < 12
     assert all(failure.error.startswith("unexpected MemoryError") for failure in report.failed)

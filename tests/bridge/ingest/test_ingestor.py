@@ -26,7 +26,7 @@ from typer.testing import CliRunner
 
 import bridge.ingest.fill
 import bridge.ingest.ingestor
-import bridge.ingest.report
+import bridge.support.batches
 from bridge.cli.main import app
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.retriever import TrajectoryRetriever
@@ -153,7 +153,7 @@ def test_a_moved_file_keeps_its_uid_tags_and_vector(archive, folder):
 
 
 def test_a_moved_file_whose_name_another_episode_took_keeps_what_was_said(archive, folder, monkeypatch):
-    monkeypatch.setattr("bridge.ingest.report.BATCH", 1)  # so that neither meets the other by luck
+    monkeypatch.setattr("bridge.support.batches.BATCH", 1)  # so that neither meets the other by luck
     ingest(archive, folder)
     path = files(folder)[0]
     before = episodes_by_path(archive)[path]
@@ -183,7 +183,7 @@ def renamed(paths, order):
 @pytest.mark.parametrize("batch", [1, 3, 256])
 @pytest.mark.parametrize("order", ["10234", "12340", "40123", "43210", "n0123", "1234n", "24n01"])
 def test_renumbered_files_keep_what_was_said_of_their_episodes(archive, folder, monkeypatch, order, batch):
-    monkeypatch.setattr("bridge.ingest.report.BATCH", batch)
+    monkeypatch.setattr("bridge.support.batches.BATCH", batch)
     paths, numbers = files(folder)[:5], [None if name == "n" else int(name) for name in order]
     for number, path in enumerate(paths):
         os.utime(path, (number, number))  # so that none looks like another: they are of one size
@@ -446,7 +446,7 @@ def test_what_others_brought_is_embedded_once_batch_by_batch(archive, folder, mo
         return real(jobs, lacking)
 
     monkeypatch.setattr(bridge.ingest.fill, "embed_episodes", embed)
-    monkeypatch.setattr(bridge.ingest.report, "BATCH", 5)
+    monkeypatch.setattr(bridge.support.batches, "BATCH", 5)
     assert counts(ingest(archive, folder)) == {"unchanged": 12, "embedded": 12}
     assert sorted(seen) == [ids[:5], ids[5:10], ids[10:]]
 

@@ -15,9 +15,9 @@ from bridge_episodes import command, counts, files, ingest, looked_into, save
 from databases import SQLITE_ALONE
 from quality_arms import PERIOD_NS, arm
 
-import bridge.ingest.report
 import bridge.quality.check
 import bridge.quality.judge
+import bridge.support.batches
 import catalog.database.engine
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.quality.check import check_episodes
@@ -182,7 +182,7 @@ def test_few_may_wait_and_the_verdicts_are_the_same(archive, folder, tmp_path, m
     ingest(archive, folder)
     found = flags(archive)
     monkeypatch.setattr(bridge.quality.judge, "_MOST_WAITING", most)
-    monkeypatch.setattr(bridge.ingest.report, "BATCH", 2)
+    monkeypatch.setattr(bridge.support.batches, "BATCH", 2)
     ingest(tmp_path / "again", folder)
     assert flags(tmp_path / "again") == found
 
@@ -289,7 +289,7 @@ def test_what_another_finds_broken_while_a_verdict_waits_stays_flagged(archive, 
 
 def test_a_check_keeps_no_measures_of_what_was_judged(archive, folder, monkeypatch):
     ingest(archive, folder)
-    monkeypatch.setattr(bridge.ingest.report, "BATCH", 4)
+    monkeypatch.setattr(bridge.support.batches, "BATCH", 4)
     monkeypatch.setattr(bridge.quality.judge, "MOST", 4)
     alive, examined = weakref.WeakSet(), bridge.quality.check.examine
 

@@ -1,0 +1,80 @@
+"""The house stays in order: small files and folders, unique class names, names from the field, rooms that say what they do."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import pytest
+from paths import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PACKAGES = ("wshard", "embedders", "catalog", "bridge")
+FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+MOST_LINES = 300
+MOST_MODULES = 20
+
+LONG: dict[str, int] = {}
+"""Files that are still longer than MOST_LINES, and how long they may be: entries only shrink and go."""
+
+PRIVATE_WORDS = {
+    *("told", "tell", "held", "hold", "kept", "keep", "lost", "settled", "settle", "due", "wishes", "holdings"),
+    *("polar", "sift", "worded", "visit", "freed", "resolved", "asked", "looked", "said", "given", "vain"),
+}
+"""Words that say nothing to a newcomer: no function, class or module is named by one of them alone."""
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def definitions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node
+
+
+def test_files_are_short():
+    lengths = {name_of(path): len(path.read_text().splitlines()) for path in FILES}
+    assert {name: count for name, count in lengths.items() if count > LONG.get(name, MOST_LINES)} == {}
+    assert [name for name in LONG if lengths.get(name, 0) <= MOST_LINES] == [], "shrink the list"
+
+
+def test_folders_are_small():
+    modules: defaultdict[str, int] = defaultdict(int)
+    for path in FILES:
+        modules[name_of(path.parent)] += path.name != "__init__.py"
+    assert {folder: count for folder, count in modules.items() if count > MOST_MODULES} == {}
+
+
+def test_class_names_are_unique():
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for path in FILES:
+        for node in definitions(path):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(name_of(path))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_names_are_words_of_the_field():
+    found = [f"{name_of(path)}: {node.name}" for path in FILES for node in definitions(path)]
+    assert [place for place in found if place.rpartition(": ")[2].strip("_").lower() in PRIVATE_WORDS] == []
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in FILES}), ids=name_of)
+def test_rooms_say_what_they_are_for(folder):
+    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+    assert text, f"{name_of(folder)}/__init__.py has no docstring"
+
+
+def test_module_docstrings_are_short():
+    wordy = [
+        name_of(path)
+        for path in FILES
+        if "Does not know" in (ast.get_docstring(ast.parse(path.read_text())) or "")
+    ]
+    assert wordy == []
