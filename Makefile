@@ -6,11 +6,12 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q install --no-compile -c constraints.txt
 FIRST ?= 100# the first seed of rb_a, rb_b and rb_c; those below 100 were tuned on
 
-.PHONY: help install demo test bench bench-index rb_a rb_b rb_c fuzz torture histories diskfull minute live-deepdata clean
+.PHONY: help install demo test docs bench bench-index rb_a rb_b rb_c fuzz torture histories diskfull minute live-deepdata clean
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
 	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (6 to 15 minutes the first time)"
 	@echo "make install  only create .venv with everything in it                 (about 1 minute)"
+	@echo "make docs     build the manual and the API reference into site/       (about 20 seconds)"
 	@echo "make bench    measure speed on this machine                           (about 5 minutes)"
 	@echo "make fuzz     200,000 damaged files, none of which may give a wrong value  (about 5 minutes)"
 	@echo "make torture  kill recordings at 2 x 200 random moments               (about 3 minutes)"
@@ -54,8 +55,12 @@ test: $(VENV)/.dev
 	@echo "== ruff (seconds)" && $(BIN)/ruff check -q . && $(BIN)/ruff format --check -q .
 	@echo "== mypy --strict (half a minute)" && $(BIN)/mypy
 	@echo "== rooms and arrows (seconds)" && $(BIN)/lint-imports --no-cache | tail -n 12
+	@echo "== manual and API reference (20 seconds)" && NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q -d $(VENV)/site
 	@echo "== tests, docs and README (5 to 11 minutes on 2 cores)"
 	@$(BIN)/pytest -W error -n 2 --dist worksteal
+
+docs: $(VENV)/.dev
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q -d site && echo "open site/index.html"
 
 $(VENV)/.bench: $(VENV)/.dev
 	@echo "== installing the formats to compare with (about 20 seconds)"
