@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,10 @@ ROOT = Path(__file__).resolve().parent.parent
 # compiled kept, also where the environment says otherwise, a child starts in two thirds of the time.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A shell that starts the gate in the background has its children ignore Ctrl-C, and they theirs: tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A deadline would measure the machine, not the code.
 settings.register_profile("gate", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])

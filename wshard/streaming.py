@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from wshard.container.layout import FLAG_STREAMING
 from wshard.recording.channel_defs import ChannelDef
 from wshard.recording.writer import DEFAULT_FLUSH_INTERVAL, WShardStreamWriter
 
-__all__ = ["DEFAULT_FLUSH_INTERVAL", "ChannelDef", "WShardStreamWriter"]
+__all__ = ["DEFAULT_FLUSH_INTERVAL", "FLAG_STREAMING", "ChannelDef", "WShardStreamWriter"]

@@ -40,7 +40,7 @@ def test_every_package_tells_extras_in_the_same_words():
     for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         text = path.read_text()
         named |= set(re.findall(r"how_to_install\(['\"](\w+)", text))
-        assert path.name == "wording.py" or not re.search(r"pip install '?wshard", text), path
+        assert path.name == "messages.py" or not re.search(r"pip install '?wshard", text), path
     assert {"torch", "postgres", "parquet", "pandas", "watch", "hub"} <= named <= set(known)
 
 

@@ -190,3 +190,8 @@ def assert_complete(archive, paths):
         assert sorted(seen) == catalog.ids()
         groups, _ = families(catalog, Choice(ArcDct(), LaneChoice(), WindowPlan()))
         assert {row.family for row in catalog.spaces("active")} == {group.space(None).family for group in groups}
+
+
+def shifted(mean: np.ndarray) -> np.ndarray:
+    """Return the mean and a one: an embedder that is a function."""
+    return np.append(mean, 1.0)

@@ -238,7 +238,7 @@ def large(path, episodes=60, env="env"):
         )
         catalog.tag([done[0].id], "good")
         catalog.save_snapshot("some", "tag:good")
-        copy = catalog.vectors.index_copies.open("http://host", space.id)
+        copy = catalog.copies.open("http://host", space.id)
         with catalog._write() as connection:  # 20,000 rows at once
             connection.exec_driver_sql(
                 "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) INSERT INTO synced "

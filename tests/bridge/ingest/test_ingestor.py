@@ -19,6 +19,7 @@ from bridge_episodes import (
     looked_into,
     rewrite,
     save,
+    shifted,
     spaces_of,
     vectors_of,
 )
@@ -381,16 +382,12 @@ def test_lanes_that_turn_out_to_hold_no_numbers_are_reported(archive, folder):
     assert "signal/extra" in report.unembedded[0].error
 
 
-def shifted(mean):
-    return np.append(mean, 1.0)
-
-
 @pytest.mark.parametrize(
     ("embedder", "name"),
     [
         ("stats", "stats"),
         ("mean", "mean"),
-        ("test_bridge_ingest:shifted", "test_bridge_ingest:shifted"),
+        ("bridge_episodes:shifted", "bridge_episodes:shifted"),
         (PooledCallable(shifted, "mine", 3), "mine"),
         (PooledCallable(lambda mean: mean[:2] + 1, name="shifted"), "shifted"),
     ],

@@ -308,7 +308,7 @@ def test_searches_that_make_no_sense_are_refused(retriever):
 
 def test_one_pass_opens_each_file_once_and_gives_the_same_vectors(folder, tmp_path, monkeypatch):
     opened, really = [], bridge.ingest.embed.open_episode
-    for module in (bridge.reading, bridge.embedding):
+    for module in (bridge.episodes.read, bridge.ingest.embed):
         monkeypatch.setattr(module, "open_episode", lambda path, **how: opened.append(path) or really(path, **how))
     plans = (*BOTH, WindowPlan(16, 8))
     ingest(tmp_path / "one", folder, embedder=None, windows=plans)

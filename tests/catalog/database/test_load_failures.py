@@ -62,7 +62,8 @@ def assert_whole(path: Path, episodes: int) -> None:
 KILLED = """
 import os, signal, sys
 sys.path[:0] = sys.argv[2:]
-from catalog import Catalog, engine
+from catalog import Catalog
+from catalog.database import engine
 from catalog.testing.contract import make_record
 engine.CACHE_KIBIBYTES = 64  # so that most of it is in the file already
 

@@ -161,11 +161,11 @@ def test_copies_in_other_indexes_begin_anew_after_restoring(tmp_path: Path) -> N
     path, file = tmp_path / "catalog.db", tmp_path / "backup.db"
     make(path)
     with Catalog.open(path) as catalog:
-        before = catalog.vectors.index_copies.open("http://host", catalog.spaces()[0].id)
+        before = catalog.copies.open("http://host", catalog.spaces()[0].id)
         catalog.back_up(file)
     restore(file, path, force=True)
     with Catalog.open(path) as catalog:
-        after = catalog.vectors.index_copies.open("http://host", catalog.spaces()[0].id)
+        after = catalog.copies.open("http://host", catalog.spaces()[0].id)
         assert after.generation != before.generation
 
 
@@ -267,8 +267,8 @@ def said(url: str) -> tuple[int, int]:
 def test_a_catalog_on_a_server_is_backed_up_and_restored(served: str, server: Server, tmp_path: Path) -> None:
     file = tmp_path / "kept.dump"
     with Catalog.open(served) as catalog:
-        copy_id = catalog.vectors.index_copies.open("somewhere", catalog.spaces()[0].id).id
-        generation = catalog.vectors.index_copies.open("somewhere", catalog.spaces()[0].id).generation
+        copy_id = catalog.copies.open("somewhere", catalog.spaces()[0].id).id
+        generation = catalog.copies.open("somewhere", catalog.spaces()[0].id).generation
         assert catalog.back_up(file) == file.stat().st_size
         catalog.remove(catalog.ids()[1:])
         assert catalog.back_up(tmp_path / "later.dump") > 0
@@ -277,7 +277,7 @@ def test_a_catalog_on_a_server_is_backed_up_and_restored(served: str, server: Se
         assert catalog.count() == 1
         restore_dump(file, served, force=True)
         assert catalog.count() == 20  # a program that has it open goes on with the restored one
-        again = catalog.vectors.index_copies.open("somewhere", catalog.spaces()[0].id)
+        again = catalog.copies.open("somewhere", catalog.spaces()[0].id)
         assert (again.id, again.generation != generation) == (copy_id, True)
         catalog.back_up(file)  # an earlier backup of the same archive
     assert said(served) == (20, 3)

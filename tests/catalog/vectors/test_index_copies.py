@@ -25,7 +25,7 @@ def held(catalog):
     entries = catalog.write_embeddings(
         space, [EmbeddingRow(id_, rows[id_].digest, 2, b"%4d%4d" % (id_, -id_)) for id_ in ids]
     )
-    copy = catalog.vectors.index_copies.open("http://h/p", space)
+    copy = catalog.copies.open("http://h/p", space)
     made = [
         Synced(entry.seq, at, f"ref {entry.episode_id} {at}", "about", document=None, served=False, run="run")
         for entry in entries[:4]
@@ -38,20 +38,16 @@ def held(catalog):
 def arrive(catalog, copy, entries, first=1):
     refs = [f"ref {entry.episode_id} {at}" for entry in entries for at in range(2)]
     landed = [Landed(ref, number, "about") for number, ref in enumerate(refs, first)]
-    return catalog.vectors.index_copies.settle(copy.id, "run", landed)
+    return catalog.copies.settle(copy.id, "run", landed)
 
 
 def test_one_copy_per_place_and_space(catalog, held):
     copy, _ = held
-    assert (
-        catalog.vectors.index_copies.open("http://h/p", copy.space_id)
-        == catalog.vectors.index_copies.find("http://h/p", copy.space_id)
-        == copy
-    )
-    assert catalog.vectors.index_copies.find("http://other/p", copy.space_id) is None
-    other = catalog.vectors.index_copies.open("http://other/p", copy.space_id)
+    assert catalog.copies.open("http://h/p", copy.space_id) == catalog.copies.find("http://h/p", copy.space_id) == copy
+    assert catalog.copies.find("http://other/p", copy.space_id) is None
+    other = catalog.copies.open("http://other/p", copy.space_id)
     assert other.generation != copy.generation
-    assert [found.id for found in catalog.vectors.index_copies.of_place("http://other/p")] == [other.id]
+    assert [found.id for found in catalog.copies.of_place("http://other/p")] == [other.id]
 
 
 def test_what_is_on_its_way_is_neither_pending_nor_held(catalog, held):
@@ -82,10 +78,10 @@ def test_a_number_that_comes_twice_sends_its_first_holder_on_the_way_again(catal
 
 def test_fields_that_differ_are_not_served(catalog, held):
     copy, entries = held
-    catalog.vectors.index_copies.settle(copy.id, "run", [Landed(f"ref {entries[0].episode_id} 0", 7, "other")])
+    catalog.copies.settle(copy.id, "run", [Landed(f"ref {entries[0].episode_id} 0", 7, "other")])
     (row,) = [found for found in catalog.copies.unserved(copy.id, 4) if found.document == 7]
     assert row.vector == b"   1"
-    assert catalog.vectors.index_copies.known(copy.id, [row.ref])[row.ref] == Landed(row.ref, 7, "")
+    assert catalog.copies.known(copy.id, [row.ref])[row.ref] == Landed(row.ref, 7, "")
 
 
 def test_documents_of_the_dead_are_told_unless_the_living_share_them(catalog, held):
@@ -122,7 +118,7 @@ def test_what_every_search_asks_is_answered_by_indexes(catalog, held):
     catalog.copies.find(copy.place, copy.space_id)
     catalog.copies.lookup(copy.id, [1, 2, 3], 4)
     catalog.copies.unserved(copy.id, 4)
-    catalog.vectors.index_copies.known(copy.id, ["a", "b"])
+    catalog.copies.known(copy.id, ["a", "b"])
     catalog.copies.pending(copy)
     with catalog._read() as connection:
         plans = [

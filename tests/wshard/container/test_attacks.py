@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from paths import GOLDEN, SUPPORT
@@ -14,9 +14,6 @@ from wshard import errors
 from wshard.container.manifest import open_manifest
 from wshard.container.reader import ShardReader
 from wshard.episode.file import load_wshard
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ATTACKS = sorted(path.stem for path in (GOLDEN / "attacks").glob("*.json"))
 
@@ -69,8 +66,8 @@ def test_the_generator_reproduces_every_attack(tmp_path):
 CHILD = """
 import resource, sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from test_wshard_attacks import ATTACKS, GOLDEN, read
+sys.path[:0] = [sys.argv[1], sys.argv[3]]
+from test_attacks import ATTACKS, GOLDEN, read
 from wshard.errors import FormatError
 from wshard.repair.repair import repair
 
@@ -88,6 +85,6 @@ print("all refused or read")
 
 def test_no_way_in_brings_a_foreign_error_or_takes_a_gigabyte(tmp_path):
     """In a child with 1 GiB of memory: every file, opened in every way, and repaired."""
-    command = [sys.executable, "-W", "ignore", "-c", CHILD, str(SUPPORT), str(tmp_path)]
+    command = [sys.executable, "-W", "ignore", "-c", CHILD, str(Path(__file__).parent), str(tmp_path), str(SUPPORT)]
     child = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert (child.stdout, child.stderr) == ("all refused or read\n", "")

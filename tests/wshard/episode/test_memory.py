@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MEASURE = """
 import gc, io, json, resource, sys, tracemalloc
 import numpy as np
-from wshard import parallel
+from wshard.container import encode_block
 from wshard.episode.file import load_wshard, open_wshard, save_wshard
 from wshard.recording.writer import ChannelDef, WShardStreamWriter
 from wshard.types import Channel, DType, Episode
@@ -68,7 +68,7 @@ print(json.dumps({"peak": used, "grown": highest() - before}))
 def test_saving_compressed_needs_no_more_than_the_largest_block(tmp_path, frame_steps):
     """Without the constant that small blocks may share (64 MiB), which would hide it."""
     program = f"""
-parallel._IN_FLIGHT = 0
+encode_block._IN_FLIGHT = 0
 ep = episode([8, 8, 4, 8, 8])
 used = peak(lambda: save_wshard(ep, sys.argv[1], "zstd:1", frame_steps={frame_steps}))
 print(json.dumps({{"peak": used}}))
