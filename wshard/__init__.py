@@ -8,6 +8,7 @@ from wshard.container.manifest import open_manifest
 from wshard.container.reader import ShardReader
 from wshard.container.stream_writer import ShardStreamWriter
 from wshard.container.writer import ShardWriter
+from wshard.convert import convert, detect_format, load, save  # the facade: else importing it would hide the function
 from wshard.dreamer import load_dreamer, save_dreamer
 from wshard.episode.file import EpisodeFile, load_wshard, open_wshard, save_wshard
 from wshard.episode.naming import (
@@ -38,7 +39,6 @@ from wshard.episode.residual import (
     unpack_residual_bits,
 )
 from wshard.errors import FormatError, FormatWarning, WShardError
-from wshard.formats.convert import convert, detect_format, load, save
 from wshard.formats.huggingface import HF_AVAILABLE, HuggingFaceAdapter, download_from_hub, upload_to_hub
 from wshard.open import open_episode
 from wshard.recording.recover import discard, recover
