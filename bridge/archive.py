@@ -1,8 +1,4 @@
-"""Where an archive is: a folder with catalog.db and index/, or a server, and which vector index answers for it.
-
-Knows: how the first argument of ingestor and retriever, `archive=`, the environment and the default name the two.
-Does not know: episodes (they lie anywhere), tables, vectors.
-"""
+"""Archive: an open catalog and the vector index over it, found by a folder, a server's URL or an index's URL."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""EpisodeRef: a search hit that loads itself straight from its file.
-
-Knows: which file, which timesteps, what the catalog says of it. Does not know: how it was found.
-"""
+"""The results of a search: Hits, a list of EpisodeRefs, each of which loads itself straight from its file."""
 
 from __future__ import annotations
 

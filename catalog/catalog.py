@@ -1,7 +1,6 @@
 """The catalog: every episode and everything that has been embedded, in one database.
 
-Knows: which of its parts answers which question, one short transaction each. Does not know: episode files, or what
-vectors mean. Iterators read one chunk per transaction: a row that changes meanwhile may come in its new state, or not.
+Iterators read one chunk per transaction: a row that changes meanwhile may come in its new state, or not.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Which records are refused: those with values that not every database can hold.
 
-Knows: paths, text, integers, rewards, lanes, files. Does not know: tables, or what becomes of a record. All raise
-IngestError.
+All raise IngestError.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Full text as words: what is searched, and what a search means, without any database.
 
-Knows: how text becomes words, and which text of an episode is searched: the task in its metadata, and its notes. A
-phrase holds where its words stand side by side in one of these texts. Does not know: how an index keeps words.
+A phrase holds where its words stand side by side in one of these texts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Where an archive is, when nobody says, and when somebody does: one rule for Python and the command line.
-
-Knows: the environment variables, the default folder and where it is looked for, the database's file name, the folder
-for copies of what a server holds. Does not know: what is in it.
-"""
+"""Where an archive is, when nobody says, and when somebody does: one rule for Python and the command line."""
 
 from __future__ import annotations
 

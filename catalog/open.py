@@ -1,7 +1,4 @@
-"""From an archive's place to its open catalog.
-
-Knows: how a missing archive is told. Does not know: how places are named (location.py).
-"""
+"""From an archive's place to its open catalog."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The plain values that go into and come out of the catalog.
-
-Knows: what an episode, a layout, a space and a ledger entry are made of, and which of them are refused.
-Does not know: tables, SQL, files, or what the vectors mean (opaque bytes).
-"""
+"""The plain values that go into and come out of the catalog."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What every part of the catalog's interface stands on: an open database, and short transactions on it.
-
-Knows: how transactions begin and end, and what a filter means that names saved queries. Does not know: any question.
-"""
+"""What every part of the catalog's interface stands on: an open database, and short transactions on it."""
 
 from __future__ import annotations
 

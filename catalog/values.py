@@ -1,7 +1,4 @@
-"""Single values: which of them every database can hold, and how JSON is stored and compared.
-
-Knows: 64 bits, UTF-8 without NUL, strict JSON. Does not know: what values are for.
-"""
+"""Single values: which of them every database can hold, and how JSON is stored and compared."""
 
 from __future__ import annotations
 

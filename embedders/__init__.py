@@ -1,7 +1,6 @@
 """Arrays in, vectors out: the flat list of public names.
 
-Knows windows of numbers, the statistics of an archive and the Spaces that vectors belong to. Does not know SQL, HTTP
-or files. Names that a module of the package bears, such as `embedders.statistics.statistics`, are imported from there.
+Names that a module of the package bears, such as `embedders.statistics.statistics`, are imported from there.
 """
 
 from __future__ import annotations

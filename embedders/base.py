@@ -1,8 +1,4 @@
-"""What an embedder is: windows [T, D] or [T, *shape] in, one unit vector per window out.
-
-Knows the protocol, the check that every window passes before any arithmetic, and the way from windows to unit rows
-that all embedders share. Does not know any particular embedder.
-"""
+"""What an embedder is: windows [T, D] or [T, *shape] in, one unit vector per window out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The one JSON text of a value, and the checks that values of Spaces share.
-
-Knows texts, counts and numbers. Does not know what they stand for: callers name it.
-"""
+"""The one JSON text of a value, and the checks that values of Spaces share."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Numbers that can be computed with: real, finite and within the range of float32.
-
-Knows which dtypes turn into float64 without losing their meaning, and which values no vector can be made of.
-Does not know windows, lanes or episodes: callers say in their own words where a value stands.
-"""
+"""Numbers that can be computed with: real, finite and within the range of float32."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Embedders by name: one table, other packages' entry points, and whatever a caller passes in person.
 
-Knows where each embedder lives and imports it on use. What a stored Space names is only ever looked up in the table
-and the entry points: a database must not decide which module gets imported.
+What a stored Space names is only ever looked up in the table and the entry points: a database must not decide which
+module gets imported.
 """
 
 from __future__ import annotations

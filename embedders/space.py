@@ -1,8 +1,4 @@
-"""Spaces: everything that decides whether two vectors may be compared, as plain values with fingerprints.
-
-Knows lanes by name and shape, how an episode is cut into windows, the frozen statistics of the archive, and the one
-canonical JSON text of all of it. Does not know embedders (only their name, version and parameters), data or storage.
-"""
+"""Spaces: everything that decides whether two vectors may be compared, as plain values with fingerprints."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Z-scores with the frozen statistics of an archive: (x - mean) / std, clipped, times the factors of the lanes.
-
-Knows the floor for constant channels and the clip. Does not know where statistics come from.
-"""
+"""Z-scores with the frozen statistics of an archive: (x - mean) / std, clipped, times the factors of the lanes."""
 
 from __future__ import annotations
 

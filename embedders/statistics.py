@@ -1,7 +1,4 @@
-"""Moments of lanes that can be merged, and the archive statistics and their drift that follow from them.
-
-Knows one lane or many as numbers per channel. Does not know where moments are stored nor when statistics are frozen.
-"""
+"""Moments of lanes that can be merged, and the archive statistics and their drift that follow from them."""
 
 from __future__ import annotations
 

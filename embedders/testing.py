@@ -1,8 +1,6 @@
 """The contracts that every embedder and every text encoder keeps, as test classes to inherit from.
 
-Knows the promises of Embedder and TextEncoder, and data that breaks careless ones.
-Does not know which vectors are good ones. A subclass whose name begins with "Test" gives `make`; any runner that calls
-`test_*` methods will do.
+A subclass whose name begins with "Test" gives `make`; any runner that calls `test_*` methods will do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Windows as they are cut from episodes: what overlapping windows share is there once, and is computed once.
-
-Knows where windows lie in the rows of their episodes. Does not know how an episode is cut (windows.py), or embedders.
-"""
+"""Windows as they are cut from episodes: what overlapping windows share is there once, and is computed once."""
 
 from __future__ import annotations
 

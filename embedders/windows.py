@@ -1,7 +1,4 @@
-"""How an episode is cut into windows, as a plain value.
-
-Knows timesteps. Does not know lanes, embedders or data.
-"""
+"""How an episode is cut into windows, as a plain value."""
 
 from __future__ import annotations
 

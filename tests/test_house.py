@@ -1,4 +1,4 @@
-"""The house stays in order: small files and folders, unique class names, names from the field, rooms that say what they do."""
+"""The house stays in order: small files and folders, unique class names, terms of the field, documented rooms."""
 
 from __future__ import annotations
 
@@ -73,8 +73,6 @@ def test_rooms_say_what_they_are_for(folder):
 
 def test_module_docstrings_are_short():
     wordy = [
-        name_of(path)
-        for path in FILES
-        if "Does not know" in (ast.get_docstring(ast.parse(path.read_text())) or "")
+        name_of(path) for path in FILES if "Does not know" in (ast.get_docstring(ast.parse(path.read_text())) or "")
     ]
     assert wordy == []

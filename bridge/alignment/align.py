@@ -1,8 +1,7 @@
 """Align a query with a piece of an episode: which steps meet, where the match begins and ends, and what it costs.
 
-Knows: dynamic time warping with free ends (subsequence DTW), its step patterns, its band and its penalty for ends.
-Does not know: lanes, files, scores. Two modules do the arithmetic, `compiled` where numba is installed and `plain`
-otherwise; their results are equal to the last bit.
+Two modules do the arithmetic, `compiled` where numba is installed and `plain` otherwise; their results are equal to the
+last bit.
 
 A path is a series of pairs (query step, row) that starts at query step 0 and ends at the last one. Every pair costs the
 root of the weighted squares of the differences, times the steps that it advances in both (2 for its first). The cost

@@ -1,7 +1,6 @@
 """The alignment kernel compiled by numba (extra "align"): compiled once per machine, then read from numba's cache.
 
-Knows: the recursion that bridge/alignment/align.py describes, cell by cell. Its results are those of `plain`.
-Imported only where numba is installed.
+Its results are those of `plain`. Imported only where numba is installed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The alignment kernel in numpy alone: many pieces at once, diagonal by diagonal.
 
-Knows: the recursion that bridge/alignment/align.py describes. The cells of a diagonal do not need each other, so that
-each is a few operations over all pieces. Adds and compares in the order of `compiled`: equal to the last bit.
+The cells of a diagonal do not need each other, so that each is a few operations over all pieces. Adds and compares in
+the order of `compiled`: equal to the last bit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The verbs that look after an archive: watch, fsck, backup, restore.
-
-Knows: how batches and findings are told, and exit codes. Imports what it needs inside the verbs, so that `--help` is
-quick.
-"""
+"""The verbs that look after an archive: watch, fsck, backup, restore."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The verb that checks episodes: check.
-
-Knows: how findings are shown. Does not know: how they are found. Imports what it needs inside.
-"""
+"""The verb that checks episodes: check."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The verbs that look after a data set by its vectors: duplicates, leaks, outliers, select, weights.
-
-Knows: how findings are asked for and shown. Does not know: how they are found. Imports what it needs inside the verbs,
-so that `--help` is quick.
-"""
+"""The verbs that look after a data set by its vectors: duplicates, leaks, outliers, select, weights."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Where the command `wshard` begins: with Ctrl-C, before anything that takes time is imported.
-
-Knows: nothing of the verbs (cli.py).
-"""
+"""Where the command `wshard` begins: with Ctrl-C, before anything that takes time is imported."""
 
 from __future__ import annotations
 

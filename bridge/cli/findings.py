@@ -1,7 +1,4 @@
-"""Findings about a data set, as tables for people and as JSON for programs.
-
-Knows: twins of episodes, and episodes with numbers. Does not know: how they are found. Imports what it needs inside.
-"""
+"""Findings about a data set, as tables for people and as JSON for programs."""
 
 from __future__ import annotations
 

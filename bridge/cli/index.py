@@ -1,7 +1,4 @@
-"""The verbs `wshard index ...`: the Spaces of an archive, and the copies of their vectors that searches use.
-
-Knows: how states are told. Imports what it needs inside the verbs, so that `--help` is quick.
-"""
+"""The verbs `wshard index ...`: the Spaces of an archive, and the copies of their vectors that searches use."""
 
 from __future__ import annotations
 

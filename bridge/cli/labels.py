@@ -1,8 +1,4 @@
-"""The verbs about labels that the user has given: whose label is doubtful, and how good the search is on them.
-
-Knows: how findings are shown. Does not know: how they are found. Imports what it needs inside the verbs, so that
-`--help` is quick.
-"""
+"""The verbs about labels that the user has given: whose label is doubtful, and how good the search is on them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The command `wshard`: the verbs about ingest and search, and the assembly of every package's verbs.
-
-Knows: how verbs are named and errors are told. Imports what it needs inside the verbs, so that `--help` is quick.
-"""
+"""The command `wshard`: the verbs about ingest and search, and the assembly of every package's verbs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The verb `moments`: spans of episodes like timesteps of one, as a table or JSON.
-
-Knows: how the span that asks is named and moments are printed. Imports what it needs inside functions, so that `--help`
-is quick.
-"""
+"""The verb `moments`: spans of episodes like timesteps of one, as a table or JSON."""
 
 from __future__ import annotations
 

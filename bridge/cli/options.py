@@ -1,7 +1,4 @@
-"""What several verbs of the command line share: options about embedding, and how their texts are read.
-
-Knows: how options are spelt. Imports what it needs inside functions, so that `--help` is quick.
-"""
+"""What several verbs of the command line share: options about embedding, and how their texts are read."""
 
 from __future__ import annotations
 

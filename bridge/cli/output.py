@@ -1,7 +1,4 @@
-"""What verbs say of files, on stderr: the first of a kind, and how many more there are.
-
-Knows: how many are told. Does not know: what became of the files.
-"""
+"""What verbs say of files, on stderr: the first of a kind, and how many more there are."""
 
 from __future__ import annotations
 

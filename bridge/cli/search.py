@@ -1,7 +1,4 @@
-"""The verb `search`: queries and options from the command line, hits as a table or JSON.
-
-Knows: how queries are named and hits are printed. Imports what it needs inside functions, so that `--help` is quick.
-"""
+"""The verb `search`: queries and options from the command line, hits as a table or JSON."""
 
 from __future__ import annotations
 

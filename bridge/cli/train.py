@@ -1,7 +1,4 @@
-"""The verb `wshard train-embedder`.
-
-Knows: how training is told. Imports what it needs inside the verb, so that `--help` is quick.
-"""
+"""The verb `wshard train-embedder`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The vectors that an archive holds of some episodes, and the lanes from which they were made.
-
-Knows: the ledger in the catalog, which holds all vectors; how files are read again. Does not know: any index, or what
-is done with vectors.
-"""
+"""The vectors that an archive holds of some episodes, and the lanes from which they were made."""
 
 from __future__ import annotations
 
@@ -15,8 +11,8 @@ import numpy as np
 from bridge.episodes.read import Failure, attempt, read_lanes
 from bridge.index.base import stored_vectors
 from bridge.index.metric import COSINE
-from bridge.search.query.space_choice import in_order
 from bridge.spaces.identity import describe, newest
+from bridge.spaces.space_choice import in_order
 from bridge.spaces.statistics import lane_statistics
 from embedders.base import unit_rows
 from embedders.space import Space, Statistics

@@ -1,7 +1,4 @@
-"""Vectors that lie near one another, of one set of episodes or of two: what files then confirm.
-
-Knows: the ledger's vectors, and that an episode is no twin of itself. Does not know: files.
-"""
+"""Vectors that lie near one another, of one set of episodes or of two: what files then confirm."""
 
 from __future__ import annotations
 

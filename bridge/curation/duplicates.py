@@ -1,7 +1,6 @@
 """Episodes that are there twice: the same data, or the same recording with noise, cut, or encoded anew.
 
-Knows: vectors find the candidates, files confirm them. Copies on another clock (resampled, at another speed) are not
-duplicates here. Does not know: how answers are shown or kept.
+Copies on another clock (resampled, at another speed) are not duplicates here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""How much each vector of a set should count, for the set to look like another one.
-
-Knows: the ratio of two Gaussian kernel densities, target / prior, with one bandwidth for both. Does not know: what the
-vectors stand for.
-"""
+"""How much each vector of a set should count, for the set to look like another one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Which labels the neighbours do not believe.
-
-Knows: each of the nearest neighbours votes for its own label, nearer ones with more weight. Does not know: what the
-labels mean.
-"""
+"""Which labels the neighbours do not believe."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The nearest of each vector, exactly.
-
-Knows: along a line (line.py) the search goes outward from a vector's own place and ends where even the places are
-further apart than the neighbours found so far. Does not know: what the vectors stand for.
-"""
+"""The nearest of each vector, exactly."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Which vectors lie apart from all others, whatever the length of what they stand for.
-
-Knows: how far the nearest neighbours are, compared with how far those of the neighbours are (local outlier factor), and
-compared with that of others of about the same length. Does not know: episodes.
-"""
+"""Which vectors lie apart from all others, whatever the length of what they stand for."""
 
 from __future__ import annotations
 

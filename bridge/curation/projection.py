@@ -1,8 +1,5 @@
 """Unit vectors in order along the direction in which they differ most: whatever is near has a near place.
 
-Knows: a difference of places is never more than a distance, so that a search for what is near need look at a stretch of
-the line only, and is exact all the same. Does not know: what the vectors stand for.
-
 Distances are computed from differences in float64: of nearly equal vectors the cosine in float32 has no digit left.
 """
 

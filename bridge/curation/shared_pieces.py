@@ -1,8 +1,4 @@
-"""Pieces that two episodes share: a recording that was cut in two, spliced, or saved once with a longer run-up.
-
-Knows: vectors of windows find the candidates, files confirm them and tell the bounds. Does not know: how answers are
-shown or kept.
-"""
+"""Pieces that two episodes share: a recording that was cut in two, spliced, or saved once with a longer run-up."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What the vectors of an archive's episodes say of them, as one number per episode.
-
-Knows: which vectors are compared, and whose number is whose. Does not know: how numbers are found, shown or kept.
-"""
+"""What the vectors of an archive's episodes say of them, as one number per episode."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""A few vectors that stand for many: by the farthest that is left out, or by all that are.
-
-Knows: both greedy methods choose in an order, so that the first n of a choice are a choice of n. Does not know: what is
-chosen.
-"""
+"""A few vectors that stand for many: by the farthest that is left out, or by all that are."""
 
 from __future__ import annotations
 

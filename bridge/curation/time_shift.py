@@ -1,7 +1,4 @@
-"""Whether two recordings are the same one: at which offset of their clocks they agree, and how well.
-
-Knows rows [T, D] of standardised channels on one clock. Does not know: lanes, files, resampled copies (another clock).
-"""
+"""Whether two recordings are the same one: at which offset of their clocks they agree, and how well."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Which files are episodes: the given files, and every episode file below the given folders.
-
-Knows: file names, and that manifests stand for their chunks. Does not know: what else is in files, the catalog.
-"""
+"""Which files are episodes: the given files, and every episode file below the given folders."""
 
 from __future__ import annotations
 

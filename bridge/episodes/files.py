@@ -1,7 +1,4 @@
-"""The files that an episode consists of: which they are, and whether they are as the catalog saw them.
-
-Knows: that a manifest stands for the chunks that it lists. Does not know: what is in them, the catalog's tables.
-"""
+"""The files that an episode consists of: which they are, and whether they are as the catalog saw them."""
 
 from __future__ import annotations
 

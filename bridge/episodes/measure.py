@@ -1,8 +1,4 @@
-"""From the numbers of episodes to their moments, and to the measures that quality checks judge by.
-
-Knows: which lanes are measured, which clock counts, that episodes of equal lanes and length are computed together, and
-that every byte of a file may be read for it. Does not know: what is judged, the catalog.
-"""
+"""From the numbers of episodes to their moments, and to the measures that quality checks judge by."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""From an episode file to what the catalog stores and what embedders take.
-
-Knows: how to read metadata, moments and lanes of one episode in one opening; runs in worker processes.
-Does not know: the catalog's tables, the index, which episodes are due.
-"""
+"""From an episode file to what the catalog stores and what embedders take."""
 
 from __future__ import annotations
 

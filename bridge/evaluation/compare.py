@@ -1,7 +1,4 @@
-"""How well an archive's search finds episodes of the same label: in each of its Spaces, and as it ranks by default.
-
-Knows: which episodes have vectors and labels. Does not know: how rankings are scored (bridge/evaluation/metrics.py).
-"""
+"""How well an archive's search finds episodes of the same label: in each of its Spaces, and as it ranks by default."""
 
 from __future__ import annotations
 

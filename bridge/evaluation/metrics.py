@@ -1,8 +1,4 @@
-"""How good a search is, on labels that the user has: leave one out, rank the others.
-
-Knows: vectors and labels; some queries at a time, so that memory grows with the number of vectors only. Does not know:
-archives, embedders.
-"""
+"""How good a search is, on labels that the user has: leave one out, rank the others."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""From catalogued episodes to the vectors that they lack; runs in worker processes.
-
-Knows: that a file is opened once for all of its vectors, and that it may have changed since it was catalogued.
-Does not know: which episodes lack vectors, the ledger, the index.
-"""
+"""From catalogued episodes to the vectors that they lack; runs in worker processes."""
 
 from __future__ import annotations
 

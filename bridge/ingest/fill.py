@@ -1,8 +1,4 @@
-"""From catalog rows to vectors in the ledger and the index.
-
-Knows: which episodes lack vectors, and that other ingests may register episodes and replace Spaces meanwhile.
-Does not know: how episodes came into the catalog, or when statistics are taken anew.
-"""
+"""From catalog rows to vectors in the ledger and the index."""
 
 from __future__ import annotations
 

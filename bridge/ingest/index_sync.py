@@ -1,8 +1,4 @@
-"""Keeping the index in step with the ledger, as far as the index lets us.
-
-Knows: that vectors are safe once the ledger has them, so that an index that fails delays searching and loses nothing.
-Does not know: backends.
-"""
+"""Keeping the index in step with the ledger, as far as the index lets us."""
 
 from __future__ import annotations
 

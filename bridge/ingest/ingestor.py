@@ -1,7 +1,5 @@
 """Ingest: episode files into catalog, ledger and index; resumable at any instant.
 
-Knows: the order of the work and what each step leaves behind. Does not know: formats, tables, vector backends.
-
     plan      which files are new or changed since the catalog saw them
     register  read metadata and moments, write episode rows         (transaction per batch)
     embed     every episode that its Space lacks, write the ledger  (transaction per batch); so what is said of tasks

@@ -1,8 +1,4 @@
-"""Which episodes moved, and which took the places of others: files that were renamed, renumbered, swapped, replaced.
-
-Knows: that an episode is known by the id in its file and by the digest of its data, and stays what it is whatever its
-file is called. Does not know: why a file is read, how the catalog keeps who has no place.
-"""
+"""Which episodes moved, and which took the places of others: files that were renamed, renumbered, swapped, replaced."""
 
 from __future__ import annotations
 

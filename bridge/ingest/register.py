@@ -1,7 +1,4 @@
-"""From files to catalog rows: new, changed, moved, broken and gone files.
-
-Knows: when a file must be read, and what becomes of the vectors of a file that changed. Does not know: embedding.
-"""
+"""From files to catalog rows: new, changed, moved, broken and gone files."""
 
 from __future__ import annotations
 

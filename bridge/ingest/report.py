@@ -1,7 +1,4 @@
-"""One run of ingest: what it works with, and the report of what it did.
-
-Knows: how a run tells of episodes that it left out. Does not know: the steps of the work.
-"""
+"""One run of ingest: what it works with, and the report of what it did."""
 
 from __future__ import annotations
 

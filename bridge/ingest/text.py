@@ -1,8 +1,6 @@
 """From what is said of episodes to vectors in ledger and index.
 
-Knows: which text of an episode becomes a vector: that of the task in its metadata, which comes from its file and
-changes with it. Notes do not: they change without the file, so that vectors of them would be out of date. Does not
-know: how a text becomes a vector, or how vectors are searched.
+Notes do not: they change without the file, so that vectors of them would be out of date.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """Taking episodes in as they come: which files in a folder are new, and finished.
 
-Knows: events of the file system, and that they may be late, doubled or lost, so that folders are also looked through
-now and then. Does not know: how a file is ingested.
-
 A file is taken when it has been left alone for a moment and is as long as its header says: one that was renamed into
 place is at once. Any other one is tried when nobody has written to it for some seconds, so that it can be reported. A
 chunked episode is taken when its manifest says that it is complete, or when no chunk has come for a minute.

@@ -1,7 +1,6 @@
 """Whether the catalogued files are there, and what they were; what lies about that nobody has finished.
 
-Knows: files, digests, checksums, the names of temporary files that this software makes. Does not know: vectors, or
-how anything is mended. Runs in worker processes.
+Runs in worker processes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Whether ledger and search index hold what they should.
-
-Knows: Spaces, the ledger, the copies made of it. Does not know: files, or how anything is mended.
-"""
+"""Whether ledger and search index hold what they should."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What may be wrong with an archive: the kinds of findings, and what to do about each.
-
-Knows: names and advice. Does not know: how anything is found (check_files.py, check_vectors.py) or mended (mend.py).
-"""
+"""What may be wrong with an archive: the kinds of findings, and what to do about each."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Whether an archive is whole: files, catalog, vectors, index; and mending it.
-
-Knows: the order of the checks, and that mending is proved by checking again. Does not know: any single check.
-"""
+"""Whether an archive is whole: files, catalog, vectors, index; and mending it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""How healthy the vectors of an archive are, for searching.
-
-Knows: what makes a search worse without making it wrong: vectors of files that changed, equal vectors, hubs, queries
-whose best hits take a long proof. Does not know: any index; it asks through the five verbs.
-"""
+"""How healthy the vectors of an archive are, for searching."""
 
 from __future__ import annotations
 

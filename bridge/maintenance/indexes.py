@@ -1,7 +1,4 @@
-"""Looking after indexes: what they hold, does that equal the ledger, making it anew, filling another one, letting go.
-
-Knows: every backend by its five verbs, and three more that a backend may have. Does not know: servers, files.
-"""
+"""Inspect the indexes of an archive, compare them with the ledger, rebuild, copy and drop them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Mending what a check has found, as far as that can be done without losing anything.
 
-Knows: which step mends which finding, and that a Space is refilled in the way that it was filled before. Does not know:
-how findings are made. Outside of the archive's own folder it touches temporary files of killed writers alone.
+Outside of the archive's own folder it touches temporary files of killed writers alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Check episodes: read every byte of their files, measure and judge them, and keep what is found in the catalog.
-
-Knows: which episodes are meant, and what becomes of files that cannot be read. Does not know: what is judged by what.
-"""
+"""Check episodes: read every byte of their files, measure and judge them, and keep what is found in the catalog."""
 
 from __future__ import annotations
 

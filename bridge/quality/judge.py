@@ -1,9 +1,4 @@
-"""Quality checks over an archive: measures in, scores and reasons in the catalog.
-
-Knows: that an episode is compared with others of its family (same environment, lanes and version of the checks), that
-the first of a family wait for others to be compared with, and that what waited when a run was killed is unchecked.
-Does not know: what is measured, files.
-"""
+"""Quality checks over an archive: measures in, scores and reasons in the catalog."""
 
 from __future__ import annotations
 

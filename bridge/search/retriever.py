@@ -1,8 +1,4 @@
-"""Search: episodes and moments like the one in hand, under exact filters.
-
-Knows: how a query becomes a vector of the right Space, and how matches become episodes that load themselves.
-Does not know: how an index searches.
-"""
+"""Search: episodes and moments like the one in hand, under exact filters."""
 
 from __future__ import annotations
 

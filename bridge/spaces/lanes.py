@@ -1,7 +1,5 @@
 """Which lanes of an episode are embedded: chosen by name, or by one stated rule.
 
-Knows: lane names, dtypes and shapes. Does not know: values, files, embedders.
-
 The rule, where no lanes are named: every observation lane (signal/...) that is a number or a vector of at most 256
 numbers per timestep, of any dtype but bf16, by name. Named lanes may be any such: actions, "reward", predictions
 ("omen/state/dreamer") and uncertainties ("uncert/state") too. Images and other tensors are left out; episodes whose

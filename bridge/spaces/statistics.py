@@ -1,8 +1,5 @@
 """Keeping each Space's statistics true to the archive as it grows.
 
-Knows: families (same embedder, lanes and windows) and when statistics are taken anew.
-Does not know: files, how vectors are made, or how a Space is filled.
-
 An archive may start with one episode. Its Space then holds statistics of one episode; vectors made with other
 statistics would not be comparable. So statistics are frozen in the Space, compared with the archive's whenever 5 % of
 the archive has changed, and where any channel has moved by more than 5 % of its standard deviation a new Space of the

@@ -1,7 +1,6 @@
 """One thread for what BLAS multiplies.
 
-Knows: that a second one gains little where memory is read once, and loses a lot under load. Does not know: what is
-multiplied. What is compiled, or multiplies a few hundred numbers, need not ask: it costs a twentieth of a search.
+What is compiled, or multiplies a few hundred numbers, need not ask: it costs a twentieth of a search.
 """
 
 from __future__ import annotations

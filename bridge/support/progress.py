@@ -1,7 +1,4 @@
-"""Progress of long work: a bar with rate and ETA on a terminal, plain lines in a log, nothing when nobody watches.
-
-Knows: how work tells how far it is. Does not know: what the work is.
-"""
+"""Progress of long work: a bar with rate and ETA on a terminal, plain lines in a log, nothing when nobody watches."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Work in parallel: the same function over batches, here or in worker processes.
-
-Knows: processes, interrupts, and that no worker outlives its parent. Does not know: what the function does.
-"""
+"""Work in parallel: the same function over batches, here or in worker processes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The right answer, slowly: what an index is compared with, and a shelf that keeps archive, index and answer in step.
-
-Knows: Python's exact sums over the vectors that were committed, and `catalog.filters.evaluate.matches`.
-Does not know: any backend.
-"""
+"""The brute-force index that other indexes are compared with, and a harness that feeds both."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What an index promises about filters: they mean what the catalog says at this moment, and never cost hits.
-
-Knows: awkward episodes and random filters. Does not know: any backend.
-"""
+"""What an index promises about filters: they mean what the catalog says at this moment, and never cost hits."""
 
 from __future__ import annotations
 

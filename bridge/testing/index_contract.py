@@ -1,8 +1,6 @@
 """The contract that every vector index keeps, as a test class to inherit from.
 
-Knows the promises of `bridge.index.base.VectorIndex` and archives of awkward episodes; bruteforce.py says which answers
-are right. Does not know any backend. A subclass whose name begins with "Test" gives `open_index`; pytest gives each
-test an empty folder.
+A subclass whose name begins with "Test" gives `open_index`; pytest gives each test an empty folder.
 """
 
 from __future__ import annotations

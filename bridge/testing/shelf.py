@@ -1,7 +1,4 @@
-"""What an index's promises are tested with: an archive of episodes on a shelf, and every answer beside the right one.
-
-Knows: how archives are opened and filled, and bruteforce.py's answers. Does not know: the promises, or any backend.
-"""
+"""The harness of the index contract: an archive of episodes, every answer compared with brute force."""
 
 from __future__ import annotations
 

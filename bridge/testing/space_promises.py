@@ -1,7 +1,4 @@
-"""What an index promises about Spaces: none mixes with another, and what is not of a living one is refused.
-
-Knows: Spaces that are strangers, replaced, or of another size. Does not know: any backend.
-"""
+"""What an index promises about Spaces: none mixes with another, and what is not of a living one is refused."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Training a temporal encoder on the episodes of an archive.
-
-Knows: which lanes and windows of which episodes are shown to the training. Does not know: how it trains.
-"""
+"""Training a temporal encoder on the episodes of an archive."""
 
 from __future__ import annotations
 

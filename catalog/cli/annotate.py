@@ -1,7 +1,4 @@
-"""The verbs with which people say something about episodes: tag, note, review.
-
-Knows: how episodes are named, and who is speaking. Does not know: how it is kept. Imports what it needs inside.
-"""
+"""The verbs with which people say something about episodes: tag, note, review."""
 
 from __future__ import annotations
 

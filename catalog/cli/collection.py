@@ -1,7 +1,4 @@
-"""The verbs about collections: `wshard collection ...`, and export-list.
-
-Knows: how collections are named, made and shown. Does not know: how they are kept. Imports what it needs inside.
-"""
+"""The verbs about collections: `wshard collection ...`, and export-list."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The verbs that sum an archive up: facets, stats, sql.
-
-Knows: how answers are shown. Does not know: how they are found. Imports what it needs inside.
-"""
+"""The verbs that sum an archive up: facets, stats, sql."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The verb that lists episodes: as a table, as JSON, as CSV, by the columns that are asked for.
-
-Knows: how rows and values are written in each. Does not know: files, vectors. Imports what it needs inside.
-"""
+"""The verb that lists episodes: as a table, as JSON, as CSV, by the columns that are asked for."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The verb that shows all that an archive knows of episodes.
-
-Knows: how facts are shown. Does not know: files, vectors. Imports what it needs inside.
-"""
+"""The verb that shows all that an archive knows of episodes."""
 
 from __future__ import annotations
 

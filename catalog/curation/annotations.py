@@ -1,8 +1,7 @@
 """What people and checks say about episodes: notes, reviews, scores, lineage, and the words that are searched.
 
-Knows: that the caller holds the write lock, that reviews are only ever added to, and what undoing one means. Does not
-know: transactions. What is said of an episode survives a change or a move of its file, except scores: they speak of the
-data, and go with it.
+What is said of an episode survives a change or a move of its file, except scores: they speak of the data, and go with
+it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The part of the catalog's interface with which people and checks say something about episodes.
-
-Knows: one transaction each. Does not know: how it is kept (curation.py).
-"""
+"""The part of the catalog's interface with which people and checks say something about episodes."""
 
 from __future__ import annotations
 

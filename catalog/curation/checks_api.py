@@ -1,8 +1,4 @@
-"""The part of the catalog's interface that keeps what quality checks say of episodes.
-
-Knows: which episodes were checked by which version, whose measures say what is usual, and that all this speaks of the
-data: a changed episode loses it. Does not know: what is checked, or what measures mean.
-"""
+"""The part of the catalog's interface that keeps what quality checks say of episodes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Collections: virtual datasets, of which no data is copied.
 
-Knows: saved queries and how they are put into filters that name them, snapshots and their origins. Does not know:
-transactions, how picks are combined (picks.py). `base` is the catalog's folder, None for a server.
+`base` is the catalog's folder, None for a server.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The part of the catalog's interface about collections.
-
-Knows: one transaction each, and which origin each way of making a snapshot has. Does not know: how collections are kept
-(collections.py) or combined (picks.py).
-"""
+"""The part of the catalog's interface about collections."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A collection as a list that other programs read: JSON, CSV, Parquet.
-
-Knows: the columns, and the file formats. Does not know: the catalog, episode data (only where it lies).
-"""
+"""A collection as a list that other programs read: JSON, CSV, Parquet."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """What a virtual dataset is made of: picks of episodes, and what sets of them can be combined to. Plain values.
 
-Knows: spans, weights, the one order and the hash of a set of picks, set algebra, splitting without leaks. Does not
-know: where episodes are, SQL.
-
 Two picks are the same when they take the same span of the same data of the same episode; the weight says how much it
 counts. Overlapping spans are different picks.
 """

@@ -1,8 +1,4 @@
-"""Indexes that are made from all rows of a load, at its end: several times faster than row by row.
-
-Knows: how each product takes them away and makes them anew just as they were, within the transaction of the load, so
-that nobody ever finds a table without, and when it is worth it. Does not know: what the rows are.
-"""
+"""Indexes that are made from all rows of a load, at its end: several times faster than row by row."""
 
 from __future__ import annotations
 

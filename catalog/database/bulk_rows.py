@@ -1,8 +1,4 @@
-"""Many rows at once, as each product takes and finds them fastest.
-
-Knows: how rows are appended, renewed and looked up by the thousand. Does not know: what the rows are, indexes,
-transactions.
-"""
+"""Many rows at once, as each product takes and finds them fastest."""
 
 from __future__ import annotations
 

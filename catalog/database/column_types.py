@@ -1,7 +1,4 @@
-"""Types of columns and expressions that differ between database products.
-
-Knows: how each product keeps a value. Does not know: tables.
-"""
+"""Types of columns and expressions that differ between database products."""
 
 from __future__ import annotations
 

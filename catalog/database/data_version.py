@@ -1,8 +1,4 @@
-"""Whether an SQLite file was written since one looked last, for a few microseconds.
-
-Knows: one connection that never writes, and its data_version, which moves whenever another connection has committed.
-Does not know: what is in the file, or who asks.
-"""
+"""Whether an SQLite file was written since one looked last, for a few microseconds."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""An open database, and SQLite: opening, transactions, errors.
-
-Knows: what every product's database can do, and SQLite (the default; one file in WAL mode, which must not lie on a
-network file system). Does not know: servers (postgresql.py), the catalog's tables or what is asked of them.
-"""
+"""An open database, and SQLite: opening, transactions, errors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How a database becomes a catalog of the current version.
-
-Knows: the ordered steps, each applied once, and the table that remembers them. Does not know: what the tables are for.
-"""
+"""How a database becomes a catalog of the current version."""
 
 from __future__ import annotations
 

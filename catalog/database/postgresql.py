@@ -1,8 +1,4 @@
-"""PostgreSQL: how a server is reached, its transactions, its errors.
-
-Knows: that one advisory lock lets writing transactions run one after another, from their first statement on. Does not
-know: the catalog's tables or what is asked of them.
-"""
+"""PostgreSQL: how a server is reached, its transactions, its errors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How the database goes about a statement.
 
-Knows: how to ask for the plan. Does not know: which plans are good. SQLite: "SEARCH" uses an index, "SCAN" reads all.
-PostgreSQL: "Index Cond" says what an index is asked for, "Seq Scan" reads all.
+SQLite: "SEARCH" uses an index, "SCAN" reads all. PostgreSQL: "Index Cond" says what an index is asked for, "Seq Scan"
+reads all.
 """
 
 from __future__ import annotations

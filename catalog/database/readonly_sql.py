@@ -1,8 +1,4 @@
-"""SQL from people: statements that read, for a limited time.
-
-Knows: what may be asked, how each product is kept from doing more, and how that is told. Does not know: the tables
-(SCHEMA.md does).
-"""
+"""SQL from people: statements that read, for a limited time."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Absolute paths and where they are stored: a root row and a path relative to it.
 
-Knows: that a root inside the catalog's folder is stored relative to that folder, so that the folder can be moved as a
-whole, and that one path may lie under several roots. Does not know: episodes. `base` is the catalog's folder, None for
-a server.
+`base` is the catalog's folder, None for a server.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The tables, as SCHEMA.md explains them.
-
-Knows: columns, keys and the indexes that the shipped queries use. Does not know: any query, or the database product.
-"""
+"""The tables, as SCHEMA.md explains them."""
 
 from __future__ import annotations
 

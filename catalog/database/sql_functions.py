@@ -1,7 +1,6 @@
 """Expressions that each database product writes in its own way: JSON, lists of numbers, text search.
 
-Knows: how SQLite and PostgreSQL do it; a statement is the same value for both, and says it differently when it is
-compiled. Does not know: tables, filters, connections. What SQLite cannot do by itself it learns in functions.py.
+What SQLite cannot do by itself it learns in functions.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """What SQLite learns from Python: functions that its own ones lack, or do less exactly.
 
-Knows: the values that they are called with. Does not know: expressions (dialect.py), or any other database product.
 SQLite reads a decimal number with an error in the last bit now and then, so Python reads those.
 """
 

@@ -1,8 +1,4 @@
-"""The files of episodes that consist of several.
-
-Knows: that their paths are stored relative to the folder of the episode's own file, so that they move with it, and that
-a file belongs to one episode. Does not know: what the files are, transactions.
-"""
+"""The files of episodes that consist of several."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What is to become of records: which are new, changed, unchanged or moved episodes.
-
-Knows: who is at a place already, and who has to leave it, which claim of a move holds, how ids and uids are given out.
-Does not know: how it is written (register.py).
-"""
+"""What is to become of records: which are new, changed, unchanged or moved episodes."""
 
 from __future__ import annotations
 

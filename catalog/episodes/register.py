@@ -1,8 +1,6 @@
 """One registering transaction: records in, rows out.
 
-Knows: how new, changed, unchanged and moved episodes are written, and that the caller holds the write lock. Does not
-know: which episode is which of these (planning.py), transactions, files. `base` is the catalog's folder, None for a
-server.
+`base` is the catalog's folder, None for a server.
 """
 
 from __future__ import annotations

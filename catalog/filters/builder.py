@@ -1,7 +1,7 @@
 """Filters in Python: `(F.env_id == "reach-v3") & (F.total_reward >= 0.8) & ~(F.tag == "bad")`.
 
-Knows: how operators and methods of a name make comparisons. Does not know: what they mean. Families take further names:
-`F.meta.task`, `F.meta["a.b"]["c"]`, `F.score["quality"]`, `F.lane["signal/state"].mean[3]`.
+Families take further names: `F.meta.task`, `F.meta["a.b"]["c"]`, `F.score["quality"]`,
+`F.lane["signal/state"].mean[3]`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What a filter means, in plain Python: the reference that every database and every index must agree with.
 
-Knows: how each comparison reads an episode's row and the facts about it. Does not know: SQL. A filter by a saved query
-must have it put in before (Catalog does): here a collection is a snapshot.
+A filter by a saved query must have it put in before (Catalog does): here a collection is a snapshot.
 """
 
 from __future__ import annotations

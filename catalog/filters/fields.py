@@ -1,8 +1,4 @@
-"""What a filter can speak of: the fields of an episode, their types, and how their names are written.
-
-Knows: plain fields, families of fields with a name of their own inside (`meta.task`, `score.quality`,
-`lane.signal/state.mean[3]`, `lineage.trimmed_from`), which of them hold many values. Does not know: values, SQL.
-"""
+"""What a filter can speak of: the fields of an episode, their types, and how their names are written."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 r"""Filters as text: `env:reach-v3 reward:0.8.. length:>=100 tag:good -tag:bad "pick up"`.
 
-Knows: the grammar, and where a mistake is. Does not know: what fields mean, how filters are
-written (writing.py). `parse_where(where_text(w)) == w`.
+`parse_where(where_text(w)) == w`.
 
     filter  = all ("OR" all)*                                    everything, when empty
     all     = one+                                               "AND" between them changes nothing

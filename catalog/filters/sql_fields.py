@@ -1,7 +1,6 @@
 """Fields as SQL: in which table each lives, and how it is read from there.
 
-Knows: single values as expressions beside the table episode, and the rows of fields of which an episode has many. Does
-not know: comparisons. `base` is the catalog's folder, None for a server.
+`base` is the catalog's folder, None for a server.
 """
 
 from __future__ import annotations

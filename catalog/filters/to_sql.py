@@ -1,8 +1,6 @@
 """Filters as SQL: conditions on the table episode.
 
-Knows: how fields are compared, and how a condition stays two-valued where it is negated. Does not know: in which table
-a field lives (field_tables.py), what is selected. Values are always parameters, never text of a statement. `base` is
-the catalog's folder, None for a server.
+Values are always parameters, never text of a statement. `base` is the catalog's folder, None for a server.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Filters written as text, in the grammar of form_text.py: `parse_where(where_text(w)) == w`.
-
-Knows: which values need quotes. Does not know: reading.
-"""
+"""Filters written as text, in the grammar of form_text.py: `parse_where(where_text(w)) == w`."""
 
 from __future__ import annotations
 

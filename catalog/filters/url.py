@@ -1,8 +1,6 @@
 """Filters as a URL query: `env=reach-v3&reward=0.8..&length=100..&tag=good&-tag=bad&q=pick+up`.
 
-Knows: one parameter per comparison, named by the field (with "-" before it when negated), its value written as in text
-behind the colon; `q` for full text; `where` for whatever needs parentheses, as text. Does not know: other parameters
-of a page. `parse_query(where_query(w)) == w`.
+`parse_query(where_query(w)) == w`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
 """The one filter value of the project: comparisons, and, or, not.
 
-Knows: which comparisons there are and the normal form that every filter is in. Does not know: what an episode is
-(matching.py), how a filter is written (form_*.py), SQL (conditions.py).
-
 A comparison with a missing value never holds, `ne` included; for metadata a value of another type counts as missing.
 Where a field holds many values (tags, say) one of them must meet the comparison. `not` is plain negation: it holds
 exactly where its part does not, so that `~(F.success == True)` holds for an episode of unknown success too.

@@ -1,7 +1,4 @@
-"""The part of the catalog's interface about its own soundness: checks, strays of the ledger, backups, tables.
-
-Knows: one transaction each. Does not know: how damage is found (strays.py), or copies are made (backup.py, dumps.py).
-"""
+"""The part of the catalog's interface about its own soundness: checks, strays of the ledger, backups, tables."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""One file that holds a whole catalog in SQLite as of one moment, and the way back.
-
-Knows: how SQLite copies a database that others are writing to, and that no half-made file may ever have a name that
-people use. Does not know: what is in the tables, or the search index, which is made from them anyway.
-"""
+"""One file that holds a whole catalog in SQLite as of one moment, and the way back."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Rows of the ledger that should not be there, and whether the database itself is sound.
-
-Knows: the invariants of SCHEMA.md that other programs, a damaged disk or a defect could break. Does not know: what
-vectors mean; it is told how many bytes one of each space takes.
-"""
+"""Rows of the ledger that should not be there, and whether the database itself is sound."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """One file that holds a whole catalog on a PostgreSQL server as of one moment, and the way back, by its own tools.
 
-Knows: pg_dump and pg_restore, and what a dump tells of the catalog in it. Does not know: what is in the tables
-otherwise. Passwords go to the tools by their environment, which nobody else sees.
+Passwords go to the tools by their environment, which nobody else sees.
 """
 
 from __future__ import annotations

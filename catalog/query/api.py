@@ -1,8 +1,4 @@
-"""The part of the catalog's interface that answers questions about many episodes.
-
-Knows: one transaction each; a filter may be a value or its text. Does not know: how an answer is found (queries.py,
-summaries.py, plans.py).
-"""
+"""The part of the catalog's interface that answers questions about many episodes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Episodes as one table of typed columns, for pyarrow, pandas, DuckDB and whatever else reads Arrow.
-
-Knows: the Arrow types of columns. Does not know: filters, the tables of the database.
-"""
+"""Episodes as one table of typed columns, for pyarrow, pandas, DuckDB and whatever else reads Arrow."""
 
 from __future__ import annotations
 

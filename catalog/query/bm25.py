@@ -1,8 +1,6 @@
 """How well the words of an episode answer a text: BM25, the usual measure.
 
-Knows: rare words count more, repeated ones less and less, and long texts need more of them; any of the words is enough.
-And when the best are found without the episodes that hold only words which hardly count. Does not know: how an index
-finds words (dialect.py), or what is searched (words.py).
+And when the best are found without the episodes that hold only words which hardly count.
 """
 
 from __future__ import annotations

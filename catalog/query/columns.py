@@ -1,8 +1,4 @@
-"""Episodes by columns: any field of the filters, all tags, the metadata as JSON text.
-
-Knows: which columns there are, which of them hold lists or times, what an episode has in each. Does not know: files,
-Arrow, the tables of the database.
-"""
+"""Episodes by columns: any field of the filters, all tags, the metadata as JSON text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What is known of episodes beyond their row: lanes, scores, findings, notes, review, lineage, snapshots, spaces.
-
-Knows: how to read it for many episodes at once. Does not know: how it was written.
-"""
+"""What is known of episodes beyond their row: lanes, scores, findings, notes, review, lineage, snapshots, spaces."""
 
 from __future__ import annotations
 

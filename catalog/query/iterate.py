@@ -1,8 +1,4 @@
-"""Iterators over more rows than memory should hold.
-
-Knows: how to go on after the last row seen, one short transaction per chunk, so that a slow or abandoned consumer holds
-neither a connection nor the write-ahead log. Does not know: which consumer.
-"""
+"""Iterators over more rows than memory should hold."""
 
 from __future__ import annotations
 

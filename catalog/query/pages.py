@@ -1,6 +1,5 @@
 """Reading episodes: rows, pages, counts, layouts.
 
-Knows: how to page by key instead of by offset. Does not know: filters (conditions.py), how rows come to be.
 `base` is the catalog's folder, None for a server.
 """
 

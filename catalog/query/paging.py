@@ -1,8 +1,4 @@
-"""Where a page begins: after the last row of the page before.
-
-Knows: how that is told as text, and that it is a parameter of statements, which are made once. Does not know: pages, or
-in what orders they are.
-"""
+"""Where a page begins: after the last row of the page before."""
 
 from __future__ import annotations
 

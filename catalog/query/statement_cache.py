@@ -1,7 +1,4 @@
-"""Statements that are made once: to make one takes as long as the database takes to answer it.
-
-Knows: how many are kept, and for which filters. Does not know: what they ask.
-"""
+"""Statements that are made once: to make one takes as long as the database takes to answer it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Episodes in numbers: facets, histograms, statistics by group.
 
-Knows: how values are counted and summed up in one statement each. Does not know: which fields are shown.
 `base` is the catalog's folder, None for a server.
 """
 

@@ -1,8 +1,7 @@
 """Pages of episodes with words, found by walking the order of the page for a while.
 
-Knows: that beside the order stands of each episode, in bits, which words it may hold, so that few texts are looked at;
-and when words are too rare for that. The index of words knows nothing of orders: asked for them all, it gives every
-episode that holds the words, to be sorted for one page. Does not know: how pages are made (queries.py).
+The index of words knows nothing of orders: asked for them all, it gives every episode that holds the words, to be
+sorted for one page.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What every database product must do, as a test class to inherit from; and the episodes and filters of its tests.
-
-Knows: the promises of the catalog. Does not know: any database product, or how filters are drawn (random_filters.py).
-"""
+"""What every database product must do, as a test class to inherit from; and the episodes and filters of its tests."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Random filters over every field and operator, as Hypothesis strategies.
-
-Knows: values that awkward episodes (awkward.py) hold, so that the filters pass some of them. Does not know: what a
-filter means, or any database product.
-"""
+"""Random filters over every field and operator, as Hypothesis strategies."""
 
 from __future__ import annotations
 

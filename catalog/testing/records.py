@@ -1,7 +1,6 @@
 """Awkward episodes for tests, as builders and Hypothesis strategies.
 
-Knows: which values are awkward: ties, missing values, infinities, text that looks like SQL or sorts unusually. Does not
-know: filters. Values come from small pools, so that random filters match random episodes.
+Values come from small pools, so that random filters match random episodes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Checksums of the ledger's rows: of each row's vectors, compared whenever they are read, and one number for many rows.
-
-Knows: CRC32C, and how the checksums of rows become one that stands for all of them. Does not know: what vectors mean.
-"""
+"""Checksums of the ledger: one per row, compared whenever its vectors are read, and one number for many rows."""
 
 from __future__ import annotations
 

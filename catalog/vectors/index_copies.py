@@ -1,8 +1,4 @@
-"""What an index outside of the archive holds of a space: copies, and the vectors that reached them.
-
-Knows: which ledger rows an index has, under which numbers, and what is on its way. Does not know: the index, or what
-vectors mean: it cuts them out of the ledger's bytes, `size` bytes each.
-"""
+"""What an index outside of the archive holds of a space: copies, and the vectors that reached them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The plain values about copies: what an index outside of the archive holds of a space.
-
-Knows: what a copy, and a vector in it, are made of. Does not know: tables, SQL, the index.
-"""
+"""The plain values about copies: what an index outside of the archive holds of a space."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Spaces and the ledger of embeddings: what has been embedded, with the vectors, in the order of commits.
 
-Knows: that the caller holds the write lock where it writes, that the clock never goes back, and that a row stands for
-the data with its digest. Does not know: what vectors mean. A tombstone has no digest, count, checksum and vectors.
+A tombstone has no digest, count, checksum and vectors.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The embedder `frames`: what a camera sees over time, without any weights to download.
-
-Knows images [height, width] and [height, width, 1, 3 or 4] of any real dtype; looks at one frame at a time, so that
-memory does not grow with their size. Does not know what is in them.
-"""
+"""The embedder `frames`: what a camera sees over time, without any weights to download."""
 
 from __future__ import annotations
 

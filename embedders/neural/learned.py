@@ -1,6 +1,6 @@
 """The embedder `learned`: a small temporal encoder that was trained on an archive (`wshard train-embedder`).
 
-Knows how the encoder's file becomes an embedder. Does not know layers or training. Needs numpy only.
+Needs numpy only.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""A small temporal encoder: convolutions along the arc of a window, then a linear map to a vector.
-
-Knows its layers, their arithmetic in numpy, and the Shard file that holds their weights. Does not know how it was
-trained (see `embedders.neural.training`), nor archives: windows come z-scored.
-"""
+"""A small temporal encoder: convolutions along the arc of a window, then a linear map to a vector."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The embedder `torchmodule`: a network of your own, applied to the timesteps of a window and pooled.
-
-Knows how timesteps become batches and answers become vectors. Does not know how networks are loaded or run.
-"""
+"""The embedder `torchmodule`: a network of your own, applied to the timesteps of a window and pooled."""
 
 from __future__ import annotations
 

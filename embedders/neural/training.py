@@ -1,8 +1,4 @@
-"""Training of a temporal encoder on the windows of an archive, without labels. Needs torch (extra "torch").
-
-Knows how two views of a window are made (other speed, noise, offset, a stall, a part of it), what counts as like
-(a window's views, and its mutual nearest neighbours by arcdct), and the contrastive loss. Does not know archives.
-"""
+"""Training of a temporal encoder on the windows of an archive, without labels. Needs torch (extra "torch")."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Neural networks from local weights: an nn.Module in person, a TorchScript file, an ONNX file.
 
-Knows how each kind is loaded, run and told apart by the sha256 of its weights. Imports torch and onnxruntime on use
-only, never touches the network, and never unpickles. Does not know windows.
+Imports torch and onnxruntime on use only, never touches the network, and never unpickles.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a text encoder is: texts in, one unit vector per text out; and the Space that its vectors belong to.
-
-Knows the protocol, and the check that every answer passes. Does not know any particular encoder, nor where texts are.
-"""
+"""What a text encoder is: texts in, one unit vector per text out; and the Space that its vectors belong to."""
 
 from __future__ import annotations
 

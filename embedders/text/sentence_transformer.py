@@ -1,7 +1,6 @@
 """The text encoder `sentences`: a transformer and its tokenizer, from a folder as sentence-transformers saves it.
 
-Knows the folder's files, and how a text becomes tokens and the answers to tokens one vector. Never touches the
-network, and runs nothing of the folder but its network. Does not know episodes.
+Never touches the network, and runs nothing of the folder but its network.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The embedder `arcdct`: the shape of the path that a window travels, however fast it does so and wherever it stalls.
-
-Knows how resampling along the arc and the damped DCT are put together. Does not know which lanes hold positions
-beyond the rule that they come first.
-"""
+"""The embedder `arcdct`: the shape of a window's path, invariant to speed and stalls."""
 
 from __future__ import annotations
 

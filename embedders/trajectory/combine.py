@@ -1,7 +1,4 @@
-"""The embedders `combo` and `combo2`: several descriptions of a window side by side in one vector.
-
-Knows how blocks are weighted against each other. Does not know how each of them describes a window.
-"""
+"""The embedders `combo` and `combo2`: several descriptions of a window side by side in one vector."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Embedders of the mean over time: the mean itself, and any callable that takes one.
-
-Knows raw values only, no statistics, so that functions written for pooled windows see what they were written for.
-"""
+"""Embedders of the mean over time: the mean itself, and any callable that takes one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Resampling of windows to a fixed number of rows, evenly in time or evenly along the path that each travels.
-
-Knows rows [T, D] as float64. Does not know what the channels mean: the caller says which ones span the path.
-"""
+"""Resampling of windows to a fixed number of rows, evenly in time or evenly along the path that each travels."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The embedder `dct`: the slow part of a window's spectrum, evenly in time.
 
-Knows the orthonormal DCT-II along time. Speed is part of the meaning here; `arcdct` is the one that ignores it.
+Speed is part of the meaning here; `arcdct` is the one that ignores it.
 """
 
 from __future__ import annotations

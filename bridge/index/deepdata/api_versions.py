@@ -1,7 +1,4 @@
-"""The server's two dialects behind one interface: v2 for open servers and admin tokens, v3 for everybody else.
-
-Knows: routes, which call may be repeated, and which words of a refusal mean success. Does not know: what is stored why.
-"""
+"""The server's two dialects behind one interface: v2 for open servers and admin tokens, v3 for everybody else."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 """Does the server still have what it was given? Finding out, and what to do about it.
 
-Knows: how loss, reused ids, foreign collections and poison look. Does not know: how vectors get there (push.py).
 Healing writes to the catalog and drops only collections that this archive made; the caller holds the lock.
 """
 

@@ -1,7 +1,4 @@
-"""One Space in one collection: what every step of writing and checking works with.
-
-Knows: what the collection is called and what is written on it. Does not know: vectors, the order of the steps.
-"""
+"""One Space in one collection: what every step of writing and checking works with."""
 
 from __future__ import annotations
 

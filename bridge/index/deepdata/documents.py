@@ -1,7 +1,4 @@
-"""From vectors of the ledger to documents that do no harm.
-
-Knows: what a vector must be before it may be sent, its name (ref), and a document's metadata. Does not know: HTTP, SQL.
-"""
+"""From vectors of the ledger to documents that do no harm."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Reading back what the server holds, with its own numbers.
-
-Knows: which documents make up an episode. Does not know: whether the ledger agrees; callers compare.
-"""
+"""Reading back what the server holds, with its own numbers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
 """A filter as the server understands it: one key and one operator per object, several under $and.
 
-Knows: which metadata a document carries, and where the server's answer to a filter can be trusted. Does not know: how
-hits are checked afterwards.
-
 What is compiled never leaves out an episode that passes; it may let others through, and whoever searches checks every
 hit against the catalog. So comparisons that the server may answer differently (text by order, text that is not equal,
 tags and notes, which change, negations) are left to that check, and values that the wire cannot carry are moved to the

@@ -1,8 +1,4 @@
-"""One request to a DeepData server and its answer, or one of this project's errors.
-
-Knows: pooled connections, credentials, time limits, what may be sent twice, and that errors are plain text whose status
-says little. Does not know: routes, collections, vectors.
-"""
+"""One request to a DeepData server and its answer, or one of this project's errors."""
 
 from __future__ import annotations
 

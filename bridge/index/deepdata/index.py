@@ -1,8 +1,5 @@
 """A DeepData server as vector index: the five verbs, and what keeps them right on a server that forgets.
 
-Knows: when to look after the server, when to ask it, and what to do where its answer falls short. Does not know: the
-wire (bridge/deepdata/), which vectors should be there (the catalog's copies).
-
 What the server says is never believed as it is: hits count only if the ledger knows them under that number and name,
 scores are computed again from the ledger's vectors, filters are the catalog's. What the server does not hold, or cannot
 filter, is searched in the ledger. So the server decides how fast the answer is, and, within its recall, which is best.

@@ -1,7 +1,4 @@
-"""Exact scores of vectors that are at hand, and the best of what several sources gave.
-
-Knows: float64 cosines, ties, one match per episode. Does not know: where vectors come from.
-"""
+"""Exact scores of vectors that are at hand, and the best of what several sources gave."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The values that go to and come from a DeepData server, and what makes an answer worth believing.
-
-Knows: the shapes of documents, answers and collections on the wire. Does not know: routes, HTTP.
-"""
+"""The values that go to and come from a DeepData server, and what makes an answer worth believing."""
 
 from __future__ import annotations
 

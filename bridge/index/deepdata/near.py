@@ -1,8 +1,4 @@
-"""Which vectors are nearly equal: the server's graph falls apart among many of them, so one document stands for all.
-
-Knows: how to find, among the vectors that were sent, one that is no farther away than a tolerance. Does not know: HTTP,
-SQL.
-"""
+"""Which vectors are nearly equal: the server's graph falls apart among many of them, so one document stands for all."""
 
 from __future__ import annotations
 

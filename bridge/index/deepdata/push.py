@@ -1,8 +1,7 @@
 """From the ledger to the server, each vector once, of nearly equal ones one, however often it is interrupted.
 
-Knows: the order of the steps. The rows of a shipment are written before it is sent and completed after it has arrived;
-in between nobody knows, so that what is found open is looked up by ref before anything is sent again. Does not know:
-HTTP, or whether the server still has what arrived (audit.py). The caller holds the lock.
+The rows of a shipment are written before it is sent and completed after it has arrived; in between nobody knows, so
+that what is found open is looked up by ref before anything is sent again. The caller holds the lock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What every search would ask the catalog again: which Spaces live, which episodes pass the filter.
-
-Knows: that the catalog's clock tells when an answer may be another one. Does not know: servers, vectors.
-"""
+"""What every search would ask the catalog again: which Spaces live, which episodes pass the filter."""
 
 from __future__ import annotations
 

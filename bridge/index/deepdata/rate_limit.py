@@ -1,7 +1,4 @@
-"""So many requests per minute, and no more: what keeps a client from being refused.
-
-Knows: when the last requests went out. Does not know: HTTP, or other clients of the same key.
-"""
+"""So many requests per minute, and no more: what keeps a client from being refused."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""One search: what to ask the server, when its answer is enough, and what the ledger must add.
-
-Knows: that the server's order can be trusted as far as it goes: what it has not shown is no nearer than the last that
-it has. Does not know: when the server is looked after, or what becomes of its errors.
-"""
+"""One search: what to ask the server, when its answer is enough, and what the ledger must add."""
 
 from __future__ import annotations
 

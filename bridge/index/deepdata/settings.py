@@ -1,7 +1,5 @@
 """How to reach a DeepData server: one value from URL, arguments and environment.
 
-Knows: the URL's parts, the environment's names, the defaults. Does not know: HTTP.
-
     http://[TOKEN@]HOST[:PORT][/PREFIX][?tenant=T&rpm=N&ef=N&batch=N&timeout=S]
 
 TOKEN is an API token or a JWT; PREFIX begins the names of the collections ("wshard"); rpm is what the server's API_RPS

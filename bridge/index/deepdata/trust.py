@@ -1,8 +1,4 @@
-"""How long a server is believed to hold what it was last seen to hold.
-
-Knows: when each Space's collection was compared with the ledger, and that a broken connection may mean a restart, with
-an older state perhaps. Does not know: how they are compared (audit.py).
-"""
+"""How long a server is believed to hold what it was last seen to hold."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""How long requests to a server may take, and what is said meanwhile.
-
-Knows: time limits of questions that consist of several requests, by thread, and the line in the log. Does not know:
-HTTP.
-"""
+"""How long requests to a server may take, and what is said meanwhile."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How much frames differ within an episode of an archive: the unit in which alignment compares images.
-
-Knows: a sample of the archive's episodes, read from their files. Does not know: alignment.
-"""
+"""How much frames differ within an episode of an archive: the unit in which alignment compares images."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The lanes of episodes as alignment compares them: read from their files, standardised, lightly smoothed, kept.
-
-Knows: that a file is the one that was ingested, how rows are prepared, and how many bytes of them stay in memory.
-Does not know: queries, alignment.
-"""
+"""The lanes of episodes as alignment compares them: read from their files, standardised, lightly smoothed, kept."""
 
 from __future__ import annotations
 

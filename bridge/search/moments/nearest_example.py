@@ -1,7 +1,4 @@
-"""Moments like any of several examples and unlike others: each belongs to the example that it is most like.
-
-Knows: hits that were found for each example, and which of them count. Does not know: how they were found.
-"""
+"""Moments like any of several examples and unlike others: each belongs to the example that it is most like."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Overlap of spans, and the rule that of hits that overlap only the best counts.
-
-Knows: spans [start, stop) in episodes, best first. Does not know: scores, files.
-"""
+"""Overlap of spans, and the rule that of hits that overlap only the best counts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Moments like a query: from windows that look alike to spans with exact bounds, each with its alignment.
 
-Knows: prepared rows, candidate windows and how they are refined. Does not know: archives, files, vectors.
-
 1. Every candidate is aligned with the query, near its window's bounds and diagonal.
 2. The best of them tell what makes the moment: where they all come near to the query, a difference counts, where they
    differ (the way there, the way back), it counts less. Every candidate is aligned with the query anew, so weighted.

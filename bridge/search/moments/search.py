@@ -1,8 +1,4 @@
-"""Moments in an archive: windows from the index, refined on the lanes in the files, as hits.
-
-Knows: how many windows it takes, which of them are tried, and what statistics alignment standardises by.
-Does not know: how a query becomes a vector, how the index searches, how moments are refined.
-"""
+"""Moments in an archive: windows from the index, refined on the lanes in the files, as hits."""
 
 from __future__ import annotations
 

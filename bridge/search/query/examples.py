@@ -1,7 +1,4 @@
-"""Queries that name an episode: a hit, a file, or timesteps of a file.
-
-Knows: how each is read, and under which uid the archive may hold it. Does not know: Spaces, searching.
-"""
+"""Queries that name an episode: a hit, a file, or timesteps of a file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What is to be told beside hits: texts that nothing holds, filters that nothing passes.
-
-Knows: the catalog. Does not know: how hits were found.
-"""
+"""What is to be told beside hits: texts that nothing holds, filters that nothing passes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What a search may be asked for besides query, number of hits and filter: one value, checked once.
-
-Knows: names, meanings and limits of the options. Does not know: how any of them is done.
-"""
+"""What a search may be asked for besides query, number of hits and filter: one value, checked once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""From what a user has in hand to a window of one Space.
-
-Knows: the forms a query may take, and which Spaces it fits. Does not know: embedding, searching.
-"""
+"""From what a user has in hand to a window of one Space."""
 
 from __future__ import annotations
 

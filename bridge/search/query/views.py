@@ -1,7 +1,4 @@
-"""Which of the Spaces that a query fits answer it: one for each choice of lanes, the newest; the others are told.
-
-Knows: which Spaces can answer together. Does not know: how queries become vectors, how answers become one.
-"""
+"""Which of the Spaces that a query fits answer it: one for each choice of lanes, the newest; the others are told."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""From queries to vectors: which Spaces answer them, and what each of these is searched for.
-
-Knows: the embedders of the Spaces. Does not know: how an index searches, how answers become hits.
-"""
+"""From queries to vectors: which Spaces answer them, and what each of these is searched for."""
 
 from __future__ import annotations
 
@@ -10,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from bridge.index.metric import COSINE
 from bridge.search.query.prepare import fits
-from bridge.search.query.space_choice import SpaceChoice
 from bridge.search.query.views import View, Views, choose_views
 from bridge.search.ranking.rankers import Aim
 from bridge.search.ranking.scores import combined
 from bridge.spaces.identity import identity, maker_of
+from bridge.spaces.space_choice import SpaceChoice
 from bridge.support.blas_threads import one_blas_thread
 from embedders.base import embed_by
 from embedders.registry import EMBEDDERS, as_embedder, embedder_of

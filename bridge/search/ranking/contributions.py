@@ -1,8 +1,4 @@
-"""What each lane adds to the similarity of a query and a hit.
-
-Knows: a cosine is a sum over the values of two vectors, and embedders say which channels a value is of. Does not know:
-lanes of files, searching.
-"""
+"""What each lane adds to the similarity of a query and a hit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Hits that differ from each other: maximal marginal relevance.
-
-Knows: scores and unit vectors of candidates. Does not know: where they come from.
-"""
+"""Hits that differ from each other: maximal marginal relevance."""
 
 from __future__ import annotations
 

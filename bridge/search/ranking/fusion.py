@@ -1,8 +1,5 @@
 """Episodes ranked as a whole, by their best window, and by what the best hits have in common; by one view or several.
 
-Knows: three searches of each view and how their scores become one (scales.py), and when the result is proven. Does not
-know: how an index searches, how queries become vectors.
-
     near    the better of: cosine of the whole, cosine of the best window; each calibrated
     grown   cosine with the query that was expanded by its nearest; so a part of an episode finds what it is a part of,
             and through it all that is like the whole

@@ -1,8 +1,4 @@
-"""Ways to rank: each takes a request and gives an answer, so that they can be put around each other.
-
-Knows: the plain ways, and what is put around them: fusion by ranks, thresholds, diversity. Does not know: queries,
-texts, files.
-"""
+"""Ways to rank: each takes a request and gives an answer, so that they can be put around each other."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """Similarities on one scale: what cosines of several Spaces, and ranks of several lists, mean together.
 
-Knows: numbers. Does not know: vectors, Spaces, indexes.
-
 A cosine says little by itself: of windows the best of many is always high. So distance (1 - cosine) is measured in
 that of the average episode: 1 is the same, 0 as far as the average episode, below 0 farther.
 """

@@ -1,8 +1,4 @@
-"""The vectors that an archive holds, by episode: what hits are compared with each other by.
-
-Knows: they lie in the ledger, whatever index searches them; how alike a query is to episodes in general. Does not know:
-searching.
-"""
+"""The vectors that an archive holds, by episode: what hits are compared with each other by."""
 
 from __future__ import annotations
 

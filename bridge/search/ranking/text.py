@@ -1,8 +1,4 @@
-"""Ways to rank episodes by what is said about them: by words, and by what sentences mean where an encoder is there.
-
-Knows: BM25 of the catalog, and the Space of a text encoder. Does not know: how rankings are fused, how texts became
-vectors (sentences.py).
-"""
+"""Ways to rank episodes by what is said about them: by words, and by what sentences mean where an encoder is there."""
 
 from __future__ import annotations
 

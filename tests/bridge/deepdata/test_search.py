@@ -7,8 +7,8 @@ import signal
 import pytest
 from deepdata_bench import Bench, filled
 from deepdata_fake import Fake
-from deepdata_replay import serving
 from deepdata_process import Process
+from deepdata_replay import serving
 
 from bridge.index.base import Request
 from bridge.index.deepdata.http import Call, Wire

@@ -1,7 +1,4 @@
-"""Which Spaces of an archive a search may look at: by embedder, lanes, windows, and the environments asked for.
-
-Knows: how one of several Spaces is named. Does not know: queries, vectors.
-"""
+"""Which Spaces of an archive a search may look at: by embedder, lanes, windows, and the environments asked for."""
 
 from __future__ import annotations
 
