@@ -117,9 +117,13 @@ def fill(catalog: Catalog, count: int) -> dict[str, float]:
     rates: dict[str, float] = {}
     making = [0.0, 0.0]
     writes: tuple[tuple[str, int, Callable[[Iterator[list[EpisodeRecord]]], object]], ...] = (
-        ("bulk load", count, catalog.load),
-        ("a fifth again, nothing changed", max(BATCH, count // 5), catalog.load),
-        ("a tenth changed", max(BATCH, count // 10), lambda batches: [catalog.register(_changed(b)) for b in batches]),
+        ("bulk load", count, catalog.episodes.load),
+        ("a fifth again, nothing changed", max(BATCH, count // 5), catalog.episodes.load),
+        (
+            "a tenth changed",
+            max(BATCH, count // 10),
+            lambda batches: [catalog.episodes.register(_changed(b)) for b in batches],
+        ),
     )
     for what, size, write in writes:
         before = list(making)
@@ -130,11 +134,11 @@ def fill(catalog: Catalog, count: int) -> dict[str, float]:
         rates[what], rates[f"{what}, of the processor"] = min(size, count) / clock, min(size, count) / processor
         if what == "bulk load":
             rates[MAKING] = count / making[1]
-    ids = catalog.ids()
-    catalog.tag(ids[::10], "good")
-    catalog.tag(ids[::35], "bad")
-    catalog.set_scores("quality", {number: number * 7919 % 10_007 / 10_007 for number in ids})
-    catalog.review(ids[:: max(1, count // 1000)], "accepted", who="ann")
+    ids = catalog.query.ids()
+    catalog.annotations.tag(ids[::10], "good")
+    catalog.annotations.tag(ids[::35], "bad")
+    catalog.annotations.set_scores("quality", {number: number * 7919 % 10_007 / 10_007 for number in ids})
+    catalog.annotations.review(ids[:: max(1, count // 1000)], "accepted", who="ann")
     return rates
 
 
@@ -158,7 +162,7 @@ def deep_cursor(catalog: Catalog, order: str, pages: int = 20) -> str | None:
     """Return the cursor after some pages of the filter."""
     after = None
     for _ in range(pages):
-        after = catalog.select(FILTER, order=order, limit=50, after=after).next
+        after = catalog.query.select(FILTER, order=order, limit=50, after=after).next
     return after
 
 
@@ -167,23 +171,23 @@ def questions(catalog: Catalog) -> dict[str, Callable[[], object]]:
     where, far = parse_where(FILTER), deep_cursor(catalog, "total_reward", 5)
     some = parse_where("env:env-07")
     return {
-        "env AND reward AND length ORDER BY reward LIMIT 50": lambda: catalog.select(
+        "env AND reward AND length ORDER BY reward LIMIT 50": lambda: catalog.query.select(
             where, order="total_reward", limit=50
         ),
-        "the same, sixth page": lambda: catalog.select(where, order="total_reward", limit=50, after=far),
-        "env ORDER BY score LIMIT 50": lambda: catalog.select(some, order="-score.quality", limit=50),
-        "everything ORDER BY score LIMIT 50": lambda: catalog.select(order="-score.quality", limit=50),
-        "count of the filter": lambda: catalog.count(where),
-        "all ids of the filter": lambda: catalog.ids(where),
-        "all ids of one environment": lambda: catalog.ids(some),
+        "the same, sixth page": lambda: catalog.query.select(where, order="total_reward", limit=50, after=far),
+        "env ORDER BY score LIMIT 50": lambda: catalog.query.select(some, order="-score.quality", limit=50),
+        "everything ORDER BY score LIMIT 50": lambda: catalog.query.select(order="-score.quality", limit=50),
+        "count of the filter": lambda: catalog.query.count(where),
+        "all ids of the filter": lambda: catalog.query.ids(where),
+        "all ids of one environment": lambda: catalog.query.ids(some),
         f"{len(FACETS)} facets and 2 histograms of one environment": lambda: (
-            catalog.facets(FACETS, some),
-            catalog.histogram("length", some),
-            catalog.histogram("total_reward", some),
+            catalog.query.facets(FACETS, some),
+            catalog.query.histogram("length", some),
+            catalog.query.histogram("total_reward", some),
         ),
-        "facet of the environments, everything": lambda: catalog.facets(["env_id"]),
-        "facets of success and tag, everything": lambda: catalog.facets(["success", "tag"]),
-        "statistics of reward and length by environment, everything": lambda: catalog.statistics(
+        "facet of the environments, everything": lambda: catalog.query.facets(["env_id"]),
+        "facets of success and tag, everything": lambda: catalog.query.facets(["success", "tag"]),
+        "statistics of reward and length by environment, everything": lambda: catalog.query.statistics(
             ["total_reward", "length"], by=["env_id"]
         ),
         **{
@@ -191,7 +195,7 @@ def questions(catalog: Catalog) -> dict[str, Callable[[], object]]:
             for often, words in WORDS.items()
             for order in ("id", "-total_reward")
         },
-        "by id": lambda: catalog.get(1),
+        "by id": lambda: catalog.episodes.get(1),
     }
 
 
@@ -199,10 +203,12 @@ def pages(catalog: Catalog, words: str, order: str) -> Callable[[], object]:
     """Return a question for one of the first pages, the next one each time."""
     where = parse_where(words)
     cursors: list[str | None] = [None]
-    while len(cursors) < PAGES and (after := catalog.select(where, order=order, limit=50, after=cursors[-1]).next):
+    while len(cursors) < PAGES and (
+        after := catalog.query.select(where, order=order, limit=50, after=cursors[-1]).next
+    ):
         cursors.append(after)
     turn = cycle(cursors)
-    return lambda: catalog.select(where, order=order, limit=50, after=next(turn))
+    return lambda: catalog.query.select(where, order=order, limit=50, after=next(turn))
 
 
 def milliseconds(ask: Callable[[], object], seconds: float = 2.0) -> tuple[float, float, int]:
@@ -234,7 +240,7 @@ class Measured:
 def measure(location: Path | str, episodes: int, product: str) -> Measured:
     """Fill the archive unless it is there, and return what was measured."""
     with Catalog.open(location, create=True) as catalog:
-        rates = {} if catalog.count() else fill(catalog, episodes)
+        rates = {} if catalog.query.count() else fill(catalog, episodes)
         if product == "PostgreSQL":
             _tidy(str(location))
         times = {}
@@ -257,7 +263,7 @@ def _tidy(url: str) -> None:
 
 def served(url: str, catalog: Catalog) -> tuple[float, float, int]:
     """Return the median time that the server itself says it takes for the page, in planning and in finding."""
-    asked = catalog.explain(FILTER, order="total_reward")[0]
+    asked = catalog.query.explain(FILTER, order="total_reward")[0]
     engine = create_engine(server_url(url))
     times = []
     with engine.connect() as connection:

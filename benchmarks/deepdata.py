@@ -43,10 +43,10 @@ def vectors(count: int, seed: int) -> np.ndarray:
 def fill(catalog: Catalog, index: DeepDataIndex) -> float:
     """Put EPISODES vectors into ledger and index; returns vectors per second of the push."""
     space = make_space("benchmark", DIM)
-    ids = [done.id for done in catalog.register([make_record(number) for number in range(EPISODES)])]
-    space_id = catalog.add_space(space.fingerprint, space.family, space.to_json()).id
-    rows, found = catalog.rows(ids), vectors(EPISODES, 1)
-    entries = catalog.write_embeddings(
+    ids = [done.id for done in catalog.episodes.register([make_record(number) for number in range(EPISODES)])]
+    space_id = catalog.vectors.add_space(space.fingerprint, space.family, space.to_json()).id
+    rows, found = catalog.episodes.rows(ids), vectors(EPISODES, 1)
+    entries = catalog.vectors.write(
         space_id,
         [EmbeddingRow(id_, rows[id_].digest, 1, found[at].tobytes()) for at, id_ in enumerate(ids)],
     )

@@ -60,7 +60,7 @@ def plain(data: Data, catalog: Catalog, where_rows: dict[Where, np.ndarray], met
     def prepare(request: Request) -> None:
         if request.where not in where_rows:
             passing = np.zeros(len(data.sizes), np.bool_)
-            passing[np.array(catalog.ids(request.where), np.int64) - 1] = True
+            passing[np.array(catalog.query.ids(request.where), np.int64) - 1] = True
             where_rows[request.where] = np.flatnonzero(passing[owners])
 
     scan.prepare = prepare  # type: ignore[attr-defined]

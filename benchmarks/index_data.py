@@ -92,14 +92,14 @@ def fill(folder: Path, data: Data, metric: str = "cosine") -> None:
             make_record(i, env_id=f"env-{env}-{i % 5}", length=int(size), total_reward=float(rng.uniform(0, 100)))
             for i, (env, size) in enumerate(zip(data.environments.tolist(), data.sizes.tolist(), strict=True))
         ]
-        ids = [done.id for done in catalog.register(records)]
-        space_id = catalog.add_space(space.fingerprint, space.family, space.to_json()).id
+        ids = [done.id for done in catalog.episodes.register(records)]
+        space_id = catalog.vectors.add_space(space.fingerprint, space.family, space.to_json()).id
         for first in range(0, len(ids), 256):
             rows = []
             for i in range(first, min(first + 256, len(ids))):
                 vectors = data.vectors[starts[i] : starts[i] + data.sizes[i]].tobytes()
                 rows.append(EmbeddingRow(ids[i], records[i].digest, int(data.sizes[i]), vectors))
-            catalog.write_embeddings(space_id, rows)
+            catalog.vectors.write(space_id, rows)
         with EmbeddedIndex(catalog, folder / "index") as index:
             index.count(space)
             index.upsert(space, [])

@@ -94,7 +94,7 @@ def windows(files: Path, archive: Path, workers: int) -> tuple[float, float]:
         report = ingestor.ingest(files, windows=WindowPlan(32, 4), workers_count=workers)
         busy = time.process_time() - busy
     with Catalog.open(archive / "catalog.db") as catalog:
-        stored = sum(catalog.ledger_state(space.id)[1] for space in catalog.spaces())
+        stored = sum(catalog.vectors.state(space.id)[1] for space in catalog.vectors.spaces())
     return stored / report.seconds, stored / busy
 
 

@@ -44,16 +44,16 @@ class Session:
     """
 
     def __init__(self, database: Database, *, base: str | None) -> None:
-        self._database = database
-        self._base = base
+        self.database = database
+        self.base = base
         self._known: tuple[tuple[object, ...], Instant] | None = None
-        with self._read() as connection:
+        with self.read() as connection:
             self._now = _NOW[connection.dialect.name]
         self.instant()
 
     def instant(self) -> Instant:
         """Return the state that the catalog is in, for little time."""
-        found = self._database.peek(self._now)
+        found = self.database.peek(self._now)
         known = self._known
         if known is None or known[0] is not found:
             clock, archive_id, edition, number = found
@@ -64,7 +64,7 @@ class Session:
 
     def close(self) -> None:
         """Close the database; the catalog cannot be used any more."""
-        self._database.close()
+        self.database.close()
 
     def __enter__(self) -> Self:
         return self
@@ -74,12 +74,14 @@ class Session:
     ) -> None:
         self.close()
 
-    def _read(self) -> AbstractContextManager[Connection]:
-        return self._database.transaction("read")
+    def read(self) -> AbstractContextManager[Connection]:
+        """Begin a transaction that reads."""
+        return self.database.transaction("read")
 
-    def _write(self, *, durable: bool = False) -> AbstractContextManager[Connection]:
-        return self._database.transaction("durable" if durable else "write")
+    def write(self, *, durable: bool = False) -> AbstractContextManager[Connection]:
+        """Begin a transaction that writes; durable: it is on disk when it ends."""
+        return self.database.transaction("durable" if durable else "write")
 
-    def _resolved(self, connection: Connection, where: Where | str | None) -> Where:
+    def resolve(self, connection: Connection, where: Where | str | None) -> Where:
         """Return the filter that is meant, saved queries put in."""
         return resolve_saved_queries(connection, as_where(where))

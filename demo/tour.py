@@ -93,10 +93,10 @@ def _ingest(folder: Path, episodes: Path) -> None:
 def _overview(folder: Path) -> None:
     say("\n== What is in the archive (`wshard facets env`, `wshard stats --by env`)")
     with open_archive(folder) as archive:
-        environments = archive.catalog.facets(["env_id"])["env_id"]
+        environments = archive.catalog.query.facets(["env_id"])["env_id"]
         rows = []
         for env, count in environments:
-            page = archive.catalog.select(build_where(env_id=str(env)), limit=count).rows
+            page = archive.catalog.query.select(build_where(env_id=str(env)), limit=count).rows
             rewards = [row.total_reward for row in page if row.total_reward is not None]
             succeeded = [row.success for row in page if row.success is not None]
             share = f"{np.mean(succeeded):.0%}" if succeeded else ""
@@ -151,7 +151,7 @@ def _load(best: EpisodeRef, jobs: Sequence[Job]) -> None:
 def _evaluate(folder: Path) -> None:
     say("\n== How good is it? Leave one out over the MetaWorld episodes: do the most similar others share the task?")
     with open_archive(folder) as archive:
-        rows = archive.catalog.select(limit=10_000).rows
+        rows = archive.catalog.query.select(limit=10_000).rows
     arm = [row for row in rows if "goal_seed" in row.metadata]
     episodes = [load_wshard(row.path, channels=["state", "ctrl"]) for row in arm]
     labels = [row.env_id for row in arm]

@@ -114,10 +114,10 @@ def _by_threshold(archive: Archive, pairs: dict[str, set[Pair]], channels: str) 
 
 def _leaks(archive: Archive, pairs: dict[str, set[Pair]], channels: str, seed: int) -> list[Result]:
     """Return how well leaks are found between a random half of the files and the other half."""
-    rows = archive.catalog.rows(archive.catalog.ids())
+    rows = archive.catalog.episodes.rows(archive.catalog.query.ids())
     rng = np.random.default_rng(seed + 1)
     train = {id_ for id_ in rows if rng.random() < 0.5}
-    archive.catalog.tag(sorted(train), "train")
+    archive.catalog.annotations.tag(sorted(train), "train")
     halves = {Path(row.path).stem: row.id in train for row in rows.values()}
     made = {pair for kind in pairs.values() for pair in kind if len({halves[name] for name in pair}) == 2}
     found = {pair_of(twin) for twin in find_leaks(archive, "tag:train", "-tag:train")}

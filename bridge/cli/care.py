@@ -129,8 +129,8 @@ def backup(
 ) -> None:
     """Copy the catalog (tags, notes, reviews, vectors, all of it) to one file, while others may go on writing."""
     with open_catalog(archive) as catalog:
-        size = catalog.back_up(file)
-        typer.echo(f"{printable(str(file))}: {counted(catalog.count(), 'episode')}, {size} bytes")
+        size = catalog.maintenance.back_up(file)
+        typer.echo(f"{printable(str(file))}: {counted(catalog.query.count(), 'episode')}, {size} bytes")
 
 
 @reported()
@@ -148,7 +148,7 @@ def restore(
     if kept is not None:
         typer.echo(f"the damaged catalog is kept as {printable(str(kept))}", err=True)
     with open_catalog(named) as catalog:
-        typer.echo(f"{printable(place_of(named).name)}: {counted(catalog.count(), 'episode')}")
+        typer.echo(f"{printable(place_of(named).name)}: {counted(catalog.query.count(), 'episode')}")
 
 
 def _tell(found: Checked, as_json: bool) -> None:

@@ -78,7 +78,7 @@ def duplicates(
             twins = find_duplicates(held, where or "", within=within, progress=progress)
             if pieces:
                 twins = each_once([*twins, *find_pieces(held, where or "", within=within, progress=progress)])
-        groups = group_of(held.catalog.ids(where or ""), twins)
+        groups = group_of(held.catalog.query.ids(where or ""), twins)
         told = keep(held, wanted, groups, picks=[id_ for id_, group in groups.items() if id_ == group])
     found = by_group(twins, groups)
     if as_json:
@@ -115,7 +115,7 @@ def leaks(
             if pieces:
                 twins = each_once([*twins, *find_shared(held, mine, others, within=within, progress=progress)])
         leaked = {twin.right.id for twin in twins}
-        tested = held.catalog.ids(others)
+        tested = held.catalog.query.ids(others)
         told = keep(held, Wanted(collection=collection), {}, picks=[id_ for id_ in tested if id_ not in leaked])
     if as_json:
         print_items(map(as_pair, twins), leaked=len(leaked), episodes=len(tested))
@@ -211,7 +211,7 @@ def _some(held: Archive, text: str) -> Where:
     from wshard.errors import QueryError
 
     chosen = set_named(held, text)
-    if not held.catalog.count(chosen):
+    if not held.catalog.query.count(chosen):
         raise QueryError(f"expected a filter that episodes pass, or a collection with episodes, found {text!r}")
     return chosen
 

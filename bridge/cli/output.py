@@ -77,7 +77,7 @@ def set_named(archive: Archive, text: str) -> Where:
     from wshard.errors import EntryNotFoundError, FilterError
 
     try:
-        archive.catalog.ancestors(text)
+        archive.catalog.collections.ancestors(text)
     except EntryNotFoundError:
         try:
             return parse_where(text)
@@ -102,12 +102,14 @@ def keep(
 
     told = []
     if wanted.write is not None:
-        count = archive.catalog.set_scores(wanted.write, {id_: float(value) for id_, value in values.items()})
+        count = archive.catalog.annotations.set_scores(
+            wanted.write, {id_: float(value) for id_, value in values.items()}
+        )
         told.append(f"score.{wanted.write} of {counted(count, 'episode')} was written")
     if wanted.collection is not None:
-        rows = archive.catalog.rows([*picks]).values()
+        rows = archive.catalog.episodes.rows([*picks]).values()
         chosen = [Pick(row.uid, row.digest, 0, row.length, (weights or {}).get(row.id, 1.0)) for row in rows]
-        kept = archive.catalog.save_snapshot(wanted.collection, chosen, who=account())
+        kept = archive.catalog.collections.save_snapshot(wanted.collection, chosen, who=account())
         hash_ = kept.snapshot.hash if kept.snapshot else ""
         told.append(f"collection {kept.name}: {counted(len(chosen), 'pick')}, {hash_}")
         told += replaced_lines(kept)

@@ -69,14 +69,14 @@ class Held:
 def hold(archive: Archive, space: Space, where: Where | str) -> Held:
     """Return the vectors that episodes passing the filter have in a Space of the archive, by episode id."""
     catalog = archive.catalog
-    wanted = set(catalog.ids(where))
-    space_id = next(row.id for row in catalog.spaces() if row.fingerprint == space.fingerprint)
+    wanted = set(catalog.query.ids(where))
+    space_id = next(row.id for row in catalog.vectors.spaces() if row.fingerprint == space.fingerprint)
     found = {
         entry.episode_id: stored_vectors(entry.episode_id, entry.vectors, (entry.count, space.dim))
-        for entry in catalog.ledger(space_id)
+        for entry in catalog.vectors.ledger(space_id)
         if entry.vectors is not None and entry.episode_id in wanted
     }
-    rows = catalog.rows(found)
+    rows = catalog.episodes.rows(found)
     ids = sorted(rows)
     sizes = [len(found[id_]) for id_ in ids]
     vectors = np.concatenate([np.zeros((0, space.dim), np.float32), *(found[id_] for id_ in ids)])
@@ -99,7 +99,7 @@ def window_spaces(archive: Archive, name: str | None = None) -> list[Space]:
 
 
 def _spaces(archive: Archive, name: str | None, what: str, wanted: Callable[[WindowPlan], bool]) -> list[Space]:
-    spaces = [Space.from_json(row.definition) for row in in_order(archive.catalog.spaces())]
+    spaces = [Space.from_json(row.definition) for row in in_order(archive.catalog.vectors.spaces())]
     found = [space for space in spaces if wanted(space.windows) and not space.of_text]
     if name is None:
         found = newest(found)
@@ -120,11 +120,14 @@ def choose_space(archive: Archive, where: Where | str, name: str | None = None) 
     Raises QueryError where no single one holds all, or none any.
     """
     catalog = archive.catalog
-    passing, numbers = set(catalog.ids(where)), {row.fingerprint: row.id for row in catalog.spaces("active")}
+    passing, numbers = (
+        set(catalog.query.ids(where)),
+        {row.fingerprint: row.id for row in catalog.vectors.spaces("active")},
+    )
     found = [
         (space, ids)
         for space in whole_spaces(archive, name)
-        if (ids := passing & set(catalog.embedded(numbers[space.fingerprint])))
+        if (ids := passing & set(catalog.vectors.embedded(numbers[space.fingerprint])))
     ]
     if not found:
         raise QueryError("expected episodes with vectors, found none that pass the filter")
@@ -173,7 +176,9 @@ def _deviations(archive: Archive, space: Space) -> Statistics | None:
         return space.statistics
     wanted, catalog = {(lane.name, lane.shape) for lane in space.lanes}, archive.catalog
     layouts = [
-        layout.id for layout in catalog.layouts() if wanted <= {(lane.name, tuple(lane.shape)) for lane in layout.lanes}
+        layout.id
+        for layout in catalog.query.layouts()
+        if wanted <= {(lane.name, tuple(lane.shape)) for lane in layout.lanes}
     ]
     return lane_statistics(catalog, layouts, space.lanes)
 

@@ -111,7 +111,7 @@ def group_of(episodes: Sequence[int], twins: Iterable[Twin]) -> dict[int, int]:
 
 
 def _rows(archive: Archive, where: Where | str) -> list[EpisodeRow]:
-    found = archive.catalog.rows(archive.catalog.ids(where))
+    found = archive.catalog.episodes.rows(archive.catalog.query.ids(where))
     return [found[id_] for id_ in sorted(found)]
 
 

@@ -96,7 +96,7 @@ def labels_of(archive: Archive, rows: Sequence[EpisodeRow], name: str) -> list[s
     labels: list[str | None] = []
     for start in range(0, len(rows), _AT_ONCE):
         part = rows[start : start + _AT_ONCE]
-        facts = archive.catalog.facts([row.id for row in part], parts=parts) if parts else {}
+        facts = archive.catalog.query.facts([row.id for row in part], parts=parts) if parts else {}
         found = [sorted(map(_text, read_field(field, row, facts.get(row.id, NO_FACTS)))) for row in part]
         labels += [", ".join(values) if values else None for values in found]
     return labels

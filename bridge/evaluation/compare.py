@@ -60,7 +60,7 @@ def evaluate_label(
     FilterError.
     """
     found = []
-    for row in archive.catalog.spaces("active"):
+    for row in archive.catalog.vectors.spaces("active"):
         space = Space.from_json(row.definition)
         if space.of_text:
             continue  # what is said of the task would be asked for the task
@@ -145,12 +145,14 @@ def _asking(held: Held) -> int:
 
 def _ranked_together(archive: Archive, where: Where | str) -> list[EpisodeRow]:
     """Return the episodes that pass and have vectors of the whole, by id; none where one Space ranks each alone."""
-    held = [(row.id, Space.from_json(row.definition)) for row in archive.catalog.spaces("active")]
+    held = [(row.id, Space.from_json(row.definition)) for row in archive.catalog.vectors.spaces("active")]
     held = [(number, space) for number, space in held if not space.of_text]
-    whole = Counter(id_ for number, space in held if space.windows.whole for id_ in archive.catalog.embedded(number))
+    whole = Counter(
+        id_ for number, space in held if space.windows.whole for id_ in archive.catalog.vectors.embedded(number)
+    )
     if not any(space.windows.scales for _, space in held) and max(whole.values(), default=0) < 2:
         return []
-    rows = archive.catalog.rows(archive.catalog.ids(where))
+    rows = archive.catalog.episodes.rows(archive.catalog.query.ids(where))
     return [rows[id_] for id_ in sorted(rows.keys() & whole.keys())]
 
 

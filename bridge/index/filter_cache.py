@@ -35,7 +35,7 @@ class Passing:
             self._forget(clock)
         found = self._known.get(where)
         if found is None:
-            found = self._known[where] = np.array(self._catalog.ids(where), np.int64)
+            found = self._known[where] = np.array(self._catalog.query.ids(where), np.int64)
             self._episodes += len(found)
         return found
 

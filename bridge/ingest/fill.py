@@ -55,7 +55,7 @@ def fill(run: Run, choices: Sequence[Choice], files: Sequence[str]) -> None:
     Choices of the same lanes are filled together: each file is opened once for all of them.
     """
     catalog = run.archive.catalog
-    known = [found[0].id for batch in batches(files) for found in catalog.known(batch).values()]
+    known = [found[0].id for batch in batches(files) for found in catalog.episodes.known(batch).values()]
     alike: dict[tuple[LaneSpec, ...], list[_Plan]] = {}
     reasons: dict[int, tuple[NoLaneError, bool]] = {}
     for choice in choices:
@@ -68,7 +68,9 @@ def fill(run: Run, choices: Sequence[Choice], files: Sequence[str]) -> None:
         reasons |= {layout: (error, True) for layout, error in _fill_together(run, plans).items()}
     if reasons:
         blamed = [
-            (row.path, *reasons[row.layout_id]) for row in catalog.rows(known).values() if row.layout_id in reasons
+            (row.path, *reasons[row.layout_id])
+            for row in catalog.episodes.rows(known).values()
+            if row.layout_id in reasons
         ]
         run.report.leave_out(
             Failure.of(NoLaneError(f"{path}: {told(error, 'episode')}"), path, kept=kept)
@@ -107,7 +109,7 @@ def _settled(run: Run, plan: _Plan, active: SpaceRow | None, target: _Target | N
         now = current(catalog, plan.family)
         return now is None or (active is not None and now.id == active.id)
     with suppress(SpaceMismatchError):  # another ingest replaced the Space meanwhile; the next round finds the new one
-        catalog.activate(target.row.id, target.among, ignoring=target.left_out)
+        catalog.vectors.activate(target.row.id, target.among, ignoring=target.left_out)
     return False
 
 
@@ -122,12 +124,12 @@ def _among(run: Run, plan: _Plan) -> Among:
     if plan.asked is None:
         return Among(layouts)
     active = current(catalog, family)
-    return Among(layouts, tuple({*plan.asked, *(catalog.embedded(active.id) if active else ())}))
+    return Among(layouts, tuple({*plan.asked, *(catalog.vectors.embedded(active.id) if active else ())}))
 
 
 def _embed(run: Run, targets: Sequence[_Target]) -> None:
     """Embed every pending episode into the Spaces that it lacks."""
-    waiting = [run.archive.catalog.pending_ids(target.row.id, target.among) for target in targets]
+    waiting = [run.archive.catalog.vectors.pending_ids(target.row.id, target.among) for target in targets]
     lacking = [target for target, ids in zip(targets, waiting, strict=True) if ids]
     if not lacking:
         return
@@ -154,7 +156,7 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
         # Once for each file that was read here, though several Spaces may lack it.
         broken = {id_: one.error for done in outcome for id_, one in done.failed if isinstance(one.cause, FormatError)}
         for id_, reason in broken.items():
-            catalog.flag([id_], Found(INTEGRITY, reason))
+            catalog.checks.flag([id_], Found(INTEGRITY, reason))
         if len(replaced) == len(lacking):
             break
 
@@ -164,7 +166,7 @@ def commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) 
 
     Raises SpaceMismatchError where the Space was replaced.
     """
-    entries = run.archive.catalog.write_embeddings(space_id, rows)
+    entries = run.archive.catalog.vectors.write(space_id, rows)
     points = [
         Point(entry.episode_id, entry.seq, stored_vectors(entry.episode_id, entry.vectors, (entry.count, space.dim)))
         for entry in entries
@@ -187,7 +189,7 @@ def _pending(run: Run, targets: Sequence[_Target], waiting: set[int]) -> Iterato
     lots = np.random.default_rng().permutation(len(rest)).tolist()
     for ids in [*batches(sorted(brought)), *(rest[lot] for lot in lots)]:
         among = [_within(target.among, ids, wanted) for target, wanted in zip(targets, asked, strict=True)]
-        found = [catalog.pending(t.row.id, of) for t, of in zip(targets, among, strict=True)]
+        found = [catalog.vectors.pending(t.row.id, of) for t, of in zip(targets, among, strict=True)]
         if lacking := _lacking(run, targets, found):
             yield lacking
 

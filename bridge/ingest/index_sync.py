@@ -56,5 +56,5 @@ class Follower:
                 return
 
     def _living(self) -> list[Space]:
-        rows = self._archive.catalog.spaces()
+        rows = self._archive.catalog.vectors.spaces()
         return [Space.from_json(row.definition) for row in rows if row.state != "retired"]

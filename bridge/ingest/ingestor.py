@@ -147,7 +147,7 @@ class TrajectoryIngestor:
         for failure in report.failed:
             if failure.path == where:
                 raise failure.cause or IngestError(f"{failure.path}: {failure.error}")
-        return self._archive.catalog.get(self._archive.catalog.known([where])[where][0].id), embedded
+        return self._archive.catalog.episodes.get(self._archive.catalog.episodes.known([where])[where][0].id), embedded
 
     def ingest(
         self,
@@ -198,7 +198,7 @@ class TrajectoryIngestor:
 
         Of a first ingest that was stopped the Space of whole episodes may be there without the others.
         """
-        rows = [row for row in self._archive.catalog.spaces() if row.state != "retired"]
+        rows = [row for row in self._archive.catalog.vectors.spaces() if row.state != "retired"]
         held = [(row.state, space) for row in rows if self._makes(space := Space.from_json(row.definition))]
         several = {space.windows for _, space in held if space.windows.scales}
         only_whole = not several and any(state == "active" and space.windows.whole for state, space in held)
@@ -220,8 +220,8 @@ class TrajectoryIngestor:
         catalog = self._archive.catalog
         for folder in folders:
             if Path(folder).is_dir():
-                catalog.add_root(folder)
-            elif next(catalog.places(folder), None) is None:
+                catalog.episodes.add_root(folder)
+            elif next(catalog.episodes.places(folder), None) is None:
                 raise SourceNotFoundError(f"no such file or folder, and nothing of it is catalogued: {folder}")
 
     def watch(

@@ -26,7 +26,7 @@ def settled(catalog: Catalog, records: Sequence[EpisodeRecord]) -> list[EpisodeR
     An unknown episode at the place of another is what became of that, as long as nobody said anything of it, and it
     was not moved itself.
     """
-    known = catalog.known([record.path for record in records])
+    known = catalog.episodes.known([record.path for record in records])
     there = {(path, one.key): one for path, ones in known.items() for one in ones}
     others = _others(catalog, records, there)
     movers = _movers(catalog, [one for one in records if _place(one) not in there or _place(one) in others])
@@ -42,7 +42,7 @@ def settled(catalog: Catalog, records: Sequence[EpisodeRecord]) -> list[EpisodeR
 
 def lost(catalog: Catalog, aside: Mapping[int, EpisodeRecord]) -> list[Replaced]:
     """Return those of the episodes that had to leave their places, by id, whose data did not come elsewhere."""
-    rows = catalog.rows(aside) if aside else {}
+    rows = catalog.episodes.rows(aside) if aside else {}
     return [
         Replaced(row.id, aside[row.id].path, row.episode_id, aside[row.id].episode_id)
         for row in rows.values()
@@ -80,15 +80,15 @@ def _others(
         for record in records
         if (place := _place(record)) in there and there[place].digest != record.digest
     }
-    rows = catalog.rows(there[place].id for place in changed) if changed else {}
+    rows = catalog.episodes.rows(there[place].id for place in changed) if changed else {}
     found = {place: rows[there[place].id] for place in changed if there[place].id in rows}
     return {place: row for place, row in found.items() if row.episode_id != changed[place].episode_id}
 
 
 def _movers(catalog: Catalog, records: Sequence[EpisodeRecord]) -> dict[_Place, int]:
     """Return the ids of the episodes that were moved to these places: equal digest, and no longer where they were."""
-    rows = catalog.by_digest(sorted({record.digest for record in records}))
-    files = catalog.assets(row.id for row in rows) if rows else {}
+    rows = catalog.episodes.by_digest(sorted({record.digest for record in records}))
+    files = catalog.episodes.assets(row.id for row in rows) if rows else {}
     lost: dict[str, list[int]] = {}
     for row in rows:
         if has_left(row, files.get(row.id, ())):
@@ -99,5 +99,5 @@ def _movers(catalog: Catalog, records: Sequence[EpisodeRecord]) -> dict[_Place, 
 def _said_of(catalog: Catalog, rows: Iterable[EpisodeRow]) -> set[int]:
     """Return the ids of those of the episodes that people tagged, wrote about, reviewed or picked."""
     tagged = {row.id: bool(row.tags) for row in rows}
-    facts = catalog.facts(tagged, parts={"notes", "review", "collections"}) if tagged else {}
+    facts = catalog.query.facts(tagged, parts={"notes", "review", "collections"}) if tagged else {}
     return {id_ for id_, one in facts.items() if tagged[id_] or one.notes or one.review is not None or one.collections}

@@ -34,8 +34,8 @@ def check_unchecked(run: Run, files: Sequence[str], checker: Checker) -> None:
     catalog = run.archive.catalog
     rest = []
     for batch in batches(files):
-        ids = [episode.id for known in catalog.known(batch).values() for episode in known]
-        rest += [row.path for row in catalog.rows(catalog.unchecked(VERSION, ids)).values()]
+        ids = [episode.id for known in catalog.episodes.known(batch).values() for episode in known]
+        rest += [row.path for row in catalog.episodes.rows(catalog.checks.unchecked(VERSION, ids)).values()]
     if rest:
         check_files(Work(catalog, checker, run.crew, run.watch), rest, every_byte=False)
 
@@ -80,7 +80,7 @@ def read_again(run: Run, files: Sequence[str], wanted: LaneChoice, checker: Chec
     for readings, failed in run.crew.each(read, batches(files)):
         records = settled(catalog, [found.record for found in readings])
         aside |= {record.displaces: record for record in records if record.displaces is not None}
-        done = catalog.register(records)
+        done = catalog.episodes.register(records)
         for registered in done:
             name = registered.outcome
             setattr(report, name, getattr(report, name) + 1)
@@ -102,7 +102,7 @@ def read_again(run: Run, files: Sequence[str], wanted: LaneChoice, checker: Chec
 
 def _check(run: Run, checker: Checker, readings: Sequence[Reading], ids: Sequence[int]) -> None:
     """Judge what was read, but not again what these checks have judged already: moved and unchanged data."""
-    new = set(run.archive.catalog.unchecked(VERSION, ids))
+    new = set(run.archive.catalog.checks.unchecked(VERSION, ids))
     subjects = [
         Subject(id_, found.record.digest, found.record.env_id, found.measured)
         for found, id_ in zip(readings, ids, strict=True)
@@ -120,7 +120,7 @@ def take_stock(run: Run, folders: Sequence[str], files: Sequence[str], *, prune:
     for folder in folders:
         there = 0
         gone: list[int] = []
-        for id_, path in catalog.places(folder):
+        for id_, path in catalog.episodes.places(folder):
             there += 1
             if path not in found and id_ not in missing and not Path(path).exists():
                 gone.append(id_)
@@ -128,7 +128,7 @@ def take_stock(run: Run, folders: Sequence[str], files: Sequence[str], *, prune:
             text = f"{len(gone)} of {there} episodes that are catalogued here are gone: nothing was pruned"
             run.report.leave_out([Failure(folder, f"{text}; is a disk missing? If not, prune with --yes")])
         elif prune:
-            run.report.removed += catalog.remove(gone)
+            run.report.removed += catalog.episodes.remove(gone)
             run.follower.delete(gone)
             continue
         missing.update(gone)
@@ -144,7 +144,7 @@ def unseen(catalog: Catalog, paths: Sequence[str]) -> list[str]:
     new: list[str] = []
     other: list[str] = []
     for batch in batches(paths):
-        known = catalog.known(batch)
+        known = catalog.episodes.known(batch)
         new += [path for path in batch if path not in known]
         other += [path for path in batch if path in known and not _same_file(path, known[path][0])]
     return new + other
@@ -174,12 +174,12 @@ def _withdraw(run: Run, failures: Sequence[Failure]) -> None:
 
     The vectors describe other data; checks cannot say anything about it.
     """
-    known = run.archive.catalog.known([failure.path for failure in failures])
+    known = run.archive.catalog.episodes.known([failure.path for failure in failures])
     ids = [episode.id for episodes in known.values() for episode in episodes]
     if ids:
-        run.archive.catalog.withdraw(ids)
+        run.archive.catalog.episodes.withdraw(ids)
         run.follower.delete(ids)
     for failure in failures:
         broken = [episode.id for episode in known.get(failure.path, ())]
         if broken:
-            run.archive.catalog.flag(broken, Found(INTEGRITY, failure.error))
+            run.archive.catalog.checks.flag(broken, Found(INTEGRITY, failure.error))

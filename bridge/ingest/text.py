@@ -42,7 +42,7 @@ def task_of(row: EpisodeRow) -> str:
 
 def speaking(catalog: Catalog) -> Among:
     """Return whom a Space of texts is for: every episode with words."""
-    return Among(tuple(layout.id for layout in catalog.layouts()), with_words=True)
+    return Among(tuple(layout.id for layout in catalog.query.layouts()), with_words=True)
 
 
 def embed_tasks(run: Run, encoder: TextEncoder) -> None:
@@ -51,20 +51,22 @@ def embed_tasks(run: Run, encoder: TextEncoder) -> None:
     Raises EmbedderError for whatever the encoder does; what was committed stays, and the next run goes on.
     """
     catalog, space = run.archive.catalog, text_space(encoder)
-    number = catalog.add_space(space.fingerprint, space.family, space.to_json()).id
+    number = catalog.vectors.add_space(space.fingerprint, space.family, space.to_json()).id
     known: dict[str, Vectors] = {}
     done = False
     while not done:  # another ingest may have registered episodes meanwhile
         among, silent = speaking(catalog), []
-        if waiting := catalog.pending_ids(number, among):
+        if waiting := catalog.vectors.pending_ids(number, among):
             run.watch.stage("embedding tasks", len(waiting))
         for batch in batches(waiting):
-            rows = catalog.pending(number, replace(among, ids=tuple(batch)))  # without what others did meanwhile
+            rows = catalog.vectors.pending(
+                number, replace(among, ids=tuple(batch))
+            )  # without what others did meanwhile
             said = [(row, text) for row in rows if (text := task_of(row))]
             run.report.tasks += len(commit(run, number, space, _rows(encoder, said, known)))
             silent += [row.id for row in rows if not task_of(row)]  # they have notes only
             run.watch.advance(len(batch))
-        done = catalog.activate(number, among, ignoring=silent)
+        done = catalog.vectors.activate(number, among, ignoring=silent)
 
 
 def _rows(

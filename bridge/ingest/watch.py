@@ -132,7 +132,7 @@ def watch(
     listen = _listener()
     places = [locate(folder) for folder in folders]
     for place in places:
-        archive.catalog.add_root(place)
+        archive.catalog.episodes.add_root(place)
     return _batches(archive, ingest, _arriving(archive, listen, places, stop or Event()))
 
 

@@ -50,7 +50,7 @@ _TOLD: Final = {
 
 def sizes_of(catalog: Catalog) -> dict[int, int]:
     """Return the bytes of one vector by space id."""
-    return {row.id: _FLOAT * Space.from_json(row.definition).dim for row in catalog.spaces()}
+    return {row.id: _FLOAT * Space.from_json(row.definition).dim for row in catalog.vectors.spaces()}
 
 
 def check_ledger(catalog: Catalog, excused: Collection[int], *, data: bool) -> Iterator[Finding]:
@@ -58,14 +58,14 @@ def check_ledger(catalog: Catalog, excused: Collection[int], *, data: bool) -> I
 
     data: compare the checksum of every row, too.
     """
-    names = {row.id: describe(Space.from_json(row.definition)) for row in catalog.spaces()}
+    names = {row.id: describe(Space.from_json(row.definition)) for row in catalog.vectors.spaces()}
     strays: dict[tuple[int, str], list[int]] = {}
-    for stray in catalog.strays(sizes_of(catalog), full=data):
+    for stray in catalog.maintenance.strays(sizes_of(catalog), full=data):
         strays.setdefault((stray.space_id, stray.reason), []).append(stray.episode_id)
     for (space_id, reason), episodes in sorted(strays.items()):
         named = f" ({_names(catalog, episodes)})" if reason == "torn" else ""
         yield Finding(_CODES[reason], names[space_id], f"{len(episodes)} {_TOLD[reason]}{named}")
-    living = [row for row in catalog.spaces() if row.state != "retired"]
+    living = [row for row in catalog.vectors.spaces() if row.state != "retired"]
     for row in living:
         yield from _check_space(catalog, row, excused)
     if not living and (count := len(_never_embedded(catalog) - set(excused))):
@@ -74,7 +74,7 @@ def check_ledger(catalog: Catalog, excused: Collection[int], *, data: bool) -> I
 
 
 def _names(catalog: Catalog, episodes: Sequence[int]) -> str:
-    known = catalog.rows(episodes[:_NAMED])
+    known = catalog.episodes.rows(episodes[:_NAMED])
     told = [known[id_].path if id_ in known else f"episode {id_}" for id_ in episodes[:_NAMED]]
     return ", ".join(told) + (", ..." if len(episodes) > _NAMED else "")
 
@@ -83,11 +83,11 @@ def _never_embedded(catalog: Catalog) -> set[int]:
     """Return the ids of the episodes that an ingest embeds by the rule of lanes, where there is no Space yet."""
     found: set[int] = set()
     fitting: dict[tuple[LaneSpec, ...], list[int]] = {}
-    for layout in catalog.layouts():
+    for layout in catalog.query.layouts():
         with contextlib.suppress(NoLaneError):  # images, say: an archive of them may do without
             fitting.setdefault(choose_lanes(layout.lanes, LaneChoice()), []).append(layout.id)
     for lanes, layouts in fitting.items():
-        found |= set(catalog.pending_ids(_NO_SPACE, Among(tuple(layouts)))) - _not_finite(catalog, lanes)
+        found |= set(catalog.vectors.pending_ids(_NO_SPACE, Among(tuple(layouts)))) - _not_finite(catalog, lanes)
     return found
 
 
@@ -110,20 +110,20 @@ def _check_space(catalog: Catalog, row: SpaceRow, excused: Collection[int]) -> I
 
 def _not_finite(catalog: Catalog, lanes: Sequence[LaneSpec]) -> set[int]:
     """Return the ids of the episodes that hold NaN or infinities in one of the lanes: it has no moments there."""
-    summarised = {lane.name for layout in catalog.layouts() for lane in layout.lanes if is_summarised(lane)}
+    summarised = {lane.name for layout in catalog.query.layouts() for lane in layout.lanes if is_summarised(lane)}
     means = [Field("lane", (lane.name, "mean")).name for lane in lanes if lane.name in summarised]
-    return set(catalog.ids(any_of(*(~Compare(mean, "exists") for mean in means))))
+    return set(catalog.query.ids(any_of(*(~Compare(mean, "exists") for mean in means))))
 
 
 def unembedded(catalog: Catalog, row: SpaceRow) -> list[int]:
     """Return the ids of the episodes that a Space of whole episodes is for and that have no vectors in it."""
-    layouts = catalog.layouts()
+    layouts = catalog.query.layouts()
     space = Space.from_json(row.definition)
     if space.of_text:
-        silent = catalog.rows(catalog.pending_ids(row.id, speaking(catalog)))
+        silent = catalog.episodes.rows(catalog.vectors.pending_ids(row.id, speaking(catalog)))
         return [id_ for id_, episode in sorted(silent.items()) if task_of(episode)]
     among = Among(tuple(layout.id for layout in layouts if fits(layout, space, choice_of(space, layouts))))
-    return catalog.pending_ids(row.id, among)
+    return catalog.vectors.pending_ids(row.id, among)
 
 
 def choice_of(space: Space, layouts: Collection[Layout]) -> LaneChoice:
@@ -171,7 +171,7 @@ def _damage(archive: Archive, space: Space, *, data: bool) -> str:
     opened = disk_copy.read(folder, catalog.edition, space.fingerprint, last)
     if opened is None:
         return f"the copy in {folder} is damaged, or from before the archive was restored"
-    space_id = next(row.id for row in catalog.spaces() if row.fingerprint == space.fingerprint)
+    space_id = next(row.id for row in catalog.vectors.spaces() if row.fingerprint == space.fingerprint)
     if not Held(space_id, space.dim, opened.about.seq, opened.segment).catch_up(catalog):
         return f"the copy in {opened.home} is not of what the catalog holds"
     if opened.broken:

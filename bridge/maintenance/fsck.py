@@ -80,10 +80,10 @@ def repair(
 
 def _check(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> Checked:
     try:
-        damage = archive.catalog.check(full=data)
+        damage = archive.catalog.maintenance.check(full=data)
         if damage:
             return Checked(0, tuple(Finding("database", archive.place.name, told) for told in damage))
-        episodes = archive.catalog.count()
+        episodes = archive.catalog.query.count()
         findings = list(_files(archive, crew, watch, data=data))
         excused = {found.episode for found in findings}  # what stands in their way is told already
         findings += check_ledger(archive.catalog, excused, data=data)
@@ -93,21 +93,25 @@ def _check(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> C
         raise
     except CatalogError as error:
         return Checked(0, (Finding("database", archive.place.name, str(error)),))
-    living = [Space.from_json(row.definition).fingerprint for row in archive.catalog.spaces() if row.state != "retired"]
+    living = [
+        Space.from_json(row.definition).fingerprint
+        for row in archive.catalog.vectors.spaces()
+        if row.state != "retired"
+    ]
     return Checked(episodes, (*findings, *leftovers(archive, living)))
 
 
 def _files(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> Iterator[Finding]:
-    watch.stage("checking", archive.catalog.count())
+    watch.stage("checking", archive.catalog.query.count())
     findings: list[Finding] = []
     # One batch of rows is read while others are checked.
     for found, count in crew.each(partial(_counted, data=data), _rows(archive)):
         findings += found
         watch.advance(count)
     codes = {finding.episode: finding.code for finding in findings if finding.code in ("missing", "changed")}
-    rows, files = archive.catalog.rows(codes), archive.catalog.assets(codes)
+    rows, files = archive.catalog.episodes.rows(codes), archive.catalog.episodes.assets(codes)
     lost = {id_: row for id_, row in rows.items() if codes[id_] == "missing" or has_left(row, files.get(id_, ()))}
-    alike, left = look_around(archive.catalog.roots(), list(lost.values()))
+    alike, left = look_around(archive.catalog.episodes.roots(), list(lost.values()))
     for finding in findings:
         row = lost.get(finding.episode)
         place = None if row is None else _new_place(archive, alike.get(row.digest, []))
@@ -120,7 +124,7 @@ def _files(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> I
 
 def _new_place(archive: Archive, alike: list[str]) -> str | None:
     """Take the first of these files that is no catalogued episode out of the list, and return it."""
-    known = archive.catalog.known(alike)
+    known = archive.catalog.episodes.known(alike)
     free = [path for path in alike if path not in known]
     if not free:
         return None
@@ -136,8 +140,8 @@ def _rows(archive: Archive) -> Iterator[list[tuple[EpisodeRow, tuple[Asset, ...]
     """Yield the episodes with their files; of those that were forgotten just now nothing is left to check."""
     after: str | None = None
     while True:
-        page = archive.catalog.select(order="id", after=after, limit=BATCH)
-        files = archive.catalog.assets(row.id for row in page.rows)
+        page = archive.catalog.query.select(order="id", after=after, limit=BATCH)
+        files = archive.catalog.episodes.assets(row.id for row in page.rows)
         yield [(row, files[row.id]) for row in page.rows if row.id in files]
         if (after := page.next) is None:
             return

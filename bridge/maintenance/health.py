@@ -49,7 +49,7 @@ class Health:
 
 def examine(archive: Archive, *, queries: int = 50) -> list[Health]:
     """Return the health of every active Space; `queries` vectors of each are searched for."""
-    spaces = [Space.from_json(row.definition) for row in archive.catalog.spaces("active")]
+    spaces = [Space.from_json(row.definition) for row in archive.catalog.vectors.spaces("active")]
     return [_examine(archive, space, queries) for space in spaces]
 
 
@@ -97,7 +97,7 @@ def _stale(archive: Archive, sizes: dict[int, int]) -> int:
     """Return how many vectors are of files that are gone, or are not those that were ingested."""
     ids, stale = list(sizes), 0
     for start in range(0, len(ids), _AT_ONCE):
-        for id_, files in archive.catalog.assets(ids[start : start + _AT_ONCE]).items():
+        for id_, files in archive.catalog.episodes.assets(ids[start : start + _AT_ONCE]).items():
             stale += 0 if are_unchanged(files) else sizes[id_]
     return stale
 

@@ -126,7 +126,7 @@ def holdings(archive: Archive) -> list[Holding]:
     """Return the Spaces of the archive, those that are being built too."""
     found = []
     for row in _living(archive):
-        ledger = archive.catalog.ledger_state(row.id)
+        ledger = archive.catalog.vectors.state(row.id)
         found.append(Holding(Space.from_json(row.definition), row.state, ledger.episodes, ledger.vectors))
     return found
 
@@ -148,7 +148,7 @@ def drop(archive: Archive, space: Space) -> None:
     removed when they next are told of anything.
     """
     row = next(row for row in _living(archive) if row.fingerprint == space.fingerprint)
-    archive.catalog.retire(row.id)
+    archive.catalog.vectors.retire(row.id)
     if isinstance(archive.index, Rebuilt):
         archive.index.drop(space)
 
@@ -172,8 +172,8 @@ def copy(archive: Archive, target: VectorIndex) -> list[tuple[Space, int, int]]:
 
 def _spaces(archive: Archive) -> Iterator[tuple[Space, int]]:
     for row in _living(archive):
-        yield Space.from_json(row.definition), archive.catalog.ledger_state(row.id).vectors
+        yield Space.from_json(row.definition), archive.catalog.vectors.state(row.id).vectors
 
 
 def _living(archive: Archive) -> list[SpaceRow]:
-    return [row for row in archive.catalog.spaces() if row.state != "retired"]
+    return [row for row in archive.catalog.vectors.spaces() if row.state != "retired"]

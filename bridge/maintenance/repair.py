@@ -40,7 +40,7 @@ def mend(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
     before = _windowed(run)
     if codes & set(_DROP):
         catalog = run.archive.catalog
-        dropped = catalog.drop_strays(sizes_of(catalog), full="torn" in codes)
+        dropped = catalog.maintenance.drop_strays(sizes_of(catalog), full="torn" in codes)
         yield f"dropped {counted(dropped, 'stray embedding')}"
     if codes & set(_READ):
         yield from _read(run, [finding for finding in findings if finding.code in _READ])
@@ -58,10 +58,10 @@ def mend(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
 def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
     """Read files again, each with the lanes that its episode was embedded from."""
     catalog = run.archive.catalog
-    layouts, living = catalog.layouts(), [row for row in catalog.spaces() if row.state != "retired"]
+    layouts, living = catalog.query.layouts(), [row for row in catalog.vectors.spaces() if row.state != "retired"]
     spaces = {row.fingerprint: Space.from_json(row.definition) for row in living}
     choices = {name: choice_of(space, layouts) for name, space in spaces.items() if not space.of_text}
-    facts = catalog.facts([finding.episode for finding in findings])
+    facts = catalog.query.facts([finding.episode for finding in findings])
     groups: list[tuple[LaneChoice, list[str]]] = []
     for finding in findings:
         used = [choices[name] for name in (there.space for there in facts[finding.episode].embedded) if name in choices]
@@ -81,12 +81,12 @@ def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
 def _windowed(run: Run) -> dict[str, list[int]]:
     """Return who has vectors in the Spaces of windows, by family: these are not for every episode."""
     catalog = run.archive.catalog
-    spaces = [(row, Space.from_json(row.definition)) for row in catalog.spaces() if row.state != "retired"]
-    return {row.family: catalog.embedded(row.id) for row, space in spaces if not space.windows.whole}
+    spaces = [(row, Space.from_json(row.definition)) for row in catalog.vectors.spaces() if row.state != "retired"]
+    return {row.family: catalog.vectors.embedded(row.id) for row, space in spaces if not space.windows.whole}
 
 
 def _embed(run: Run, windowed: Mapping[str, Sequence[int]]) -> Iterator[str]:
-    living = run.archive.catalog.spaces("active") + run.archive.catalog.spaces("building")
+    living = run.archive.catalog.vectors.spaces("active") + run.archive.catalog.vectors.spaces("building")
     if not living:
         yield "could not embed anew: no Space says how; the same wshard ingest as before makes one"
     for row in living:
@@ -99,8 +99,8 @@ def _embed(run: Run, windowed: Mapping[str, Sequence[int]]) -> Iterator[str]:
 
 def _refill(run: Run, row: SpaceRow, windowed: Mapping[str, Sequence[int]]) -> None:
     catalog, space = run.archive.catalog, Space.from_json(row.definition)
-    choice = Choice(embedder_of(space), choice_of(space, catalog.layouts()), space.windows)
-    asked = catalog.rows(windowed.get(row.family, []))
+    choice = Choice(embedder_of(space), choice_of(space, catalog.query.layouts()), space.windows)
+    asked = catalog.episodes.rows(windowed.get(row.family, []))
     fill(run, [choice], [episode.path for episode in asked.values()])
 
 

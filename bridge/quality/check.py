@@ -98,7 +98,11 @@ def check_episodes(
     What is found in catalogued episodes replaces what was found earlier; where the catalog cannot be written, the
     result's `unkept` says why. Raises SourceNotFoundError, FilterError.
     """
-    files = discover(paths).files if paths else [row.path for row in catalog.rows(catalog.ids(where)).values()]
+    files = (
+        discover(paths).files
+        if paths
+        else [row.path for row in catalog.episodes.rows(catalog.query.ids(where)).values()]
+    )
     found = _Checkups()
     with workers(workers_count) as crew:
         checker = Checker(catalog, limits, found.complete)
@@ -113,8 +117,8 @@ def check_files(work: Work, files: Sequence[str], *, every_byte: bool, found: _C
     work.watch.stage("checking", len(files))
     add = found.add if found is not None else lambda *_: None
     for outcome in work.crew.each(partial(_examine, every_byte=every_byte), batches(files)):
-        known = {path: there[0] for path, there in work.catalog.known([one.path for one in outcome]).items()}
-        uids = {row.id: row.uid for row in work.catalog.rows(one.id for one in known.values()).values()}
+        known = {path: there[0] for path, there in work.catalog.episodes.known([one.path for one in outcome]).items()}
+        uids = {row.id: row.uid for row in work.catalog.episodes.rows(one.id for one in known.values()).values()}
         subjects = []
         for one in (one for one in outcome if isinstance(one, Examined)):
             id_ = _id_of(known.get(one.path), one.digest)

@@ -86,7 +86,7 @@ class Checker:
         self._catalog = catalog
         self._limits = limits
         self._tell = tell
-        self._doubted = frozenset(catalog.ids(f"flag:{INTEGRITY}"))
+        self._doubted = frozenset(catalog.query.ids(f"flag:{INTEGRITY}"))
         self._known: OrderedDict[str, Usual] = OrderedDict()
         self._growing: dict[str, _Growing] = {}
         self._waiting = 0
@@ -122,7 +122,7 @@ class Checker:
     def flag(self, id_: int, found: Found) -> None:
         """Say that something is wrong with an episode whose data cannot be measured."""
         self.flagged.add(id_)
-        self._keep(lambda: self._catalog.flag([id_], found))
+        self._keep(lambda: self._catalog.checks.flag([id_], found))
 
     def _complete(self, family: str) -> None:
         growing = self._growing.pop(family)
@@ -146,7 +146,7 @@ class Checker:
     def _kept(self, family: str) -> dict[int, tuple[str, NDArray[np.float32]]]:
         """Return digest and measures of those by which the catalog knows a family, by the id of their episode."""
         self._write()  # some of it may be of this family
-        kept = self._catalog.kept_measures(family, MOST)
+        kept = self._catalog.checks.kept_measures(family, MOST)
         return {number: (digest, np.frombuffer(data, "<f4")) for number, (digest, data) in kept.items()}
 
     def _judge(self, subjects: Sequence[Subject], known: Usual | None, *, telling: bool = True) -> None:
@@ -166,7 +166,7 @@ class Checker:
     def _write(self) -> None:
         rows, self._rows = self._rows, []
         if rows:
-            self._keep(lambda: self._catalog.set_checked(rows, most=MOST, doubted=self._doubted))
+            self._keep(lambda: self._catalog.checks.set_checked(rows, most=MOST, doubted=self._doubted))
 
     def _keep(self, write: Callable[[], object]) -> None:
         if self.unkept is None:

@@ -382,7 +382,7 @@ class TrajectoryRetriever:
         return [(found.get(match, ref), match) for ref, match in refs]
 
     def _refs(self, matches: Sequence[Match], windows: WindowPlan) -> list[_Hit]:
-        rows = self._archive.catalog.rows({match.episode for match in matches})
+        rows = self._archive.catalog.episodes.rows({match.episode for match in matches})
         refs = []
         for match in matches:
             row = rows.get(match.episode)

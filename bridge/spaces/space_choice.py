@@ -60,7 +60,7 @@ class SpaceChoice:
         return spaces
 
     def _unfinished(self) -> str:
-        rows = self._catalog.spaces("building")
+        rows = self._catalog.vectors.spaces("building")
         listed = "".join(f"\n  {describe(Space.from_json(row.definition))}" for row in rows)
         return f"\nnot there yet (an ingest still runs, or was stopped: run it again):{listed}" if rows else ""
 
@@ -69,7 +69,7 @@ class SpaceChoice:
         instant, known = self._active
         now = self._catalog.instant()  # before the Spaces are read: what changes in between is read again next time
         if now != instant:
-            rows = in_order(self._catalog.spaces())
+            rows = in_order(self._catalog.vectors.spaces())
             known = [space for row in rows if not (space := self._space(row)).of_text]
             self._active = (now, known)
         return known
@@ -108,7 +108,8 @@ class SpaceChoice:
         if asked == EVERYTHING:
             return spaces
         layouts = [
-            {LaneSpec(lane.name, tuple(lane.shape)) for lane in layout.lanes} for layout in self._catalog.layouts(asked)
+            {LaneSpec(lane.name, tuple(lane.shape)) for lane in layout.lanes}
+            for layout in self._catalog.query.layouts(asked)
         ]
         return [space for space in spaces if any(set(space.lanes) <= held for held in layouts)] or spaces
 

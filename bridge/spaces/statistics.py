@@ -91,7 +91,7 @@ def families(catalog: Catalog, choice: Choice) -> tuple[list[Family], dict[int, 
     """Group the catalogued layouts by the lanes to embed; returns also why layouts, by id, have none."""
     groups: dict[tuple[LaneSpec, ...], list[int]] = {}
     unfit: dict[int, NoLaneError] = {}
-    for layout in catalog.layouts():
+    for layout in catalog.query.layouts():
         try:
             groups.setdefault(choose_lanes(layout.lanes, choice.lanes), []).append(layout.id)
         except NoLaneError as error:
@@ -110,7 +110,7 @@ def current(catalog: Catalog, family: Family) -> SpaceRow | None:
 
 def _of(catalog: Catalog, family: Family, state: str) -> SpaceRow | None:
     wanted = family.space(None).family
-    return next((row for row in catalog.spaces(state) if row.family == wanted), None)
+    return next((row for row in catalog.vectors.spaces(state) if row.family == wanted), None)
 
 
 def due(catalog: Catalog, family: Family) -> SpaceRow | None:
@@ -129,16 +129,16 @@ def due(catalog: Catalog, family: Family) -> SpaceRow | None:
     if active is not None:
         frozen = Space.from_json(active.definition).statistics
         if now is None or frozen is None or drift(frozen, now) <= DRIFT_LIMIT:
-            catalog.mark_checked(active.id, clock)
+            catalog.vectors.mark_checked(active.id, clock)
             return None
     space = family.space(now, archive_rates(catalog, family))
-    return catalog.add_space(space.fingerprint, space.family, space.to_json())
+    return catalog.vectors.add_space(space.fingerprint, space.family, space.to_json())
 
 
 def _worth_checking(catalog: Catalog, family: Family, active: SpaceRow, clock: int) -> bool:
     if not family.embedder.uses_statistics:
         return False
-    episodes = catalog.ledger_state(active.id).episodes
+    episodes = catalog.vectors.state(active.id).episodes
     return clock - active.checked_seq > CHANGED_SHARE * episodes
 
 
@@ -153,7 +153,7 @@ def archive_statistics(catalog: Catalog, family: Family) -> Statistics:
 
 def archive_rates(catalog: Catalog, family: Family) -> tuple[float | None, ...]:
     """Return the timesteps per second of each lane, None where episodes of the family differ or nobody knows."""
-    known = [catalog.rates(family.layout_ids, lane.name) for lane in family.lanes]
+    known = [catalog.query.rates(family.layout_ids, lane.name) for lane in family.lanes]
     return tuple(rates.pop() if len(rates) == 1 else None for rates in known)
 
 
@@ -168,7 +168,7 @@ def lane_statistics(catalog: Catalog, layout_ids: Sequence[int], lanes: Sequence
 
 
 def _lane_statistics(catalog: Catalog, layout_ids: Sequence[int], lane: str) -> Statistics:
-    stored = catalog.spreads(layout_ids, lane)
+    stored = catalog.query.spreads(layout_ids, lane)
     first = next(stored, None)
     if first is None:
         raise NoLaneError(f"lane {lane!r}: expected finite numbers in one episode at least, found none")

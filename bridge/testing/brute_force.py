@@ -69,13 +69,15 @@ class Shelf:
         self, count: int, *, change: Callable[[EpisodeRecord], EpisodeRecord] = lambda record: record
     ) -> list[int]:
         """Catalogue episodes 0 to count - 1 and return their ids."""
-        return [done.id for done in self.catalog.register([change(make_record(number)) for number in range(count)])]
+        return [
+            done.id for done in self.catalog.episodes.register([change(make_record(number)) for number in range(count)])
+        ]
 
     def put(self, space: Space, vectors: Mapping[int, Vectors]) -> list[Point]:
         """Commit the episodes' vectors to the ledger, tell the index, and return the points that it was told."""
-        space_id = self.catalog.add_space(space.fingerprint, space.family, space.to_json()).id
-        rows = self.catalog.rows(vectors)
-        entries = self.catalog.write_embeddings(
+        space_id = self.catalog.vectors.add_space(space.fingerprint, space.family, space.to_json()).id
+        rows = self.catalog.episodes.rows(vectors)
+        entries = self.catalog.vectors.write(
             space_id,
             [EmbeddingRow(id_, rows[id_].digest, len(found), found.tobytes()) for id_, found in vectors.items()],
         )
@@ -86,7 +88,7 @@ class Shelf:
 
     def bury(self, episodes: Sequence[int], *spaces: Space) -> None:
         """Take the episodes' vectors away in every Space, and tell the index."""
-        self.catalog.withdraw(episodes)
+        self.catalog.episodes.withdraw(episodes)
         for held in self.held.values():
             for episode in episodes:
                 held.pop(episode, None)
@@ -106,7 +108,7 @@ class Shelf:
         kept = {} if self._said is None else self._said
         if space.fingerprint not in kept:
             held = self.held.get(space.fingerprint, {})
-            kept[space.fingerprint] = (self.catalog.rows(held), self.catalog.facts(held))
+            kept[space.fingerprint] = (self.catalog.episodes.rows(held), self.catalog.query.facts(held))
         return kept[space.fingerprint]
 
     def brute_force(self, space: Space, query: Vectors, request: Request) -> list[Match]:

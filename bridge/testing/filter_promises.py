@@ -39,9 +39,9 @@ class FilterPromises(Promises):
         with self.filled(tmp_path) as (shelf, space, ids):
             query, tagged = unit_vectors(1, 3)[0], build_where(tag="kept")
             assert check(shelf, space, query, top(5, tagged)) == ()
-            shelf.catalog.tag(ids[10:14], "kept")
+            shelf.catalog.annotations.tag(ids[10:14], "kept")
             assert {match.episode for match in check(shelf, space, query, top(5, tagged))} == {*ids[10:14]}
-            shelf.catalog.untag(ids[10:12], "kept")
+            shelf.catalog.annotations.untag(ids[10:12], "kept")
             assert {match.episode for match in check(shelf, space, query, top(5, tagged))} == {*ids[12:14]}
 
     def test_random_filters_give_what_brute_force_gives(self, tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ class FilterPromises(Promises):
             space, query = self.space(), st.integers(0, 11).map(lambda seed: unit_vectors(1, seed)[0])
             ids = shelf.register(60, change=_awkward)
             for number, name in enumerate(TAGS):
-                shelf.catalog.tag(ids[number :: 3 + number], name)
+                shelf.catalog.annotations.tag(ids[number :: 3 + number], name)
             # Vectors from a small pool: queries meet many equal scores.
             for half in (ids[::2], ids[1::2]):
                 shelf.put(space, {id_: unit_vectors(1 + id_ % 3, id_ % 12) for id_ in half})

@@ -53,11 +53,11 @@ class SpacePromises(Promises):
 
     def test_a_space_that_was_replaced_is_refused(self, tmp_path: Path) -> None:
         with self.filled(tmp_path) as (shelf, old, ids):
-            _activate(shelf.catalog, shelf.catalog.spaces()[0].id)
+            _activate(shelf.catalog, shelf.catalog.vectors.spaces()[0].id)
             new = replace(old, statistics=Statistics(1, np.zeros(DIM), np.ones(DIM)))
             shelf.put(new, {id_: unit_vectors(1, 300 + id_) for id_ in ids})
             check(shelf, old, unit_vectors(1)[0], top(3))
-            _activate(shelf.catalog, shelf.catalog.spaces()[1].id)
+            _activate(shelf.catalog, shelf.catalog.vectors.spaces()[1].id)
             check(shelf, new, unit_vectors(1)[0], top(3))
             _assert_refused(lambda: shelf.index.search(old, unit_vectors(1)[0], top(3)))
 
@@ -79,7 +79,7 @@ class SpacePromises(Promises):
 
 
 def _activate(catalog: Catalog, space_id: int) -> None:
-    assert catalog.activate(space_id, Among(tuple(layout.id for layout in catalog.layouts())))
+    assert catalog.vectors.activate(space_id, Among(tuple(layout.id for layout in catalog.query.layouts())))
 
 
 def _assert_refused(call: Callable[[], object], error: type[Exception] = SpaceMismatchError) -> None:

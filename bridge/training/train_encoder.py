@@ -101,7 +101,7 @@ def _windows(
     """Return z-scored windows [T_i, channels] of episodes in random order, and who could not be read."""
     statistics = archive_statistics(archive.catalog, family)
     space = family.space(statistics)
-    rows = archive.catalog.rows(archive.catalog.ids(lesson.where))
+    rows = archive.catalog.episodes.rows(archive.catalog.query.ids(lesson.where))
     fitting = [row for row in rows.values() if row.layout_id in family.layout_ids]
     found: list[Rows] = []
     failed: list[Failure] = []

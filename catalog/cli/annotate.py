@@ -28,7 +28,7 @@ def tag(
     """Tag episodes, or take a tag off them."""
     with open_catalog(archive) as catalog:
         ids = episode_ids(catalog, episodes or [], where)
-        count = catalog.untag(ids, name) if remove else catalog.tag(ids, name)
+        count = catalog.annotations.untag(ids, name) if remove else catalog.annotations.tag(ids, name)
     typer.echo(f"{count} of {len(ids)} episodes {'had' if remove else 'got'} the tag {printable(name)}")
 
 
@@ -46,12 +46,12 @@ def note(
         if remove is not None:
             if text is not None or episodes or where is not None:
                 raise typer.BadParameter("expected --remove ID alone: an id names one note of one episode")
-            catalog.remove_note(remove)
+            catalog.annotations.remove_note(remove)
             typer.echo(f"note {remove} is gone")
             return
         if text is None:
             raise typer.BadParameter("expected the text of the note")
-        done = catalog.add_note(episode_ids(catalog, episodes or [], where), text, who=account(who))
+        done = catalog.annotations.add_note(episode_ids(catalog, episodes or [], where), text, who=account(who))
     typer.echo(f"{counted(len(done), 'episode')} got the note")
 
 
@@ -73,14 +73,16 @@ def review(
     with open_catalog(archive) as catalog:
         ids = episode_ids(catalog, named, where)
         if audit:
-            entries = catalog.audit(ids)
+            entries = catalog.annotations.audit(ids)
         elif undo:
-            entries = catalog.undo_review(ids, who=account(who))
+            entries = catalog.annotations.undo_review(ids, who=account(who))
         elif state is None:
             raise typer.BadParameter("expected a review state")
         else:
-            entries = catalog.review(ids, state, who=account(who))
-        names = {row.id: row.episode_id for row in catalog.rows({entry.episode_id for entry in entries}).values()}
+            entries = catalog.annotations.review(ids, state, who=account(who))
+        names = {
+            row.id: row.episode_id for row in catalog.episodes.rows({entry.episode_id for entry in entries}).values()
+        }
     if as_json:
         print_items(map(asdict, entries), episodes=len(ids))
         return

@@ -31,7 +31,7 @@ app = typer.Typer(
 def list_(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
     """List the collections."""
     with open_catalog(archive) as catalog:
-        named = catalog.collections()
+        named = catalog.collections.all()
     if as_json:
         print_items({key: value for key, value in asdict(found).items() if key != "replaced"} for found in named)
         return
@@ -59,7 +59,7 @@ def save(
         raise typer.BadParameter("choose the episodes by --where ('' for all)")
     with open_catalog(archive) as catalog:
         tell_unknown(catalog, where)
-        make = catalog.save_query if live else catalog.save_snapshot
+        make = catalog.collections.save_query if live else catalog.collections.save_snapshot
         _tell(make(name, where, who=account()))
 
 
@@ -68,9 +68,9 @@ def save(
 def show(ref: RefArgument, archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
     """Show a collection, and what it was made from."""
     with open_catalog(archive) as catalog:
-        picked = catalog.picked(ref)
-        ancestors = catalog.ancestors(ref)
-        query = next((found.query for found in catalog.collections() if found.name == ref), None)
+        picked = catalog.collections.picked(ref)
+        ancestors = catalog.collections.ancestors(ref)
+        query = next((found.query for found in catalog.collections.all() if found.name == ref), None)
     picks, gone = [pick for pick, _ in picked], sum(row is None for _, row in picked)
     if as_json:
         print_items(map(asdict, picks), gone=gone, query=query, lineage=list(map(asdict, ancestors)))
@@ -124,7 +124,7 @@ def split(
 
     shares = _fractions(fractions)
     with open_catalog(archive) as catalog:
-        made = catalog.split(ref, shares, by=by or [], seed=seed, who=account())
+        made = catalog.collections.split(ref, shares, by=by or [], seed=seed, who=account())
     for named in made:
         _tell(named)
     sizes = [named.snapshot.picks for named in made if named.snapshot is not None]
@@ -138,7 +138,7 @@ def split(
 def diff(before: RefArgument, after: RefArgument, archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
     """Show what leads from one collection to another."""
     with open_catalog(archive) as catalog:
-        found = asdict(catalog.compare(before, after))
+        found = asdict(catalog.collections.compare(before, after))
     if as_json:
         counts = {name: len(picks) for name, picks in found.items()}
         print_items(({"change": name, **pick} for name, picks in found.items() for pick in picks), **counts)
@@ -154,7 +154,7 @@ def diff(before: RefArgument, after: RefArgument, archive: ArchiveOption = None,
 def drop(name: NameArgument, archive: ArchiveOption = None) -> None:
     """Take a name away; a snapshot can still be found by its hash."""
     with open_catalog(archive) as catalog:
-        dropped = catalog.drop_collection(name)
+        dropped = catalog.collections.drop(name)
     typer.echo(f"{printable(name)} is no name of a collection any more; it was {_before(dropped)}")
 
 
@@ -174,7 +174,7 @@ def export_list(
     if form not in FORMATS:
         raise typer.BadParameter(f"--to: expected a file of {', '.join(FORMATS)}, found {to}")
     with open_catalog(archive) as catalog:
-        picked = catalog.picked(ref)
+        picked = catalog.collections.picked(ref)
     data = encode_list(picked, form)
     if to is None:
         sys.stdout.buffer.write(data)
@@ -191,7 +191,7 @@ def _combine(name: str, operation: Any, left: str, right: str, archive: str | No
     from catalog.cli.annotate import account
 
     with open_catalog(archive) as catalog:
-        _tell(catalog.combine(name, operation, left, right, who=account()))
+        _tell(catalog.collections.combine(name, operation, left, right, who=account()))
 
 
 def _tell(named: Named) -> None:

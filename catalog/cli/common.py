@@ -70,13 +70,13 @@ def find_episode(opened: Catalog, name: str) -> EpisodeRow:
     from catalog.filters.where import Compare
     from wshard.errors import EntryNotFoundError, QueryError
 
-    known = opened.known([Path(os.path.realpath(name)).as_posix()])
+    known = opened.episodes.known([Path(os.path.realpath(name)).as_posix()])
     if known:
-        return opened.get(next(iter(known.values()))[0].id)
+        return opened.episodes.get(next(iter(known.values()))[0].id)
     try:
-        return opened.get(name)
+        return opened.episodes.get(name)
     except EntryNotFoundError:
-        page = opened.select(Compare("episode_id", "eq", name), limit=10)
+        page = opened.query.select(Compare("episode_id", "eq", name), limit=10)
     if len(page.rows) == 1:
         return page.rows[0]
     if not page.rows:
@@ -93,7 +93,7 @@ def episode_ids(opened: Catalog, names: list[str], where: str | None) -> list[in
         raise typer.BadParameter("name episodes (id, uid or file), or choose them by --where")
     found = {find_episode(opened, name).id for name in names}
     tell_unknown(opened, where)
-    return sorted(found | set(opened.ids(where) if where is not None else ()))
+    return sorted(found | set(opened.query.ids(where) if where is not None else ()))
 
 
 def tell_unknown(opened: Catalog, where: Where | str | None) -> None:
@@ -103,7 +103,7 @@ def tell_unknown(opened: Catalog, where: Where | str | None) -> None:
     from catalog.filters.where import Compare, comparisons
 
     for name in sorted({clause.field for clause in comparisons(as_where(where))}):
-        if field_of(name).free and not opened.select(Compare(name, "exists"), order="id", limit=1).rows:
+        if field_of(name).free and not opened.query.select(Compare(name, "exists"), order="id", limit=1).rows:
             typer.echo(f"no episode has {printable(name)}", err=True)
 
 

@@ -35,9 +35,9 @@ def facets(
     asked = fields or ([] if histogram else list(_FACETS))
     with open_catalog(archive) as catalog:
         tell_unknown(catalog, where)
-        counted = catalog.facets(asked, where or "", limit=limit + 1)  # one more says that there are more
+        counted = catalog.query.facets(asked, where or "", limit=limit + 1)  # one more says that there are more
         found = {name: values[:limit] for name, values in counted.items()}
-        drawn = {name: catalog.histogram(name, where or "", bins=bins) for name in histogram or ()}
+        drawn = {name: catalog.query.histogram(name, where or "", bins=bins) for name in histogram or ()}
         shown = {} if as_json else {name: _rows(catalog, name, where, values) for name, values in found.items()}
     if as_json:
         print_items(
@@ -70,7 +70,7 @@ def _rows(catalog: Catalog, name: str, where: str | None, values: Facet) -> list
     for value, count in values:
         missing = count
         if value is None and name.startswith("meta."):
-            missing = catalog.count(as_where(where) & negation(Compare(name, "exists")))
+            missing = catalog.query.count(as_where(where) & negation(Compare(name, "exists")))
             rows += [("(lists, objects)", str(count - missing))] if missing < count else []
         rows += [(_value(value), str(missing))] if missing else []
     return rows
@@ -90,7 +90,7 @@ def stats(
     names, keys = fields or ["reward", "length"], by or []
     with open_catalog(archive) as catalog:
         tell_unknown(catalog, where)
-        groups = catalog.statistics(names, where or "", by=keys)
+        groups = catalog.query.statistics(names, where or "", by=keys)
     if as_json:
         print_items(map(asdict, groups))
         return
@@ -112,7 +112,7 @@ def sql(
 ) -> None:
     """Ask the database itself; reading only."""
     with open_catalog(archive) as catalog:
-        answer = catalog.sql(statement, seconds=seconds, limit=limit)
+        answer = catalog.query.sql(statement, seconds=seconds, limit=limit)
     rows = [[_cell(value) for value in row] for row in answer.rows]
     if as_json:
         print_items(rows, columns=answer.columns, more=answer.more)

@@ -85,10 +85,10 @@ def ls(
         tell_unknown(catalog, wanted)
         if as_csv:
             pages = _pages(catalog, wanted, order=sort, after=after, limit=limit)
-            _print_csv(catalog, chosen or columns_of(catalog.columns()), pages)
+            _print_csv(catalog, chosen or columns_of(catalog.query.columns()), pages)
             return
-        page = catalog.select(wanted, order=sort, after=after, limit=limit or _PAGE)
-        total = catalog.count(wanted)
+        page = catalog.query.select(wanted, order=sort, after=after, limit=limit or _PAGE)
+        total = catalog.query.count(wanted)
         if as_json:
             print_items(_as_json(catalog, chosen, page.rows), total=total, next=page.next)
             return
@@ -104,7 +104,7 @@ def _pages(
     """Yield the rows of the page of that limit, of all pages without one."""
     page: Page | None = None
     while page is None or (page.next is not None and limit is None):
-        page = catalog.select(where, order=order, after=after, limit=limit or _AT_ONCE)
+        page = catalog.query.select(where, order=order, after=after, limit=limit or _AT_ONCE)
         yield page.rows
         after = page.next
 
@@ -115,7 +115,7 @@ def _cells(catalog: Catalog, columns: Sequence[Column], rows: Sequence[EpisodeRo
     from catalog.records import Facts
 
     parts = parts_needed(columns)
-    facts = catalog.facts([row.id for row in rows], parts=parts) if parts else {}
+    facts = catalog.query.facts([row.id for row in rows], parts=parts) if parts else {}
     return [[column.value(row, facts.get(row.id, Facts())) for column in columns] for row in rows]
 
 
@@ -159,7 +159,7 @@ def _cell(value: Any) -> str:
 
 
 def _summary(catalog: Catalog, where: Where) -> str:
-    environments = catalog.facets(["env_id"], where)["env_id"]
+    environments = catalog.query.facets(["env_id"], where)["env_id"]
     return f" in {len(environments)} environments" if len(environments) > 1 else ""
 
 

@@ -29,7 +29,7 @@ def show(
     with open_catalog(archive) as opened:
         rows = [find_episode(opened, name) for name in episodes]
         ids = [row.id for row in rows]
-        facts, files = opened.facts(ids), opened.assets(ids)
+        facts, files = opened.query.facts(ids), opened.episodes.assets(ids)
         about = _about(opened, rows, files)
     if as_json:
         print_items([_as_json(one, facts[id_], files[id_]) for one, id_ in zip(about, ids, strict=True)])
@@ -42,7 +42,7 @@ def show(
 
 def _about(opened: Catalog, rows: Sequence[EpisodeRow], files: Mapping[int, Sequence[Asset]]) -> list[dict[str, Any]]:
     """Return what the archive knows of each episode, and whether its files are there."""
-    layouts = {layout.id: layout.lanes for layout in opened.layouts()}
+    layouts = {layout.id: layout.lanes for layout in opened.query.layouts()}
     return [
         {
             **row._asdict(),

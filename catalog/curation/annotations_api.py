@@ -11,7 +11,6 @@ from catalog.database.engine import one_of
 from catalog.database.schema import tag
 from catalog.filters.where import Compare
 from catalog.query.facts import load_reviews
-from catalog.session import Session
 from catalog.vectors import ledger
 from wshard.arguments import episode_ids, whole_number
 from wshard.errors import FilterError
@@ -20,15 +19,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from catalog.records import Note, Review
+    from catalog.session import Session
 
 
-class Curating(Session):
+class Annotations:
     """Tags, notes, reviews, scores and lineage; ids that are not catalogued are passed over."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def tag(self, ids: Iterable[int], name: str) -> int:
         """Tag the episodes and return how many did not have the tag; FilterError for an empty name."""
         annotation_rows.check_text(name, "a tag")
-        with self._write() as connection:
+        with self._session.write() as connection:
             living = set(annotation_rows.living(connection, episode_ids(ids)))
             tagged = set(connection.execute(select(tag.c.episode_row).where(tag.c.name == name)).scalars())
             rows = [{"name": name, "episode_row": number} for number in sorted(living - tagged)]
@@ -40,7 +43,7 @@ class Curating(Session):
     def untag(self, ids: Iterable[int], name: str) -> int:
         """Take the tag off the episodes and return how many had it."""
         Compare("tag", "eq", name)  # an empty one may be there still
-        with self._write() as connection:
+        with self._session.write() as connection:
             wanted = one_of(connection, tag.c.episode_row, episode_ids(ids))
             count = connection.execute(delete(tag).where(tag.c.name == name, wanted)).rowcount
             if count:
@@ -49,37 +52,37 @@ class Curating(Session):
 
     def add_note(self, ids: Iterable[int], text: str, *, who: str = "") -> list[Note]:
         """Write a note about each episode; its words are found by full text. FilterError for an empty one."""
-        with self._write() as connection:
+        with self._session.write() as connection:
             return annotation_rows.add_notes(connection, episode_ids(ids), text=text, who=who)
 
     def remove_note(self, note_id: int) -> None:
         """Take a note away; EntryNotFoundError when there is none of that id."""
-        with self._write() as connection:
+        with self._session.write() as connection:
             annotation_rows.remove_note(connection, whole_number(note_id, "id of a note", FilterError))
 
     def review(self, ids: Iterable[int], state: str, *, who: str = "") -> list[Review]:
         """Bring episodes into a review state ("accepted", "rejected", or what you like), kept in the audit for ever."""
-        with self._write() as connection:
+        with self._session.write() as connection:
             return annotation_rows.add_reviews(connection, episode_ids(ids), state=state, who=who)
 
     def undo_review(self, ids: Iterable[int], *, who: str = "") -> list[Review]:
         """Take back the last review of each episode that stands; the audit keeps both entries. Return the new ones."""
-        with self._write() as connection:
+        with self._session.write() as connection:
             return annotation_rows.undo_reviews(connection, episode_ids(ids), who=who)
 
     def audit(self, ids: Iterable[int]) -> list[Review]:
         """Return every review of these episodes and every undoing, the oldest first."""
-        with self._read() as connection:
+        with self._session.read() as connection:
             return load_reviews(connection, episode_ids(ids))
 
     def set_scores(self, name: str, values: Mapping[int, float]) -> int:
         """Set a score of episodes, by id; return how many are catalogued. FilterError for NaN and infinities."""
-        with self._write() as connection:
+        with self._session.write() as connection:
             return annotation_rows.set_scores(connection, name, values=values)
 
     def drop_scores(self, name: str, ids: Iterable[int]) -> int:
         """Take a score away from episodes and return how many had it."""
-        with self._write() as connection:
+        with self._session.write() as connection:
             return annotation_rows.drop_scores(connection, name, ids=episode_ids(ids))
 
     def add_lineage(self, ids: Iterable[int], relation: str, source: str) -> int:
@@ -87,5 +90,5 @@ class Curating(Session):
 
         relation: "converted_from", "trimmed_from", "recorded_by", or what you like; source: a uid, a URI, a name.
         """
-        with self._write() as connection:
+        with self._session.write() as connection:
             return annotation_rows.add_lineage(connection, episode_ids(ids), relation=relation, source=source)

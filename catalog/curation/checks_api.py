@@ -10,7 +10,6 @@ from catalog.database.bulk_rows import append
 from catalog.database.engine import one_of
 from catalog.database.schema import checked, episode, finding, score
 from catalog.query.facts import load_findings
-from catalog.session import Session
 from catalog.vectors import ledger
 from wshard.arguments import episode_ids
 
@@ -20,18 +19,22 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from catalog.records import Checked, Found
+    from catalog.session import Session
 
 PREFIX: Final = "quality."
 """What the names of scores by checks begin with."""
 
 
-class Checking(Session):
+class CheckResults:
     """What checks say of episodes; ids that are not catalogued are passed over."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def unchecked(self, version: str, ids: Sequence[int]) -> list[int]:
         """Return those of the episodes that checks of this version have not looked at, ascending."""
         ids = episode_ids(ids)
-        with self._read() as connection:
+        with self._session.read() as connection:
             known = select(episode.c.id).where(one_of(connection, episode.c.id, ids))
             of_them = one_of(connection, checked.c.episode_row, ids)
             done = select(checked.c.episode_row).where(of_them, checked.c.version == version)
@@ -39,7 +42,7 @@ class Checking(Session):
 
     def kept_measures(self, family: str, limit: int) -> dict[int, tuple[str, bytes]]:
         """Return up to limit measures that are kept for a family: (digest, measures) by episode id, ascending."""
-        with self._read() as connection:
+        with self._session.read() as connection:
             kept = (checked.c.family == family, checked.c.measures.is_not(None), episode.c.id == checked.c.episode_row)
             columns = (checked.c.episode_row, episode.c.digest, checked.c.measures)
             found = select(*columns).where(*kept).order_by(checked.c.episode_row).limit(limit)
@@ -52,7 +55,7 @@ class Checking(Session):
         spoke later, its word stays. The measures of at most `most` episodes of a family are kept.
         """
         latest = {verdict.episode_id: verdict for verdict in verdicts}
-        with self._write() as connection:
+        with self._session.write() as connection:
             statement = select(episode.c.id, episode.c.digest).where(one_of(connection, episode.c.id, latest))
             digests = {row.id: row.digest for row in connection.execute(statement)}
             later = _flagged(connection, latest.keys() - set(doubted))
@@ -71,7 +74,7 @@ class Checking(Session):
 
         Whatever else was found stays; the episodes count as unchecked from now on.
         """
-        with self._write() as connection:
+        with self._session.write() as connection:
             statement = select(episode.c.id).where(one_of(connection, episode.c.id, episode_ids(ids)))
             living = sorted(connection.execute(statement).scalars())
             if living:
@@ -90,7 +93,7 @@ class Checking(Session):
 
     def findings(self, ids: Sequence[int]) -> dict[int, list[Found]]:
         """Return what checks found wrong with these episodes; those without findings are left out."""
-        with self._read() as connection:
+        with self._session.read() as connection:
             return load_findings(connection, episode_ids(ids))
 
 

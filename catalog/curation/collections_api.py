@@ -11,7 +11,6 @@ from catalog.filters.to_text import where_text
 from catalog.filters.where import Where
 from catalog.query import pages
 from catalog.query.facts import load_facts
-from catalog.session import Session
 from catalog.values import Scalar
 from wshard.arguments import several_names, whole_number
 from wshard.errors import CollectionError
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from catalog.curation.collections import Named, Snapshot
     from catalog.curation.selection import Difference, Pick
     from catalog.records import EpisodeRow
+    from catalog.session import Session
 
 Group = tuple[str, Scalar | None]
 Operation = Literal["union", "intersection", "without"]
@@ -35,12 +35,15 @@ _OPERATIONS: dict[str, Callable[[Sequence[Pick], Sequence[Pick]], tuple[Pick, ..
 _GROUPED_AT_ONCE = 10_000
 
 
-class Collecting(Session):
+class Collections:
     """Saved queries and snapshots; `ref` is a collection's name or a snapshot's hash, a saved query is answered now."""
 
-    def collections(self) -> list[Named]:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def all(self) -> list[Named]:
         """Return all named collections, by name."""
-        with self._read() as connection:
+        with self._session.read() as connection:
             return collections.load_named(connection)
 
     def save_query(self, name: str, where: Where | str, *, who: str = "") -> Named:
@@ -48,7 +51,7 @@ class Collecting(Session):
 
         See Named.replaced.
         """
-        with self._write() as connection:
+        with self._session.write() as connection:
             return collections.name_query(connection, name, where=where, who=who)
 
     def save_snapshot(self, name: str, source: Where | str | Sequence[Pick], *, who: str = "") -> Named:
@@ -56,14 +59,14 @@ class Collecting(Session):
 
         See Named.replaced.
         """
-        with self._write() as connection:
+        with self._session.write() as connection:
             if not isinstance(source, str | Where):
                 listed = selection.as_picks(source)
                 collections.check_known(connection, listed)
                 kept = collections.keep(connection, listed, origin={"made": "picks"})
             else:
-                where = self._resolved(connection, source)
-                found = collections.picks_of(connection, where, base=self._base)
+                where = self._session.resolve(connection, source)
+                found = collections.picks_of(connection, where, base=self._session.base)
                 kept = collections.keep(connection, found, origin={"made": "query", "where": where_text(where)})
             return collections.name_snapshot(connection, name, hash_=kept.hash, who=who)
 
@@ -71,8 +74,8 @@ class Collecting(Session):
         """Keep the union, the intersection, or left without right, under a name. See picks.py for what is equal."""
         if operation not in _OPERATIONS:
             raise CollectionError(f"expected an operation among {', '.join(_OPERATIONS)}, found {operation!r}")
-        with self._write() as connection:
-            parents = [collections.snapshot_of(connection, ref, base=self._base) for ref in (left, right)]
+        with self._session.write() as connection:
+            parents = [collections.snapshot_of(connection, ref, base=self._session.base) for ref in (left, right)]
             found = _OPERATIONS[operation](*(collections.load_picks(connection, parent.hash) for parent in parents))
             origin = {"made": operation, "of": [parent.hash for parent in parents]}
             kept = collections.keep(connection, found, origin=origin)
@@ -89,8 +92,8 @@ class Collecting(Session):
         """
         shares, seed = selection.checked_fractions(fractions), whole_number(seed, "seed", CollectionError)
         by = several_names(by, "by")
-        with self._write() as connection:
-            parent = collections.snapshot_of(connection, ref, base=self._base)
+        with self._session.write() as connection:
+            parent = collections.snapshot_of(connection, ref, base=self._session.base)
             whole = collections.load_picks(connection, parent.hash)
             groups = self._groups(connection, {pick.uid for pick in whole}, by)
             done = []
@@ -102,22 +105,22 @@ class Collecting(Session):
 
     def picks(self, ref: str) -> tuple[Pick, ...]:
         """Return the picks of a collection; EntryNotFoundError when there is none."""
-        with self._read() as connection:
+        with self._session.read() as connection:
             return self._picks(connection, ref)
 
     def compare(self, before: str, after: str) -> Difference:
         """Return which picks lead from one collection to another."""
-        with self._read() as connection:
+        with self._session.read() as connection:
             return selection.difference(self._picks(connection, before), self._picks(connection, after))
 
     def snapshot(self, ref: str) -> Snapshot:
         """Return what is known of a snapshot; a saved query is answered, and the answer kept."""
-        with self._write() as connection:
-            return collections.snapshot_of(connection, ref, base=self._base)
+        with self._session.write() as connection:
+            return collections.snapshot_of(connection, ref, base=self._session.base)
 
     def ancestors(self, ref: str) -> list[Snapshot]:
         """Return the snapshot and all those that it was made from, the nearest first; none for a saved query."""
-        with self._read() as connection:
+        with self._session.read() as connection:
             found = collections.load_kept(connection, ref)
             for known in found:  # grows while it is walked
                 there = {other.hash for other in found}
@@ -125,16 +128,16 @@ class Collecting(Session):
                     found += [] if parent in there else collections.load_kept(connection, parent)
             return found
 
-    def drop_collection(self, name: str) -> Named:
+    def drop(self, name: str) -> Named:
         """Take a name away and return what had it; a snapshot stays, by its hash."""
-        with self._write() as connection:
+        with self._session.write() as connection:
             return collections.drop(connection, name)
 
     def picked(self, ref: str) -> list[tuple[Pick, EpisodeRow | None]]:
         """Return each pick with its episode as it is now, None where that is gone or holds other data."""
-        with self._read() as connection:
+        with self._session.read() as connection:
             listed = self._picks(connection, ref)
-            rows = pages.load_uids(connection, {pick.uid for pick in listed}, base=self._base)
+            rows = pages.load_uids(connection, {pick.uid for pick in listed}, base=self._session.base)
         return [
             (pick, row if (row := rows.get(pick.uid)) is not None and row.digest == pick.digest else None)
             for pick in listed
@@ -143,8 +146,8 @@ class Collecting(Session):
     def _picks(self, connection: Connection, ref: str) -> tuple[Pick, ...]:
         named = collections.load_named(connection, ref)
         if named and named[0].query is not None:
-            where = self._resolved(connection, named[0].query)
-            return collections.picks_of(connection, where, base=self._base)
+            where = self._session.resolve(connection, named[0].query)
+            return collections.picks_of(connection, where, base=self._session.base)
         return collections.load_picks(connection, collections.load_kept(connection, ref)[0].hash)
 
     def _groups(
@@ -152,7 +155,7 @@ class Collecting(Session):
     ) -> dict[str, list[tuple[str, Scalar | None]]]:
         """Return (field, value) of every episode, for each field and value; a missing value is a group too."""
         fields, there = [field_of(name) for name in by], set[str]()
-        rows = list(pages.load_uids(connection, uids, base=self._base).values()) if fields else []
+        rows = list(pages.load_uids(connection, uids, base=self._session.base).values()) if fields else []
         groups: dict[str, list[Group]] = {}
         for start in range(0, len(rows), _GROUPED_AT_ONCE):
             batch = rows[start : start + _GROUPED_AT_ONCE]

@@ -30,7 +30,7 @@ from catalog.database.engine import (
 )
 from catalog.database.migrations import prepare
 from catalog.database.schema import archive, index_copy
-from catalog.vectors.index_copies import Copies
+from catalog.vectors.index_copies import renew_copy
 from wshard.errors import (
     CatalogBusyError,
     CatalogError,
@@ -208,9 +208,8 @@ def renew(database: Database) -> None:
         prepare(database, create=False)
         with database.transaction("write") as connection:
             connection.execute(update(archive).values(edition=str(uuid.uuid4())))
-            copies = Copies(*[lambda: contextlib.nullcontext(connection)] * 2)
             for copy_id in connection.execute(select(index_copy.c.id)).scalars().all():
-                copies.renew(copy_id)
+                renew_copy(connection, copy_id)
     finally:
         database.close()
 

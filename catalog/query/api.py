@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import heapq
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from catalog.curation import annotations as annotation_rows
 from catalog.database import query_plan, readonly_sql
-from catalog.filters.where import EVERYTHING
+from catalog.filters.where import EVERYTHING, Where
 from catalog.query import arrow, pages, summaries
 from catalog.query.bm25 import load_relevance
-from catalog.session import Session
-from wshard.arguments import plain_text, several_names, whole_number
+from catalog.query.facts import known_parts, load_facts, load_rates
+from catalog.query.iterate import walk_spreads
+from wshard.arguments import episode_ids, plain_text, several_names, whole_number
 from wshard.errors import FilterError, MissingExtraError, StatementError
 from wshard.messages import how_to_install
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     import pandas as pd
     import pyarrow as pa
@@ -22,11 +26,19 @@ if TYPE_CHECKING:
     from catalog.database.readonly_sql import Answer
     from catalog.filters.where import Where
     from catalog.query.summaries import Facet, Group, Histogram
-    from catalog.records import Page
+    from catalog.records import (
+        Facts,
+        Layout,
+        Page,
+    )
+    from catalog.session import Session
 
 
-class Exploring(Session):
+class Queries:
     """Pages, counts, facets, histograms, statistics. FilterError for a filter that cannot be; None is everything."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def select(
         self,
@@ -44,19 +56,21 @@ class Exploring(Session):
         """
         plain_text(order, "order", FilterError)
         after = None if after is None else plain_text(after, "after", FilterError)
-        with self._read() as connection:
-            wanted = self._resolved(connection, where)
-            return pages.load_page(connection, wanted, order=order, after=after, limit=limit, base=self._base)
+        with self._session.read() as connection:
+            wanted = self._session.resolve(connection, where)
+            return pages.load_page(connection, wanted, order=order, after=after, limit=limit, base=self._session.base)
 
     def count(self, where: Where | str | None = EVERYTHING) -> int:
         """Return how many episodes match."""
-        with self._read() as connection:
-            return pages.count_rows(connection, self._resolved(connection, where), base=self._base)
+        with self._session.read() as connection:
+            return pages.count_rows(connection, self._session.resolve(connection, where), base=self._session.base)
 
     def ids(self, where: Where | str | None = EVERYTHING) -> list[int]:
         """Return the ids of all matching episodes, ascending."""
-        with self._read() as connection:
-            return pages.load_matching_ids(connection, self._resolved(connection, where), base=self._base)
+        with self._session.read() as connection:
+            return pages.load_matching_ids(
+                connection, self._session.resolve(connection, where), base=self._session.base
+            )
 
     def relevant(
         self, text: str, where: Where | str | None = EVERYTHING, *, limit: int | None = None
@@ -67,9 +81,9 @@ class Exploring(Session):
         """
         plain_text(text, "text", FilterError)
         limit = None if limit is None else whole_number(limit, "limit", FilterError, least=0)
-        with self._read() as connection:
-            wanted = self._resolved(connection, where)
-            return load_relevance(connection, text, wanted, base=self._base, limit=limit)
+        with self._session.read() as connection:
+            wanted = self._session.resolve(connection, where)
+            return load_relevance(connection, text, wanted, base=self._session.base, limit=limit)
 
     def facets(
         self, fields: Sequence[str], where: Where | str | None = EVERYTHING, *, limit: int | None = None
@@ -78,27 +92,27 @@ class Exploring(Session):
 
         None stands for the missing, and for lists and objects of metadata. limit: at most so many values per field.
         """
-        with self._read() as connection:
-            wanted = self._resolved(connection, where)
+        with self._session.read() as connection:
+            wanted = self._session.resolve(connection, where)
             return {
-                field: summaries.load_facet(connection, field, where=wanted, limit=limit, base=self._base)
+                field: summaries.load_facet(connection, field, where=wanted, limit=limit, base=self._session.base)
                 for field in several_names(fields, "fields")
             }
 
     def histogram(self, field: str, where: Where | str | None = EVERYTHING, *, bins: int = 20) -> Histogram:
         """Return how a numeric field is distributed among the matching episodes, in ranges of equal width."""
-        with self._read() as connection:
-            wanted = self._resolved(connection, where)
-            return summaries.load_histogram(connection, field, where=wanted, bins=bins, base=self._base)
+        with self._session.read() as connection:
+            wanted = self._session.resolve(connection, where)
+            return summaries.load_histogram(connection, field, where=wanted, bins=bins, base=self._session.base)
 
     def statistics(
         self, fields: Sequence[str], where: Where | str | None = EVERYTHING, *, by: Sequence[str] = ()
     ) -> list[Group]:
         """Return count, mean, std, min and max of numeric fields per combination of values of the fields `by`."""
-        with self._read() as connection:
-            wanted = self._resolved(connection, where)
+        with self._session.read() as connection:
+            wanted = self._session.resolve(connection, where)
             names, keys = several_names(fields, "fields"), several_names(by, "by")
-            return summaries.load_groups(connection, names, by=keys, where=wanted, base=self._base)
+            return summaries.load_groups(connection, names, by=keys, where=wanted, base=self._session.base)
 
     def sql(self, text: str, *, seconds: float = 5.0, limit: int = 1000) -> Answer:
         """Return the first rows of a SQL statement that reads; the tables are those of SCHEMA.md.
@@ -106,14 +120,14 @@ class Exploring(Session):
         StatementError for one that is wrong, would write, takes longer than `seconds`, or (SQLite) has values of more
         than 4 MiB. An answer ends after 64 MiB.
         """
-        with self._read() as connection:
+        with self._session.read() as connection:
             return readonly_sql.ask(
                 connection, plain_text(text, "statement", StatementError), seconds=seconds, limit=limit
             )
 
     def columns(self) -> list[str]:
         """Return the columns of a table where nobody chooses: what an episode's row tells, and every score in use."""
-        with self._read() as connection:
+        with self._session.read() as connection:
             return arrow.plain_columns(connection)
 
     def to_arrow(self, where: Where | str | None = EVERYTHING, *, columns: Sequence[str] | None = None) -> pa.Table:
@@ -123,8 +137,10 @@ class Exploring(Session):
         (a list) and "metadata" (JSON text); None = columns(). Raises MissingExtraError without
         pyarrow, FilterError for an unknown column and for none at all.
         """
-        with self._read() as connection:
-            return arrow.load_table(connection, self._resolved(connection, where), columns, base=self._base)
+        with self._session.read() as connection:
+            return arrow.load_table(
+                connection, self._session.resolve(connection, where), columns, base=self._session.base
+            )
 
     def to_pandas(
         self, where: Where | str | None = EVERYTHING, *, columns: Sequence[str] | None = None
@@ -141,7 +157,34 @@ class Exploring(Session):
     ) -> list[query_plan.Explained]:
         """Return the statements with which `select` would look for a page, and how the database would go about it."""
         plain_text(order, "order", FilterError)
-        with self._read() as connection:
-            wanted = self._resolved(connection, where)
-            statements = pages.page_statements(connection, wanted, order=order, base=self._base)
+        with self._session.read() as connection:
+            wanted = self._session.resolve(connection, where)
+            statements = pages.page_statements(connection, wanted, order=order, base=self._session.base)
             return [query_plan.explain(connection, each) for each in statements]
+
+    def facts(self, ids: Iterable[int], *, parts: Collection[str] | None = None) -> dict[int, Facts]:
+        """Return what is known of these episodes beyond their rows.
+
+        parts: names of the fields of Facts that are wanted, {"scores", "notes"}; the others stay empty. None: all.
+        """
+        wanted = None if parts is None else known_parts(several_names(parts, "parts"))
+        with self._session.read() as connection:
+            return load_facts(connection, annotation_rows.living(connection, episode_ids(ids)), wanted)
+
+    def layouts(self, where: Where | str | None = EVERYTHING) -> list[Layout]:
+        """Return the layouts that at least one of the matching episodes has, by id, with the number of these."""
+        with self._session.read() as connection:
+            return pages.load_layouts(connection, self._session.resolve(connection, where), base=self._session.base)
+
+    def spreads(self, layout_ids: Sequence[int], lane: str) -> Iterator[tuple[int, tuple[float, ...]]]:
+        """Yield (timesteps, spreads) of the lane in every episode of these layouts that has them, by episode id.
+
+        spreads: least, greatest, mean and standard deviation of the first channel, then of the next.
+        """
+        walks = [walk_spreads(self._session.read, number, lane_name=lane) for number in sorted(set(layout_ids))]
+        return ((count, spreads) for _, count, spreads in heapq.merge(*walks, key=itemgetter(0)))
+
+    def rates(self, layout_ids: Sequence[int], lane: str) -> set[float | None]:
+        """Return the rates at which episodes of these layouts have the lane; None among them where nobody knows."""
+        with self._session.read() as connection:
+            return load_rates(connection, layout_ids, lane)

@@ -34,27 +34,27 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from catalog.records import LedgerEntry
+    from catalog.session import Session
 
 Transaction: TypeAlias = Callable[[], AbstractContextManager[Connection]]
 
 _CHUNK = 500
 
 
-class Copies:
+class IndexCopies:
     """The catalog's part about copies. Raises the catalog's errors."""
 
-    def __init__(self, read: Transaction, write: Transaction) -> None:
-        self._read = read
-        self._write = write
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def find(self, place: str, space_id: int) -> CopyRow | None:
         """Return the copy of a space at a place, None where nothing was ever put there."""
-        with self._read() as connection:
+        with self._session.read() as connection:
             return _find(connection, place, space_id)
 
     def open(self, place: str, space_id: int) -> CopyRow:
         """Return the copy of a space at a place, begun when there is none."""
-        with self._write() as connection:
+        with self._session.write() as connection:
             found = _find(connection, place, space_id)
             if found is not None:
                 return found
@@ -64,24 +64,22 @@ class Copies:
 
     def of_place(self, place: str) -> list[CopyRow]:
         """Return all copies at a place."""
-        with self._read() as connection:
+        with self._session.read() as connection:
             return [CopyRow(*row) for row in connection.execute(_COPIES.where(index_copy.c.place == place))]
 
     def renew(self, copy_id: int) -> None:
         """Forget what the copy held, and begin a new generation."""
-        with self._write() as connection:
-            connection.execute(delete(synced).where(synced.c.copy_id == copy_id))
-            values = {"generation": str(uuid.uuid4()), "condemned": False, "removed": 0}
-            connection.execute(_change(copy_id).values(version=index_copy.c.version + 1, **values))
+        with self._session.write() as connection:
+            renew_copy(connection, copy_id)
 
     def condemn(self, copy_id: int) -> None:
         """Remember that the index gave senseless answers."""
-        with self._write() as connection:
+        with self._session.write() as connection:
             connection.execute(_change(copy_id).values(condemned=True, version=index_copy.c.version + 1))
 
     def close(self, copy_id: int) -> None:
         """Forget the copy."""
-        with self._write() as connection:
+        with self._session.write() as connection:
             connection.execute(delete(synced).where(synced.c.copy_id == copy_id))
             connection.execute(delete(index_copy).where(index_copy.c.id == copy_id))
 
@@ -90,27 +88,27 @@ class Copies:
         known = select(literal(1)).where(synced.c.copy_id == copy.id, synced.c.seq == embedding.c.seq)
         wanted = (embedding.c.space_id == copy.space_id, embedding.c.seq > after, embedding.c.count > 0)
         statement = select(*ENTRY).where(*wanted, ~known.correlate(embedding).exists())
-        with self._read() as connection:
+        with self._session.read() as connection:
             rows = connection.execute(statement.order_by(embedding.c.seq).limit(limit))
             return [entry_of(*row) for row in rows]
 
     def begin(self, copy_id: int, rows: Sequence[Synced]) -> None:
         """Write rows of vectors that will be sent now, or that share the document of another one."""
-        with self._write() as connection:
+        with self._session.write() as connection:
             connection.execute(insert(synced), [{"copy_id": copy_id, **vars(row)} for row in rows])
 
     def known(self, copy_id: int, refs: Collection[str]) -> dict[str, Landed]:
         """Return the documents of these names that are in the index; about is "" where nobody knows it any more."""
         wanted = (synced.c.copy_id == copy_id, synced.c.run.is_(None), synced.c.document.is_not(None))
         statement = select(synced.c.ref, synced.c.document, synced.c.about, synced.c.served).order_by(synced.c.served)
-        with self._read() as connection:
+        with self._session.read() as connection:
             rows = connection.execute(statement.where(*wanted, one_of(connection, synced.c.ref, refs)))
             return {ref: Landed(ref, document, about if served else "") for ref, document, about, served in rows}
 
     def unsettled(self, copy_id: int, size: int, *, limit: int = _CHUNK) -> list[tuple[Synced, Held | None]]:
         """Return up to limit rows of one shipment that may or may not have arrived, with their vectors while living."""
         first = select(func.min(synced.c.run)).where(synced.c.copy_id == copy_id, synced.c.run.is_not(None))
-        with self._read() as connection:
+        with self._session.read() as connection:
             run = connection.execute(first).scalar()
             if run is None:
                 return []
@@ -144,7 +142,7 @@ class Copies:
             "run": None,
         }
         rows = [{"name": one.ref, "number": one.document, "fields": one.about} for one in landed]
-        with self._write() as connection:
+        with self._session.write() as connection:
             names = {one.document: one.ref for one in landed}
             before = select(synced.c.document, synced.c.ref).where(mine, one_of(connection, synced.c.document, names))
             displaced = [number for number, ref in connection.execute(before) if names[number] != ref]
@@ -156,7 +154,7 @@ class Copies:
         """Delete rows by (seq, position), after `removed` documents were removed from the index."""
         places = [{"number": seq, "place": position} for seq, position in rows]
         wanted = (synced.c.copy_id == copy_id, synced.c.seq == bindparam("number"))
-        with self._write() as connection:
+        with self._session.write() as connection:
             if places:
                 connection.execute(delete(synced).where(*wanted, synced.c.position == bindparam("place")), places)
             if removed:
@@ -176,25 +174,25 @@ class Copies:
             .where(mine.c.copy_id == copy_id, mine.c.run.is_(None), ~living.correlate(mine).exists())
             .limit(limit)
         )
-        with self._read() as connection:
+        with self._session.read() as connection:
             return [(seq, at, None if used else number) for seq, at, number, used in connection.execute(statement)]
 
     def lookup(self, copy_id: int, documents: Collection[int], size: int) -> list[Held]:
         """Return the living vectors of these documents, at most 10,000."""
         values = {"copy": copy_id, "size": size, "documents": list(documents)}
-        with self._read() as connection:
+        with self._session.read() as connection:
             return [Held(*row) for row in connection.execute(_LOOKUP, values)]
 
     def unserved(self, copy_id: int, size: int) -> list[Held]:
         """Return the living vectors that have a row and are not served."""
-        with self._read() as connection:
+        with self._session.read() as connection:
             mine = (synced.c.copy_id == copy_id, synced.c.served.is_(False))
             return [Held(*row) for row in connection.execute(_select_held(size).where(*mine))]
 
     def count(self, copy_id: int) -> int:
         """Return how many living vectors the copy holds."""
         statement = select(func.count()).select_from(synced.join(embedding, _living()))
-        with self._read() as connection:
+        with self._session.read() as connection:
             held = statement.where(synced.c.copy_id == copy_id, synced.c.run.is_(None))
             return int(connection.execute(held).scalar_one())
 
@@ -202,7 +200,7 @@ class Copies:
         """Return up to limit (document, ref) above `after` that the index should hold, by number."""
         wanted = (synced.c.copy_id == copy_id, synced.c.run.is_(None), synced.c.document > after)
         statement = select(synced.c.document, func.min(synced.c.ref)).where(*wanted).group_by(synced.c.document)
-        with self._read() as connection:
+        with self._session.read() as connection:
             rows = connection.execute(statement.order_by(synced.c.document).limit(limit))
             return [(document, ref) for document, ref in rows]
 
@@ -210,26 +208,26 @@ class Copies:
         """Return (documents that the index should hold, highest number among them)."""
         wanted = (synced.c.copy_id == copy_id, synced.c.run.is_(None))
         statement = select(func.count(synced.c.document.distinct()), func.max(synced.c.document)).where(*wanted)
-        with self._read() as connection:
+        with self._session.read() as connection:
             documents, last = connection.execute(statement).one()
             return int(documents), int(last or 0)
 
     def travelling(self, copy_id: int) -> int:
         """Return how many documents may or may not be in the index: nobody has heard yet of their arrival."""
         statement = select(func.count(synced.c.ref.distinct()))
-        with self._read() as connection:
+        with self._session.read() as connection:
             rows = connection.execute(statement.where(synced.c.copy_id == copy_id, synced.c.run.is_not(None)))
             return int(rows.scalar_one())
 
     def lost(self, copy_id: int, documents: Collection[int]) -> None:
         """Remember that these documents are not in the index: they must be sent again."""
-        with self._write() as connection:
+        with self._session.write() as connection:
             _lose(connection, copy_id, documents)
 
     def sizes(self, space_id: int, episodes: Sequence[int] | None = None) -> tuple[int, int]:
         """Return (episodes with vectors, vectors) of the space, among these episodes."""
         wanted = [embedding.c.space_id == space_id, embedding.c.count > 0]
-        with self._read() as connection:
+        with self._session.read() as connection:
             if episodes is not None:
                 wanted.append(one_of(connection, embedding.c.episode_row, episodes))
             found = connection.execute(select(func.count(), func.sum(embedding.c.count)).where(*wanted)).one()
@@ -239,10 +237,17 @@ class Copies:
         """Yield the living ledger rows of these episodes."""
         statement = select(*ENTRY).where(embedding.c.space_id == space_id, embedding.c.count > 0)
         for start in range(0, len(episodes), _CHUNK):
-            with self._read() as connection:
+            with self._session.read() as connection:
                 some = one_of(connection, embedding.c.episode_row, episodes[start : start + _CHUNK])
                 rows = connection.execute(statement.where(some)).all()
             yield from (entry_of(*row) for row in rows)
+
+
+def renew_copy(connection: Connection, copy_id: int) -> None:
+    """Forget what the copy held, and begin a new generation."""
+    connection.execute(delete(synced).where(synced.c.copy_id == copy_id))
+    values = {"generation": str(uuid.uuid4()), "condemned": False, "removed": 0}
+    connection.execute(_change(copy_id).values(version=index_copy.c.version + 1, **values))
 
 
 def _find(connection: Connection, place: str, space_id: int) -> CopyRow | None:

@@ -33,7 +33,7 @@ LAST = STEPS[-1].version
 
 def make(path: Path, *, episodes: int = 3) -> list[int]:
     with Catalog.open(path, create=True) as catalog:
-        return [done.id for done in catalog.register([make_record(number) for number in range(episodes)])]
+        return [done.id for done in catalog.episodes.register([make_record(number) for number in range(episodes)])]
 
 
 @pytest.mark.parametrize("form", ["path", "text", "url"])
@@ -80,7 +80,7 @@ def test_an_empty_file_becomes_a_catalog_only_when_asked(tmp_path: Path) -> None
     with pytest.raises(CatalogNotFoundError, match="empty database"):
         Catalog.open(path)
     with Catalog.open(path, create=True) as catalog:
-        assert catalog.count() == 0
+        assert catalog.query.count() == 0
 
 
 @pytest.mark.parametrize("create", [False, True])
@@ -105,7 +105,7 @@ def test_a_damaged_catalog_says_so(tmp_path: Path) -> None:
         data[page * 4096 : page * 4096 + 512] = b"\xa5" * 512
     path.write_bytes(data)
     with pytest.raises(CatalogError, match="damaged"), Catalog.open(path) as catalog:
-        catalog.select(order="env_id")
+        catalog.query.select(order="env_id")
 
 
 def test_a_newer_catalog_is_refused_with_advice(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_failing_upgrade_leaves_the_catalog_as_it_was(tmp_path: Path) -> None:
         _prepare(path, Step(LAST + 1, "colour", _add_colour), Step(LAST + 2, "halfway", _fail_halfway))
     assert _tables(path) == before
     with Catalog.open(path) as catalog:
-        assert catalog.count() == 3
+        assert catalog.query.count() == 3
 
 
 def test_a_new_catalog_needs_no_later_step(tmp_path: Path) -> None:
@@ -308,16 +308,16 @@ def test_a_full_disk_is_a_clean_error_and_the_catalog_goes_on(tmp_path: Path) ->
     path = tmp_path / "catalog.db"
     ids = make(path)
     with Catalog.open(path) as catalog:
-        space = catalog.add_space("f", "family", "{}")
+        space = catalog.vectors.add_space("f", "family", "{}")
         rows = [EmbeddingRow(ids[0], make_record(0).digest, 1, bytes(1 << 20))]
-        with catalog._read() as connection:
+        with catalog._session.read() as connection:
             pages = connection.exec_driver_sql("PRAGMA max_page_count=1").scalar_one()
         with pytest.raises(CatalogWriteError, match="the disk is full"):
-            catalog.write_embeddings(space.id, rows)
-        assert catalog.ledger_state(space.id) == (0, 0, 0, 0)
-        with catalog._read() as connection:
+            catalog.vectors.write(space.id, rows)
+        assert catalog.vectors.state(space.id) == (0, 0, 0, 0)
+        with catalog._session.read() as connection:
             connection.exec_driver_sql(f"PRAGMA max_page_count={pages + 10_000}")
-        assert len(catalog.write_embeddings(space.id, rows)) == 1
+        assert len(catalog.vectors.write(space.id, rows)) == 1
 
 
 def test_a_lock_held_for_too_long_is_reported(tmp_path: Path, monkeypatch) -> None:
@@ -327,14 +327,14 @@ def test_a_lock_held_for_too_long_is_reported(tmp_path: Path, monkeypatch) -> No
     raw = sqlite3.connect(path, isolation_level=None)
     raw.execute("BEGIN IMMEDIATE")
     with Catalog.open(path) as catalog:
-        assert catalog.count() == 3
+        assert catalog.query.count() == 3
         begin = time.monotonic()
         with pytest.raises(CatalogBusyError, match="another process held its write lock"):
-            catalog.register([make_record(9)])
+            catalog.episodes.register([make_record(9)])
         assert time.monotonic() - begin >= 0.15
         raw.execute("COMMIT")
         raw.close()
-        assert catalog.register([make_record(9)])[0].outcome == "new"
+        assert catalog.episodes.register([make_record(9)])[0].outcome == "new"
 
 
 def test_a_closed_catalog_says_so(tmp_path: Path) -> None:
@@ -342,7 +342,7 @@ def test_a_closed_catalog_says_so(tmp_path: Path) -> None:
     with Catalog.open(tmp_path / "catalog.db") as catalog:
         pass
     with pytest.raises(CatalogError, match="expected an open catalog"):
-        catalog.count()
+        catalog.query.count()
 
 
 def test_vectors_are_on_disk_when_writing_returns(tmp_path: Path) -> None:
@@ -350,10 +350,10 @@ def test_vectors_are_on_disk_when_writing_returns(tmp_path: Path) -> None:
     with Catalog.open(tmp_path / "catalog.db") as catalog:
         modes = {}
         for durable in (False, True, False):
-            with catalog._write(durable=durable) as connection:
+            with catalog._session.write(durable=durable) as connection:
                 modes[durable] = connection.exec_driver_sql("PRAGMA synchronous").scalar_one()
         assert modes == {False: 1, True: 2}
-        with catalog._read() as connection:
+        with catalog._session.read() as connection:
             assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar_one() == 1
             assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
-        assert catalog.count() == len(ids)
+        assert catalog.query.count() == len(ids)

@@ -38,7 +38,7 @@ def test_the_demo_runs_and_a_second_run_repeats_nothing(tmp_path):
     assert "0 recorded (0 timesteps), 8 were there already" in out
     assert "0 new, 8 unchanged, 0 embedded, 0 left out" in out
     with open_archive(folder) as archive:
-        assert archive.catalog.count() == 8
+        assert archive.catalog.query.count() == 8
 
 
 def interrupted_at(step: str, folder: Path) -> None:
@@ -60,4 +60,4 @@ def test_ctrl_c_is_one_line_and_the_next_run_goes_on(tmp_path):
     assert last.returncode == 0, err
     assert "0 recorded (0 timesteps), 8 were there already" in out
     with open_archive(folder) as archive:
-        assert archive.catalog.count() == 8
+        assert archive.catalog.query.count() == 8

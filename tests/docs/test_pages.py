@@ -62,7 +62,9 @@ def test_the_readme_tour_runs_in_order(tmp_path, monkeypatch, capsys):
 def test_the_examples_about_the_catalog_run_in_order(location, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     with Catalog.open(location, create=True) as catalog:
-        catalog.register([make_record(number, env_id=("line-v0", "reach-v3")[number % 2]) for number in range(20)])
+        catalog.episodes.register(
+            [make_record(number, env_id=("line-v0", "reach-v3")[number % 2]) for number in range(20)]
+        )
     names: dict[str, object] = {}
     examples = [text for kind, text in blocks("docs/catalog.md") if kind == "python"]
     for text in examples:
@@ -80,7 +82,7 @@ def test_an_episode_is_recorded_and_clips_of_a_collection_are_read_as_the_page_s
     with TrajectoryIngestor("my-archive") as ingestor:
         ingestor.ingest(["a.wshard"])
     with Catalog.open("my-archive/catalog.db") as catalog:
-        catalog.save_snapshot("parts/train", 'success:true meta.robot.name:arm-3 "red cube"')
+        catalog.collections.save_snapshot("parts/train", 'success:true meta.robot.name:arm-3 "red cube"')
     names: dict[str, Any] = {}
     exec(compile(train, "episodes.md", "exec"), names)  # noqa: S102  (it is our own page)
     clips = names["clips"]

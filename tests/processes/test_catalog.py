@@ -47,11 +47,11 @@ def start(path: Path | str, name: str, batches: int) -> subprocess.Popen[str]:
 def test_two_processes_write_at_once_and_nothing_is_lost(location: Path | str) -> None:
     batches = 100
     with Catalog.open(location, create=True) as catalog:
-        space = catalog.add_space("fingerprint", "family", "{}").id
+        space = catalog.vectors.add_space("fingerprint", "family", "{}").id
         writers = [start(location, name, batches) for name in ("one", "two")]
         seen, clock = [], 0
         while any(writer.poll() is None for writer in writers):
-            entries = list(catalog.ledger(space, since=seen[-1] if seen else 0))
+            entries = list(catalog.vectors.ledger(space, since=seen[-1] if seen else 0))
             seen += [entry.seq for entry in entries]
             assert catalog.clock() >= clock
             clock = catalog.clock()
@@ -59,12 +59,12 @@ def test_two_processes_write_at_once_and_nothing_is_lost(location: Path | str) -
         for writer in writers:
             _, errors = writer.communicate()
             assert writer.returncode == 0, errors
-        seen += [entry.seq for entry in catalog.ledger(space, since=seen[-1])]
+        seen += [entry.seq for entry in catalog.vectors.ledger(space, since=seen[-1])]
         # A reader that follows by number misses nothing: numbers become visible in their order.
         assert len(seen) == 2 * batches * BATCH
         assert seen == sorted(set(seen))
-        assert catalog.count() == 2 * batches * BATCH
-        assert catalog.ledger_state(space)[0] == 2 * batches * BATCH
+        assert catalog.query.count() == 2 * batches * BATCH
+        assert catalog.vectors.state(space)[0] == 2 * batches * BATCH
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -82,17 +82,17 @@ def test_killing_a_writer_leaves_whole_batches_and_loses_no_acknowledged_one(loc
     writer.stderr.close()
     writer.wait()
     with Catalog.open(location) as catalog:
-        batches = dict(catalog.facets(["env_id"])["env_id"])
+        batches = dict(catalog.query.facets(["env_id"])["env_id"])
         assert set(batches.values()) == {BATCH}
         assert {f"victim {batch}" for batch in range(acknowledged + 1)} <= batches.keys()
         assert len(batches) <= acknowledged + 2
-        space = catalog.spaces()[0].id
-        embedded = [entry for entry in catalog.ledger(space) if entry.vectors == b"victim" * 100]
+        space = catalog.vectors.spaces()[0].id
+        embedded = [entry for entry in catalog.vectors.ledger(space) if entry.vectors == b"victim" * 100]
         assert len(embedded) % BATCH == 0
-        assert (acknowledged + 1) * BATCH <= len(embedded) <= catalog.count()
-        everything = Among(tuple(layout.id for layout in catalog.layouts()))
-        assert len(embedded) + len(catalog.pending_ids(space, everything)) == catalog.count()
-        assert len(catalog.register([make_record(1)])) == 1
+        assert (acknowledged + 1) * BATCH <= len(embedded) <= catalog.query.count()
+        everything = Among(tuple(layout.id for layout in catalog.query.layouts()))
+        assert len(embedded) + len(catalog.vectors.pending_ids(space, everything)) == catalog.query.count()
+        assert len(catalog.episodes.register([make_record(1)])) == 1
     if isinstance(location, Path):
         raw = sqlite3.connect(location)
         assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -107,8 +107,8 @@ def test_threads_share_one_catalog(location: Path | str) -> None:
         def work(name: str) -> None:
             try:
                 for number in range(20):
-                    catalog.register([make_record(number, folder=f"/data/{name}", digest=f"{name} {number}")])
-                    assert catalog.select(order="-length", limit=5).rows
+                    catalog.episodes.register([make_record(number, folder=f"/data/{name}", digest=f"{name} {number}")])
+                    assert catalog.query.select(order="-length", limit=5).rows
             except BaseException as error:  # noqa: BLE001 -- shown by the assertion below
                 errors.append(error)
 
@@ -118,7 +118,7 @@ def test_threads_share_one_catalog(location: Path | str) -> None:
         for thread in threads:
             thread.join()
         assert errors == []
-        assert catalog.count() == 160
+        assert catalog.query.count() == 160
 
 
 def test_a_forked_process_is_told_to_open_its_own(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_forked_process_is_told_to_open_its_own(tmp_path: Path) -> None:
         child = os.fork()
         if child == 0:
             try:
-                catalog.count()
+                catalog.query.count()
                 os.write(writer, b"no error")
             except CatalogError as error:
                 os.write(writer, str(error).encode())
@@ -137,4 +137,4 @@ def test_a_forked_process_is_told_to_open_its_own(tmp_path: Path) -> None:
         os.close(writer)
         with os.fdopen(reader) as answer:
             assert "of another process; open it after the fork" in answer.read()
-        assert catalog.count() == 0
+        assert catalog.query.count() == 0

@@ -85,13 +85,13 @@ def vectors():
 
 def ingest(archive, ids, found, *, first_kill):
     """Write vectors to the ledger batch by batch and tell the index, as ingest does."""
-    space_id = archive.catalog.add_space(SPACE.fingerprint, SPACE.family, SPACE.to_json()).id
+    space_id = archive.catalog.vectors.add_space(SPACE.fingerprint, SPACE.family, SPACE.to_json()).id
     follower = Follower(archive)
     for start in range(0, EPISODES, BATCH):
         if start == EPISODES // 3 // BATCH * BATCH:
             first_kill()
-        rows = archive.catalog.rows(ids[start : start + BATCH])
-        entries = archive.catalog.write_embeddings(
+        rows = archive.catalog.episodes.rows(ids[start : start + BATCH])
+        entries = archive.catalog.vectors.write(
             space_id,
             [
                 EmbeddingRow(id_, rows[id_].digest, 1, found[at].tobytes())
@@ -107,8 +107,8 @@ def kill_when_half_full(catalog, place, server, killed):
     """Kill the server a second time while it is filled anew."""
     deadline = time.monotonic() + (1200 if LIVE else 120)
     while time.monotonic() < deadline:
-        copies = catalog.copies.of_place(place)
-        held = catalog.copies.totals(copies[0].id)[0] if copies else 0
+        copies = catalog.index_copies.of_place(place)
+        held = catalog.index_copies.totals(copies[0].id)[0] if copies else 0
         if held >= EPISODES // 2:
             server.kill()
             killed.append(held)
@@ -123,7 +123,7 @@ def test_ten_thousand_episodes_survive_two_kills(server, tmp_path):
         Catalog.open(tmp_path / "catalog.db", create=True) as catalog,
         DeepDataIndex(catalog, tmp_path / "index", server.settings, throttle=server.throttle) as index,
     ):
-        ids = [done.id for done in catalog.register([make_record(number) for number in range(EPISODES)])]
+        ids = [done.id for done in catalog.episodes.register([make_record(number) for number in range(EPISODES)])]
         second = threading.Thread(target=kill_when_half_full, args=(catalog, index._link().place, server, killed))
 
         def first_kill():

@@ -107,14 +107,14 @@ class History:
 
     def delete(self) -> None:
         with index_of(self.archive, self.random) as shelf:
-            some = [id_ for id_ in shelf.catalog.ids() if self.random.random() < 0.3]
-            self.random.choice([shelf.catalog.remove, shelf.catalog.withdraw])(some)
+            some = [id_ for id_ in shelf.catalog.query.ids() if self.random.random() < 0.3]
+            self.random.choice([shelf.catalog.episodes.remove, shelf.catalog.episodes.withdraw])(some)
 
     def retire(self) -> None:
         """Drop all vectors without tombstones, and write some again."""
         with Catalog.open(self.archive / "catalog.db") as catalog:
-            for row in catalog.spaces():
-                catalog.retire(row.id)
+            for row in catalog.vectors.spaces():
+                catalog.vectors.retire(row.id)
         self.ingest()
 
     def back_up(self) -> None:

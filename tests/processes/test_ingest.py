@@ -87,7 +87,7 @@ def test_an_interrupted_run_is_resumed(tmp_path, data, count):
     assert victim.returncode in (0, 1, -signal.SIGINT, 130)
     assert errors == "" or "KeyboardInterrupt" in errors
     with looked_into(archive) as opened:
-        assert opened.catalog.count() == EPISODES
+        assert opened.catalog.query.count() == EPISODES
     assert ingest(archive, folder).ok
     assert_complete(archive, paths)
 
@@ -163,8 +163,8 @@ def test_an_ingest_that_is_overtaken_by_another_leaves_nothing_out(tmp_path, mom
     if watch.left >= 0:
         overtake()
     with looked_into(archive) as opened:
-        assert [row.state for row in opened.catalog.spaces()][-1:] == ["active"]
-        assert {row.state for row in opened.catalog.spaces()} <= {"active", "retired"}
+        assert [row.state for row in opened.catalog.vectors.spaces()][-1:] == ["active"]
+        assert {row.state for row in opened.catalog.vectors.spaces()} <= {"active", "retired"}
     assert {path for _, path in vectors_of(archive)} == {str(path) for path in (*first, *mine, *other)}
     assert {fingerprint for fingerprint, _ in vectors_of(archive)} == {
         space.fingerprint for space in spaces_of(archive)

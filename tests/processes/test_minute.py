@@ -87,11 +87,11 @@ def test_two_ingest_one_tags_one_pages_and_no_update_is_lost(place, tmp_path):
     assert min(len(one), len(two), len(said), walks) > 0
     assert_complete(archive, [*one, *two])
     with looked_into(archive) as opened:
-        tags = {row.id: list(row.tags) for row in opened.catalog.rows(map(int, said)).values()}
+        tags = {row.id: list(row.tags) for row in opened.catalog.episodes.rows(map(int, said)).values()}
         assert tags == {int(id_): [name] for id_, name in said.items()}
         rounds = len(set(said.values()))
-        reviewed = opened.catalog.count("review:*")
-        assert opened.catalog.count("note:*") == rounds
+        reviewed = opened.catalog.query.count("review:*")
+        assert opened.catalog.query.count("note:*") == rounds
         assert rounds - 1 <= reviewed <= rounds  # the last round may have had one episode only
 
 
@@ -116,7 +116,7 @@ def test_a_full_disk_ends_an_ingest_in_one_line_and_nothing_is_lost(tmp_path):
     save(data / "one", *(episode(0, number, 8) for number in range(20)))
     assert limited(1 << 30, archive, data)[0] == 0
     with looked_into(archive) as opened:
-        opened.catalog.tag(opened.catalog.ids(), "good")
+        opened.catalog.annotations.tag(opened.catalog.query.ids(), "good")
     save(data / "two", *(episode(1, number, 8) for number in range(400)))
     limit = (archive / "catalog.db").stat().st_size + 30_000
     code, errors = limited(limit, archive, data)
@@ -128,8 +128,8 @@ def test_a_full_disk_ends_an_ingest_in_one_line_and_nothing_is_lost(tmp_path):
         assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     raw.close()
     with looked_into(archive) as opened:
-        assert opened.catalog.count("tag:good") == 20
+        assert opened.catalog.query.count("tag:good") == 20
     assert limited(1 << 30, archive, data)[0] == 0
     assert_complete(archive, files(data))
     with looked_into(archive) as opened:
-        assert opened.catalog.count("tag:good") == 20
+        assert opened.catalog.query.count("tag:good") == 20

@@ -79,7 +79,7 @@ def rewrite(path, changed):
 
 def episodes_by_path(archive):
     with looked_into(archive) as opened:
-        return {Path(row.path): row for row in opened.catalog.select(limit=10_000).rows}
+        return {Path(row.path): row for row in opened.catalog.query.select(limit=10_000).rows}
 
 
 def ingest(archive, *paths, embedder="arcdct", lanes=None, windows="whole", **options):
@@ -137,16 +137,16 @@ def looked_into(archive):
 
 def spaces_of(archive, state="active"):
     with looked_into(archive) as opened:
-        return [Space.from_json(row.definition) for row in opened.catalog.spaces(state)]
+        return [Space.from_json(row.definition) for row in opened.catalog.vectors.spaces(state)]
 
 
 def vectors_of(archive):
     """Return {(fingerprint, path): vectors} of everything that is embedded, from the ledger."""
     found = {}
     with looked_into(archive) as opened:
-        paths = dict(opened.catalog.places())
-        for row in opened.catalog.spaces():
-            for entry in opened.catalog.ledger(row.id):
+        paths = dict(opened.catalog.episodes.places())
+        for row in opened.catalog.vectors.spaces():
+            for entry in opened.catalog.vectors.ledger(row.id):
                 if entry.vectors is not None:
                     key = (row.fingerprint, paths[entry.episode_id])
                     assert key not in found
@@ -169,17 +169,17 @@ def assert_complete(archive, paths):
     """Check that catalog, ledger and index agree: every file once, in its one active Space, with the right vectors."""
     with looked_into(archive) as opened:
         catalog = opened.catalog
-        assert sorted(path for _, path in catalog.places()) == sorted(map(str, paths))
-        assert catalog.spaces("building") == []
+        assert sorted(path for _, path in catalog.episodes.places()) == sorted(map(str, paths))
+        assert catalog.vectors.spaces("building") == []
         seen = []
-        for row in catalog.spaces("active"):
-            space, embedded = Space.from_json(row.definition), catalog.embedded(row.id)
-            entries = [entry for entry in catalog.ledger(row.id) if entry.vectors is not None]
+        for row in catalog.vectors.spaces("active"):
+            space, embedded = Space.from_json(row.definition), catalog.vectors.embedded(row.id)
+            entries = [entry for entry in catalog.vectors.ledger(row.id) if entry.vectors is not None]
             assert sorted(entry.episode_id for entry in entries) == embedded
             points = {point.episode: point for point in opened.index.scan(space)}
-            assert opened.index.count(space) == catalog.ledger_state(row.id)[1]
+            assert opened.index.count(space) == catalog.vectors.state(row.id)[1]
             assert sorted(points) == embedded
-            for id_, found in catalog.rows(embedded).items():
+            for id_, found in catalog.episodes.rows(embedded).items():
                 lanes = load_wshard(found.path).lanes()
                 window = np.concatenate(
                     [lanes[lane.name].data.reshape(found.length, -1) for lane in space.lanes], axis=1
@@ -187,9 +187,11 @@ def assert_complete(archive, paths):
                 right = ArcDct().embed([window], space.statistics)
                 assert np.array_equal(points[id_].vectors, right), f"wrong vector of {found.path}"
             seen += embedded
-        assert sorted(seen) == catalog.ids()
+        assert sorted(seen) == catalog.query.ids()
         groups, _ = families(catalog, Choice(ArcDct(), LaneChoice(), WindowPlan()))
-        assert {row.family for row in catalog.spaces("active")} == {group.space(None).family for group in groups}
+        assert {row.family for row in catalog.vectors.spaces("active")} == {
+            group.space(None).family for group in groups
+        }
 
 
 def shifted(mean: np.ndarray) -> np.ndarray:

@@ -19,23 +19,23 @@ class Watch:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        self.ids = [done.id for done in catalog.register([make_record(number) for number in range(50)])]
-        self.space = catalog.add_space("f", "family", "{}").id
-        self.layouts = tuple(layout.id for layout in catalog.layouts())
-        rows = [EmbeddingRow(row.id, row.digest, 1, b"v") for row in catalog.rows(self.ids[:25]).values()]
-        catalog.write_embeddings(self.space, rows)
+        self.ids = [done.id for done in catalog.episodes.register([make_record(number) for number in range(50)])]
+        self.space = catalog.vectors.add_space("f", "family", "{}").id
+        self.layouts = tuple(layout.id for layout in catalog.query.layouts())
+        rows = [EmbeddingRow(row.id, row.digest, 1, b"v") for row in catalog.episodes.rows(self.ids[:25]).values()]
+        catalog.vectors.write(self.space, rows)
         spike = (Found("spike", "at timestep 3"),)
         self.verdicts = [
             Checked(row.id, row.digest, "1", "family", {"spike": row.id / 10}, spike * (row.id % 2), b"measures")
-            for row in catalog.rows(self.ids[:20]).values()
+            for row in catalog.episodes.rows(self.ids[:20]).values()
         ]
-        catalog.set_checked(self.verdicts, most=10)
-        self.notes = [catalog.add_note([id_], f"note {id_}") for id_ in self.ids[:5]]
-        catalog.review(self.ids[:10], "accepted")
-        catalog.set_scores("quality", {id_: id_ / 7 for id_ in self.ids})
-        catalog.add_lineage(self.ids[:5], "trimmed_from", "uid")
-        catalog.save_snapshot("kept", "env:env-1")
-        catalog.save_query("short", "length:<120")
+        catalog.checks.set_checked(self.verdicts, most=10)
+        self.notes = [catalog.annotations.add_note([id_], f"note {id_}") for id_ in self.ids[:5]]
+        catalog.annotations.review(self.ids[:10], "accepted")
+        catalog.annotations.set_scores("quality", {id_: id_ / 7 for id_ in self.ids})
+        catalog.annotations.add_lineage(self.ids[:5], "trimmed_from", "uid")
+        catalog.collections.save_snapshot("kept", "env:env-1")
+        catalog.collections.save_query("short", "length:<120")
 
     def plans(self, call: Callable[[], object]) -> list[str]:
         """Return the lines of the query plans of the call."""
@@ -44,14 +44,14 @@ class Watch:
         def remember(*details: Any) -> None:
             seen.append((details[2], details[3]))
 
-        engine = self.catalog._database._engine
+        engine = self.catalog._session.database._engine
         event.listen(engine, "before_cursor_execute", remember)
         try:
             call()
         finally:
             event.remove(engine, "before_cursor_execute", remember)
         lines: list[str] = []
-        with self.catalog._read() as connection:
+        with self.catalog._session.read() as connection:
             for statement, parameters in seen:
                 if statement.startswith(("SELECT", "DELETE", "UPDATE")):
                     one = parameters[0] if isinstance(parameters, list) else parameters
@@ -63,88 +63,88 @@ class Watch:
 COMBINED = build_where(env_id="env-1", min_length=120, reward_range=(5.0, 90.0))
 
 CALLS: dict[str, Callable[[Watch], object]] = {
-    "env": lambda w: w.catalog.select(build_where(env_id="env-1"), order="total_reward"),
-    "envs": lambda w: w.catalog.count(build_where(env_id=["env-1", "env-2"])),
-    "reward": lambda w: w.catalog.select(build_where(reward_range=(1.0, None)), order="-total_reward"),
-    "length": lambda w: w.catalog.select(build_where(min_length=120), order="length"),
-    "longest": lambda w: w.catalog.ids(build_where(min_length=490)),
-    "combined": lambda w: w.catalog.select(COMBINED, order="total_reward"),
-    "count": lambda w: w.catalog.count(COMBINED),
-    "ids": lambda w: w.catalog.ids(COMBINED),
-    "facets": lambda w: w.catalog.facets(["env_id"], build_where(reward_range=(1.0, 5.0))),
-    "name": lambda w: w.catalog.select(Compare("episode_id", "eq", "episode_000001")),
-    "tag": lambda w: w.catalog.ids(build_where(tag="good")),
-    "not tag": lambda w: w.catalog.ids("env:env-1 -tag:good"),
-    "words": lambda w: w.catalog.select("note", order="id"),
-    "words in an environment": lambda w: w.catalog.ids("env:env-1 note"),
-    "score": lambda w: w.catalog.ids("score.quality:>0.5"),
-    "score order": lambda w: w.catalog.select(order="-score.quality", limit=5),
-    "score order within": lambda w: w.catalog.select(COMBINED, order="score.quality", limit=5),
-    "asset": lambda w: w.catalog.ids("asset:chunk"),
-    "assets": lambda w: w.catalog.assets(w.ids[:3]),
-    "flag": lambda w: w.catalog.ids("flag:spike"),
-    "facet of flags": lambda w: w.catalog.facets(["flag"]),
-    "findings": lambda w: w.catalog.findings(w.ids[:3]),
-    "unchecked": lambda w: w.catalog.unchecked("1", w.ids),
-    "kept measures": lambda w: w.catalog.kept_measures("family", 5),
-    "set checked": lambda w: w.catalog.set_checked(w.verdicts, most=5),
-    "flag them": lambda w: w.catalog.flag(w.ids[:3], Found("integrity", "cut")),
-    "review": lambda w: w.catalog.ids("review:accepted"),
-    "lineage": lambda w: w.catalog.ids("lineage.trimmed_from:uid"),
-    "path within": lambda w: w.catalog.ids("env:env-1 path:/data/set/*"),
-    "metadata within": lambda w: w.catalog.ids("env:env-1 meta.seed:>3"),
-    "root": lambda w: w.catalog.ids("root:/data/set"),
-    "root within": lambda w: w.catalog.count("env:env-1 root:/data*"),
-    "lane's type": lambda w: w.catalog.ids("lane.signal/state.dtype:f32"),
-    "lane within": lambda w: w.catalog.ids("env:env-1 lane.action/joint.max:>0.5"),
-    "or": lambda w: w.catalog.ids("env:env-1 OR env:env-2 length:>300"),
-    "prefix": lambda w: w.catalog.ids("env:env-*"),
-    "facet of everything": lambda w: w.catalog.facets(["env_id", "success", "tag", "length"]),
-    "facets within": lambda w: w.catalog.facets(["env_id", "success", "tag", "review", "meta.seed"], COMBINED),
-    "histogram": lambda w: w.catalog.histogram("total_reward", build_where(env_id="env-1")),
-    "histogram of a score": lambda w: w.catalog.histogram("score.quality", build_where(env_id="env-1")),
-    "statistics": lambda w: w.catalog.statistics(["length", "score.quality"], COMBINED, by=["success"]),
-    "layouts": lambda w: w.catalog.layouts(build_where(env_id="env-1")),
-    "collections": lambda w: w.catalog.collections(),
-    "save query": lambda w: w.catalog.save_query("live", COMBINED),
-    "save snapshot": lambda w: w.catalog.save_snapshot("other", COMBINED),
-    "in a snapshot": lambda w: w.catalog.ids("collection:kept"),
-    "in a query": lambda w: w.catalog.ids("collection:short"),
-    "picks": lambda w: w.catalog.picks("kept"),
-    "picked": lambda w: w.catalog.picked("kept"),
-    "combine": lambda w: w.catalog.combine("both", "union", "kept", "short"),
-    "split": lambda w: w.catalog.split("kept", {"a": 0.5, "b": 0.5}, by=["env_id", "tag"]),
-    "ancestors": lambda w: w.catalog.ancestors("kept"),
-    "facts": lambda w: w.catalog.facts(w.ids[:3]),
-    "audit": lambda w: w.catalog.audit(w.ids[:3]),
-    "add note": lambda w: w.catalog.add_note(w.ids[:3], "blurred"),
-    "remove note": lambda w: w.catalog.remove_note(w.notes[0][0].id),
-    "add review": lambda w: w.catalog.review(w.ids[:3], "rejected"),
-    "undo review": lambda w: w.catalog.undo_review(w.ids[:3]),
-    "add tag": lambda w: w.catalog.tag(w.ids[:3], "good"),
-    "remove tag": lambda w: w.catalog.untag(w.ids[:3], "good"),
-    "add score": lambda w: w.catalog.set_scores("quality", {w.ids[0]: 1.0}),
-    "drop score": lambda w: w.catalog.drop_scores("quality", w.ids[:3]),
-    "add lineage": lambda w: w.catalog.add_lineage(w.ids[:7], "trimmed_from", "uid"),
-    "get by id": lambda w: w.catalog.get(w.ids[0]),
-    "get by uid": lambda w: w.catalog.get(w.catalog.select().rows[0].uid),
-    "rows": lambda w: w.catalog.rows(w.ids[:3]),
-    "digest": lambda w: w.catalog.by_digest([make_record(3).digest]),
-    "known": lambda w: w.catalog.known([make_record(3).path]),
-    "places": lambda w: list(w.catalog.places("/data/set")),
-    "spreads": lambda w: list(w.catalog.spreads(w.layouts, "signal/state")),
-    "rates": lambda w: w.catalog.rates(w.layouts, "signal/state"),
-    "pending": lambda w: w.catalog.pending(w.space, Among(w.layouts)),
-    "pending ids": lambda w: w.catalog.pending_ids(w.space, Among(w.layouts)),
-    "pending of some": lambda w: w.catalog.pending(w.space, Among(w.layouts, tuple(w.ids[20:30]))),
-    "pending with words": lambda w: w.catalog.pending(w.space, Among(w.layouts, with_words=True)),
-    "embedded": lambda w: w.catalog.embedded(w.space),
-    "withdraw": lambda w: w.catalog.withdraw(w.ids[:3]),
-    "ledger": lambda w: list(w.catalog.ledger(w.space, since=3)),
-    "ledger state": lambda w: w.catalog.ledger_state(w.space),
-    "register": lambda w: w.catalog.register([make_record(3), make_record(4, digest="new"), make_record(60)]),
-    "write": lambda w: w.catalog.write_embeddings(w.space, [EmbeddingRow(30, make_record(29).digest, 1, b"v")]),
-    "remove": lambda w: w.catalog.remove(w.ids[:2]),
+    "env": lambda w: w.catalog.query.select(build_where(env_id="env-1"), order="total_reward"),
+    "envs": lambda w: w.catalog.query.count(build_where(env_id=["env-1", "env-2"])),
+    "reward": lambda w: w.catalog.query.select(build_where(reward_range=(1.0, None)), order="-total_reward"),
+    "length": lambda w: w.catalog.query.select(build_where(min_length=120), order="length"),
+    "longest": lambda w: w.catalog.query.ids(build_where(min_length=490)),
+    "combined": lambda w: w.catalog.query.select(COMBINED, order="total_reward"),
+    "count": lambda w: w.catalog.query.count(COMBINED),
+    "ids": lambda w: w.catalog.query.ids(COMBINED),
+    "facets": lambda w: w.catalog.query.facets(["env_id"], build_where(reward_range=(1.0, 5.0))),
+    "name": lambda w: w.catalog.query.select(Compare("episode_id", "eq", "episode_000001")),
+    "tag": lambda w: w.catalog.query.ids(build_where(tag="good")),
+    "not tag": lambda w: w.catalog.query.ids("env:env-1 -tag:good"),
+    "words": lambda w: w.catalog.query.select("note", order="id"),
+    "words in an environment": lambda w: w.catalog.query.ids("env:env-1 note"),
+    "score": lambda w: w.catalog.query.ids("score.quality:>0.5"),
+    "score order": lambda w: w.catalog.query.select(order="-score.quality", limit=5),
+    "score order within": lambda w: w.catalog.query.select(COMBINED, order="score.quality", limit=5),
+    "asset": lambda w: w.catalog.query.ids("asset:chunk"),
+    "assets": lambda w: w.catalog.episodes.assets(w.ids[:3]),
+    "flag": lambda w: w.catalog.query.ids("flag:spike"),
+    "facet of flags": lambda w: w.catalog.query.facets(["flag"]),
+    "findings": lambda w: w.catalog.checks.findings(w.ids[:3]),
+    "unchecked": lambda w: w.catalog.checks.unchecked("1", w.ids),
+    "kept measures": lambda w: w.catalog.checks.kept_measures("family", 5),
+    "set checked": lambda w: w.catalog.checks.set_checked(w.verdicts, most=5),
+    "flag them": lambda w: w.catalog.checks.flag(w.ids[:3], Found("integrity", "cut")),
+    "review": lambda w: w.catalog.query.ids("review:accepted"),
+    "lineage": lambda w: w.catalog.query.ids("lineage.trimmed_from:uid"),
+    "path within": lambda w: w.catalog.query.ids("env:env-1 path:/data/set/*"),
+    "metadata within": lambda w: w.catalog.query.ids("env:env-1 meta.seed:>3"),
+    "root": lambda w: w.catalog.query.ids("root:/data/set"),
+    "root within": lambda w: w.catalog.query.count("env:env-1 root:/data*"),
+    "lane's type": lambda w: w.catalog.query.ids("lane.signal/state.dtype:f32"),
+    "lane within": lambda w: w.catalog.query.ids("env:env-1 lane.action/joint.max:>0.5"),
+    "or": lambda w: w.catalog.query.ids("env:env-1 OR env:env-2 length:>300"),
+    "prefix": lambda w: w.catalog.query.ids("env:env-*"),
+    "facet of everything": lambda w: w.catalog.query.facets(["env_id", "success", "tag", "length"]),
+    "facets within": lambda w: w.catalog.query.facets(["env_id", "success", "tag", "review", "meta.seed"], COMBINED),
+    "histogram": lambda w: w.catalog.query.histogram("total_reward", build_where(env_id="env-1")),
+    "histogram of a score": lambda w: w.catalog.query.histogram("score.quality", build_where(env_id="env-1")),
+    "statistics": lambda w: w.catalog.query.statistics(["length", "score.quality"], COMBINED, by=["success"]),
+    "layouts": lambda w: w.catalog.query.layouts(build_where(env_id="env-1")),
+    "collections": lambda w: w.catalog.collections.all(),
+    "save query": lambda w: w.catalog.collections.save_query("live", COMBINED),
+    "save snapshot": lambda w: w.catalog.collections.save_snapshot("other", COMBINED),
+    "in a snapshot": lambda w: w.catalog.query.ids("collection:kept"),
+    "in a query": lambda w: w.catalog.query.ids("collection:short"),
+    "picks": lambda w: w.catalog.collections.picks("kept"),
+    "picked": lambda w: w.catalog.collections.picked("kept"),
+    "combine": lambda w: w.catalog.collections.combine("both", "union", "kept", "short"),
+    "split": lambda w: w.catalog.collections.split("kept", {"a": 0.5, "b": 0.5}, by=["env_id", "tag"]),
+    "ancestors": lambda w: w.catalog.collections.ancestors("kept"),
+    "facts": lambda w: w.catalog.query.facts(w.ids[:3]),
+    "audit": lambda w: w.catalog.annotations.audit(w.ids[:3]),
+    "add note": lambda w: w.catalog.annotations.add_note(w.ids[:3], "blurred"),
+    "remove note": lambda w: w.catalog.annotations.remove_note(w.notes[0][0].id),
+    "add review": lambda w: w.catalog.annotations.review(w.ids[:3], "rejected"),
+    "undo review": lambda w: w.catalog.annotations.undo_review(w.ids[:3]),
+    "add tag": lambda w: w.catalog.annotations.tag(w.ids[:3], "good"),
+    "remove tag": lambda w: w.catalog.annotations.untag(w.ids[:3], "good"),
+    "add score": lambda w: w.catalog.annotations.set_scores("quality", {w.ids[0]: 1.0}),
+    "drop score": lambda w: w.catalog.annotations.drop_scores("quality", w.ids[:3]),
+    "add lineage": lambda w: w.catalog.annotations.add_lineage(w.ids[:7], "trimmed_from", "uid"),
+    "get by id": lambda w: w.catalog.episodes.get(w.ids[0]),
+    "get by uid": lambda w: w.catalog.episodes.get(w.catalog.query.select().rows[0].uid),
+    "rows": lambda w: w.catalog.episodes.rows(w.ids[:3]),
+    "digest": lambda w: w.catalog.episodes.by_digest([make_record(3).digest]),
+    "known": lambda w: w.catalog.episodes.known([make_record(3).path]),
+    "places": lambda w: list(w.catalog.episodes.places("/data/set")),
+    "spreads": lambda w: list(w.catalog.query.spreads(w.layouts, "signal/state")),
+    "rates": lambda w: w.catalog.query.rates(w.layouts, "signal/state"),
+    "pending": lambda w: w.catalog.vectors.pending(w.space, Among(w.layouts)),
+    "pending ids": lambda w: w.catalog.vectors.pending_ids(w.space, Among(w.layouts)),
+    "pending of some": lambda w: w.catalog.vectors.pending(w.space, Among(w.layouts, tuple(w.ids[20:30]))),
+    "pending with words": lambda w: w.catalog.vectors.pending(w.space, Among(w.layouts, with_words=True)),
+    "embedded": lambda w: w.catalog.vectors.embedded(w.space),
+    "withdraw": lambda w: w.catalog.episodes.withdraw(w.ids[:3]),
+    "ledger": lambda w: list(w.catalog.vectors.ledger(w.space, since=3)),
+    "ledger state": lambda w: w.catalog.vectors.state(w.space),
+    "register": lambda w: w.catalog.episodes.register([make_record(3), make_record(4, digest="new"), make_record(60)]),
+    "write": lambda w: w.catalog.vectors.write(w.space, [EmbeddingRow(30, make_record(29).digest, 1, b"v")]),
+    "remove": lambda w: w.catalog.episodes.remove(w.ids[:2]),
 }
 
 

@@ -69,7 +69,7 @@ class Bench:
     def healed(self) -> None:
         """Assert that the server holds exactly the ledger's vectors, once each, and that searches are right."""
         wanted = set(self.shelf.held[self.space.fingerprint])
-        uids = {row.uid for row in self.catalog.rows(wanted).values()}
+        uids = {row.uid for row in self.catalog.episodes.rows(wanted).values()}
         found = Counter(document["metadata"]["uid"] for document in self.collection.documents.values())
         assert set(found) == uids
         assert set(found.values()) <= {1}, "a vector is there twice"

@@ -208,8 +208,8 @@ def archived(folder):
     if not (folder / "ia" / "catalog.db").exists():
         return None
     with looked_into(folder / "ia") as opened:
-        assert opened.catalog.check(full=True) == []
-        rows = sorted((row.path, row.digest) for row in opened.catalog.select(limit=1000).rows)
+        assert opened.catalog.maintenance.check(full=True) == []
+        rows = sorted((row.path, row.digest) for row in opened.catalog.query.select(limit=1000).rows)
     found = sorted((path, hashlib.sha256(data).hexdigest()) for (_, path), data in vectors_of(folder / "ia").items())
     return rows, found
 
@@ -230,16 +230,16 @@ def large(path, episodes=60, env="env"):
     """Make a catalog with something of everything, and with what an index elsewhere holds."""
     with Catalog.open(path, create=True) as catalog:
         records = [make_record(number, env_id=env) for number in range(episodes)]
-        done = catalog.register(records)
-        space = catalog.add_space("fingerprint", "family", "{}")
+        done = catalog.episodes.register(records)
+        space = catalog.vectors.add_space("fingerprint", "family", "{}")
         data = np.random.default_rng(0).bytes(4000)
-        catalog.write_embeddings(
+        catalog.vectors.write(
             space.id, [EmbeddingRow(d.id, r.digest, 1, data) for d, r in zip(done, records, strict=True)]
         )
-        catalog.tag([done[0].id], "good")
-        catalog.save_snapshot("some", "tag:good")
-        copy = catalog.copies.open("http://host", space.id)
-        with catalog._write() as connection:  # 20,000 rows at once
+        catalog.annotations.tag([done[0].id], "good")
+        catalog.collections.save_snapshot("some", "tag:good")
+        copy = catalog.index_copies.open("http://host", space.id)
+        with catalog._session.write() as connection:  # 20,000 rows at once
             connection.exec_driver_sql(
                 "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) INSERT INTO synced "
                 "(copy_id, seq, position, ref, about, document, served) "
@@ -266,14 +266,14 @@ def source(folder):
     if not path.exists():
         large(path)
         with Catalog.open(path) as catalog:
-            catalog.back_up(path.with_name("backup.db"))
+            catalog.maintenance.back_up(path.with_name("backup.db"))
     return path
 
 
 def back_up(folder):
     """Back it up."""
     with Catalog.open(source(folder)) as catalog:
-        catalog.back_up(folder / "backup.db")
+        catalog.maintenance.back_up(folder / "backup.db")
 
 
 def restore_into(folder):
@@ -344,9 +344,9 @@ def annotate(folder):
 def annotations(folder):
     """Return what was said."""
     with looked_into(folder / "ia") as opened:
-        assert opened.catalog.check(full=True) == []
-        said = [opened.catalog.count(text) for text in ("tag:good", '"word"', "review:accepted")]
-        return [*said, *(len(opened.catalog.picks(one.name)) for one in opened.catalog.collections())]
+        assert opened.catalog.maintenance.check(full=True) == []
+        said = [opened.catalog.query.count(text) for text in ("tag:good", '"word"', "review:accepted")]
+        return [*said, *(len(opened.catalog.collections.picks(one.name)) for one in opened.catalog.collections.all())]
 
 
 def annotated_in_part(folder):

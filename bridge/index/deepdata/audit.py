@@ -40,7 +40,7 @@ def inspect(target: Target, *, full: bool = False) -> Finding:
 
     Where these do not agree, or `full`, every document is asked for.
     """
-    copies = target.link.catalog.copies
+    copies = target.link.catalog.index_copies
     expected, last = copies.totals(target.copy.id)
     if target.copy.condemned:
         return Finding("damaged", 0, expected, told="it was caught giving senseless answers")
@@ -72,7 +72,7 @@ def heal(target: Target, finding: Finding) -> Target:
 
     Raises IndexDamagedError for a foreign collection, which is never touched.
     """
-    link, copies = target.link, target.link.catalog.copies
+    link, copies = target.link, target.link.catalog.index_copies
     if finding.state == "foreign":
         raise IndexDamagedError(finding.told)
     if finding.state in ("ok", "more"):
@@ -91,7 +91,7 @@ def remember(target: Target, finding: Finding) -> None:
 
     Raises IndexDamagedError for a foreign collection.
     """
-    copies, copy = target.link.catalog.copies, target.copy
+    copies, copy = target.link.catalog.index_copies, target.copy
     if finding.state == "foreign":
         raise IndexDamagedError(finding.told)
     if finding.state == "damaged":
@@ -104,7 +104,7 @@ def remember(target: Target, finding: Finding) -> None:
 
 def renew(target: Target) -> Target:
     """Drop the collection, if this archive made it, and begin a new generation; raises IndexDamagedError if not."""
-    link, copies = target.link, target.link.catalog.copies
+    link, copies = target.link, target.link.catalog.index_copies
     found = link.dialect.collection(target.name)
     if found is not None and not is_ours(target, found):
         raise IndexDamagedError(
@@ -119,7 +119,7 @@ def renew(target: Target) -> Target:
 
 def _too_much(target: Target, spare: int) -> str:
     """Say what is there that should not be, "" for nothing; spare: documents beyond those that the server was given."""
-    copies = target.link.catalog.copies
+    copies = target.link.catalog.index_copies
     strays = spare - copies.travelling(target.copy.id)
     if strays > 0:
         return f"{strays} documents more than it was given"
@@ -132,7 +132,7 @@ def _sample(target: Target, last: int) -> list[tuple[int, str]]:
 
     And the next numbers, under the name "", which none has: where the server has given these out, the catalog is older.
     """
-    copies = target.link.catalog.copies
+    copies = target.link.catalog.index_copies
     sampled = dict.fromkeys(range(last + 1, last + 1 + _NEWEST), "")
     sampled |= dict(copies.documents(target.copy.id, after=last - _NEWEST, limit=_NEWEST))
     for _ in range(_SAMPLED if last else 0):
@@ -142,7 +142,7 @@ def _sample(target: Target, last: int) -> list[tuple[int, str]]:
 
 def _all(target: Target) -> list[tuple[int, str]]:
     listed: list[tuple[int, str]] = []
-    while some := target.link.catalog.copies.documents(target.copy.id, after=listed[-1][0] if listed else 0):
+    while some := target.link.catalog.index_copies.documents(target.copy.id, after=listed[-1][0] if listed else 0):
         listed += some
     return listed
 

@@ -23,14 +23,14 @@ _AT_ONCE: Final = 200  # documents per request
 
 def fetch(target: Target) -> Iterator[Point]:
     """Yield every episode of which the server returns all vectors."""
-    living = (entry for entry in target.link.catalog.ledger(target.copy.space_id) if entry.vectors)
+    living = (entry for entry in target.link.catalog.vectors.ledger(target.copy.space_id) if entry.vectors)
     while entries := list(islice(living, _ROWS)):
         yield from _points(target, entries)
 
 
 def _points(target: Target, entries: Sequence[LedgerEntry]) -> Iterator[Point]:
     refs = {entry.seq: [ref_of(vector) for vector in _cut(entry, target.size)] for entry in entries}
-    known = target.link.catalog.copies.known(target.copy.id, {ref for some in refs.values() for ref in some})
+    known = target.link.catalog.index_copies.known(target.copy.id, {ref for some in refs.values() for ref in some})
     stored = _vectors(target, [(landed.document, landed.ref) for landed in known.values()])
     for entry in entries:
         rows = [stored[ref] for ref in refs[entry.seq] if ref in stored]

@@ -87,7 +87,7 @@ class DeepDataIndex:
         """
         check_points(space, points)
         space_id = self._living(space)
-        last = self._catalog.ledger_state(space_id).last
+        last = self._catalog.vectors.state(space_id).last
         if unknown := [point.episode for point in points if point.seq > last]:
             raise VectorIndexError(f"expected points that the ledger has committed, found episodes {unknown[:5]}")
         self._write(space, tidy=not points)
@@ -99,12 +99,12 @@ class DeepDataIndex:
 
     def count(self, space: Space) -> int:
         """Return the number of vectors that the server was given and that still count."""
-        copy = self._catalog.copies.find(self._link().place, self._living(space))
-        return 0 if copy is None else self._catalog.copies.count(copy.id)
+        copy = self._catalog.index_copies.find(self._link().place, self._living(space))
+        return 0 if copy is None else self._catalog.index_copies.count(copy.id)
 
     def scan(self, space: Space) -> Iterator[Point]:
         """Yield every episode whose vectors the server returns as they were put."""
-        copy = self._catalog.copies.find(self._link().place, self._living(space))
+        copy = self._catalog.index_copies.find(self._link().place, self._living(space))
         if copy is None:
             return
         yield from fetch(Target(self._link(), space, copy))
@@ -139,7 +139,7 @@ class DeepDataIndex:
 
     def audit(self, space: Space, *, full: bool = False) -> Finding:
         """Compare the server with the ledger and change nothing; full: every document, not a sample."""
-        copy = self._catalog.copies.find(self._link().place, self._living(space))
+        copy = self._catalog.index_copies.find(self._link().place, self._living(space))
         if copy is None:
             return Finding("new", 0, 0, told="nothing was ever put there")
         return inspect(Target(self._link(), space, copy), full=full)
@@ -164,8 +164,8 @@ class DeepDataIndex:
         with self._alone(space):
             link = self._link()
             sweep_retired(link)
-            copies = self._catalog.copies
-            row = next((row for row in self._catalog.spaces() if row.fingerprint == space.fingerprint), None)
+            copies = self._catalog.index_copies
+            row = next((row for row in self._catalog.vectors.spaces() if row.fingerprint == space.fingerprint), None)
             copy = None if row is None else copies.find(link.place, row.id)
             if copy is not None:
                 renew(Target(link, space, copy))
@@ -216,13 +216,13 @@ class DeepDataIndex:
 
     def _target(self, space: Space) -> Target:
         link, space_id = self._link(), self._living(space)
-        return Target(link, space, self._catalog.copies.open(link.place, space_id))
+        return Target(link, space, self._catalog.index_copies.open(link.place, space_id))
 
     def _doubt(self, target: Target | None, error: VectorIndexError) -> None:
         """Have the server looked after before it is used again; a collection that answers senselessly is given up."""
         self._trust.withdraw()
         if target is not None and isinstance(error, IndexDamagedError):
-            self._catalog.copies.condemn(target.copy.id)
+            self._catalog.index_copies.condemn(target.copy.id)
 
     # ---- searching -------------------------------------------------------------------------------------------------
 
@@ -239,7 +239,7 @@ class DeepDataIndex:
                 if not (alone and self._trust.due(name)):
                     return
                 begun = self._trust.begin()
-                copy = self._catalog.copies.find(link.place, space_id)
+                copy = self._catalog.index_copies.find(link.place, space_id)
                 if copy is not None and not copy.condemned:
                     target = Target(link, space, copy)
                     remember(target, inspect(target))
@@ -262,11 +262,11 @@ class DeepDataIndex:
         """Return the Space as of now, remembered as long as neither the catalog nor the copy has changed."""
         link, kept = self._link(), self._views.get(space.fingerprint)
         if kept is not None:
-            copy = self._catalog.copies.find(link.place, kept[1].space_id)
+            copy = self._catalog.index_copies.find(link.place, kept[1].space_id)
             if copy is not None and kept[0] == copy.state:
                 return kept[1]  # the clock stands still, so the Space lives still
         space_id = self._living(space)
-        copy = self._catalog.copies.find(link.place, space_id)
+        copy = self._catalog.index_copies.find(link.place, space_id)
         key = (self._remembered.clock, -1, -1, self._remembered.life) if copy is None else copy.state
         if kept is None or kept[0] != key:
             kept = (key, look(link, space, space_id))

@@ -60,17 +60,17 @@ def push(target: Target, nears: dict[str, Near]) -> None:
 def sweep(target: Target) -> None:
     """Remove the documents that no living vector uses; one request each, for the server knows no other way."""
     link = target.link
-    while rows := link.catalog.copies.dead(target.copy.id, limit=_REMOVALS):
+    while rows := link.catalog.index_copies.dead(target.copy.id, limit=_REMOVALS):
         documents = {document for _, _, document in rows if document is not None}
         for document in sorted(documents):
             link.dialect.delete(target.name, document)
-        link.catalog.copies.forget(target.copy.id, [(seq, at) for seq, at, _ in rows], removed=len(documents))
+        link.catalog.index_copies.forget(target.copy.id, [(seq, at) for seq, at, _ in rows], removed=len(documents))
 
 
 def sweep_retired(link: Link) -> None:
     """Drop the collections of Spaces that are no more."""
-    copies = link.catalog.copies
-    retired = {row.id: row.fingerprint for row in link.catalog.spaces("retired")}
+    copies = link.catalog.index_copies
+    retired = {row.id: row.fingerprint for row in link.catalog.vectors.spaces("retired")}
     for copy in copies.of_place(link.place):
         if copy.space_id in retired:
             name = collection_name(link, retired[copy.space_id])
@@ -82,7 +82,7 @@ def sweep_retired(link: Link) -> None:
 
 def _waiting(target: Target) -> Waiting:
     """Return rows of one shipment that may or may not have arrived; those of vectors that are gone are forgotten."""
-    copies = target.link.catalog.copies
+    copies = target.link.catalog.index_copies
     while found := copies.unsettled(target.copy.id, target.size, limit=target.link.settings.batch):
         living = [(row, held) for row, held in found if held is not None]
         if living:
@@ -99,17 +99,19 @@ def _begin(target: Target, after: int, nears: dict[str, Near], flaws: list[str])
     What shares a document without being its vector is served by the ledger alone: its row says nothing of fields.
     """
     link = target.link
-    entries = link.catalog.copies.pending(target.copy, after=after, limit=link.settings.batch)
+    entries = link.catalog.index_copies.pending(target.copy, after=after, limit=link.settings.batch)
     if not entries:
         return None
-    about = {id_: about_of(row) for id_, row in link.catalog.rows({entry.episode_id for entry in entries}).items()}
+    about = {
+        id_: about_of(row) for id_, row in link.catalog.episodes.rows({entry.episode_id for entry in entries}).items()
+    }
     sound = [entry for entry in entries if entry.episode_id in about and not _flawed(entry, target.size, flaws)]
     vectors = {(entry.seq, at): vector for entry in sound for at, vector in enumerate(_cut(entry, target.size))}
     refs = {place: ref_of(vector) for place, vector in vectors.items()}
     if target.copy.generation not in nears:
         nears[target.copy.generation] = _sent(target)
     names = _names(target, nears[target.copy.generation], [*refs.values()], [*vectors.values()])
-    known = link.catalog.copies.known(target.copy.id, set(names))
+    known = link.catalog.index_copies.known(target.copy.id, set(names))
     run = str(uuid.uuid4())
     fields = {entry.seq: about[entry.episode_id] for entry in sound}
     rows = []
@@ -121,13 +123,13 @@ def _begin(target: Target, after: int, nears: dict[str, Near], flaws: list[str])
             same = name == ref and there.about == told
             rows.append(Synced(seq, at, name, told, document=there.document, served=same, run=None))
     if rows:
-        link.catalog.copies.begin(target.copy.id, rows)
+        link.catalog.index_copies.begin(target.copy.id, rows)
     return entries[-1].seq
 
 
 def _sent(target: Target) -> Near:
     """Return what the documents that were sent stand for."""
-    copies, found, last = target.link.catalog.copies, Near(target.space.dim), 0
+    copies, found, last = target.link.catalog.index_copies, Near(target.space.dim), 0
     while some := copies.documents(target.copy.id, after=last):
         held = {
             one.ref: one.vector for one in copies.lookup(target.copy.id, [number for number, _ in some], target.size)
@@ -140,7 +142,7 @@ def _sent(target: Target) -> Near:
 def _names(target: Target, near: Near, refs: list[str], vectors: list[bytes]) -> list[str]:
     """Return the name of the document that stands for each vector: there already, or of this shipment."""
     found = near.add(refs, vectors)
-    known = target.link.catalog.copies.known(target.copy.id, {*refs, *found})
+    known = target.link.catalog.index_copies.known(target.copy.id, {*refs, *found})
     names: list[str] = []
     there = {*known}
     for ref, name in zip(refs, found, strict=True):
@@ -169,7 +171,7 @@ def _reconcile_refs(target: Target, run: str, refs: set[str]) -> set[str]:
             link.dialect.delete(target.name, found.id)
         elif found.ref in refs:
             there[found.ref] = Landed(found.ref, found.id, str(found.metadata.get("about", "")))
-    link.catalog.copies.settle(target.copy.id, run, [*there.values()])
+    link.catalog.index_copies.settle(target.copy.id, run, [*there.values()])
     return set(there)
 
 
@@ -178,7 +180,7 @@ def _send(target: Target, waiting: Waiting) -> bool:
     if not waiting:
         return True
     link, run = target.link, waiting[0][0].run or ""
-    episodes = link.catalog.rows({held.episode_id for _, held in waiting})
+    episodes = link.catalog.episodes.rows({held.episode_id for _, held in waiting})
     for _, held in waiting:
         check_held(held)
     firsts: dict[str, Held] = {}
@@ -195,7 +197,7 @@ def _send(target: Target, waiting: Waiting) -> bool:
         for ref, document, answer in zip(firsts, documents, answers, strict=True)
         if isinstance(answer, int)
     ]
-    if link.catalog.copies.settle(target.copy.id, run, arrived):
+    if link.catalog.index_copies.settle(target.copy.id, run, arrived):
         raise IndexLostError(f"{link.settings.base} hands out numbers of {target.name} again: it has lost documents")
     if failed:
         raise VectorIndexError(f"{link.settings.base} refused {len(failed)} of {len(answers)} vectors: {failed[0]}")

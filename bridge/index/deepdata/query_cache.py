@@ -31,7 +31,7 @@ class Remembered:
         if now.life != self.life:
             self.life, self.clock, self._passing = now.life, -1, None
         if self.clock != now.clock or space.fingerprint not in self._living:
-            self._living = {row.fingerprint: row.id for row in self._catalog.spaces() if row.state != "retired"}
+            self._living = {row.fingerprint: row.id for row in self._catalog.vectors.spaces() if row.state != "retired"}
             self.clock = now.clock
         if space.fingerprint not in self._living:
             told = ", ".join(fingerprint[:12] for fingerprint in self._living) or "none"
@@ -44,6 +44,6 @@ class Remembered:
             return None
         kept = self._passing
         if kept is None or kept[:2] != (clock, where):
-            kept = (clock, where, frozenset(self._catalog.ids(where)))
+            kept = (clock, where, frozenset(self._catalog.query.ids(where)))
             self._passing = kept
         return kept[2]

@@ -47,25 +47,25 @@ class View:
         """Return how many vectors pass."""
         if passing is None:
             return self.vectors
-        return self.link.catalog.copies.sizes(self.space_id, sorted(passing))[1]
+        return self.link.catalog.index_copies.sizes(self.space_id, sorted(passing))[1]
 
 
 def look(link: Link, space: Space, space_id: int) -> View:
     """Return the Space as of now."""
     catalog = link.catalog
-    copy = catalog.copies.find(link.place, space_id)
+    copy = catalog.index_copies.find(link.place, space_id)
     clock = catalog.clock() if copy is None else copy.clock
     if copy is None:
         target = None
-        blocks = [local_scores.of_entries(some, space.dim) for some in _steps(catalog.ledger(space_id))]
+        blocks = [local_scores.of_entries(some, space.dim) for some in _steps(catalog.vectors.ledger(space_id))]
     else:
         target = Target(link, space, copy)
-        blocks = [local_scores.of_held(catalog.copies.unserved(copy.id, target.size), space.dim)]
+        blocks = [local_scores.of_held(catalog.index_copies.unserved(copy.id, target.size), space.dim)]
         after = 0
-        while entries := catalog.copies.pending(copy, after=after):
+        while entries := catalog.index_copies.pending(copy, after=after):
             blocks.append(local_scores.of_entries(entries, space.dim))
             after = entries[-1].seq
-    _, vectors = catalog.copies.sizes(space_id)
+    _, vectors = catalog.index_copies.sizes(space_id)
     return View(link, space, space_id, target, clock, local_scores.join(blocks, space.dim), vectors)
 
 
@@ -107,9 +107,9 @@ def complete(view: View, best: local_scores.Best, passing: frozenset[int] | None
     """Offer every vector of the ledger that passes."""
     catalog = view.link.catalog
     if passing is None:
-        entries = catalog.ledger(view.space_id)
+        entries = catalog.vectors.ledger(view.space_id)
     else:
-        entries = catalog.copies.entries(view.space_id, sorted(passing))
+        entries = catalog.index_copies.entries(view.space_id, sorted(passing))
     for some in _steps(entries):
         best.offer(local_scores.of_entries(some, view.space.dim))
 
@@ -117,7 +117,7 @@ def complete(view: View, best: local_scores.Best, passing: frozenset[int] | None
 def _offer(target: Target, best: local_scores.Best, found: Found) -> None:
     """Offer the hits that the ledger knows under this number and name: others are ghosts, strays or someone else's."""
     refs = {one.id: one.ref for one in found.documents}
-    held = target.link.catalog.copies.lookup(target.copy.id, [*refs], target.size)
+    held = target.link.catalog.index_copies.lookup(target.copy.id, [*refs], target.size)
     best.offer(local_scores.of_held([one for one in held if refs.get(one.document or 0) == one.ref], target.space.dim))
 
 

@@ -235,7 +235,7 @@ class EmbeddedIndex:
 
     def _check_living(self, space: Space) -> int:
         """Return the Space's id and let go of retired ones; raises SpaceMismatchError if it is not the archive's."""
-        living = {row.fingerprint: row.id for row in self._catalog.spaces() if row.state != "retired"}
+        living = {row.fingerprint: row.id for row in self._catalog.vectors.spaces() if row.state != "retired"}
         self._spaces = {fingerprint: held for fingerprint, held in self._spaces.items() if fingerprint in living}
         if space.fingerprint not in living:
             told = ", ".join(fingerprint[:12] for fingerprint in living) or "none"
@@ -254,7 +254,7 @@ class EmbeddedIndex:
         regroup = None
         if about.vectors >= self._lists_rows:
             regroup = partial(group, before=held.grouped(), metric=space.metric)
-        living = [row.fingerprint for row in self._catalog.spaces() if row.state != "retired"]
+        living = [row.fingerprint for row in self._catalog.vectors.spaces() if row.state != "retired"]
         disk_copy.sweep(self._folder, self._catalog.archive_id, living)
         points = held.points()
 

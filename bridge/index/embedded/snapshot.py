@@ -80,14 +80,14 @@ class Held:
         """
         while True:
             self.follow(catalog)
-            ledger = catalog.ledger_state(self.space_id)
+            ledger = catalog.vectors.state(self.space_id)
             if ledger.last <= self.seq:
                 held = self.base.checksum() + sum(self.terms.values())
                 return (self.count(), held) == (ledger.vectors, ledger.checksum)
 
     def follow(self, catalog: Catalog) -> None:
         """Take in what the catalog's ledger has beyond seq."""
-        entries = catalog.ledger(self.space_id, since=self.seq)
+        entries = catalog.vectors.ledger(self.space_id, since=self.seq)
         while some := [*islice(entries, _TAKEN_AT_ONCE)]:
             self.take(some)
 

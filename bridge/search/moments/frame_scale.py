@@ -25,8 +25,8 @@ def frame_scale(catalog: Catalog, space: Space) -> Statistics:
     It is the root mean square over about 12 episodes and all channels: what stands still does not count. 1 where
     nothing moves, and where no file can be read.
     """
-    number = next((row.id for row in catalog.spaces() if row.fingerprint == space.fingerprint), None)
-    rows = {} if number is None else catalog.rows(catalog.sample(number, _SAMPLE)[:_SAMPLE])
+    number = next((row.id for row in catalog.vectors.spaces() if row.fingerprint == space.fingerprint), None)
+    rows = {} if number is None else catalog.episodes.rows(catalog.vectors.sample(number, _SAMPLE)[:_SAMPLE])
     variances = [found for row in rows.values() if (found := _variance(row, space)) is not None]
     channels = sketches(np.zeros((1, *space.window_shape)), "a frame").shape[1]
     deviation = float(np.sqrt(np.mean(variances))) if variances else 0.0

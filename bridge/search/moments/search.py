@@ -165,7 +165,7 @@ class MomentSearch:
         if self._known[0] != now or len(self._known[1]) > _KNOWN:
             self._known = (now, {})
         held = self._known[1]
-        held |= catalog.rows(ids - held.keys())
+        held |= catalog.episodes.rows(ids - held.keys())
         return {id_: held[id_] for id_ in ids & held.keys()}
 
     def _scaling(self, space: Space) -> Statistics:
@@ -179,7 +179,7 @@ class MomentSearch:
         catalog = self._archive.catalog
         layouts = [
             layout.id
-            for layout in catalog.layouts()
+            for layout in catalog.query.layouts()
             if set(space.lanes) <= {LaneSpec(lane.name, tuple(lane.shape)) for lane in layout.lanes}
         ]
         return lane_statistics(catalog, layouts, space.lanes)

@@ -85,12 +85,12 @@ def without_their_episodes(examples: Iterable[Example], catalog: Catalog) -> Whe
 def its_episodes(example: Example, catalog: Catalog, where: Where) -> list[int]:
     """Return the ids of the episodes that the example names, as far as they pass the filter."""
     uids = _uids(example, catalog)
-    return catalog.ids(where & all_of(Compare("uid", "in", tuple(sorted(uids))))) if uids else []
+    return catalog.query.ids(where & all_of(Compare("uid", "in", tuple(sorted(uids))))) if uids else []
 
 
 def _uids(example: Example, catalog: Catalog) -> set[str]:
-    known = catalog.known([example.path]).get(example.path, ()) if example.path else ()
-    rows = catalog.rows([one.id for one in known]).values()
+    known = catalog.episodes.known([example.path]).get(example.path, ()) if example.path else ()
+    rows = catalog.episodes.rows([one.id for one in known]).values()
     return {row.uid for row in rows} | ({example.uid} if example.uid else set())
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def about_text(catalog: Catalog, text: str | None, where: Where) -> list[str]:
     """Say so where no episode that passes has a word of the text."""
-    if text is None or catalog.relevant(text, where, limit=1):
+    if text is None or catalog.query.relevant(text, where, limit=1):
         return []
     return [f"no text matched: no task and no note of the episodes that pass has a word of {text!r}"]
 
@@ -25,11 +25,11 @@ def about_nothing(catalog: Catalog, where: Where, *, limited: bool) -> list[str]
 
     limited: hits may have been left out for other reasons, too.
     """
-    total = counted(catalog.count(), "episode")
-    counts = {where_text(part): catalog.count(part) for part in parts_of(where)}
+    total = counted(catalog.query.count(), "episode")
+    counts = {where_text(part): catalog.query.count(part) for part in parts_of(where)}
     if alone := [part for part, count in counts.items() if not count]:
         return [f"{part} alone matches 0 of {total}" for part in alone]
-    if passing := catalog.count(where):
+    if passing := catalog.query.count(where):
         return [] if limited else [f"{passing} of {total} pass the filter, none of them has vectors of this kind"]
     told = ", ".join(f"{part} {count}" for part, count in counts.items())
     return [f"together the parts of the filter match 0 of {total}; each alone: {told}"] if counts else []

@@ -31,7 +31,7 @@ class Holdings:
     def vectors(self, space: Space, episodes: Collection[int]) -> dict[int, Vectors]:
         """Return the vectors [n, E] of those of the episodes that have any in the Space, by id."""
         number = self._number(space)
-        found = {} if number is None or not episodes else self._catalog.vectors(number, episodes)
+        found = {} if number is None or not episodes else self._catalog.vectors.load(number, episodes)
         return {id_: stored_vectors(id_, data, (count, space.dim)) for id_, (count, data) in found.items()}
 
     def background(self, space: Space, query: Vectors) -> float:
@@ -44,7 +44,7 @@ class Holdings:
         taken, sample = self._samples.get(space.fingerprint, (0, []))
         if not sample or clock > 2 * taken:
             number = self._number(space)
-            ids = [] if number is None else self._catalog.sample(number, _SAMPLE)
+            ids = [] if number is None else self._catalog.vectors.sample(number, _SAMPLE)
             sample = [*self.vectors(space, ids).values()]
             self._samples[space.fingerprint] = (clock, sample)
         return sample
@@ -53,7 +53,7 @@ class Holdings:
         """Return the id of a Space, which it keeps for the archive's life, None of one that the archive never had."""
         self._now()
         if space.fingerprint not in self._numbers:
-            self._numbers |= {row.fingerprint: row.id for row in self._catalog.spaces()}
+            self._numbers |= {row.fingerprint: row.id for row in self._catalog.vectors.spaces()}
         return self._numbers.get(space.fingerprint)
 
     def _now(self) -> Instant:

@@ -27,7 +27,7 @@ def by_text(archive: Archive, text: str, encoder: TextEncoder | None) -> list[Ra
     if encoder is None:
         return [words]
     space = text_space(encoder)
-    if not any(row.fingerprint == space.fingerprint for row in archive.catalog.spaces("active")):
+    if not any(row.fingerprint == space.fingerprint for row in archive.catalog.vectors.spaces("active")):
         raise SpaceMismatchError(
             f"the archive holds no vectors of the text encoder {encoder.name!r} {dict(space.parameters)}: ingest with "
             f"it first (`wshard ingest ... --sentences FOLDER`), or search by words alone"
@@ -44,7 +44,7 @@ class _Words:
 
     def __call__(self, request: Request) -> Answer:
         begun = time.perf_counter()
-        found = self.archive.catalog.relevant(self.text, request.where, limit=request.top_k)
+        found = self.archive.catalog.query.relevant(self.text, request.where, limit=request.top_k)
         best = found[0][1] if found else 1.0
         matches = [Match(id_, 0, score / best) for id_, score in found]
         spent = {"words": (time.perf_counter() - begun) * 1e3}

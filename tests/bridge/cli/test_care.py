@@ -45,7 +45,7 @@ def wshard(*arguments, **changes):
 
 def catalogued(archive):
     with looked_into(archive) as opened:
-        return opened.catalog.count()
+        return opened.catalog.query.count()
 
 
 def test_pruning_most_of_a_folder_must_be_meant(archive, folder):
@@ -122,7 +122,7 @@ def test_one_lane_may_be_named_without_a_list(tmp_path, folder):
     with TrajectoryRetriever(tmp_path / "one", lanes="state") as retriever:
         assert len(retriever.search_similar_episodes(episode(0, 0, 8), 3)) == 3
     with looked_into(tmp_path / "one") as one, looked_into(tmp_path / "list") as listed:
-        families = [{row.family for row in opened.catalog.spaces()} for opened in (one, listed)]
+        families = [{row.family for row in opened.catalog.vectors.spaces()} for opened in (one, listed)]
         assert families[0] == families[1]
 
 
@@ -130,7 +130,7 @@ def test_backup_and_restore(archive, folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "8 episodes" in wshard("backup", "kept.db", "-a", "archive").stdout
     with looked_into(archive) as opened:
-        opened.catalog.remove(opened.catalog.ids()[2:])
+        opened.catalog.episodes.remove(opened.catalog.query.ids()[2:])
     copies(archive)
     refused = wshard("restore", "kept.db", "-a", "archive")
     assert refused.exit_code == 1
@@ -161,7 +161,7 @@ def test_backup_and_restore_of_a_server(place, folder, server, tmp_path, monkeyp
     kept = str(tmp_path / "kept.dump")
     assert "8 episodes" in wshard("backup", kept).stdout
     with looked_into(place) as opened:
-        opened.catalog.remove(opened.catalog.ids()[2:])
+        opened.catalog.episodes.remove(opened.catalog.query.ids()[2:])
     assert "--force" in wshard("restore", kept).stderr
     assert "8 episodes" in wshard("restore", kept, "--force").stdout
     assert_complete(place, files(folder))

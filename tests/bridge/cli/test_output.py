@@ -25,7 +25,7 @@ def strictly(text: str) -> object:
 def test_json_knows_no_infinity(tmp_path):
     rewards = (math.inf, -math.inf, 1.5)
     with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
-        catalog.register([make_record(number, total_reward=reward) for number, reward in enumerate(rewards)])
+        catalog.episodes.register([make_record(number, total_reward=reward) for number, reward in enumerate(rewards)])
     page = strictly(CliRunner().invoke(app, ["ls", "--json", "--archive", str(tmp_path)]).stdout)
     assert [row["total_reward"] for row in page["items"]] == [None, None, 1.5]
     (shown,) = strictly(

@@ -296,7 +296,7 @@ def test_the_nearest_archive_is_taken(home, tmp_path):
     inner = tmp_path / "project" / "runs"
     inner.mkdir(parents=True)
     with Catalog.open(tmp_path / "project" / ".wshard" / "catalog.db", create=True) as catalog:
-        catalog.register([make_record(1)])
+        catalog.episodes.register([make_record(1)])
     assert "1 of 1 episodes" in command("ls", folder=inner).stdout
     (inner / ".wshard").mkdir()  # a folder without a catalog is no archive
     assert "1 of 1 episodes" in command("ls", folder=inner).stdout

@@ -111,7 +111,7 @@ def test_copies_are_found_and_nothing_else(home):
         trimmed = by_ids[frozenset({"task-2-1", "trimmed"})]
         assert (abs(trimmed.shift), trimmed.apart) == (3, 0)
         assert (trimmed.shift > 0) == (trimmed.right.episode_id == "trimmed")
-        groups = group_of(archive.catalog.ids(), twins)
+        groups = group_of(archive.catalog.query.ids(), twins)
         assert len(set(groups.values())) == len(groups) - 5
         assert unordered(find_duplicates(archive, "env:task-1")) == {(frozenset({"task-1-3", "noisy"}), "near")}
         assert "near" not in {twin.kind for twin in find_duplicates(archive, within=0) if twin.apart > 0}
@@ -138,7 +138,7 @@ def test_outliers_subsets_weights_and_labels(home):
     with looked_into(home) as archive:
         found = find_outliers(archive, neighbours=5)
         assert found[0].episode.episode_id == "odd"
-        assert len(found) == archive.catalog.count()
+        assert len(found) == archive.catalog.query.count()
         chosen = select_subset(archive, TASKS + 1)
         assert {one.episode.env_id for one in chosen} == {f"task-{task}" for task in range(TASKS)}
         assert [one.value for one in chosen] == sorted((one.value for one in chosen), reverse=True)
@@ -217,9 +217,11 @@ def test_vectors_of_another_metric_are_ranked_by_it_and_otherwise_by_direction(o
 
 def test_a_swapped_label_comes_first(own):
     with looked_into(own) as archive:
-        ids = {row.episode_id: row.id for row in archive.catalog.rows(archive.catalog.ids()).values()}
+        ids = {row.episode_id: row.id for row in archive.catalog.episodes.rows(archive.catalog.query.ids()).values()}
         for name, id_ in ids.items():
-            archive.catalog.tag([id_], "task-3" if name == "task-1-5" else archive.catalog.get(id_).env_id)
+            archive.catalog.annotations.tag(
+                [id_], "task-3" if name == "task-1-5" else archive.catalog.episodes.get(id_).env_id
+            )
         found = find_mislabeled(archive, "tag", "-episode:odd", neighbours=5)
     assert (found[0].episode.episode_id, found[0].suggested) == ("task-1-5", "task-1")
 
@@ -364,7 +366,7 @@ def test_evaluate_tells_how_the_search_ranks_that_takes_several_spaces(own, data
     assert [one["space"] is None for one in every] == [True, False, False]
     assert every[0]["about"] == "search, as it ranks by default"
     with TrajectoryRetriever(own) as retriever, looked_into(own) as archive:
-        rows = archive.catalog.rows(archive.catalog.ids(some)).values()
+        rows = archive.catalog.episodes.rows(archive.catalog.query.ids(some)).values()
         labels = {row.uid: row.metadata["task"] for row in rows}
         firsts = []
         for row in rows:
@@ -483,7 +485,7 @@ def test_empty_sets_have_nothing_in_common(home):
         assert find_leaks(archive, "env:nothing", "env:task-1") == []
         assert find_leaks(archive, "env:task-1", "env:nothing") == []
         assert group_of([], []) == {}
-        assert len(find_leaks(archive, "", "")) == archive.catalog.count() + len(EXPECTED)
+        assert len(find_leaks(archive, "", "")) == archive.catalog.query.count() + len(EXPECTED)
 
 
 def test_an_embedder_without_statistics_finds_copies_too(home, data):

@@ -27,8 +27,8 @@ def single(filters):
 @given(record_lists(max_size=8), st.lists(wheres(), min_size=20, max_size=40))
 def test_nothing_that_passes_is_left_out_and_every_object_has_one_key(tmp_path_factory, records, filters):
     with Catalog.open(tmp_path_factory.mktemp("filters") / "catalog.db", create=True) as catalog:
-        ids = [done.id for done in catalog.register(records)]
-        rows, facts = catalog.rows(ids).values(), catalog.facts(ids)
+        ids = [done.id for done in catalog.episodes.register(records)]
+        rows, facts = catalog.episodes.rows(ids).values(), catalog.query.facts(ids)
     for where in filters:
         compiled = compile_where(where)
         assert compiled is None or single(compiled)

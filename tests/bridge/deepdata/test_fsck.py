@@ -47,7 +47,7 @@ class Served:
         with open_archive(self.url, archive=self.archive) as opened:
             assert repair(opened, data=data).findings == ()
             assert check(opened, data=True).ok
-            paths = {row.uid: row.path for row in opened.catalog.rows(opened.catalog.ids()).values()}
+            paths = {row.uid: row.path for row in opened.catalog.episodes.rows(opened.catalog.query.ids()).values()}
         found = [paths[document["metadata"]["uid"]] for document in self.documents.values()]
         assert sorted(found) == [str(path) for path in files(self.data)]
 
@@ -97,10 +97,10 @@ def test_vectors_that_nobody_knows_are_told_and_go(served: Served) -> None:
 
 def test_vectors_of_episodes_that_are_gone_are_told_and_removed(served: Served) -> None:
     with open_archive(served.archive) as opened:  # the server hears nothing of it
-        gone = opened.catalog.ids()[:2]
-        for row in opened.catalog.rows(gone).values():
+        gone = opened.catalog.query.ids()[:2]
+        for row in opened.catalog.episodes.rows(gone).values():
             Path(row.path).unlink()
-        opened.catalog.remove(gone)
+        opened.catalog.episodes.remove(gone)
     assert served.told() == [("index", "more: 2 vectors that the catalog holds no more")]
     served.mended()
     assert served.sent() == 12

@@ -56,7 +56,7 @@ def test_s1_an_older_state_with_ids_that_are_given_out_again(filled, fresh):
         filled.check()
     filled.fill(10)  # gets the numbers 41 to 50 for the second time
     filled.check()
-    living = {row.uid for row in filled.catalog.rows(filled.shelf.held[filled.space.fingerprint]).values()}
+    living = {row.uid for row in filled.catalog.episodes.rows(filled.shelf.held[filled.space.fingerprint]).values()}
     found = [document["metadata"]["uid"] for document in filled.collection.documents.values()]
     assert living <= set(found)
     assert len(found) == len(set(found)) == len(living) + 3, "the three that came back take places and are no hits"
@@ -171,7 +171,7 @@ def test_s5_deleted_documents_take_no_places(filled):
     assert len(found) == 4
     assert [search.get("filters") for search in searches] == [None, {"live": 1}]
     filled.check()
-    assert filled.catalog.copies.of_place(filled.url + "/wshard")[0].removed == 4
+    assert filled.catalog.index_copies.of_place(filled.url + "/wshard")[0].removed == 4
 
 
 def test_s5_deleted_documents_take_no_places_of_hits_where_vectors_that_were_not_sent_fill_them(filled):

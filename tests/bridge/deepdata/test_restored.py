@@ -32,7 +32,7 @@ def test_an_open_index_believes_nothing_of_before_a_restore(filled):
         assert filled.catalog.clock() == clock + 1
         restore(kept, filled.folder / "catalog.db", force=True)
         filled.shelf.held[space.fingerprint] = dict(before)
-    filled.catalog.withdraw(filled.ids[1:2])  # the clock is what it was
+    filled.catalog.episodes.withdraw(filled.ids[1:2])  # the clock is what it was
     del filled.shelf.held[space.fingerprint][filled.ids[1]]
     for seed in range(6):
         check(filled.shelf, space, unit_vectors(1, seed)[0], top(10_000))

@@ -95,7 +95,7 @@ def test_s8_what_was_on_its_way_when_it_became_unwanted_is_removed(filled):
 
 
 def test_s10_an_episode_that_changed_is_a_new_document_with_new_fields(filled):
-    (changed,) = filled.catalog.register([make_record(0, env_id="another", digest="other")])
+    (changed,) = filled.catalog.episodes.register([make_record(0, env_id="another", digest="other")])
     filled.shelf.put(filled.space, {changed.id: unit_vectors(1, 4321)})
     filled.shelf.index.upsert(filled.space, [])
     filled.healed()
@@ -104,7 +104,7 @@ def test_s10_an_episode_that_changed_is_a_new_document_with_new_fields(filled):
 
 
 def test_s10_equal_vectors_of_an_episode_that_changed_are_filtered_by_what_it_is_now(filled):
-    (changed,) = filled.catalog.register([make_record(0, env_id="another", digest="other")])
+    (changed,) = filled.catalog.episodes.register([make_record(0, env_id="another", digest="other")])
     filled.shelf.put(filled.space, {changed.id: unit_vectors(1, 10_000 + changed.id)})
     for name in ("another", "env-0"):
         check(filled.shelf, filled.space, unit_vectors(1)[0], top(100, build_where(env_id=name)))
@@ -186,12 +186,12 @@ def test_s13_a_collection_of_another_size_is_refused(filled):
 
 
 def test_a_space_that_was_replaced_leaves_no_collection_behind(filled):
-    among = Among(tuple(layout.id for layout in filled.catalog.layouts()))
-    assert filled.catalog.activate(filled.catalog.spaces()[0].id, among)
+    among = Among(tuple(layout.id for layout in filled.catalog.query.layouts()))
+    assert filled.catalog.vectors.activate(filled.catalog.vectors.spaces()[0].id, among)
     new = replace(filled.space, statistics=Statistics(1, np.zeros(6), np.ones(6)))
     filled.shelf.put(new, {id_: unit_vectors(1, 300 + id_) for id_ in filled.ids})
     assert len(filled.fake.collections) == 2
-    assert filled.catalog.activate(filled.catalog.spaces("building")[0].id, among)
+    assert filled.catalog.vectors.activate(filled.catalog.vectors.spaces("building")[0].id, among)
     filled.shelf.index.upsert(new, [])
     filled.space = new
     filled.healed()
@@ -201,7 +201,7 @@ def test_a_space_that_is_dropped_takes_its_collection_along(filled):
     archive = Archive(place_of(filled.folder), filled.catalog, filled.shelf.index)
     indexes.drop(archive, filled.space)
     assert filled.fake.collections == {}
-    assert filled.catalog.copies.of_place(filled.url + "/wshard") == []
+    assert filled.catalog.index_copies.of_place(filled.url + "/wshard") == []
     filled.shelf.put(filled.space, {id_: unit_vectors(1, 10_000 + id_) for id_ in filled.ids})
     filled.healed()
 

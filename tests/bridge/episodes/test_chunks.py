@@ -57,7 +57,7 @@ def manifest(tmp_path, archive):
     manifest = chunked(tmp_path / "data", episode(0, 3, 60))
     assert ingest(archive, tmp_path / "data", windows=(WindowPlan(), PLAN)).ok
     with looked_into(archive) as opened:
-        opened.catalog.tag(opened.catalog.ids("asset:chunk"), "good")
+        opened.catalog.annotations.tag(opened.catalog.query.ids("asset:chunk"), "good")
     return manifest
 
 
@@ -84,9 +84,9 @@ def test_an_episode_in_chunks_is_the_same_episode_as_in_one_file(tmp_path):
         report = ingest(tmp_path / name / "archive", tmp_path / name, windows=(WindowPlan(), PLAN))
         assert (report.new, report.embedded, report.failed) == (6, 6, [])
         with looked_into(tmp_path / name / "archive") as opened:
-            rows = {row.episode_id: row for row in opened.catalog.select().rows}
-            facts = opened.catalog.facts(row.id for row in rows.values())
-            layouts = [layout.lanes for layout in opened.catalog.layouts()]
+            rows = {row.episode_id: row for row in opened.catalog.query.select().rows}
+            facts = opened.catalog.query.facts(row.id for row in rows.values())
+            layouts = [layout.lanes for layout in opened.catalog.query.layouts()]
         about = ("env_id", "length", "total_reward", "success", "metadata")
         lanes = {id_: facts[row.id].lanes for id_, row in rows.items()}
         told = {
@@ -147,9 +147,9 @@ def test_a_growing_episode_is_read_again_and_stays_the_same(tmp_path, archive):
         report = ingest(archive, tmp_path / "data", windows=PLAN)
         assert counts(report, without="embedded") == ({"changed": 1, "unchanged": 1} if number else {"new": 2})
         with looked_into(archive) as opened:
-            (id_,) = opened.catalog.ids("asset:manifest")
-            opened.catalog.tag([id_], f"seen-{number}")
-            before = opened.catalog.get(id_)
+            (id_,) = opened.catalog.query.ids("asset:manifest")
+            opened.catalog.annotations.tag([id_], f"seen-{number}")
+            before = opened.catalog.episodes.get(id_)
             ids.append(id_)
         assert before.length == 20 * (number + 1)
         assert before.total_reward == pytest.approx(3 * before.length)
@@ -165,8 +165,8 @@ def test_a_moved_episode_is_known_again(tmp_path, archive, manifest):
     report = ingest(archive, tmp_path / "elsewhere", windows=(WindowPlan(), PLAN))
     assert counts(report) == {"moved": 6}
     with looked_into(archive) as opened:
-        (id_,) = opened.catalog.ids("tag:good")
-        parts = opened.catalog.assets([id_])[id_]
+        (id_,) = opened.catalog.query.ids("tag:good")
+        parts = opened.catalog.episodes.assets([id_])[id_]
         assert {Path(part.path).parent for part in parts} == {tmp_path / "elsewhere"}
     assert codes(archive) == []
 
@@ -268,9 +268,9 @@ def test_what_was_said_of_chunks_that_were_episodes_is_said_of_the_whole(tmp_pat
         path.rename(tmp_path / f"{ep.id}_chunk_{number:04d}.wshard")
     assert ingest(archive, tmp_path).new == 3
     with looked_into(archive) as opened:
-        ids = opened.catalog.ids()
-        opened.catalog.tag(ids[:1], "good")
-        opened.catalog.add_note(ids[1:2], "wobbles", who="ann")
+        ids = opened.catalog.query.ids()
+        opened.catalog.annotations.tag(ids[:1], "good")
+        opened.catalog.annotations.add_note(ids[1:2], "wobbles", who="ann")
     manifest = chunked(tmp_path, ep, 20)
     assert counts(ingest(archive, tmp_path)) == {"new": 1, "removed": 3, "embedded": 1}
     (row,) = episodes_by_path(archive).values()
@@ -306,7 +306,7 @@ def test_a_missing_chunk_is_told_until_it_is_back(archive, manifest):
     assert codes(archive) == ["unembedded"]  # vectors of what could not be read were buried
     assert mended(archive) == []
     with looked_into(archive) as opened:
-        assert opened.catalog.count("tag:good asset:chunk") == 1
+        assert opened.catalog.query.count("tag:good asset:chunk") == 1
         assert sum(health.stale for health in examine(opened)) == 0
 
 
@@ -326,7 +326,7 @@ def test_a_damaged_chunk_is_found_by_its_bytes(archive, manifest):
     with looked_into(archive) as opened:
         (checkup,) = check_episodes(opened.catalog, [manifest])
         assert "SHA-256 mismatch" in checkup.findings[0].reason
-        assert opened.catalog.count("flag:integrity") == 1
+        assert opened.catalog.query.count("flag:integrity") == 1
 
 
 def test_another_chunk_than_the_manifest_lists_is_damage(archive, manifest):
@@ -344,8 +344,8 @@ def test_what_a_manifest_says_can_be_told_whatever_it_is(archive, manifest):
     (failure,) = ingest(archive, manifest.parent, windows=(WindowPlan(), PLAN)).failed
     assert "the manifest says \\ud800\\0, the file has" in failure.error
     with looked_into(archive) as opened:
-        (id_,) = opened.catalog.ids("flag:integrity")
-        assert opened.catalog.findings([id_])[id_][0].reason == failure.error
+        (id_,) = opened.catalog.query.ids("flag:integrity")
+        assert opened.catalog.checks.findings([id_])[id_][0].reason == failure.error
 
 
 def test_a_changed_episode_is_read_and_embedded_again(archive, manifest):
@@ -357,8 +357,8 @@ def test_a_changed_episode_is_read_and_embedded_again(archive, manifest):
     assert codes(archive) == ["changed"]
     assert mended(archive) == []
     with looked_into(archive) as opened:
-        (id_,) = opened.catalog.ids("asset:chunk tag:good")
-        assert opened.catalog.get(id_).metadata["number"] == 4
+        (id_,) = opened.catalog.query.ids("asset:chunk tag:good")
+        assert opened.catalog.episodes.get(id_).metadata["number"] == 4
 
 
 def test_a_moved_episode_is_found_by_fsck(archive, manifest):
@@ -380,7 +380,7 @@ def test_an_episode_that_lost_a_chunk_is_found_where_all_of_it_is(archive, manif
     assert codes(archive) == ["moved"]
     assert mended(archive) == []
     with looked_into(archive) as opened:
-        (row,) = opened.catalog.select("asset:chunk").rows
+        (row,) = opened.catalog.query.select("asset:chunk").rows
         assert (row.path, row.tags) == (str(away / manifest.name), ("good",))
 
 

@@ -38,7 +38,7 @@ def ingest(folder, embedder="frames", *, lanes=None, windows=None, workers=1, ar
 
 def spaces(folder):
     with Catalog.open(folder / "archive" / "catalog.db") as catalog:
-        return [Space.from_json(row.definition) for row in catalog.spaces("active")]
+        return [Space.from_json(row.definition) for row in catalog.vectors.spaces("active")]
 
 
 def test_images_are_found_by_episode_by_array_by_lane_and_by_moment(folder):
@@ -152,9 +152,9 @@ def test_an_image_with_nan_is_left_out_and_told(folder):
 def test_the_catalog_keeps_no_statistics_of_images(folder):
     ingest(folder)
     with Catalog.open(folder / "archive" / "catalog.db") as catalog:
-        (layout,) = catalog.layouts()
-        assert list(catalog.spreads([layout.id], "signal/camera/rgb")) == []
-        assert len(list(catalog.spreads([layout.id], "signal/joint_pos"))) == 4
+        (layout,) = catalog.query.layouts()
+        assert list(catalog.query.spreads([layout.id], "signal/camera/rgb")) == []
+        assert len(list(catalog.query.spreads([layout.id], "signal/joint_pos"))) == 4
 
 
 def assert_same_vectors(found, expected):

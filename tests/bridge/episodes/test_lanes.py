@@ -78,7 +78,7 @@ def test_equal_ratios_are_one_space_and_other_ratios_another(folder):
     with TrajectoryIngestor(folder / "archive", "dct", lanes=["state", "reward"]) as ingestor:
         ingestor.ingest(folder / "episodes", windows="whole")
     with Catalog.open(folder / "archive" / "catalog.db") as catalog:
-        weights = [Space.from_json(row.definition).weights for row in catalog.spaces("active")]
+        weights = [Space.from_json(row.definition).weights for row in catalog.vectors.spaces("active")]
     assert sorted(weights, key=str) == [(1 / 51, 50 / 51), (2 / 3, 1 / 3), None]
     assert ranking(folder, {"state": 1, "reward": 50})[1] == "ep-3"
     assert ranking(folder, {"signal/state": 1, "reward": 0.5})[1] == "ep-1"
@@ -103,7 +103,9 @@ def test_lanes_keep_the_order_in_which_they_are_named(folder):
         with TrajectoryIngestor(folder / "archive", lanes=lanes) as ingestor:
             ingestor.ingest(folder / "episodes", windows="whole")
     with Catalog.open(folder / "archive" / "catalog.db") as catalog:
-        orders = [[lane.name for lane in Space.from_json(row.definition).lanes] for row in catalog.spaces("active")]
+        orders = [
+            [lane.name for lane in Space.from_json(row.definition).lanes] for row in catalog.vectors.spaces("active")
+        ]
     assert sorted(orders) == [["action/ctrl", "signal/state"], ["signal/state", "action/ctrl"]]
 
 

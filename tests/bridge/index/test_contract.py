@@ -45,14 +45,14 @@ class _Flat:
         self.catalog = catalog
 
     def space_id(self, space):
-        for row in self.catalog.spaces():
+        for row in self.catalog.vectors.spaces():
             if row.fingerprint == space.fingerprint and row.state != "retired":
                 return row.id
         raise SpaceMismatchError("unknown Space")
 
     def held(self, space):
         held = {}
-        for entry in self.catalog.ledger(self.space_id(space)):
+        for entry in self.catalog.vectors.ledger(self.space_id(space)):
             self.take(held, entry, space)
         return held
 
@@ -83,7 +83,7 @@ class _Flat:
         yield from self.held(space).values()
 
     def passing(self, where):
-        return set(self.catalog.ids(where))
+        return set(self.catalog.query.ids(where))
 
     def score(self, vectors, query):
         wide, asked = vectors.astype(float), query.astype(float)
@@ -188,8 +188,8 @@ class _MixingSpaces(_Flat):
     def held(self, space):
         self.space_id(space)
         held = {}
-        for row in self.catalog.spaces():
-            for entry in self.catalog.ledger(row.id):
+        for row in self.catalog.vectors.spaces():
+            for entry in self.catalog.vectors.ledger(row.id):
                 self.take(held, entry, space)
         return held
 
@@ -253,7 +253,11 @@ class _MissingIsAnyReward(_Flat):
     def passing(self, where):
         about = "total_reward"
         others = all_of(*(p for p in parts_of(where) if about not in {clause.field for clause in comparisons(p)}))
-        lacking = {row.id for row in self.catalog.rows(self.catalog.ids(others)).values() if row.total_reward is None}
+        lacking = {
+            row.id
+            for row in self.catalog.episodes.rows(self.catalog.query.ids(others)).values()
+            if row.total_reward is None
+        }
         return super().passing(where) | lacking
 
 
@@ -287,7 +291,7 @@ class _Hospitable(_Flat):
 
 class _ServingTheRetired(_Flat):
     def space_id(self, space):
-        found = [row.id for row in self.catalog.spaces() if row.fingerprint == space.fingerprint]
+        found = [row.id for row in self.catalog.vectors.spaces() if row.fingerprint == space.fingerprint]
         return found[0] if found else super().space_id(space)
 
 

@@ -112,7 +112,7 @@ def test_a_generation_is_read_instead_of_the_ledger(tmp_path):
         home = home_of(tmp_path, space)
         found = disk_copy.read(home, catalog.edition, space.fingerprint, catalog.clock())
         about = found.about
-        assert about.seq == catalog.ledger_state(1)[2]
+        assert about.seq == catalog.vectors.state(1)[2]
         assert found.segment.episodes.tolist() == ids
         assert disk_copy.read(home, catalog.edition, space.fingerprint, about.seq - 1) is None
         assert disk_copy.read(home, "another archive", space.fingerprint, about.seq) is None
@@ -188,15 +188,15 @@ def test_rows_that_were_dropped_and_written_anew_leave_nothing_behind(tmp_path):
     held, space, ids = fill_and_compact(tmp_path)
     other = replace(space, statistics=Statistics(1, np.zeros(DIM), np.ones(DIM)))
     with opened(tmp_path, tail_rows=0, held=held) as shelf, opened(tmp_path, held=held) as watching:
-        among = Among(tuple(layout.id for layout in shelf.catalog.layouts()))
-        assert shelf.catalog.activate(1, among)
+        among = Among(tuple(layout.id for layout in shelf.catalog.query.layouts()))
+        assert shelf.catalog.vectors.activate(1, among)
         check_everything(watching, space)
         shelf.put(other, {id_: unit_vectors(1, id_) for id_ in ids})
         copy = tmp_path / "copy"
         shutil.copytree(tmp_path / "index", copy)
-        assert shelf.catalog.activate(2, among)
+        assert shelf.catalog.vectors.activate(2, among)
         # Without a tombstone in the first space, whose rows are gone at this moment.
-        shelf.catalog.remove(ids[:4])
+        shelf.catalog.episodes.remove(ids[:4])
         held[space.fingerprint] = {}
         shelf.put(space, {id_: unit_vectors(1, 200 + id_) for id_ in ids[4:20]})
         shutil.rmtree(tmp_path / "index")
@@ -210,10 +210,10 @@ def test_copies_of_replaced_spaces_are_swept(tmp_path):
     held, space, ids = fill_and_compact(tmp_path)
     other = replace(space, statistics=Statistics(1, np.zeros(DIM), np.ones(DIM)))
     with opened(tmp_path, tail_rows=0, held=held) as shelf:
-        among = Among(tuple(layout.id for layout in shelf.catalog.layouts()))
-        assert shelf.catalog.activate(1, among)
+        among = Among(tuple(layout.id for layout in shelf.catalog.query.layouts()))
+        assert shelf.catalog.vectors.activate(1, among)
         shelf.put(other, {id_: unit_vectors(1, id_) for id_ in ids})
-        assert shelf.catalog.activate(2, among)
+        assert shelf.catalog.vectors.activate(2, among)
         with pytest.raises(SpaceMismatchError, match="expected a Space of this archive"):
             shelf.index.count(space)
         shelf.put(other, {ids[0]: unit_vectors(40, 1)})

@@ -12,20 +12,20 @@ from catalog.testing.contract import make_record
 def test_a_filter_is_asked_once_per_clock(tmp_path):
     where = build_where(min_length=1)
     with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
-        catalog.register([make_record(number) for number in range(3)])
+        catalog.episodes.register([make_record(number) for number in range(3)])
         known = Passing(catalog)
         assert known.ids(EVERYTHING, catalog.clock()) is None
         first = known.ids(where, catalog.clock())
-        assert first.tolist() == catalog.ids(where)
+        assert first.tolist() == catalog.query.ids(where)
         assert known.ids(where, catalog.clock()) is first
-        catalog.register([make_record(number) for number in range(3, 5)])
-        assert known.ids(where, catalog.clock()).tolist() == catalog.ids(where)
-        assert len(catalog.ids(where)) == 5
+        catalog.episodes.register([make_record(number) for number in range(3, 5)])
+        assert known.ids(where, catalog.clock()).tolist() == catalog.query.ids(where)
+        assert len(catalog.query.ids(where)) == 5
 
 
 def test_no_more_is_remembered_than_fits(tmp_path, monkeypatch):
     with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
-        catalog.register([make_record(number) for number in range(10)])
+        catalog.episodes.register([make_record(number) for number in range(10)])
         clock = catalog.clock()
         for limit, value in (("_EPISODES", 20), ("_FILTERS", 2)):
             monkeypatch.setattr(filter_cache, limit, value)

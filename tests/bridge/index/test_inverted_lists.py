@@ -420,7 +420,7 @@ def test_a_number_that_cannot_be_reads_as_damage(shelf, tmp_path, trained):
 def test_lists_of_another_generation_are_ignored(shelf, tmp_path):
     first = opened(shelf, tmp_path)
     shutil.copytree(first.home / "lists", tmp_path / "older")
-    shelf.put(make_space(), {id_: unit_vectors(4, 99) for id_ in shelf.catalog.ids()[:5]})
+    shelf.put(make_space(), {id_: unit_vectors(4, 99) for id_ in shelf.catalog.query.ids()[:5]})
     second = opened(shelf, tmp_path)
     shutil.rmtree(second.home / "lists")
     shutil.copytree(tmp_path / "older", second.home / "lists")
@@ -461,7 +461,7 @@ def test_a_full_disk_in_the_thread_is_told(shelf, tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(disk_copy, "write", full)
-    (first, *_), space = shelf.catalog.ids(), make_space()
+    (first, *_), space = shelf.catalog.query.ids(), make_space()
     with pytest.raises(VectorIndexError, match="cannot write the search copy of 256 vectors"):
         shelf.put(space, {first: unit_vectors(20, 99)})
     shelf.held[space.fingerprint][first] = unit_vectors(20, 99)

@@ -33,9 +33,9 @@ def quality(vectors, tasks):
 def quality_of(archive):
     """Return the quality of what the archive's one Space holds."""
     with looked_into(archive) as opened:
-        (row,) = opened.catalog.spaces("active")
+        (row,) = opened.catalog.vectors.spaces("active")
         points = {point.episode: point.vectors for point in opened.index.scan(Space.from_json(row.definition))}
-        tasks = {id_: found.env_id for id_, found in opened.catalog.rows(points).items()}
+        tasks = {id_: found.env_id for id_, found in opened.catalog.episodes.rows(points).items()}
     return quality(
         np.concatenate([points[id_] for id_ in sorted(points)]), np.array([tasks[id_] for id_ in sorted(points)])
     )
@@ -43,7 +43,7 @@ def quality_of(archive):
 
 def drift_of(archive):
     with looked_into(archive) as opened:
-        (row,) = opened.catalog.spaces("active")
+        (row,) = opened.catalog.vectors.spaces("active")
         (family,) = families(opened.catalog, Choice(ArcDct(), LaneChoice(), WindowPlan()))[0]
         return drift(Space.from_json(row.definition).statistics, archive_statistics(opened.catalog, family))
 
@@ -73,8 +73,8 @@ def test_it_ends_with_the_same_quality_in_one_space(tmp_path, paths):
         for path in paths:
             ingestor.ingest_episode(path, windows="whole")
             with looked_into(grown) as opened:
-                spaces.append(len(opened.catalog.spaces()))
-                assert len(opened.catalog.spaces("active")) == 1
+                spaces.append(len(opened.catalog.vectors.spaces()))
+                assert len(opened.catalog.vectors.spaces("active")) == 1
             assert drift_of(grown) <= 2 * DRIFT_LIMIT  # it is looked at when a twentieth of the archive has changed
     assert_complete(grown, paths)
     assert drift_of(grown) <= DRIFT_LIMIT

@@ -138,7 +138,7 @@ def test_a_moved_file_keeps_its_uid_tags_and_vector(archive, folder):
     ingest(archive, folder)
     before, vectors = episodes_by_path(archive), vectors_of(archive)
     with looked_into(archive) as opened:
-        opened.catalog.tag([row.id for row in before.values()], "kept")
+        opened.catalog.annotations.tag([row.id for row in before.values()], "kept")
     moved = folder.parent / "moved"
     (folder / "task-1").rename(moved)
     assert counts(ingest(archive, folder, moved)) == {"unchanged": 8, "moved": 4}
@@ -159,14 +159,14 @@ def test_a_moved_file_whose_name_another_episode_took_keeps_what_was_said(archiv
     path = files(folder)[0]
     before = episodes_by_path(archive)[path]
     with looked_into(archive) as opened:
-        opened.catalog.review([before.id], "accepted")
+        opened.catalog.annotations.review([before.id], "accepted")
     moved = path.rename(path.with_name("z.wshard"))  # behind the other in every order of names
     save_wshard(episode(7), path)
     assert counts(ingest(archive, folder), "embedded") == {"unchanged": 11, "moved": 1, "new": 1}
     after = episodes_by_path(archive)
     assert (after[moved].uid, after[path].uid == before.uid) == (before.uid, False)
     with looked_into(archive) as opened:
-        assert opened.catalog.ids("review:accepted") == [after[moved].id]
+        assert opened.catalog.query.ids("review:accepted") == [after[moved].id]
     assert_complete(archive, files(folder))
 
 
@@ -192,7 +192,7 @@ def test_renumbered_files_keep_what_was_said_of_their_episodes(archive, folder, 
     before = [episodes_by_path(archive)[path] for path in paths]
     with looked_into(archive) as opened:
         for row in before:
-            opened.catalog.tag([row.id], row.episode_id)
+            opened.catalog.annotations.tag([row.id], row.episode_id)
     renamed(paths, numbers)
     report = ingest(archive, folder)
     after = episodes_by_path(archive)
@@ -215,7 +215,7 @@ def test_what_lost_its_file_is_not_pruned_by_the_run_that_finds_so(archive, fold
     ingest(archive, folder)
     first, *_, last = files(folder)
     with looked_into(archive) as opened:
-        opened.catalog.tag([episodes_by_path(archive)[first].id], "good")
+        opened.catalog.annotations.tag([episodes_by_path(archive)[first].id], "good")
     moved = first.rename(last.with_name("z.wshard"))
     save_wshard(episode(7), first)
     report = ingest(archive, first.parent, prune=True)
@@ -229,7 +229,7 @@ def test_an_episode_whose_file_another_one_took_is_found_again(archive, folder):
     first, second = files(folder)[:2]
     before = episodes_by_path(archive)
     with looked_into(archive) as opened:
-        opened.catalog.add_note([before[second].id], "spilled")
+        opened.catalog.annotations.add_note([before[second].id], "spilled")
     kept = second.rename(folder.parent / "kept.wshard")
     first.rename(second)
     (told,) = ingest(archive, folder).replaced
@@ -434,8 +434,8 @@ def test_a_file_that_goes_before_it_is_embedded_is_no_failure(archive, folder, m
 def test_what_others_brought_is_embedded_once_batch_by_batch(archive, folder, monkeypatch):
     ingest(archive, folder)
     with looked_into(archive) as opened:
-        ids = opened.catalog.ids()
-        opened.catalog.withdraw(ids)
+        ids = opened.catalog.query.ids()
+        opened.catalog.episodes.withdraw(ids)
     seen, real = [], bridge.ingest.fill.embed_episodes
 
     def embed(jobs, lacking):
@@ -512,7 +512,7 @@ def test_the_catalog_knows_how_the_lanes_lie_in_their_file(archive, tmp_path):
     save_wshard(one, path, {"signal/state": "zstd:3", "action/ctrl": "lz4", "*": "none"})
     ingest(archive, path)
     with looked_into(archive) as opened, open_wshard(path) as file:
-        (lanes,) = (facts.lanes for facts in opened.catalog.facts(opened.catalog.ids()).values())
+        (lanes,) = (facts.lanes for facts in opened.catalog.query.facts(opened.catalog.query.ids()).values())
         assert {name: lane.rate for name, lane in lanes.items() if name != "signal/state"} == dict.fromkeys(
             set(lanes) - {"signal/state"}, 20.0
         )
@@ -523,7 +523,7 @@ def test_the_catalog_knows_how_the_lanes_lie_in_their_file(archive, tmp_path):
             assert lane.storage.bytes == file.lane(name).nbytes
             assert lane.storage.stored == len(file.shard.stored(name))
         assert lanes["signal/state"].storage.stored < lanes["signal/state"].storage.bytes
-        assert opened.catalog.count("lane.signal/state.codec:zstd lane.action/ctrl.rate:20") == 1
+        assert opened.catalog.query.count("lane.signal/state.codec:zstd lane.action/ctrl.rate:20") == 1
 
 
 def test_what_is_no_episode_in_a_folder_is_told_by_suffix(tmp_path):

@@ -80,11 +80,11 @@ def ended(child):
 @contextmanager
 def held(url):
     """Hold the write lock of a catalog; gives a function that waits until so many others want it."""
-    with open_archive(url) as archive, archive.catalog._write():
+    with open_archive(url) as archive, archive.catalog._session.write():
 
         def wanted(count):
             query = f"SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted LIMIT {count}"
-            while len(archive.catalog.sql(query).rows) < count:
+            while len(archive.catalog.query.sql(query).rows) < count:
                 time.sleep(0.05)
 
         yield wanted
@@ -102,7 +102,7 @@ def test_one_of_two_ingests_is_killed_and_the_next_run_finishes_its_work(url, ma
     folder, paths = many
     ingest(url, *paths[:50])
     with open_archive(url) as archive:
-        archive.catalog.tag(archive.catalog.ids(), "good")
+        archive.catalog.annotations.tag(archive.catalog.query.ids(), "good")
     with held(url) as wanted:
         victim, other = (start(INGEST, url, place, 1) for place in (folder, folder / "task-1"))
         wanted(2)
@@ -112,7 +112,7 @@ def test_one_of_two_ingests_is_killed_and_the_next_run_finishes_its_work(url, ma
     assert ingest(url, folder).ok
     assert_complete(url, paths)
     with open_archive(url) as archive:
-        assert archive.catalog.count("tag:good") == 50
+        assert archive.catalog.query.count("tag:good") == 50
         assert check(archive).ok
 
 
@@ -161,14 +161,14 @@ def test_a_program_that_keeps_an_archive_open_notices_that_it_was_restored(produ
     file = tmp_path / "kept"
     if product == "sqlite":
         with open_archive(place) as archive:
-            archive.catalog.back_up(file)
+            archive.catalog.maintenance.back_up(file)
     else:
         request.getfixturevalue("server").dump(place, file)
     ingest(place, gone)
     with TrajectoryRetriever(place) as retriever, open_archive(place) as archive:
         assert retriever.search_similar_episodes(gone, 1)[0].file_path == str(gone)
         before = archive.catalog.instant()
-        held, (row,) = Holdings(archive.catalog), archive.catalog.spaces()
+        held, (row,) = Holdings(archive.catalog), archive.catalog.vectors.spaces()
         space = Space.from_json(row.definition)
         query = np.eye(space.dim, dtype=np.float32)[0]
         held.background(space, query)

@@ -68,7 +68,11 @@ def until(archive, count, where=""):
     while time.monotonic() < deadline:
         with contextlib.suppress(CatalogNotFoundError), open_archive(archive) as opened:
             catalog = opened.catalog
-            if catalog.count(where) == count == sum(catalog.ledger_state(row.id)[0] for row in catalog.spaces()):
+            if (
+                catalog.query.count(where)
+                == count
+                == sum(catalog.vectors.state(row.id)[0] for row in catalog.vectors.spaces())
+            ):
                 return
         time.sleep(0.1)
     raise AssertionError(f"expected {count} episodes within {PATIENCE} s")
@@ -121,8 +125,8 @@ def test_what_comes_is_checked_as_it_was_wished(tmp_path, how, scored, flagged):
     with watched(archive, folder, *(word.format(tmp_path) for word in how)) as said:
         until_told(said, new=1)
     with open_archive(archive) as opened:
-        assert opened.catalog.count("score.quality.finite:0..") == scored
-        assert opened.catalog.count("flag:finite") == flagged
+        assert opened.catalog.query.count("score.quality.finite:0..") == scored
+        assert opened.catalog.query.count("flag:finite") == flagged
 
 
 def test_a_file_that_grows_slowly_waits_and_a_damaged_one_is_told_once(tmp_path):
@@ -203,7 +207,7 @@ def test_work_that_an_earlier_run_left_is_finished_first(tmp_path):
     save(folder, *(episode(0, number, 8) for number in range(4)))
     ingest(archive, folder)
     with Catalog.open(archive / "catalog.db") as catalog:
-        catalog.withdraw(catalog.ids()[:2])
+        catalog.episodes.withdraw(catalog.query.ids()[:2])
     with TrajectoryIngestor(archive) as ingestor:
         reports = collect(ingestor, folder, len)
     assert [report.embedded for report in reports] == [2]

@@ -112,9 +112,11 @@ def plans(folder, embedder=None):
 
 def held(folder):
     with open_archive(folder / "archive") as opened:
-        assert opened.catalog.spaces("building") == []
-        rows = [(row, Space.from_json(row.definition)) for row in opened.catalog.spaces("active")]
-        return {(space.embedder, str(space.windows), len(opened.catalog.embedded(row.id))) for row, space in rows}
+        assert opened.catalog.vectors.spaces("building") == []
+        rows = [(row, Space.from_json(row.definition)) for row in opened.catalog.vectors.spaces("active")]
+        return {
+            (space.embedder, str(space.windows), len(opened.catalog.vectors.embedded(row.id))) for row, space in rows
+        }
 
 
 def both(embedder, count=5):

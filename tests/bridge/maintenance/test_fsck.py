@@ -56,10 +56,10 @@ def archive(place, folder):
     """Return an archive of twelve episodes, of which people have said something."""
     ingest(place, folder)
     with looked_into(place) as opened:
-        ids = opened.catalog.ids()
-        opened.catalog.tag(ids, "good")
-        opened.catalog.add_note(ids, "a note", who="ann")
-        opened.catalog.review(ids, "accepted", who="ann")
+        ids = opened.catalog.query.ids()
+        opened.catalog.annotations.tag(ids, "good")
+        opened.catalog.annotations.add_note(ids, "a note", who="ann")
+        opened.catalog.annotations.review(ids, "accepted", who="ann")
     return place
 
 
@@ -77,11 +77,11 @@ def mended(archive, **options):
 def said(archive):
     """Return how many episodes have kept what people said of them."""
     with looked_into(archive) as opened:
-        return opened.catalog.count('tag:good review:accepted "a note"')
+        return opened.catalog.query.count('tag:good review:accepted "a note"')
 
 
 def sql(archive, *statements):
-    with looked_into(archive) as opened, opened.catalog._write() as connection:
+    with looked_into(archive) as opened, opened.catalog._session.write() as connection:
         for statement in statements:
             assert connection.exec_driver_sql(statement).rowcount
 
@@ -239,7 +239,7 @@ def test_vectors_of_a_retired_space_are_dropped(archive, folder):
 
 def test_episodes_without_vectors_are_embedded(archive, folder):
     with looked_into(archive) as opened:
-        opened.catalog.withdraw(opened.catalog.ids()[:3])
+        opened.catalog.episodes.withdraw(opened.catalog.query.ids()[:3])
     assert codes(archive) == ["unembedded"]
     assert mended(archive) == []
     assert_complete(archive, files(folder))
@@ -265,7 +265,7 @@ def test_an_ingest_that_ended_before_its_first_space_is_told_until_it_is_done_ag
     monkeypatch.undo()
     for find in (check, repair):
         with open_archive(place) as opened:
-            assert opened.catalog.spaces() == []
+            assert opened.catalog.vectors.spaces() == []
             found = find(opened)
             (finding,) = found.findings
             assert finding.code == "unembedded"
@@ -395,7 +395,9 @@ def test_mending_embeds_as_it_was_embedded_before(place, folder, options):
     assert mended(archive) == []
     assert [(space.family, space.fingerprint) for space in spaces_of(archive)] == before
     with looked_into(archive) as opened:
-        assert [len(opened.catalog.embedded(row.id)) for row in opened.catalog.spaces()] == [12] * len(before)
+        assert [len(opened.catalog.vectors.embedded(row.id)) for row in opened.catalog.vectors.spaces()] == [12] * len(
+            before
+        )
 
 
 def test_two_kinds_of_episodes_keep_to_their_spaces(tmp_path, folder):

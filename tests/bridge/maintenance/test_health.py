@@ -47,7 +47,7 @@ def test_an_archive_without_vectors_is_healthy(tmp_path):
     save(tmp_path / "data", episode())
     ingest(tmp_path / "archive", tmp_path / "data")
     with looked_into(tmp_path / "archive") as opened:
-        opened.catalog.withdraw(opened.catalog.ids())
+        opened.catalog.episodes.withdraw(opened.catalog.query.ids())
         (found,) = examine(opened)
     assert (found.episodes, found.vectors, found.stale, found.duplicates, found.certified) == (0, 0, 0, 0, 1)
 

@@ -84,7 +84,7 @@ def test_a_name_that_two_spaces_share_finds_nothing(archive):
 def test_a_dropped_space_is_gone_and_others_stay(archive):
     other = make_space("other")
     shelf = Shelf(archive.catalog, archive.index)
-    shelf.put(other, {id_: unit_vectors(4, id_) for id_ in archive.catalog.ids()})
+    shelf.put(other, {id_: unit_vectors(4, id_) for id_ in archive.catalog.query.ids()})
     indexes.rebuild(archive)
     with EmbeddedIndex(archive.catalog, archive.folder / "index") as reader:
         reader.count(SPACE)
@@ -103,7 +103,7 @@ def test_a_dropped_space_can_be_filled_again(archive):
     archive.index.close()
     indexes.drop(archive, SPACE)
     shelf = Shelf(archive.catalog, archive.index)
-    ids = archive.catalog.ids()
+    ids = archive.catalog.query.ids()
     shelf.put(SPACE, {id_: unit_vectors(3, 1000 + id_) for id_ in ids[:20]})
     check(shelf, SPACE, unit_vectors(1)[0], top(100, distinct=False))
     with EmbeddedIndex(archive.catalog, archive.folder / "index") as again:

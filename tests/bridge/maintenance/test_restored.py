@@ -60,13 +60,13 @@ def test_a_copy_of_another_future_is_not_believed(tmp_path, go_back, further):
     back_up(tmp_path / "catalog.db", tmp_path / "kept.db")
     put(tmp_path, 2, tail_rows=0, episodes=range(10))
     with index_of(tmp_path) as shelf:
-        clock, state = shelf.catalog.clock(), shelf.catalog.ledger_state(1)
+        clock, state = shelf.catalog.clock(), shelf.catalog.vectors.state(1)
     go_back(tmp_path / "kept.db", tmp_path)
     held |= put(tmp_path, 3, episodes=range(10))
     held |= put(tmp_path, 4, episodes=range(10, 10 + further))
     with index_of(tmp_path) as shelf:
         assert shelf.catalog.clock() == clock + further
-        assert shelf.catalog.ledger_state(1)[:3] == (state.episodes, state.vectors, state.last + further)
+        assert shelf.catalog.vectors.state(1)[:3] == (state.episodes, state.vectors, state.last + further)
     for tail_rows in (1000, 0, 1000):
         with index_of(tmp_path, tail_rows, {SPACE.fingerprint: held}) as shelf:
             for seed in range(10):
@@ -77,13 +77,13 @@ def test_a_copy_of_another_future_is_not_believed(tmp_path, go_back, further):
 def test_an_exchange_of_two_episodes_vectors_is_another_checksum(tmp_path):
     put(tmp_path, 1)
     with Catalog.open(tmp_path / "catalog.db") as catalog:
-        before = catalog.ledger_state(1)
+        before = catalog.vectors.state(1)
     with closing(sqlite3.connect(tmp_path / "catalog.db")) as raw, raw:
         rows = raw.execute("SELECT checksum, vectors, seq FROM embedding ORDER BY seq LIMIT 2").fetchall()
         for (checksum, vectors, _), (*_, seq) in zip(rows, reversed(rows), strict=True):
             raw.execute("UPDATE embedding SET checksum = ?, vectors = ? WHERE seq = ?", (checksum, vectors, seq))
     with Catalog.open(tmp_path / "catalog.db") as catalog:
-        after = catalog.ledger_state(1)
+        after = catalog.vectors.state(1)
     assert after[:3] == before[:3]
     assert after.checksum != before.checksum
 
@@ -164,7 +164,7 @@ def test_copies_that_older_software_named_by_the_space_alone_are_removed(tmp_pat
         about = old / (old / "CURRENT").read_text() / "generation.json"
         about.write_text(json.dumps({"about": {"archive_id": owner}}))
     with index_of(tmp_path, 0, {SPACE.fingerprint: held}) as shelf:
-        shelf.put(SPACE, {shelf.catalog.ids()[0]: unit_vectors(5)})
+        shelf.put(SPACE, {shelf.catalog.query.ids()[0]: unit_vectors(5)})
         assert sorted(path.name for path in (tmp_path / "index").iterdir()) == sorted(["1" * 64, home.parent.name])
 
 
@@ -197,7 +197,7 @@ def test_a_flipped_bit_of_a_vector_is_told_and_mended(tmp_path, folder, byte):
         retriever.search_similar_episodes(episode(0, 0, 12), 3)
     with open_archive(archive) as opened:
         with pytest.raises(ValueError, match="wshard fsck --data --repair"):
-            opened.catalog.vectors(1, opened.catalog.ids())
+            opened.catalog.vectors.load(1, opened.catalog.query.ids())
         found = fsck(opened, data=True)
         assert [one.code for one in found.findings] == ["torn"]
         assert ".wshard" in found.findings[0].told
@@ -223,4 +223,4 @@ def test_a_damaged_checksum_is_told_like_a_damaged_vector(tmp_path):
     with index_of(tmp_path) as shelf, pytest.raises(VectorsDamagedError):
         shelf.index.search(SPACE, unit_vectors(1)[0], top(3))
     with looked_into(tmp_path) as opened:
-        assert [stray.reason for stray in opened.catalog.strays({}, full=True)] == ["torn"]
+        assert [stray.reason for stray in opened.catalog.maintenance.strays({}, full=True)] == ["torn"]

@@ -74,8 +74,8 @@ def archive(place):
 def flags(archive):
     """Return what was found, by episode id."""
     with looked_into(archive) as opened:
-        rows = opened.catalog.rows(opened.catalog.ids())
-        found = opened.catalog.findings(list(rows))
+        rows = opened.catalog.episodes.rows(opened.catalog.query.ids())
+        found = opened.catalog.checks.findings(list(rows))
         told = {rows[id_].episode_id: {one.check: one.reason for one in some} for id_, some in found.items()}
         return dict(sorted(told.items()))
 
@@ -121,11 +121,13 @@ def test_findings_are_fields_of_filters(archive, folder):
 def test_a_rescan_looks_only_at_what_changed(archive, folder):
     ingest(archive, folder)
     with looked_into(archive) as opened:
-        row = next(row for row in opened.catalog.select(limit=99).rows if row.episode_id == "arm-00")
-        opened.catalog.set_scores("quality.spike", {row.id: 0.123})  # would be replaced if it were judged again
+        row = next(row for row in opened.catalog.query.select(limit=99).rows if row.episode_id == "arm-00")
+        opened.catalog.annotations.set_scores(
+            "quality.spike", {row.id: 0.123}
+        )  # would be replaced if it were judged again
     assert counts(ingest(archive, folder)) == {"unchanged": COUNT}
     with looked_into(archive) as opened:
-        assert opened.catalog.facts([row.id])[row.id].scores["quality.spike"] == 0.123
+        assert opened.catalog.query.facts([row.id])[row.id].scores["quality.spike"] == 0.123
     save(folder, episode(3))
     for path in files(folder)[3:4]:
         os.utime(path, ns=(1, 1))
@@ -174,7 +176,7 @@ def test_only_some_measures_of_a_family_are_kept(archive, tmp_path):
     assert list(flags(archive)) == [f"arm-{count - 1:02d}"]
     with looked_into(archive) as opened:
         query = "SELECT count(*), count(measures), count(DISTINCT family) FROM checked"
-        assert list(opened.catalog.sql(query).rows) == [(count, MOST, 1)]
+        assert list(opened.catalog.query.sql(query).rows) == [(count, MOST, 1)]
 
 
 @pytest.mark.parametrize("most", [3, 1])
@@ -260,9 +262,9 @@ def test_a_broken_file_stays_flagged_where_its_family_is_judged_again(archive, f
             check_episodes(opened.catalog)
         else:
             ingest(archive, folder)
-        (found,) = opened.catalog.select("flag:integrity").rows
+        (found,) = opened.catalog.query.select("flag:integrity").rows
         assert Path(found.path) == broken
-        assert opened.catalog.unchecked(VERSION, [found.id]) == [found.id]
+        assert opened.catalog.checks.unchecked(VERSION, [found.id]) == [found.id]
 
 
 def test_what_another_finds_broken_while_a_verdict_waits_stays_flagged(archive, folder, monkeypatch):
@@ -317,7 +319,7 @@ def test_check_takes_files_that_are_not_catalogued_and_other_limits(archive, fol
             "broken": ["integrity"],
         }
         assert all(one.uid is None for one in found.values())
-        assert len(opened.catalog.ids()) == COUNT
+        assert len(opened.catalog.query.ids()) == COUNT
         (spiked,) = check_episodes(opened.catalog, where="flag:spike", limits=Limits(spike=float("inf")))
         assert spiked.findings == ()
     assert list(flags(archive)) == ["arm-07"]
@@ -387,8 +389,13 @@ def test_an_episode_without_a_lane_to_embed_is_catalogued_and_told(archive, fold
     ):
         uid = ingestor.ingest_episode(path, windows="whole")
     with looked_into(archive) as opened:
-        assert opened.catalog.get(uid).episode_id == "arm-31"
-        assert opened.catalog.facts([opened.catalog.get(uid).id])[opened.catalog.get(uid).id].embedded == ()
+        assert opened.catalog.episodes.get(uid).episode_id == "arm-31"
+        assert (
+            opened.catalog.query.facts([opened.catalog.episodes.get(uid).id])[
+                opened.catalog.episodes.get(uid).id
+            ].embedded
+            == ()
+        )
 
 
 def run(*arguments):

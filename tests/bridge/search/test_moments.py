@@ -338,7 +338,7 @@ def test_files_that_are_gone_or_changed_give_their_places_to_the_next(tmp_path):
 def test_lanes_in_memory_are_few_and_follow_their_files(archive):
     with TrajectoryRetriever(archive) as opened:
         (space,) = opened._aims.choice.active()
-        rows = [*opened._archive.catalog.rows(opened._archive.catalog.ids()).values()][:4]
+        rows = [*opened._archive.catalog.episodes.rows(opened._archive.catalog.query.ids()).values()][:4]
         small = LaneRows(kept_bytes=1)
         first = [small.of(row, space, space.scaling) for row in rows]
         assert len(small._held) == 1

@@ -353,7 +353,7 @@ def test_a_hit_tells_of_its_episode_and_loads_it(own):
     with TrajectoryRetriever(archive) as retriever:
         hit = retriever.search_similar_episodes(episode(1, 2), 1)[0]
         with looked_into(archive) as opened:
-            row = opened.catalog.get(hit.uid)
+            row = opened.catalog.episodes.get(hit.uid)
         assert (hit.episode_id, hit.file_path, hit.span) == ("task-1-2", str(paths[6]), (0, 30))
         known = {"env_id": "task-1", "length_T": 30, "total_reward": 60.0, "success": True, "tags": []}
         assert hit.metadata == {"number": 2, **known}

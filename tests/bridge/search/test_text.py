@@ -78,9 +78,9 @@ def embedded(archive):
     with looked_into(archive) as opened:
         (space,) = [space for space in spaces_of(archive) if space.of_text]
         points = {point.episode: point.vectors for point in opened.index.scan(space)}
-        rows = {row.fingerprint: row.id for row in opened.catalog.spaces("active")}
-        assert sorted(points) == opened.catalog.embedded(rows[space.fingerprint])
-        return {row.episode_id: points[row.id] for row in opened.catalog.rows(points).values()}
+        rows = {row.fingerprint: row.id for row in opened.catalog.vectors.spaces("active")}
+        assert sorted(points) == opened.catalog.vectors.embedded(rows[space.fingerprint])
+        return {row.episode_id: points[row.id] for row in opened.catalog.episodes.rows(points).values()}
 
 
 def test_a_task_in_other_words_is_found_by_what_it_means(archive):
@@ -106,7 +106,7 @@ def test_ranks_by_words_meaning_and_query_are_fused(archive, folder, query):
         text, held, encoder = "open the mug", embedded(archive), Meanings()
         (meant,) = encoder.encode([text])
         with looked_into(archive) as opened:
-            ids = {row.episode_id: row.id for row in opened.catalog.rows(opened.catalog.ids()).values()}
+            ids = {row.episode_id: row.id for row in opened.catalog.episodes.rows(opened.catalog.query.ids()).values()}
         by_meaning = sorted(held, key=lambda name: (-round(float((held[name][0] * meant).sum()), 6), ids[name]))
         by_words = [hit.episode_id for hit in plain.search_similar_episodes(text=text, top_k=100)]
         lists = [by_words, by_meaning]
@@ -163,8 +163,12 @@ def _names(archive, text):
 
 def test_notes_are_found_by_their_words_and_have_no_vector(archive, folder):
     with looked_into(archive) as opened:
-        silent = [row.id for row in opened.catalog.rows(opened.catalog.ids()).values() if "task-2" in row.episode_id]
-        opened.catalog.add_note(silent, "wave wildly", who="ann")
+        silent = [
+            row.id
+            for row in opened.catalog.episodes.rows(opened.catalog.query.ids()).values()
+            if "task-2" in row.episode_id
+        ]
+        opened.catalog.annotations.add_note(silent, "wave wildly", who="ann")
     encoder = Meanings()
     ingest(archive, folder, sentences=encoder)
     assert encoder.asked == []
@@ -223,7 +227,7 @@ def test_an_encoder_that_fails_is_told_before_anything_is_written_or_costs_only_
     with pytest.raises(EmbedderError, match="embedder 'meanings' raised RuntimeError: no weights"):
         ingest(tmp_path / "archive", folder, sentences=Failing())
     with looked_into(tmp_path / "archive") as opened:
-        assert opened.catalog.count() == 0
+        assert opened.catalog.query.count() == 0
     with pytest.raises(EmbedderError, match="embedder 'meanings' raised RuntimeError: a drawer"):
         ingest(tmp_path / "archive", folder, sentences=Stumbling())
     assert len(tasks(tmp_path / "archive", query_obs=files(folder)[0])) == 12

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def archive(tmp_path: Path, monkeypatch) -> Path:
     """Return an archive of twelve episodes, which is the one that verbs find."""
     with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
-        catalog.register([make_record(number, metadata={"task": f"pick {number}"}) for number in range(12)])
+        catalog.episodes.register([make_record(number, metadata={"task": f"pick {number}"}) for number in range(12)])
     monkeypatch.setenv("WSHARD_ARCHIVE", str(tmp_path))
     return tmp_path
 
@@ -116,8 +116,8 @@ def test_a_list_as_csv(archive: Path) -> None:
     everything = list(csv.DictReader(io.StringIO(run("ls", "--csv").stdout)))
     assert len(everything) == 12
     with Catalog.open(archive / "catalog.db") as catalog:
-        assert list(everything[3]) == catalog.columns()
-        row = catalog.get(4)
+        assert list(everything[3]) == catalog.query.columns()
+        row = catalog.episodes.get(4)
     assert (everything[3]["uid"], everything[3]["success"], everything[3]["tags"]) == (row.uid, "true", '["good"]')
     assert json.loads(everything[3]["metadata"]) == row.metadata
     chosen = run("ls", "--csv", "--columns", "meta.task,reviewer", "--sort", "-length", "-n", "2").stdout
@@ -155,7 +155,7 @@ def test_a_file_that_was_not_ingested_is_no_episode(archive: Path) -> None:
 def test_what_a_facet_counts_is_told_apart(archive: Path) -> None:
     said = ("", "-", None, {"name": "ann"}, ["ann", "bob"], "ann")
     with Catalog.open(archive / "catalog.db") as catalog:
-        catalog.register([make_record(number, metadata={"by": by}) for number, by in enumerate(said, 20)])
+        catalog.episodes.register([make_record(number, metadata={"by": by}) for number, by in enumerate(said, 20)])
     shown = run("facets", "meta.by").stdout.splitlines()
     assert sorted(line.rsplit(maxsplit=1) for line in shown[1:-1]) == [
         ['""', "1"],
@@ -258,7 +258,7 @@ def test_splits_and_lists_from_the_command_line(archive: Path, tmp_path: Path) -
     refused = run("export-list", "all", "--to", str(tmp_path / "list.xlsx"), code=2).stderr
     assert "expected a file of json, csv, parquet" in refused
     with Catalog.open(archive / "catalog.db") as catalog:
-        catalog.remove(catalog.ids()[:2])
+        catalog.episodes.remove(catalog.query.ids()[:2])
     assert "12 picks, 1266 timesteps; 2 of them gone" in run("collection", "show", "all").stdout
     assert json.loads(run("collection", "show", "all", "--json").stdout)["gone"] == 2
     told = run("export-list", "all", "--to", str(tmp_path / "list.csv"), code=1).stderr
@@ -270,7 +270,7 @@ def test_splits_and_lists_from_the_command_line(archive: Path, tmp_path: Path) -
 
 def test_a_list_that_a_full_disk_cuts_leaves_the_earlier_one_whole(archive: Path, tmp_path: Path) -> None:
     with Catalog.open(archive / "catalog.db") as catalog:  # the list is longer than what SQLite needs to read
-        catalog.register([make_record(number) for number in range(500)])
+        catalog.episodes.register([make_record(number) for number in range(500)])
     run("collection", "save", "all", "--where", "")
     path, limits = tmp_path / "lists" / "list.json", resource.getrlimit(resource.RLIMIT_FSIZE)
     path.parent.mkdir()
@@ -291,8 +291,8 @@ EVIL = "reach\x1b]0;owned\x07\x9b2J\u202e\x7f\n\rx"
 
 def test_a_terminal_is_sent_no_control_characters_of_names(archive: Path) -> None:
     with Catalog.open(archive / "catalog.db") as catalog:
-        catalog.register([make_record(99, env_id=EVIL)])
-        catalog.save_snapshot("evil", Compare("env_id", "eq", EVIL))
+        catalog.episodes.register([make_record(99, env_id=EVIL)])
+        catalog.collections.save_snapshot("evil", Compare("env_id", "eq", EVIL))
     for verb in (
         ("ls", "--csv"),
         ("export-list", "evil"),

@@ -28,45 +28,45 @@ if TYPE_CHECKING:
 @pytest.fixture
 def catalog(location: Path | str) -> Iterator[Catalog]:
     with Catalog.open(location, create=True) as opened:
-        opened.register([make_record(number) for number in range(40)])
+        opened.episodes.register([make_record(number) for number in range(40)])
         yield opened
 
 
 def uids(catalog: Catalog, ref: str) -> set[str]:
-    return {pick.uid for pick in catalog.picks(ref)}
+    return {pick.uid for pick in catalog.collections.picks(ref)}
 
 
 def of(catalog: Catalog, where: str) -> set[str]:
-    return {row.uid for row in catalog.rows(catalog.ids(where)).values()}
+    return {row.uid for row in catalog.episodes.rows(catalog.query.ids(where)).values()}
 
 
 # ---- queries and snapshots -----------------------------------------------------------------------------------------
 
 
 def test_a_saved_query_lives_and_a_snapshot_does_not_change(catalog: Catalog) -> None:
-    live = catalog.save_query("live", F.env_id == "env-1", who="ann")
-    kept = catalog.save_snapshot("kept", F.env_id == "env-1", who="ann")
+    live = catalog.collections.save_query("live", F.env_id == "env-1", who="ann")
+    kept = catalog.collections.save_snapshot("kept", F.env_id == "env-1", who="ann")
     assert (live.query, live.snapshot, live.who) == ("env:env-1", None, "ann")
     assert kept.snapshot is not None
     assert kept.snapshot.picks == 8
     assert kept.snapshot.origin == {"made": "query", "where": "env:env-1"}
-    before = catalog.picks("kept")
-    assert before == catalog.picks("live") == catalog.picks(kept.snapshot.hash)
-    catalog.register([make_record(50, env_id="env-1"), make_record(1, env_id="env-1", digest="new")])
-    catalog.remove([7])
-    assert catalog.picks("kept") == before
+    before = catalog.collections.picks("kept")
+    assert before == catalog.collections.picks("live") == catalog.collections.picks(kept.snapshot.hash)
+    catalog.episodes.register([make_record(50, env_id="env-1"), make_record(1, env_id="env-1", digest="new")])
+    catalog.episodes.remove([7])
+    assert catalog.collections.picks("kept") == before
     assert uids(catalog, "live") == of(catalog, "env:env-1")
-    assert len(catalog.picks("live")) == 8
-    gone = [pick for pick, row in catalog.picked("kept") if row is None]
+    assert len(catalog.collections.picks("live")) == 8
+    gone = [pick for pick, row in catalog.collections.picked("kept") if row is None]
     assert len(gone) == 2  # removed, and holding other data
-    assert [found.name for found in catalog.collections()] == ["kept", "live"]
+    assert [found.name for found in catalog.collections.all()] == ["kept", "live"]
 
 
 def test_filters_name_collections(catalog: Catalog) -> None:
-    kept = catalog.save_snapshot("kept", "length:..110").snapshot
+    kept = catalog.collections.save_snapshot("kept", "length:..110").snapshot
     assert kept is not None
-    catalog.save_query("live", "env:env-1")
-    catalog.save_query("both", "collection:live collection:kept")
+    catalog.collections.save_query("live", "env:env-1")
+    catalog.collections.save_query("both", "collection:live collection:kept")
     for where, same in (
         ("collection:kept", "length:..110"),
         (f"collection:{kept.hash}", "length:..110"),
@@ -77,47 +77,49 @@ def test_filters_name_collections(catalog: Catalog) -> None:
         ("collection:*", "length:..110 OR env:env-1"),
         ("collection:()", "-()"),
     ):
-        assert catalog.ids(where) == catalog.ids(same), where
-        assert catalog.count(where) == len(catalog.ids(same))
-    assert catalog.facts([1])[1].collections == tuple(sorted(("kept", kept.hash)))
-    assert catalog.facets(["env_id"], "collection:live") == {"env_id": [("env-1", 8)]}
+        assert catalog.query.ids(where) == catalog.query.ids(same), where
+        assert catalog.query.count(where) == len(catalog.query.ids(same))
+    assert catalog.query.facts([1])[1].collections == tuple(sorted(("kept", kept.hash)))
+    assert catalog.query.facets(["env_id"], "collection:live") == {"env_id": [("env-1", 8)]}
     with pytest.raises(FilterError, match="expected a collection's name or a snapshot's hash, found 'nobody'"):
-        catalog.count("collection:nobody")
+        catalog.query.count("collection:nobody")
 
 
 def test_a_member_of_any_collection_is_one_of_a_named_one(catalog: Catalog) -> None:
-    assert catalog.count("collection:*") == 0
-    kept = catalog.save_snapshot("kept", "length:..110").snapshot
-    catalog.save_query("live", "env:env-1")
-    catalog.save_query("loose", "-collection:*")
-    catalog.save_query("of loose", "collection:loose length:..150")
-    members = catalog.ids("length:..110 OR env:env-1")
-    assert catalog.ids("collection:*") == members
+    assert catalog.query.count("collection:*") == 0
+    kept = catalog.collections.save_snapshot("kept", "length:..110").snapshot
+    catalog.collections.save_query("live", "env:env-1")
+    catalog.collections.save_query("loose", "-collection:*")
+    catalog.collections.save_query("of loose", "collection:loose length:..150")
+    members = catalog.query.ids("length:..110 OR env:env-1")
+    assert catalog.query.ids("collection:*") == members
     assert (
-        catalog.ids("-collection:*") == catalog.ids("collection:loose") == catalog.ids("-(length:..110 OR env:env-1)")
+        catalog.query.ids("-collection:*")
+        == catalog.query.ids("collection:loose")
+        == catalog.query.ids("-(length:..110 OR env:env-1)")
     )
-    assert catalog.ids('collection:"of loose"') == catalog.ids("length:..150 -(length:..110 OR env:env-1)")
-    catalog.drop_collection("kept")
+    assert catalog.query.ids('collection:"of loose"') == catalog.query.ids("length:..150 -(length:..110 OR env:env-1)")
+    catalog.collections.drop("kept")
     assert kept is not None
-    assert catalog.ids(f"collection:{kept.hash}") == catalog.ids("length:..110")
-    assert catalog.ids("collection:*") == catalog.ids("env:env-1")
-    catalog.save_query("of live", "collection:live")
-    catalog.drop_collection("live")  # no longer can that be asked
-    assert catalog.ids("collection:*") == []
+    assert catalog.query.ids(f"collection:{kept.hash}") == catalog.query.ids("length:..110")
+    assert catalog.query.ids("collection:*") == catalog.query.ids("env:env-1")
+    catalog.collections.save_query("of live", "collection:live")
+    catalog.collections.drop("live")  # no longer can that be asked
+    assert catalog.query.ids("collection:*") == []
 
 
 def test_queries_in_a_circle_are_refused_and_change_nothing(catalog: Catalog) -> None:
-    catalog.save_query("a", "env:env-1")
-    catalog.save_query("b", "collection:a")
+    catalog.collections.save_query("a", "env:env-1")
+    catalog.collections.save_query("b", "collection:a")
     for where in ("collection:b", "collection:a", "collection:nobody", "env:"):
         with pytest.raises(FilterError, match="expected"):
-            catalog.save_query("a", where)
-    assert catalog.ids("collection:b") == catalog.ids("env:env-1")
+            catalog.collections.save_query("a", where)
+    assert catalog.query.ids("collection:b") == catalog.query.ids("env:env-1")
 
 
 def test_equal_picks_have_one_hash_in_every_archive_and_order(catalog: Catalog, tmp_path: Path) -> None:
-    first = catalog.save_snapshot("one", "length:..120").snapshot
-    again = catalog.save_snapshot("two", list(reversed(catalog.picks("one")))).snapshot
+    first = catalog.collections.save_snapshot("one", "length:..120").snapshot
+    again = catalog.collections.save_snapshot("two", list(reversed(catalog.collections.picks("one")))).snapshot
     assert first == again
     with Catalog.open(tmp_path / "other.db", create=True) as other:
         other.register([make_record(number) for number in reversed(range(60))])
@@ -125,17 +127,17 @@ def test_equal_picks_have_one_hash_in_every_archive_and_order(catalog: Catalog, 
     assert same is not None
     assert first is not None
     assert same.hash == first.hash
-    assert catalog.save_snapshot("less", catalog.picks("one")[1:]).snapshot != first
+    assert catalog.collections.save_snapshot("less", catalog.collections.picks("one")[1:]).snapshot != first
 
 
 def test_picks_of_spans_with_weights(catalog: Catalog) -> None:
-    row = catalog.get(5)
+    row = catalog.episodes.get(5)
     picks = [Pick(row.uid, row.digest, 10, 20, 2.0), Pick(row.uid, row.digest, 0, 10), Pick(row.uid, row.digest, 5, 15)]
-    named = catalog.save_snapshot("spans", picks)
+    named = catalog.collections.save_snapshot("spans", picks)
     assert named.snapshot is not None
     assert named.snapshot.origin == {"made": "picks"}
-    assert catalog.picks("spans") == (picks[1], picks[2], picks[0])
-    assert catalog.ids("collection:spans") == [5]
+    assert catalog.collections.picks("spans") == (picks[1], picks[2], picks[0])
+    assert catalog.query.ids("collection:spans") == [5]
     for wrong in (
         [Pick(row.uid, row.digest, 0, row.length + 1)],
         [Pick("nobody", row.digest, 0, 1)],
@@ -143,8 +145,8 @@ def test_picks_of_spans_with_weights(catalog: Catalog) -> None:
         [picks[0], replace(picks[0], weight=3.0)],
     ):
         with pytest.raises(CollectionError, match="expected"):
-            catalog.save_snapshot("wrong", wrong)
-    assert [found.name for found in catalog.collections()] == ["spans"]
+            catalog.collections.save_snapshot("wrong", wrong)
+    assert [found.name for found in catalog.collections.all()] == ["spans"]
 
 
 @pytest.mark.parametrize(
@@ -157,22 +159,28 @@ def test_a_pick_that_cannot_be_is_refused(start, stop, weight) -> None:
 
 
 def test_names_are_taken_over_and_dropped(catalog: Catalog) -> None:
-    kept = catalog.save_snapshot("name", "env:env-1").snapshot
+    kept = catalog.collections.save_snapshot("name", "env:env-1").snapshot
     assert kept is not None
-    queried = catalog.save_query("name", "env:env-2")
+    queried = catalog.collections.save_query("name", "env:env-2")
     assert queried.replaced is not None
     assert queried.replaced.snapshot == kept
     assert uids(catalog, "name") == of(catalog, "env:env-2")
-    assert catalog.save_query("name", "env:env-2").replaced is None  # the same again
-    assert catalog.drop_collection("name").query == "env:env-2"
-    assert len(catalog.picks(kept.hash)) == 8
-    for ask in (catalog.picks, catalog.snapshot, catalog.ancestors, catalog.drop_collection, catalog.picked):
+    assert catalog.collections.save_query("name", "env:env-2").replaced is None  # the same again
+    assert catalog.collections.drop("name").query == "env:env-2"
+    assert len(catalog.collections.picks(kept.hash)) == 8
+    for ask in (
+        catalog.collections.picks,
+        catalog.collections.snapshot,
+        catalog.collections.ancestors,
+        catalog.collections.drop,
+        catalog.collections.picked,
+    ):
         with pytest.raises(EntryNotFoundError, match="found 'name'"):
             ask("name")
     with pytest.raises(CollectionError, match="no snapshot's hash"):
-        catalog.save_query(kept.hash, "env:env-1")
+        catalog.collections.save_query(kept.hash, "env:env-1")
     with pytest.raises(FilterError, match="expected a collection's name"):
-        catalog.save_query(" ", "env:env-1")
+        catalog.collections.save_query(" ", "env:env-1")
 
 
 # ---- algebra -------------------------------------------------------------------------------------------------------
@@ -210,24 +218,28 @@ def test_set_algebra_is_that_of_sets(left: list[Pick], right: list[Pick]) -> Non
 
 
 def test_combined_collections_know_what_they_were_made_from(catalog: Catalog) -> None:
-    catalog.save_snapshot("one", "env:env-1")
-    catalog.save_query("short", "length:..120")
-    both = catalog.combine("both", "intersection", "one", "short")
-    either = catalog.combine("either", "union", "both", "short")
-    rest = catalog.combine("rest", "without", "one", "either")
+    catalog.collections.save_snapshot("one", "env:env-1")
+    catalog.collections.save_query("short", "length:..120")
+    both = catalog.collections.combine("both", "intersection", "one", "short")
+    either = catalog.collections.combine("either", "union", "both", "short")
+    rest = catalog.collections.combine("rest", "without", "one", "either")
     assert uids(catalog, "both") == of(catalog, "env:env-1 length:..120")
     assert uids(catalog, "either") == of(catalog, "length:..120")
     assert uids(catalog, "rest") == of(catalog, "env:env-1 length:>120")
-    assert [found.origin["made"] for found in catalog.ancestors("rest")] == ["without", "query", "query"]
+    assert [found.origin["made"] for found in catalog.collections.ancestors("rest")] == ["without", "query", "query"]
     assert both.snapshot is not None
     assert either.snapshot is not None
     assert rest.snapshot is not None
     # The union is what the saved query answered: the same picks are the same snapshot.
-    assert either.snapshot.hash == catalog.snapshot("short").hash == catalog.ancestors("rest")[2].hash
-    assert catalog.ancestors("short") == []
-    assert len(catalog.compare("one", "both").removed) == len(catalog.picks("rest"))
+    assert (
+        either.snapshot.hash
+        == catalog.collections.snapshot("short").hash
+        == catalog.collections.ancestors("rest")[2].hash
+    )
+    assert catalog.collections.ancestors("short") == []
+    assert len(catalog.collections.compare("one", "both").removed) == len(catalog.collections.picks("rest"))
     with pytest.raises(CollectionError, match="expected an operation among union"):
-        catalog.combine("x", "sum", "one", "both")  # type: ignore[arg-type]
+        catalog.collections.combine("x", "sum", "one", "both")  # type: ignore[arg-type]
 
 
 # ---- splits --------------------------------------------------------------------------------------------------------
@@ -271,16 +283,16 @@ def test_fractions_that_are_none_are_refused(fractions) -> None:
 
 @pytest.mark.parametrize("by", [(), ("env_id",), ("meta.scene",), ("tag",), ("env_id", "tag")])
 def test_a_collection_is_split_by_any_field(catalog: Catalog, by: tuple[str, ...]) -> None:
-    catalog.register([make_record(n, metadata={"scene": n % 9}) for n in range(40, 80)])
-    catalog.register([make_record(n, digest=make_record(n - 40).digest) for n in range(80, 90)])
-    catalog.tag(catalog.ids("length:<130"), "short")
-    catalog.tag(catalog.ids("length:120..150"), "middle")
-    catalog.save_query("all", "")
-    named = catalog.split("all", {"train": 0.5, "test": 0.5}, by=by, seed=3)
+    catalog.episodes.register([make_record(n, metadata={"scene": n % 9}) for n in range(40, 80)])
+    catalog.episodes.register([make_record(n, digest=make_record(n - 40).digest) for n in range(80, 90)])
+    catalog.annotations.tag(catalog.query.ids("length:<130"), "short")
+    catalog.annotations.tag(catalog.query.ids("length:120..150"), "middle")
+    catalog.collections.save_query("all", "")
+    named = catalog.collections.split("all", {"train": 0.5, "test": 0.5}, by=by, seed=3)
     assert [found.name for found in named] == ["all/train", "all/test"]
-    sides = [catalog.picks(found.name) for found in named]
+    sides = [catalog.collections.picks(found.name) for found in named]
     assert len(sides[0]) + len(sides[1]) == 90
-    rows = {row.uid: row for row in catalog.rows(catalog.ids()).values()}
+    rows = {row.uid: row for row in catalog.episodes.rows(catalog.query.ids()).values()}
     values = {
         "env_id": lambda row: {row.env_id},
         "meta.scene": lambda row: {row.metadata.get("scene")},
@@ -292,25 +304,25 @@ def test_a_collection_is_split_by_any_field(catalog: Catalog, by: tuple[str, ...
 
 
 def test_a_split_by_what_no_episode_has_is_refused(catalog: Catalog) -> None:
-    catalog.save_query("all", "")
+    catalog.collections.save_query("all", "")
     with pytest.raises(CollectionError, match=r"found 'meta\.scen'"):
-        catalog.split("all", {"train": 0.5, "test": 0.5}, by=["env_id", "meta.scen"])
-    assert [named.name for named in catalog.collections()] == ["all"]
+        catalog.collections.split("all", {"train": 0.5, "test": 0.5}, by=["env_id", "meta.scen"])
+    assert [named.name for named in catalog.collections.all()] == ["all"]
 
 
 def test_a_part_knows_how_it_was_split_off(catalog: Catalog) -> None:
-    catalog.save_query("all", "")
-    train, test = catalog.split("all", {"train": 0.5, "test": 0.5}, by=["env_id"], seed=3)
+    catalog.collections.save_query("all", "")
+    train, test = catalog.collections.split("all", {"train": 0.5, "test": 0.5}, by=["env_id"], seed=3)
     assert train.snapshot is not None
     assert train.snapshot.origin == {
         "made": "split",
-        "of": [catalog.snapshot("all").hash],
+        "of": [catalog.collections.snapshot("all").hash],
         "part": "train",
         "by": ["env_id"],
         "seed": 3,
         "fractions": {"train": 0.5, "test": 0.5},
     }
-    assert [found.origin["made"] for found in catalog.ancestors(test.name)] == ["split", "query"]
+    assert [found.origin["made"] for found in catalog.collections.ancestors(test.name)] == ["split", "query"]
 
 
 # ---- lists ---------------------------------------------------------------------------------------------------------
@@ -318,13 +330,13 @@ def test_a_part_knows_how_it_was_split_off(catalog: Catalog) -> None:
 
 def test_a_collection_is_written_as_json_and_csv(catalog: Catalog) -> None:
     odd = 'env "with", commas\nand lines é'
-    catalog.register([make_record(50, env_id=odd)])
-    catalog.save_snapshot("some", F.env_id.one_of([odd, "env-1"]))
-    catalog.remove([2])
-    picked = catalog.picked("some")
+    catalog.episodes.register([make_record(50, env_id=odd)])
+    catalog.collections.save_snapshot("some", F.env_id.one_of([odd, "env-1"]))
+    catalog.episodes.remove([2])
+    picked = catalog.collections.picked("some")
     found = json.loads(encode_list(picked, "json"))
-    assert found["hash"] == catalog.snapshot("some").hash
-    assert [row["uid"] for row in found["picks"]] == [pick.uid for pick in catalog.picks("some")]
+    assert found["hash"] == catalog.collections.snapshot("some").hash
+    assert [row["uid"] for row in found["picks"]] == [pick.uid for pick in catalog.collections.picks("some")]
     assert all(list(row) == list(COLUMNS) for row in found["picks"])
     lines = list(csv.DictReader(io.StringIO(encode_list(picked, "csv").decode())))
     assert [line["env_id"] for line in lines] == [row["env_id"] or "" for row in found["picks"]]

@@ -51,9 +51,11 @@ LOADS: dict[str, list[list[EpisodeRecord]]] = {
 
 def content(catalog: Catalog) -> list[Any]:
     """Return everything that a load writes, except times."""
-    rows = catalog.rows(catalog.ids())
-    facts = catalog.facts(rows)
-    return [(row._replace(ingested_at=""), facts[number].lanes) for number, row in rows.items()] + [catalog.ids("cube")]
+    rows = catalog.episodes.rows(catalog.query.ids())
+    facts = catalog.query.facts(rows)
+    return [(row._replace(ingested_at=""), facts[number].lanes) for number, row in rows.items()] + [
+        catalog.query.ids("cube")
+    ]
 
 
 @pytest.mark.parametrize("remembered", [reconcile.REMEMBERED, 3])
@@ -90,10 +92,10 @@ def test_flags_and_bytes_are_stored_as_such_however_many_come_at_once(tmp_path: 
         for number, kept in enumerate(((), None, numbers.channels) * 67)
     ]
     with Catalog.open(tmp_path / "at once.db", create=True) as catalog:
-        catalog.load([several])
+        catalog.episodes.load([several])
     with Catalog.open(tmp_path / "one by one.db", create=True) as catalog:
         for record in several:
-            catalog.register([record])
+            catalog.episodes.register([record])
     assert stored("at once.db") == stored("one by one.db")
     assert {kind for _, kind in stored("at once.db")[:201]} == {"integer", "null"}
 
@@ -116,12 +118,12 @@ def test_a_load_into_an_empty_archive_leaves_every_index_behind(tmp_path: Path) 
 
 def test_an_id_that_is_taken_spoils_nothing_that_was_there(tmp_path: Path) -> None:
     with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
-        catalog.register(FRESH[:3])
-        with catalog._write() as connection:
+        catalog.episodes.register(FRESH[:3])
+        with catalog._session.write() as connection:
             connection.exec_driver_sql("UPDATE archive SET last_episode = 0")
         before = content(catalog)
         with pytest.raises(CatalogError, match="UNIQUE"):
-            catalog.load([FRESH[3:]])
+            catalog.episodes.load([FRESH[3:]])
         assert content(catalog) == before
 
 
@@ -138,5 +140,5 @@ def test_new_files_have_large_pages_and_old_ones_are_kept(tmp_path: Path) -> Non
         raw.execute("PRAGMA page_size=4096")
         raw.execute("VACUUM")
     with Catalog.open(tmp_path / "new.db") as catalog:
-        catalog.register(FRESH)
+        catalog.episodes.register(FRESH)
     assert page(tmp_path / "new.db") == 4096

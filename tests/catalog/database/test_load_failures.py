@@ -56,7 +56,7 @@ def assert_whole(path: Path, episodes: int) -> None:
         pass
     assert tables(path) == tables(path.with_name("fresh.db"))
     with Catalog.open(path) as catalog:
-        assert len(catalog.ids("stack")) == catalog.count() == episodes
+        assert len(catalog.query.ids("stack")) == catalog.query.count() == episodes
 
 
 KILLED = """
@@ -86,8 +86,8 @@ def test_a_load_that_is_killed_leaves_the_archive_as_it_was(tmp_path: Path) -> N
     assert path.with_name("catalog.db-journal").exists()
     assert path.stat().st_size > before + (1 << 20)
     with Catalog.open(path) as catalog:
-        assert catalog.count() == 0
-        assert catalog.load(BATCHES) == {"new": 40}
+        assert catalog.query.count() == 0
+        assert catalog.episodes.load(BATCHES) == {"new": 40}
     assert_whole(path, 40)
 
 
@@ -98,8 +98,8 @@ def test_a_load_that_stops_leaves_the_archive_as_it_was(tmp_path: Path, stopped:
 
     with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
         with pytest.raises(stopped):
-            catalog.load(between(BATCHES, stop))
-        assert catalog.count() == 0
+            catalog.episodes.load(between(BATCHES, stop))
+        assert catalog.query.count() == 0
     assert_whole(tmp_path / "catalog.db", 0)
 
 
@@ -118,8 +118,8 @@ def test_a_disk_that_fills_leaves_the_archive_as_it_was(tmp_path: Path, monkeypa
         patched.setattr(engine, "add_functions", small)
         with Catalog.open(tmp_path / "catalog.db") as catalog:
             with pytest.raises(CatalogWriteError, match="the disk is full"):
-                catalog.load([long[:20], long[20:]])
-            assert catalog.count() == 0
+                catalog.episodes.load([long[:20], long[20:]])
+            assert catalog.query.count() == 0
     assert_whole(tmp_path / "catalog.db", 0)
 
 
@@ -133,12 +133,12 @@ def test_nobody_is_let_in_during_the_first_load_and_everybody_afterwards(
         with pytest.raises(CatalogBusyError), Catalog.open(path):
             pass
         with pytest.raises(CatalogBusyError):
-            catalog.count()
+            catalog.query.count()
 
     with Catalog.open(path, create=True) as catalog:
-        assert catalog.load(between(BATCHES, come)) == {"new": 40}
-        assert catalog.count() == 40
-        with catalog._write() as connection:
+        assert catalog.episodes.load(between(BATCHES, come)) == {"new": 40}
+        assert catalog.query.count() == 40
+        with catalog._session.write() as connection:
             assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
             assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
     assert_whole(path, 40)
@@ -147,7 +147,7 @@ def test_nobody_is_let_in_during_the_first_load_and_everybody_afterwards(
 def test_who_has_the_archive_open_goes_on_reading_it(tmp_path: Path) -> None:
     path, seen = tmp_path / "catalog.db", []
     with Catalog.open(path, create=True) as catalog, Catalog.open(path) as other:
-        catalog.load(between(BATCHES, lambda: seen.append(other.count())))
+        catalog.episodes.load(between(BATCHES, lambda: seen.append(other.count())))
         assert other.count() == 40
     assert seen == [0]
     assert_whole(path, 40)
@@ -156,12 +156,12 @@ def test_who_has_the_archive_open_goes_on_reading_it(tmp_path: Path) -> None:
 def test_what_is_there_already_costs_no_index(tmp_path: Path) -> None:
     path = tmp_path / "catalog.db"
     with Catalog.open(path, create=True) as catalog:
-        catalog.load(BATCHES)
+        catalog.episodes.load(BATCHES)
         made = asked(path, "PRAGMA schema_version")
-        assert catalog.load(BATCHES) == {"unchanged": 40}
-        assert catalog.load([[replace(record, digest="newer") for record in RECORDS[:4]]]) == {"changed": 4}
+        assert catalog.episodes.load(BATCHES) == {"unchanged": 40}
+        assert catalog.episodes.load([[replace(record, digest="newer") for record in RECORDS[:4]]]) == {"changed": 4}
         assert asked(path, "PRAGMA schema_version") == made
-        assert catalog.load([[replace(record, digest="newest") for record in RECORDS[:5]]]) == {"changed": 5}
+        assert catalog.episodes.load([[replace(record, digest="newest") for record in RECORDS[:5]]]) == {"changed": 5}
         assert asked(path, "PRAGMA schema_version") > made
     assert_whole(path, 40)
 
@@ -186,12 +186,12 @@ def test_a_server_has_every_index_and_statistics_after_a_load(server: Server) ->
 
         with raw.begin() as other:
             made = other.exec_driver_sql(ON_SERVER).all()
-        assert catalog.load(between(BATCHES, come)) == {"new": 40}
+        assert catalog.episodes.load(between(BATCHES, come)) == {"new": 40}
         with raw.begin() as other:
             assert other.exec_driver_sql(ON_SERVER).all() == made
             counted = other.exec_driver_sql("SELECT reltuples FROM pg_class WHERE relname = 'episode'").scalar()
         raw.dispose()
-        assert (counted, len(catalog.ids("stack"))) == (40, 40)
+        assert (counted, len(catalog.query.ids("stack"))) == (40, 40)
 
 
 def test_who_reads_on_a_server_is_not_disturbed(server: Server) -> None:
@@ -204,7 +204,7 @@ def test_who_reads_on_a_server_is_not_disturbed(server: Server) -> None:
             def look() -> None:
                 assert other.exec_driver_sql("SELECT count(*) FROM episode").scalar() == 0
 
-            assert catalog.load(between(BATCHES, look)) == {"new": 40}
+            assert catalog.episodes.load(between(BATCHES, look)) == {"new": 40}
             assert other.exec_driver_sql(ON_SERVER).all() == made
         raw.dispose()
-        assert len(catalog.ids("stack")) == 40
+        assert len(catalog.query.ids("stack")) == 40

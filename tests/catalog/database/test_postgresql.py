@@ -58,7 +58,7 @@ def children(program: str, *arguments: list[str]) -> list[str]:
 
 def test_a_server_is_named_with_and_without_its_driver(url: str) -> None:
     with Catalog.open(url) as catalog:
-        catalog.register([make_record(1)])
+        catalog.episodes.register([make_record(1)])
         for other in ("postgresql://", "postgres://"):
             with Catalog.open(url.replace("postgresql+psycopg://", other)) as again:
                 assert again.archive_id == catalog.archive_id
@@ -71,12 +71,12 @@ def test_an_empty_database_becomes_a_catalog_only_when_asked_and_an_older_one_th
         Catalog.open(url)
     Catalog.open(url, create=True).close()
     with Catalog.open(url) as catalog:
-        assert catalog.count() == 0
+        assert catalog.query.count() == 0
     added = ", ".join(f"DROP COLUMN {name}" for name in ("rate", "codec", "bytes", "stored"))
     run(url, f"ALTER TABLE lane {added}", "DELETE FROM migration WHERE version > 4")
     with Catalog.open(url) as catalog:
-        catalog.register([make_record(1)])
-        assert catalog.count("lane.action/joint.codec:zstd lane.signal/state.rate:0.1") == 1
+        catalog.episodes.register([make_record(1)])
+        assert catalog.query.count("lane.action/joint.codec:zstd lane.signal/state.rate:0.1") == 1
     run(url, "INSERT INTO migration VALUES (99, 'from the future', 'now')")
     with pytest.raises(CatalogVersionError, match=r"found version 99.*update the software"):
         Catalog.open(url)
@@ -146,8 +146,8 @@ def test_processes_that_create_at_once_get_one_archive(server: Server) -> None:
     url = server.empty()
     assert len(set(children(CREATE, *[[url]] * 3))) == 1
     with Catalog.open(url) as catalog:
-        assert len(catalog.sql("SELECT * FROM migration").rows) == len(STEPS)
-        assert len(catalog.sql("SELECT * FROM archive").rows) == 1
+        assert len(catalog.query.sql("SELECT * FROM migration").rows) == len(STEPS)
+        assert len(catalog.query.sql("SELECT * FROM archive").rows) == 1
 
 
 WORK = """
@@ -168,26 +168,26 @@ with Catalog.open(url) as catalog:
 
 def test_two_ingest_and_one_tags_and_nothing_is_lost(url: str) -> None:
     with Catalog.open(url) as catalog:
-        catalog.register([make_record(1, folder="/data/first")])
+        catalog.episodes.register([make_record(1, folder="/data/first")])
         clock = catalog.clock()
         children(WORK, [url, "one"], [url, "two"], [url, "tagger"])
-        assert catalog.count() == 601
-        assert len(catalog.facts([1])[1].notes) == 30
+        assert catalog.query.count() == 601
+        assert len(catalog.query.facts([1])[1].notes) == 30
         assert catalog.clock() >= clock + 90
-        seen = catalog.count("tag:seen")
-        assert catalog.tag(catalog.ids(), "seen") == 601 - seen
+        seen = catalog.query.count("tag:seen")
+        assert catalog.annotations.tag(catalog.query.ids(), "seen") == 601 - seen
 
 
 def test_a_reader_sees_one_state_and_never_waits_for_a_writer(url: str) -> None:
     with Catalog.open(url) as catalog:
-        catalog.register([make_record(1)])
-        with catalog._write() as connection, catalog._read() as reader:
+        catalog.episodes.register([make_record(1)])
+        with catalog._session.write() as connection, catalog._session.read() as reader:
             connection.exec_driver_sql("UPDATE archive SET clock = clock + 5")
             before = reader.exec_driver_sql("SELECT clock FROM archive").scalar_one()
             connection.commit()
             assert reader.exec_driver_sql("SELECT clock FROM archive").scalar_one() == before
         assert catalog.clock() == before + 5
-        with pytest.raises(CatalogWriteError, match="cannot write it, or may not"), catalog._read() as reader:
+        with pytest.raises(CatalogWriteError, match="cannot write it, or may not"), catalog._session.read() as reader:
             reader.exec_driver_sql("UPDATE archive SET clock = 0")
 
 
@@ -197,49 +197,49 @@ def test_a_lock_held_for_too_long_is_reported(url: str, monkeypatch) -> None:
     with Catalog.open(url) as catalog:
         with holder.begin() as connection:
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
-            assert catalog.count() == 0
+            assert catalog.query.count() == 0
             with pytest.raises(CatalogBusyError, match="another process held its write lock"):
-                catalog.register([make_record(9)])
-        assert catalog.register([make_record(9)])[0].outcome == "new"
+                catalog.episodes.register([make_record(9)])
+        assert catalog.episodes.register([make_record(9)])[0].outcome == "new"
 
 
 def test_a_server_that_was_stopped_is_told_and_used_again_when_it_is_back(server: Server, url: str) -> None:
     with Catalog.open(url) as catalog:
-        catalog.register([make_record(1)])
+        catalog.episodes.register([make_record(1)])
         server.stop()
         try:
-            for ask in (catalog.count, lambda: catalog.tag([1], "good")):
+            for ask in (catalog.query.count, lambda: catalog.annotations.tag([1], "good")):
                 with pytest.raises(CatalogUnreachableError, match="What was committed is safe"):
                     ask()
         finally:
             server.start()
-        assert catalog.count() == 1
+        assert catalog.query.count() == 1
         # Stopped and started again between two questions, nobody notices.
         server.stop()
         server.start()
-        assert catalog.tag([1], "good") == 1
+        assert catalog.annotations.tag([1], "good") == 1
 
 
 def test_connections_that_were_closed_while_nobody_used_them_are_replaced(server: Server, url: str) -> None:
     with Catalog.open(url) as catalog:
-        catalog.register([make_record(1)])
+        catalog.episodes.register([make_record(1)])
         for close in ("itself", "the server"):
-            with catalog._read() as connection:
+            with catalog._session.read() as connection:
                 raw: Any = connection.connection.driver_connection
                 number = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
             if close == "itself":
                 raw.close()
             else:
                 server.run(f"SELECT pg_terminate_backend({number}, 5000)")
-            assert catalog.count() == 1
+            assert catalog.query.count() == 1
 
 
 def test_a_connection_that_dies_loses_the_transaction_and_nothing_else(server: Server, url: str) -> None:
     with Catalog.open(url) as catalog:
-        catalog.register([make_record(1)])
+        catalog.episodes.register([make_record(1)])
 
         def die() -> None:
-            with catalog._write() as connection:
+            with catalog._session.write() as connection:
                 connection.exec_driver_sql("DELETE FROM lane")
                 number = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
                 server.run(f"SELECT pg_terminate_backend({number}, 5000)")
@@ -247,4 +247,4 @@ def test_a_connection_that_dies_loses_the_transaction_and_nothing_else(server: S
 
         with pytest.raises(CatalogUnreachableError):
             die()
-        assert len(catalog.facts([1])[1].lanes) == 3
+        assert len(catalog.query.facts([1])[1].lanes) == 3

@@ -63,7 +63,7 @@ def test_what_is_asked_often_is_answered_by_indexes_alone(watch: Watch, call: st
 
 @pytest.mark.parametrize("order", WORDED)
 def test_pages_of_words_walk_an_index_that_says_what_words_there_may_be(watch: Watch, order: str) -> None:
-    walk = watch.plans(lambda: watch.catalog.select("note", order=order, limit=2))[:5]
+    walk = watch.plans(lambda: watch.catalog.query.select("note", order=order, limit=2))[:5]
     assert any(f"COVERING INDEX episode_{WORDED[order]}" in line for line in walk), walk
     assert any("SEARCH document USING INTEGER PRIMARY KEY" in line for line in walk), walk
     assert not [line for line in walk if "TEMP B-TREE" in line], walk
@@ -71,21 +71,21 @@ def test_pages_of_words_walk_an_index_that_says_what_words_there_may_be(watch: W
 
 @pytest.mark.parametrize("order", ["length", "episode_id", "env_id", "total_reward", "-total_reward", "uid", "id"])
 def test_pages_of_the_common_orders_come_sorted_from_an_index(watch: Watch, order: str) -> None:
-    after = watch.catalog.select(order=order, limit=10).next
-    plans = watch.plans(lambda: watch.catalog.select(order=order, limit=10, after=after))
+    after = watch.catalog.query.select(order=order, limit=10).next
+    plans = watch.plans(lambda: watch.catalog.query.select(order=order, limit=10, after=after))
     assert not [line for line in plans if line == "USE TEMP B-TREE FOR ORDER BY"], plans
 
 
 @pytest.mark.parametrize("order", ["score.quality", "-score.quality"])
 def test_pages_in_the_order_of_a_score_come_sorted_from_an_index(watch: Watch, order: str) -> None:
-    after = watch.catalog.select(order=order, limit=10).next
-    plans = watch.plans(lambda: watch.catalog.select(order=order, limit=10, after=after))
+    after = watch.catalog.query.select(order=order, limit=10).next
+    plans = watch.plans(lambda: watch.catalog.query.select(order=order, limit=10, after=after))
     assert "SEARCH score USING COVERING INDEX score_name_value" in "\n".join(plans)
     assert not [line for line in plans if line == "USE TEMP B-TREE FOR ORDER BY"], plans
 
 
 def test_explain_shows_the_statements_and_their_plans(watch: Watch) -> None:
-    with_value, without = watch.catalog.explain("env:env-1 reward:5..", order="total_reward")
+    with_value, without = watch.catalog.query.explain("env:env-1 reward:5..", order="total_reward")
     assert "SELECT" in with_value.sql
     assert "env-1" not in with_value.sql
     assert "env-1" in with_value.parameters.values()
@@ -93,12 +93,12 @@ def test_explain_shows_the_statements_and_their_plans(watch: Watch) -> None:
         "USING COVERING INDEX episode_env_reward_length (env_id=? AND total_reward>?)" in p for p in with_value.plan
     )
     assert without.plan
-    (only,) = watch.catalog.explain("meta.seed:3", order="length")
+    (only,) = watch.catalog.query.explain("meta.seed:3", order="length")
     assert only.plan[0] == "SCAN episode USING INDEX episode_length"
 
 
 def test_a_scan_would_be_noticed(watch: Watch) -> None:
-    plans = watch.plans(lambda: watch.catalog.count("meta.seed:3"))
+    plans = watch.plans(lambda: watch.catalog.query.count("meta.seed:3"))
     assert [line for line in plans if line.startswith("SCAN episode")]
 
 

@@ -62,12 +62,12 @@ def watch(server: Server) -> Iterator[Watch]:
     """
     with Catalog.open(server.empty(), create=True) as catalog:
         watch = Watch(catalog)
-        catalog.tag(watch.ids[:5], "good")
-        catalog.register([make_record(number) for number in range(100, 3000)])
-        with catalog._write() as connection:
+        catalog.annotations.tag(watch.ids[:5], "good")
+        catalog.episodes.register([make_record(number) for number in range(100, 3000)])
+        with catalog._session.write() as connection:
             for statement in (*CROWD, "ANALYZE"):
                 connection.exec_driver_sql(statement)
-        database = catalog._database
+        database = catalog._session.database
         whole = database.transaction
 
         @contextmanager
@@ -98,7 +98,7 @@ def plans(watch: Watch, call: Callable[[], object]) -> list[Node]:
             found.extend(nodes((plan if isinstance(plan, list) else json.loads(plan))[0]["Plan"]))
         asking = False
 
-    engine = watch.catalog._database._engine
+    engine = watch.catalog._session.database._engine
     event.listen(engine, "before_cursor_execute", ask)
     try:
         call()
@@ -131,14 +131,14 @@ def test_no_query_reads_whole_tables(watch: Watch, call: str) -> None:
 
 @pytest.mark.parametrize("order", ["length", "episode_id", "total_reward", "-total_reward", "uid", "id"])
 def test_pages_of_the_common_orders_come_sorted_from_an_index(watch: Watch, order: str) -> None:
-    after = watch.catalog.select(order=order, limit=10).next
-    found = plans(watch, lambda: watch.catalog.select(order=order, limit=10, after=after))
+    after = watch.catalog.query.select(order=order, limit=10).next
+    found = plans(watch, lambda: watch.catalog.query.select(order=order, limit=10, after=after))
     assert not [node for node in found if node["Node Type"] == "Sort"], found
 
 
 @pytest.mark.parametrize("order", WORDED)
 def test_pages_of_words_walk_an_index_that_says_what_words_there_may_be(watch: Watch, order: str) -> None:
-    found = plans(watch, lambda: watch.catalog.select("word", order=order, limit=5))
+    found = plans(watch, lambda: watch.catalog.query.select("word", order=order, limit=5))
     walks = [node for node in found if node["Node Type"] in INDEXED and node["Relation Name"] == "episode"]
     assert walks[0]["Index Name"] == f"episode_{WORDED[order]}"
     assert walks[0]["Node Type"] == "Index Only Scan"
@@ -146,7 +146,7 @@ def test_pages_of_words_walk_an_index_that_says_what_words_there_may_be(watch: W
 
 
 def test_a_page_within_an_environment_comes_sorted_from_an_index(watch: Watch) -> None:
-    found = plans(watch, lambda: watch.catalog.select(COMBINED, order="total_reward", limit=10))
+    found = plans(watch, lambda: watch.catalog.query.select(COMBINED, order="total_reward", limit=10))
     used = {node.get("Index Name"): node for node in found}
     assert "length" in used["episode_env_reward_length"]["Index Cond"]
     assert not [node for node in found if node["Node Type"] == "Sort"], found
@@ -154,22 +154,22 @@ def test_a_page_within_an_environment_comes_sorted_from_an_index(watch: Watch) -
 
 @pytest.mark.parametrize("order", ["score.quality", "-score.quality"])
 def test_pages_in_the_order_of_a_score_come_sorted_from_an_index(watch: Watch, order: str) -> None:
-    found = plans(watch, lambda: watch.catalog.select(order=order, limit=5))
+    found = plans(watch, lambda: watch.catalog.query.select(order=order, limit=5))
     assert "score_name_value" in {node.get("Index Name") for node in found}
     assert not [node for node in found if node["Node Type"] == "Sort"], found
 
 
 def test_words_are_found_in_their_index(watch: Watch) -> None:
-    found = plans(watch, lambda: watch.catalog.count('"word 99"'))
+    found = plans(watch, lambda: watch.catalog.query.count('"word 99"'))
     assert "document_index" in {node.get("Index Name") for node in found}
 
 
 def test_a_walk_would_be_noticed(watch: Watch) -> None:
-    assert walked(plans(watch, lambda: watch.catalog.count("meta.seed:3")))
+    assert walked(plans(watch, lambda: watch.catalog.query.count("meta.seed:3")))
 
 
 def test_explain_shows_the_statements_and_their_plans(watch: Watch) -> None:
-    explained = watch.catalog.explain("env:env-1 reward:5..", order="total_reward")
+    explained = watch.catalog.query.explain("env:env-1 reward:5..", order="total_reward")
     assert "env-1" not in explained[0].sql
     assert "env-1" in explained[0].parameters.values()
     assert any("Scan" in line for line in explained[0].plan)

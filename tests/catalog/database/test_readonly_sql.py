@@ -26,13 +26,13 @@ def catalog(location: Path | str) -> Iterator[Catalog]:
 
 
 def test_statements_that_read_are_answered(catalog: Catalog, location: Path | str) -> None:
-    answer = catalog.sql("SELECT env_id, count(*) AS n FROM episode GROUP BY 1 ORDER BY 1", limit=3)
+    answer = catalog.query.sql("SELECT env_id, count(*) AS n FROM episode GROUP BY 1 ORDER BY 1", limit=3)
     assert answer.columns == ("env_id", "n")
     assert answer.rows == (("env-0", 4), ("env-1", 4), ("env-2", 4))
     assert answer.more
-    assert not catalog.sql("SELECT 1 WHERE 1 = 0").rows
+    assert not catalog.query.sql("SELECT 1 WHERE 1 = 0").rows
     binary = "BYTEA" if isinstance(location, str) else "BLOB"
-    assert catalog.sql(f"SELECT CAST('bytes' AS {binary})").rows == ((b"bytes",),)
+    assert catalog.query.sql(f"SELECT CAST('bytes' AS {binary})").rows == ((b"bytes",),)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_statements_that_read_are_answered(catalog: Catalog, location: Path | st
     indirect=["product"],
 )
 def test_full_text_may_be_asked_in_the_words_of_the_product(catalog: Catalog, text: str) -> None:
-    assert catalog.sql(text).rows == ((8,),)
+    assert catalog.query.sql(text).rows == ((8,),)
 
 
 @pytest.mark.parametrize(
@@ -75,28 +75,28 @@ def test_full_text_may_be_asked_in_the_words_of_the_product(catalog: Catalog, te
     ],
 )
 def test_whatever_else_is_refused_and_changes_nothing(catalog: Catalog, text: str) -> None:
-    catalog.tag([1], "good")
+    catalog.annotations.tag([1], "good")
     with pytest.raises(StatementError, match="expected one statement that reads"):
-        catalog.sql(text)
+        catalog.query.sql(text)
     # The connection is free again.
-    assert catalog.untag([1], "good") == 1
-    assert catalog.count() == 20
+    assert catalog.annotations.untag([1], "good") == 1
+    assert catalog.query.count() == 20
 
 
 def test_a_statement_that_was_allowed_before_is_refused_as_sql(catalog: Catalog) -> None:
     text = "DELETE FROM tag WHERE name = 'x'"
-    with catalog._write() as connection:
+    with catalog._session.write() as connection:
         connection.exec_driver_sql(text)
     with pytest.raises(StatementError, match="expected one statement that reads"):
-        catalog.sql(text)
+        catalog.query.sql(text)
 
 
 def test_an_endless_statement_is_stopped(catalog: Catalog) -> None:
     begun = time.monotonic()
     with pytest.raises(StatementError, match=r"longer than 0\.2 s"):
-        catalog.sql(ENDLESS, seconds=0.2)
+        catalog.query.sql(ENDLESS, seconds=0.2)
     assert time.monotonic() - begun < 5
-    assert catalog.count() == 20
+    assert catalog.query.count() == 20
 
 
 LONG = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
@@ -105,25 +105,25 @@ LONG = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
 @pytest.mark.parametrize("product", ["sqlite"], indirect=True)
 def test_huge_values_neither_outlast_the_time_limit_nor_fill_the_memory(catalog: Catalog) -> None:
     with pytest.raises(StatementError, match="more than 4,194,304 bytes"):
-        catalog.sql(f"{LONG} SELECT hex(zeroblob(30000000)) FROM n LIMIT 20", seconds=0.5)
+        catalog.query.sql(f"{LONG} SELECT hex(zeroblob(30000000)) FROM n LIMIT 20", seconds=0.5)
     begun = time.monotonic()
     with pytest.raises(StatementError, match=r"longer than 0\.2 s"):
-        catalog.sql(f"{LONG} SELECT sum(length(hex(zeroblob(500000)))) FROM n", seconds=0.2)
+        catalog.query.sql(f"{LONG} SELECT sum(length(hex(zeroblob(500000)))) FROM n", seconds=0.2)
     assert time.monotonic() - begun < 2
-    answer = catalog.sql(f"{LONG} SELECT hex(zeroblob(500000)) FROM n", seconds=60, limit=100_000)
+    answer = catalog.query.sql(f"{LONG} SELECT hex(zeroblob(500000)) FROM n", seconds=60, limit=100_000)
     assert answer.more
     assert len(answer.rows) == (64 << 20) // 1_000_000
     # Other statements on the same connection read and write longer values.
-    catalog.register([make_record(20, metadata={"text": "x" * 5_000_000})])
-    assert len(catalog.get(21).metadata["text"]) == 5_000_000
+    catalog.episodes.register([make_record(20, metadata={"text": "x" * 5_000_000})])
+    assert len(catalog.episodes.get(21).metadata["text"]) == 5_000_000
 
 
 @pytest.mark.parametrize("seconds", ["1", None, float("nan"), float("inf"), True])
 def test_a_time_limit_is_a_number(catalog: Catalog, seconds: Any) -> None:
     with pytest.raises(StatementError, match="seconds: expected a finite number, found"):
-        catalog.sql("SELECT 1", seconds=seconds)
+        catalog.query.sql("SELECT 1", seconds=seconds)
 
 
 def test_a_limit_below_one_is_refused(catalog: Catalog) -> None:
     with pytest.raises(StatementError, match="limit: expected at least 1, found"):
-        catalog.sql("SELECT 1", limit=0)
+        catalog.query.sql("SELECT 1", limit=0)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def url(server: Server) -> Iterator[str]:
     with server.catalog() as lent:
         with Catalog.open(lent) as catalog:
-            catalog.register([make_record(1)])
+            catalog.episodes.register([make_record(1)])
         yield lent
 
 
@@ -80,8 +80,8 @@ def test_what_does_more_than_read_is_refused_to_an_administrator_too(
 ) -> None:
     file = tmp_path / "written"
     with pytest.raises(StatementError, match="expected one statement that reads"):
-        catalog.sql(text.format(file=file))
-    assert catalog.count() == 1
+        catalog.query.sql(text.format(file=file))
+    assert catalog.query.count() == 1
     assert not file.exists()
 
 
@@ -95,7 +95,7 @@ def test_what_does_more_than_read_is_refused_to_an_administrator_too(
 def test_no_statement_lifts_its_own_time_limit(catalog: Catalog, text: str) -> None:
     begun = time.monotonic()
     with pytest.raises(StatementError, match=r"longer than 0\.2 s"):
-        catalog.sql(text, seconds=0.2)
+        catalog.query.sql(text, seconds=0.2)
     assert time.monotonic() - begun < 20
 
 
@@ -106,7 +106,7 @@ TWICE = """SELECT 1 FROM (
 
 def test_a_statement_runs_once_also_where_it_has_no_rows(catalog: Catalog) -> None:
     begun = time.monotonic()
-    assert catalog.sql(TWICE, seconds=10).rows == ()
+    assert catalog.query.sql(TWICE, seconds=10).rows == ()
     assert time.monotonic() - begun < 50
 
 
@@ -114,20 +114,20 @@ MANY = "generate_series(1, 10000)"
 
 
 def test_sql_holds_no_lock_afterwards_and_no_more_rows_than_asked_for(catalog: Catalog) -> None:
-    catalog.sql("-- a lock of the session\nSELECT pg_advisory_lock(7)")
-    assert catalog.sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").rows == ((0,),)
-    answer = catalog.sql(f"SELECT n, 'a%' LIKE 'a%' FROM {MANY} AS n, {MANY} AS m", limit=3, seconds=60)
+    catalog.query.sql("-- a lock of the session\nSELECT pg_advisory_lock(7)")
+    assert catalog.query.sql("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'").rows == ((0,),)
+    answer = catalog.query.sql(f"SELECT n, 'a%' LIKE 'a%' FROM {MANY} AS n, {MANY} AS m", limit=3, seconds=60)
     assert [flag for _, flag in answer.rows] == [True] * 3
     assert answer.more
-    assert catalog.sql("SELECT env_id AS ü, 2 FROM episode WHERE id < 0").columns == ("ü", "?column?")
-    assert catalog.sql("SHOW transaction_read_only").rows == (("on",),)
-    assert "Seq Scan" in str(catalog.sql("EXPLAIN SELECT count(*) FROM snapshot").rows)
+    assert catalog.query.sql("SELECT env_id AS ü, 2 FROM episode WHERE id < 0").columns == ("ü", "?column?")
+    assert catalog.query.sql("SHOW transaction_read_only").rows == (("on",),)
+    assert "Seq Scan" in str(catalog.query.sql("EXPLAIN SELECT count(*) FROM snapshot").rows)
 
 
 def test_nobody_hears_of_what_a_statement_says(catalog: Catalog, url: str) -> None:
     with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as listening:
         listening.execute("LISTEN told")
-        catalog.sql("SELECT pg_notify('told', 'aloud')")
+        catalog.query.sql("SELECT pg_notify('told', 'aloud')")
         assert list(listening.notifies(timeout=0.2)) == []
 
 
@@ -144,13 +144,13 @@ READER = (
 
 def test_only_a_role_with_few_rights_cannot_get_more(url: str, catalog: Catalog) -> None:
     """As docs/catalog.md says: an administrator can take the rights back that the statement was given without."""
-    assert len(catalog.sql(ESCAPE).rows) == 1
+    assert len(catalog.query.sql(ESCAPE).rows) == 1
     with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as administrator:
         for statement in READER:
             administrator.execute(statement)
         try:
             with Catalog.open(url.replace("postgres@", "reader@")) as reading:
-                assert reading.count("env:env-1") == catalog.count("env:env-1") == 1
+                assert reading.count("env:env-1") == catalog.query.count("env:env-1") == 1
                 assert reading.sql("SELECT count(*) FROM episode").rows == ((1,),)
                 with pytest.raises(StatementError, match="permission denied for function pg_read_file"):
                     reading.sql(ESCAPE)

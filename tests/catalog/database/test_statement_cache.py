@@ -29,7 +29,7 @@ def catalog(location: Path | str) -> Iterator[Catalog]:
 
 
 def found(catalog: Catalog, where: Where | str, **asked: object) -> list[int]:
-    return [row.id for row in catalog.select(where, **{"order": "total_reward", "limit": 100, **asked}).rows]  # type: ignore[arg-type]
+    return [row.id for row in catalog.query.select(where, **{"order": "total_reward", "limit": 100, **asked}).rows]  # type: ignore[arg-type]
 
 
 def test_pages_of_one_filter_begin_and_end_where_they_are_asked_to(catalog: Catalog) -> None:
@@ -38,7 +38,7 @@ def test_pages_of_one_filter_begin_and_end_where_they_are_asked_to(catalog: Cata
         for limit in (1, 3, 11):
             seen, after = [], None
             while after is not None or not seen:
-                page = catalog.select("length:>=0", order=order, limit=limit, after=after)
+                page = catalog.query.select("length:>=0", order=order, limit=limit, after=after)
                 seen, after = seen + [row.id for row in page.rows], page.next
             assert seen == everything
 
@@ -46,9 +46,9 @@ def test_pages_of_one_filter_begin_and_end_where_they_are_asked_to(catalog: Cata
 def test_values_that_python_calls_equal_are_not_taken_for_each_other(catalog: Catalog) -> None:
     said = {"flag": True, "one": 1, "text": "1"}
     for number, (name, value) in enumerate(said.items()):
-        catalog.register([make_record(100 + number, episode_id=name, metadata={"said": value})])
+        catalog.episodes.register([make_record(100 + number, episode_id=name, metadata={"said": value})])
     for name, value in said.items():
-        (row,) = catalog.select(Compare("meta.said", "eq", value), order="length").rows
+        (row,) = catalog.query.select(Compare("meta.said", "eq", value), order="length").rows
         assert row.episode_id == name
 
 
@@ -57,7 +57,7 @@ def test_what_follows_from_other_tables_is_asked_anew(catalog: Catalog) -> None:
     new = replace(new, lanes=tuple(replace(lane, dtype="f16") for lane in new.lanes))
     filters = ("root:/elsewhere", "path:/elsewhere/*", f"lane.{new.lanes[0].name}.dtype:f16")
     assert [found(catalog, where) for where in filters] == [[], [], []]
-    (done,) = catalog.register([new])
+    (done,) = catalog.episodes.register([new])
     assert [found(catalog, where) for where in filters] == [[done.id]] * 3
 
 
@@ -65,12 +65,12 @@ def test_few_are_kept_and_no_long_lists(catalog: Catalog, monkeypatch: pytest.Mo
     monkeypatch.setattr(statement_cache, "_MOST", 4)
     monkeypatch.setattr(statement_cache, "_made", {})
     for length in range(9):
-        catalog.select(f"length:>={length}", order="length")
+        catalog.query.select(f"length:>={length}", order="length")
         assert 1 <= len(statement_cache._made) <= 4
     monkeypatch.setattr(statement_cache, "_made", {})
     assert len(found(catalog, Compare("episode_id", "in", [record.episode_id for record in RECORDS] * 9))) == 40
     assert len(statement_cache._made) == 1
-    catalog.select(Compare("length", "in", list(range(1000))), order="length")
+    catalog.query.select(Compare("length", "in", list(range(1000))), order="length")
     assert len(statement_cache._made) == 1
 
 

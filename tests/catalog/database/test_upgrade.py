@@ -39,14 +39,14 @@ def test_an_archive_of_version_1_is_upgraded_when_opened(old: Path) -> None:
     with Catalog.open(old) as catalog:
         assert catalog.archive_id == "d413d58c-87aa-48cd-9811-728161186c4e"
         assert catalog.clock() == 15
-        rows = catalog.rows(catalog.ids())
+        rows = catalog.episodes.rows(catalog.query.ids())
         assert sorted(rows) == [1, 2, 3, 4, 5, 7]
         assert rows[1].tags == ("good",)
         assert rows[3].tags == ("good", "ünïcode %")
         assert rows[7].path == f"{old.parent}/own/episode_000006.wshard"
-        space = catalog.spaces("active")[0]
-        assert catalog.ledger_state(space.id)[:3] == (5, 5, 14)
-        assert [entry.episode_id for entry in catalog.ledger(space.id) if entry.vectors is None] == [6, 2]
+        space = catalog.vectors.spaces("active")[0]
+        assert catalog.vectors.state(space.id)[:3] == (5, 5, 14)
+        assert [entry.episode_id for entry in catalog.vectors.ledger(space.id) if entry.vectors is None] == [6, 2]
     raw = sqlite3.connect(old)
     assert raw.execute("SELECT version FROM migration").fetchall() == [(step.version,) for step in STEPS]
     raw.close()
@@ -54,18 +54,18 @@ def test_an_archive_of_version_1_is_upgraded_when_opened(old: Path) -> None:
 
 def test_what_was_there_can_be_searched_and_reviewed_after_the_upgrade(old: Path) -> None:
     with Catalog.open(old) as catalog:
-        assert catalog.ids(F.text.contains("pick up the cube")) == [1, 3, 4, 5]
-        assert catalog.ids('"offne die"') == [7]
-        assert catalog.ids("meta.seed:>=2") == [3, 4, 5]
+        assert catalog.query.ids(F.text.contains("pick up the cube")) == [1, 3, 4, 5]
+        assert catalog.query.ids('"offne die"') == [7]
+        assert catalog.query.ids("meta.seed:>=2") == [3, 4, 5]
         # NaN, infinities and broken Unicode are no JSON: the upgrade makes them null and U+FFFD.
-        assert catalog.get(7).metadata["nested"] == {"a": None, "b": [1, None]}
-        assert catalog.get(7).metadata["odd"] == "\ufffd"
-        assert catalog.ids("meta.nested.a:*") == []
-        assert catalog.ids("meta.odd:*") == [7]
-        assert catalog.facts([1])[1].lanes["signal/state"].whole is None
-        catalog.review([1], "accepted")
-        catalog.add_note([2], "Wackelt")
-        assert catalog.ids("review:accepted OR wackelt") == [1, 2]
+        assert catalog.episodes.get(7).metadata["nested"] == {"a": None, "b": [1, None]}
+        assert catalog.episodes.get(7).metadata["odd"] == "\ufffd"
+        assert catalog.query.ids("meta.nested.a:*") == []
+        assert catalog.query.ids("meta.odd:*") == [7]
+        assert catalog.query.facts([1])[1].lanes["signal/state"].whole is None
+        catalog.annotations.review([1], "accepted")
+        catalog.annotations.add_note([2], "Wackelt")
+        assert catalog.query.ids("review:accepted OR wackelt") == [1, 2]
 
 
 def test_what_old_software_knew_of_lanes_becomes_their_statistics(old: Path) -> None:
@@ -75,18 +75,18 @@ def test_what_old_software_knew_of_lanes_becomes_their_statistics(old: Path) -> 
     with closing(sqlite3.connect(old)) as raw, raw:
         raw.execute("UPDATE lane SET moments = ? WHERE name = 'signal/state' AND episode_row != 5", (moments,))
     with Catalog.open(old) as catalog:
-        known = catalog.facts([1])[1].lanes["signal/state"]
+        known = catalog.query.facts([1])[1].lanes["signal/state"]
         whole, channels = known.whole, known.channels
         assert np.array(channels) == pytest.approx(np.stack([lows, highs, means, rows.std(axis=0)], axis=1), rel=1e-12)
         assert whole == pytest.approx((rows.min(), rows.max(), rows.mean(), rows.std()), rel=1e-12)
         # One lane kept what nobody can read any more, and one is of images.
-        assert catalog.ids("lane.signal/state.mean:*") == [1, 2, 3, 4, 7]
-        assert [count for count, _ in catalog.spreads([1], "signal/state")] == [100] * 5
-        assert catalog.ids("lane.signal/camera.mean:*") == []
+        assert catalog.query.ids("lane.signal/state.mean:*") == [1, 2, 3, 4, 7]
+        assert [count for count, _ in catalog.query.spreads([1], "signal/state")] == [100] * 5
+        assert catalog.query.ids("lane.signal/camera.mean:*") == []
 
 
 def test_an_upgraded_archive_says_what_words_episodes_may_hold(old: Path) -> None:
-    with Catalog.open(old) as catalog, catalog._read() as connection:
+    with Catalog.open(old) as catalog, catalog._session.read() as connection:
         held = dict(connection.execute(select(*document.c)).all())
         kept = connection.execute(select(episode.c.id, episode.c.word_bits)).all()
     assert {number: found or 0 for number, found in kept} == {n: bits(held.get(n, "")) for n, _ in kept}
@@ -95,7 +95,7 @@ def test_an_upgraded_archive_says_what_words_episodes_may_hold(old: Path) -> Non
 
 def test_an_upgraded_archive_has_the_tables_of_a_new_one(old: Path, tmp_path: Path) -> None:
     def tables(path: Path) -> dict:
-        with Catalog.open(path, create=True) as catalog, catalog._read() as connection:
+        with Catalog.open(path, create=True) as catalog, catalog._session.read() as connection:
             found = inspect(connection)
             return {
                 name: (

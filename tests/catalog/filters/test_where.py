@@ -96,7 +96,7 @@ def filling(location: Path | str) -> Iterator[Filled]:
     """Return a catalog of 300 episodes with awkward values everywhere, the rows and the facts."""
     random = Random(1)
     with Catalog.open(location, create=True) as catalog:
-        done = catalog.register(
+        done = catalog.episodes.register(
             [
                 make_record(
                     number,
@@ -119,22 +119,22 @@ def filling(location: Path | str) -> Iterator[Filled]:
             return [id_ for id_ in ids if random.random() < 0.4]
 
         for name in TAGS:
-            catalog.tag(some(), name)
+            catalog.annotations.tag(some(), name)
         for text in PHRASES:
-            catalog.add_note(some(), text, who="ann")
-        for note in catalog.add_note(some(), "PICK the wrong one"):
-            catalog.remove_note(note.id)
+            catalog.annotations.add_note(some(), text, who="ann")
+        for note in catalog.annotations.add_note(some(), "PICK the wrong one"):
+            catalog.annotations.remove_note(note.id)
         for state, who in (("accepted", "ann"), ("rejected", "bob"), ("accepted", "bob")):
-            catalog.review(some(), state, who=who)
-        catalog.undo_review(some(), who="ann")
-        catalog.set_scores("quality", {id_: random.choice((0.0, 0.5, -1.5, 1e300)) for id_ in some()})
+            catalog.annotations.review(some(), state, who=who)
+        catalog.annotations.undo_review(some(), who="ann")
+        catalog.annotations.set_scores("quality", {id_: random.choice((0.0, 0.5, -1.5, 1e300)) for id_ in some()})
         for name in ("spike", "integrity", *AWKWARD[1:4]):
-            catalog.flag(some(), Found(name, "because"))
-        catalog.add_lineage(some(), "converted_from", "file:///old/a.h5")
-        space = catalog.add_space("fingerprint", "family", "{}")
-        rows = catalog.rows(ids)
-        catalog.write_embeddings(space.id, [EmbeddingRow(id_, rows[id_].digest, 1, b"v") for id_ in some()])
-        yield Filled(catalog, list(rows.values()), catalog.facts(ids))
+            catalog.checks.flag(some(), Found(name, "because"))
+        catalog.annotations.add_lineage(some(), "converted_from", "file:///old/a.h5")
+        space = catalog.vectors.add_space("fingerprint", "family", "{}")
+        rows = catalog.episodes.rows(ids)
+        catalog.vectors.write(space.id, [EmbeddingRow(id_, rows[id_].digest, 1, b"v") for id_ in some()])
+        yield Filled(catalog, list(rows.values()), catalog.query.facts(ids))
 
 
 @settings(max_examples=2000)
@@ -142,7 +142,7 @@ def filling(location: Path | str) -> Iterator[Filled]:
 def test_sql_and_plain_python_agree(where, everywhere) -> None:
     (_, rows, facts), _ = everywhere
     wanted = [row.id for row in rows if matches(where, row, facts[row.id])]
-    assert [made.catalog.ids(where) for made in everywhere] == [wanted, wanted]
+    assert [made.catalog.query.ids(where) for made in everywhere] == [wanted, wanted]
 
 
 def test_both_products_hold_the_same(everywhere) -> None:
@@ -156,7 +156,7 @@ def test_every_field_is_there_in_some_episodes(name: str, filled) -> None:
     has = [row.id for row in rows if read_field(field_of(name), row, facts[row.id])]
     assert bool(has) != (name in EMPTY)
     if name != "text":
-        assert catalog.ids(Compare(name, "exists")) == has
+        assert catalog.query.ids(Compare(name, "exists")) == has
 
 
 @settings(max_examples=100)
@@ -164,41 +164,45 @@ def test_every_field_is_there_in_some_episodes(name: str, filled) -> None:
 def test_counts_and_pages_are_those_of_the_filter(where, filled) -> None:
     catalog, rows, facts = filled
     wanted = [row for row in rows if matches(where, row, facts[row.id])]
-    assert catalog.count(where) == len(wanted)
-    assert catalog.select(where, order="id", limit=1000).rows == tuple(wanted)
+    assert catalog.query.count(where) == len(wanted)
+    assert catalog.query.select(where, order="id", limit=1000).rows == tuple(wanted)
 
 
 def test_in_takes_more_values_than_a_database_takes_parameters(filled) -> None:
     catalog, rows, _ = filled
     many = [f"absent {number}" for number in range(300_000)]
-    assert catalog.ids(Compare("env_id", "in", [*many, "reach-v3"])) == [
+    assert catalog.query.ids(Compare("env_id", "in", [*many, "reach-v3"])) == [
         row.id for row in rows if row.env_id == "reach-v3"
     ]
     floats = [number / 7 for number in range(1, 50_000)]
-    assert catalog.ids(Compare("total_reward", "in", [*floats, 0.1])) == [
+    assert catalog.query.ids(Compare("total_reward", "in", [*floats, 0.1])) == [
         row.id for row in rows if row.total_reward == 0.1
     ]
     everything = [row.id for row in rows]
-    assert list(catalog.rows([*range(-300_000, 300_000), 2**80])) == everything
+    assert list(catalog.episodes.rows([*range(-300_000, 300_000), 2**80])) == everything
 
 
 def test_every_float_is_found_by_itself(location) -> None:
     random = Random(2)
     values = [math.ldexp(random.random(), random.randrange(-1000, 1000)) for _ in range(500)]
     with Catalog.open(location, create=True) as catalog:
-        catalog.register([make_record(number, total_reward=value) for number, value in enumerate(values)])
-        assert catalog.count(Compare("total_reward", "in", values)) == len(values)
+        catalog.episodes.register([make_record(number, total_reward=value) for number, value in enumerate(values)])
+        assert catalog.query.count(Compare("total_reward", "in", values)) == len(values)
         neighbours = [math.nextafter(value, math.inf) for value in values]
-        assert catalog.count(Compare("total_reward", "in", neighbours)) == 0
+        assert catalog.query.count(Compare("total_reward", "in", neighbours)) == 0
 
 
 def test_not_is_plain_negation_and_a_comparison_with_nothing_never_holds(filled) -> None:
     catalog, rows, _ = filled
     missing = {row.id for row in rows if row.success is None}
     assert missing
-    assert not missing & {*catalog.ids("success:true"), *catalog.ids("success:!=true"), *catalog.ids("success:*")}
-    assert missing < set(catalog.ids("-success:true"))
-    assert missing == set(catalog.ids("-success:true -success:false"))
+    assert not missing & {
+        *catalog.query.ids("success:true"),
+        *catalog.query.ids("success:!=true"),
+        *catalog.query.ids("success:*"),
+    }
+    assert missing < set(catalog.query.ids("-success:true"))
+    assert missing == set(catalog.query.ids("-success:true -success:false"))
 
 
 @pytest.mark.parametrize(

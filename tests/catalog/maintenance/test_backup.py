@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 def make(path: Path | str, episodes: int = 20, env: str = "env") -> None:
     with Catalog.open(path, create=True) as catalog:
         records = [make_record(n, env_id=env) for n in range(episodes)]
-        done = catalog.register(records)
-        space = catalog.add_space("fingerprint", "family", "{}")
+        done = catalog.episodes.register(records)
+        space = catalog.vectors.add_space("fingerprint", "family", "{}")
         rows = [
             EmbeddingRow(d.id, r.digest, 1, bytes([n]) * 64) for n, (d, r) in enumerate(zip(done, records, strict=True))
         ]
-        catalog.write_embeddings(space.id, rows)
-        catalog.tag([done[0].id], "good")
-        catalog.add_note([done[1].id], "pick up the cube", who="ann")
-        catalog.review([done[2].id], "accepted", who="ann")
-        catalog.save_snapshot("some", "tag:good")
+        catalog.vectors.write(space.id, rows)
+        catalog.annotations.tag([done[0].id], "good")
+        catalog.annotations.add_note([done[1].id], "pick up the cube", who="ann")
+        catalog.annotations.review([done[2].id], "accepted", who="ann")
+        catalog.collections.save_snapshot("some", "tag:good")
 
 
 def content(path: Path) -> list[str]:
@@ -69,19 +69,19 @@ def test_what_is_restored_is_what_was_backed_up(tmp_path: Path) -> None:
     path, file = tmp_path / "one" / "catalog.db", tmp_path / "backup.db"
     make(path)
     with Catalog.open(path) as catalog:
-        assert catalog.back_up(file) == file.stat().st_size
+        assert catalog.maintenance.back_up(file) == file.stat().st_size
         before = content(path)
-        catalog.tag(catalog.ids(), "later")
+        catalog.annotations.tag(catalog.query.ids(), "later")
     assert content(file) == before
     assert strangers(tmp_path, "one", "backup.db") == []
     assert restore(file, tmp_path / "two" / "catalog.db") is None
     assert strangers(tmp_path / "two", "catalog.db") == []
     assert content(tmp_path / "two" / "catalog.db") == before
     with Catalog.open(tmp_path / "two" / "catalog.db") as catalog:
-        assert catalog.count("tag:good") == 1
-        assert catalog.count('"pick up"') == 1
-        assert catalog.count("tag:later") == 0
-        catalog.tag(catalog.ids(), "goes on")
+        assert catalog.query.count("tag:good") == 1
+        assert catalog.query.count('"pick up"') == 1
+        assert catalog.query.count("tag:later") == 0
+        catalog.annotations.tag(catalog.query.ids(), "goes on")
 
 
 def test_nothing_is_replaced_unless_asked(tmp_path: Path) -> None:
@@ -90,19 +90,19 @@ def test_nothing_is_replaced_unless_asked(tmp_path: Path) -> None:
     make(other, 3)
     (tmp_path / "mine.txt").write_text("mine")
     with Catalog.open(path) as catalog:
-        catalog.back_up(file)
-        catalog.tag(catalog.ids(), "later")
-        catalog.back_up(file)  # an earlier backup of the same archive
+        catalog.maintenance.back_up(file)
+        catalog.annotations.tag(catalog.query.ids(), "later")
+        catalog.maintenance.back_up(file)  # an earlier backup of the same archive
         for wrong in (tmp_path / "mine.txt", other, path):
             before = wrong.read_bytes()
             with pytest.raises(CatalogExistsError, match="to be free, or an earlier backup"):
-                catalog.back_up(wrong)
+                catalog.maintenance.back_up(wrong)
             assert wrong.read_bytes() == before
         os.mkfifo(tmp_path / "pipe.db")
         with pytest.raises(CatalogExistsError, match="to be free"):
-            catalog.back_up(tmp_path / "pipe.db")
+            catalog.maintenance.back_up(tmp_path / "pipe.db")
         with pytest.raises(CatalogWriteError, match="nowhere"):
-            catalog.back_up(tmp_path / "nowhere" / "backup.db")
+            catalog.maintenance.back_up(tmp_path / "nowhere" / "backup.db")
     before = content(other)
     with pytest.raises(CatalogExistsError, match="--force"):
         restore(file, other)
@@ -121,7 +121,7 @@ def test_a_backup_is_of_one_moment_while_others_write(tmp_path: Path) -> None:
             number = 0
             while not stop.is_set():
                 # One transaction each: a backup has both or none.
-                catalog.register([make_record(100 + 2 * number), make_record(101 + 2 * number)])
+                catalog.episodes.register([make_record(100 + 2 * number), make_record(101 + 2 * number)])
                 number += 1
 
     writer = threading.Thread(target=write)
@@ -130,7 +130,7 @@ def test_a_backup_is_of_one_moment_while_others_write(tmp_path: Path) -> None:
         with Catalog.open(path) as catalog:
             counts = []
             for number in range(8):
-                catalog.back_up(tmp_path / f"{number}.db")
+                catalog.maintenance.back_up(tmp_path / f"{number}.db")
                 with Catalog.open(tmp_path / f"{number}.db") as backup:
                     counts.append(backup.count())
                     assert backup.check(full=True) == []
@@ -146,13 +146,13 @@ def test_a_program_that_has_the_catalog_open_goes_on_with_the_restored_one(tmp_p
     path, file = tmp_path / "catalog.db", tmp_path / "backup.db"
     make(path)
     with Catalog.open(path) as catalog:
-        catalog.back_up(file)
-        catalog.remove(catalog.ids()[5:])
-        catalog.add_note(catalog.ids(), "lost by restoring")
+        catalog.maintenance.back_up(file)
+        catalog.episodes.remove(catalog.query.ids()[5:])
+        catalog.annotations.add_note(catalog.query.ids(), "lost by restoring")
         assert restore(file, path, force=True) is None
-        assert catalog.count() == 20
-        assert catalog.count("lost") == 0
-        catalog.tag(catalog.ids(), "after")
+        assert catalog.query.count() == 20
+        assert catalog.query.count("lost") == 0
+        catalog.annotations.tag(catalog.query.ids(), "after")
     assert restore(file, path, force=True) is None
     assert content(path) == content(file)
 
@@ -161,11 +161,11 @@ def test_copies_in_other_indexes_begin_anew_after_restoring(tmp_path: Path) -> N
     path, file = tmp_path / "catalog.db", tmp_path / "backup.db"
     make(path)
     with Catalog.open(path) as catalog:
-        before = catalog.copies.open("http://host", catalog.spaces()[0].id)
-        catalog.back_up(file)
+        before = catalog.index_copies.open("http://host", catalog.vectors.spaces()[0].id)
+        catalog.maintenance.back_up(file)
     restore(file, path, force=True)
     with Catalog.open(path) as catalog:
-        after = catalog.copies.open("http://host", catalog.spaces()[0].id)
+        after = catalog.index_copies.open("http://host", catalog.vectors.spaces()[0].id)
         assert after.generation != before.generation
 
 
@@ -178,7 +178,7 @@ def test_a_damaged_catalog_is_kept_aside(tmp_path: Path) -> None:
         path.with_name("catalog.db-wal").write_bytes(b"a log of something else")
         kept = restore(file, path, force=True)
         with Catalog.open(path) as catalog:
-            assert catalog.check(full=True) == []
+            assert catalog.maintenance.check(full=True) == []
         assert content(path) == content(file)
         if kept is not None:
             assert kept.read_bytes() == damage
@@ -189,7 +189,7 @@ def test_a_log_without_its_database_does_no_harm(tmp_path: Path) -> None:
     make(path)
     back_up(path, file)
     catalog = Catalog.open(path)
-    catalog.tag(catalog.ids(), "later")
+    catalog.annotations.tag(catalog.query.ids(), "later")
     wal = path.with_name("catalog.db-wal").read_bytes()
     catalog.close()
     path.unlink()
@@ -224,7 +224,7 @@ def test_what_is_no_sound_backup_is_refused(tmp_path: Path) -> None:
         restore(file, path, force=True)
     assert strangers(tmp_path, "catalog.db", "backup.db", "text.db", "cut.db", "holes.db") == []
     with Catalog.open(path) as catalog:
-        assert catalog.count() == 20
+        assert catalog.query.count() == 20
 
 
 def test_a_backup_into_no_folder_says_so(location: Path | str, server: Server, tmp_path: Path, monkeypatch) -> None:
@@ -233,7 +233,7 @@ def test_a_backup_into_no_folder_says_so(location: Path | str, server: Server, t
         Catalog.open(location, create=True) as catalog,
         pytest.raises(CatalogWriteError, match=r"cannot write .*backup: .*none is no folder$"),
     ):
-        catalog.back_up(tmp_path / "none" / "backup")
+        catalog.maintenance.back_up(tmp_path / "none" / "backup")
 
 
 def test_a_writer_that_does_not_end_is_reported(tmp_path: Path, monkeypatch) -> None:
@@ -261,25 +261,27 @@ def served(server: Server, monkeypatch) -> Iterator[str]:
 
 def said(url: str) -> tuple[int, int]:
     with Catalog.open(url) as catalog:
-        return catalog.count(), catalog.count('tag:good OR review:accepted OR "the cube" OR collection:some')
+        return catalog.query.count(), catalog.query.count(
+            'tag:good OR review:accepted OR "the cube" OR collection:some'
+        )
 
 
 def test_a_catalog_on_a_server_is_backed_up_and_restored(served: str, server: Server, tmp_path: Path) -> None:
     file = tmp_path / "kept.dump"
     with Catalog.open(served) as catalog:
-        copy_id = catalog.copies.open("somewhere", catalog.spaces()[0].id).id
-        generation = catalog.copies.open("somewhere", catalog.spaces()[0].id).generation
-        assert catalog.back_up(file) == file.stat().st_size
-        catalog.remove(catalog.ids()[1:])
-        assert catalog.back_up(tmp_path / "later.dump") > 0
+        copy_id = catalog.index_copies.open("somewhere", catalog.vectors.spaces()[0].id).id
+        generation = catalog.index_copies.open("somewhere", catalog.vectors.spaces()[0].id).generation
+        assert catalog.maintenance.back_up(file) == file.stat().st_size
+        catalog.episodes.remove(catalog.query.ids()[1:])
+        assert catalog.maintenance.back_up(tmp_path / "later.dump") > 0
         with pytest.raises(CatalogExistsError, match="--force"):
             restore_dump(file, served)
-        assert catalog.count() == 1
+        assert catalog.query.count() == 1
         restore_dump(file, served, force=True)
-        assert catalog.count() == 20  # a program that has it open goes on with the restored one
-        again = catalog.copies.open("somewhere", catalog.spaces()[0].id)
+        assert catalog.query.count() == 20  # a program that has it open goes on with the restored one
+        again = catalog.index_copies.open("somewhere", catalog.vectors.spaces()[0].id)
         assert (again.id, again.generation != generation) == (copy_id, True)
-        catalog.back_up(file)  # an earlier backup of the same archive
+        catalog.maintenance.back_up(file)  # an earlier backup of the same archive
     assert said(served) == (20, 3)
     elsewhere = server.empty()
     restore_dump(file, elsewhere)
@@ -316,7 +318,7 @@ def test_what_is_no_backup_of_a_server_is_refused_and_nothing_replaced(
         strange.back_up(newer)
         for taken in (mine, newer):
             with pytest.raises(CatalogExistsError):
-                catalog.back_up(taken)
+                catalog.maintenance.back_up(taken)
         with strange._write() as connection:
             connection.exec_driver_sql("INSERT INTO migration VALUES (99, 'from the future', 'now')")
         strange.back_up(newer)
@@ -334,7 +336,7 @@ def test_what_is_no_backup_of_a_server_is_refused_and_nothing_replaced(
         restore(newer, tmp_path / "catalog.db")
     monkeypatch.setenv("PATH", str(tmp_path))
     with Catalog.open(served) as catalog, pytest.raises(CatalogError, match="postgresql-client"):
-        catalog.back_up(tmp_path / "other.dump")
+        catalog.maintenance.back_up(tmp_path / "other.dump")
     assert said(served) == (20, 3)
 
 
@@ -364,8 +366,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("large") / "catalog.db"
     make(path)
     with Catalog.open(path) as catalog:
-        rows = [EmbeddingRow(row.id, row.digest, 1, bytes(1_200_000)) for row in catalog.select().rows]
-        catalog.write_embeddings(1, rows)
+        rows = [EmbeddingRow(row.id, row.digest, 1, bytes(1_200_000)) for row in catalog.query.select().rows]
+        catalog.vectors.write(1, rows)
     return path
 
 
@@ -385,8 +387,8 @@ def test_killed_at_any_moment_there_is_the_old_file_or_the_new_one(
     process.communicate()
     if target.exists():
         with Catalog.open(target) as catalog:
-            assert catalog.check(full=True) == []
-            assert catalog.count() == (20 if catalog.count("env:env") else 3)
+            assert catalog.maintenance.check(full=True) == []
+            assert catalog.query.count() == (20 if catalog.query.count("env:env") else 3)
     else:
         assert what == "back_up"
     assert all(name.startswith(".target.db.") for name in strangers(tmp_path, "target.db") if "-" not in name)

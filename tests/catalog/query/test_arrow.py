@@ -55,34 +55,34 @@ NAMED = ("lane.signal/joint.mean", "score.quality", "lineage.converted_from")  #
 
 
 def test_a_field_is_read_alike_from_the_parts_that_it_needs_and_from_all(catalog: Catalog) -> None:
-    rows = catalog.rows(catalog.ids())
-    catalog.save_snapshot("some", "tag:good")
-    catalog.flag([*rows][:2], Found("integrity", "cut"))
-    everything = catalog.facts(rows)
+    rows = catalog.episodes.rows(catalog.query.ids())
+    catalog.collections.save_snapshot("some", "tag:good")
+    catalog.checks.flag([*rows][:2], Found("integrity", "cut"))
+    everything = catalog.query.facts(rows)
     for name in [*(name for name in FIELDS if name != "meta"), *NAMED]:
         field = field_of(name)
         parts = parts_of([field])
-        known = catalog.facts(rows, parts=parts)
+        known = catalog.query.facts(rows, parts=parts)
         for id_, row in rows.items():
             assert read_field(field, row, known[id_]) == read_field(field, row, everything[id_]), name
 
 
 def test_facts_hold_the_parts_that_are_asked_for(catalog: Catalog) -> None:
-    first = catalog.ids()[0]
-    every, some = catalog.facts([first])[first], catalog.facts([first], parts={"scores"})[first]
+    first = catalog.query.ids()[0]
+    every, some = catalog.query.facts([first])[first], catalog.query.facts([first], parts={"scores"})[first]
     assert all((every.lanes, every.notes, every.review))
     assert some == Facts(scores={"quality": 0.25})
     with pytest.raises(FilterError, match="found 'score'"):
-        catalog.facts([first], parts=["score"])
+        catalog.query.facts([first], parts=["score"])
 
 
 def test_the_table_is_what_the_catalog_says_row_by_row(catalog: Catalog) -> None:
-    table = catalog.to_arrow()
+    table = catalog.query.to_arrow()
     assert table.column_names == [*PLAIN, 'score."odd name"', "score.quality"]
-    rows = catalog.rows(catalog.ids())
+    rows = catalog.episodes.rows(catalog.query.ids())
     assert table.column("id").to_pylist() == sorted(rows)
     for found in table.to_pylist():
-        row, facts = rows[found["id"]], catalog.facts([found["id"]])[found["id"]]
+        row, facts = rows[found["id"]], catalog.query.facts([found["id"]])[found["id"]]
         for name in (
             "uid",
             "path",
@@ -114,15 +114,15 @@ def test_columns_have_types_also_where_nothing_passes(catalog: Catalog) -> None:
         "score.quality": pa.float64(),
     }
     for where in ("", "env:none"):
-        table = catalog.to_arrow(where)
+        table = catalog.query.to_arrow(where)
         assert {name: table.schema.field(name).type for name in kinds} == kinds
-    assert catalog.to_arrow().schema.field("tags").type == pa.list_(pa.string())
-    assert catalog.to_arrow("env:none").num_rows == 0
+    assert catalog.query.to_arrow().schema.field("tags").type == pa.list_(pa.string())
+    assert catalog.query.to_arrow("env:none").num_rows == 0
 
 
 def test_columns_and_episodes_are_chosen_as_in_filters(catalog: Catalog) -> None:
     names = ["env", "meta.task", "meta.seed", "meta.odd", "meta.robot.arm", "note", "tag", "meta.none", "lane.x.max"]
-    table = catalog.to_arrow("env:reach tag:good", columns=names)
+    table = catalog.query.to_arrow("env:reach tag:good", columns=names)
     assert table.column_names == names
     assert table.to_pylist()[0] == {
         "env": "reach",
@@ -135,9 +135,9 @@ def test_columns_and_episodes_are_chosen_as_in_filters(catalog: Catalog) -> None
         "meta.none": None,
         "lane.x.max": None,
     }
-    assert catalog.to_arrow(columns=["meta.odd"]).column(0).to_pylist()[:2] == ['"x"', "1"]
+    assert catalog.query.to_arrow(columns=["meta.odd"]).column(0).to_pylist()[:2] == ['"x"', "1"]
     with pytest.raises(FilterError, match="nonsense"):
-        catalog.to_arrow(columns=["nonsense"])
+        catalog.query.to_arrow(columns=["nonsense"])
 
 
 def test_integers_of_metadata_stay_exact(tmp_path: Path) -> None:
@@ -158,8 +158,8 @@ def test_more_than_one_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_pandas_gets_the_same(catalog: Catalog) -> None:
-    frame = catalog.to_pandas("env:push")
-    assert list(frame["id"]) == catalog.ids("env:push")
+    frame = catalog.query.to_pandas("env:push")
+    assert list(frame["id"]) == catalog.query.ids("env:push")
     assert list(frame["tags"][0]) == ["good"]
     assert frame["length"].dtype == "int64"
     assert frame.groupby("env_id")["total_reward"].count()["push"] == 4
@@ -171,12 +171,12 @@ def test_a_missing_package_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=rf"wshard\[{extra}\]"):
-        catalog.to_pandas()
+        catalog.query.to_pandas()
 
 
 def test_duckdb_reads_the_table_and_the_file(catalog: Catalog, tmp_path: Path) -> None:
     """The recipe of docs/catalog.md."""
-    episodes = catalog.to_arrow()
+    episodes = catalog.query.to_arrow()
     with duckdb.connect() as connection:
         connection.register("episodes", episodes)
         asked = connection.sql(
@@ -192,9 +192,9 @@ def test_duckdb_reads_the_table_and_the_file(catalog: Catalog, tmp_path: Path) -
 
 
 def test_a_list_in_parquet_is_what_the_collection_holds(catalog: Catalog) -> None:
-    catalog.save_snapshot("good", "tag:good")
-    catalog.remove(catalog.ids()[:1])
-    picked = catalog.picked("good")
+    catalog.collections.save_snapshot("good", "tag:good")
+    catalog.episodes.remove(catalog.query.ids()[:1])
+    picked = catalog.collections.picked("good")
     table = pq.read_table(pa.BufferReader(encode_list(picked, "parquet")))
     assert table.column_names == list(COLUMNS)
     kinds = {str: pa.string(), int: pa.int64(), float: pa.float64()}
@@ -209,5 +209,5 @@ def test_a_list_in_parquet_is_what_the_collection_holds(catalog: Catalog) -> Non
 
 
 def test_a_column_that_is_named_twice_is_there_once(catalog: Catalog) -> None:
-    table = catalog.to_arrow(columns=["length", "env", "length"])
+    table = catalog.query.to_arrow(columns=["length", "env", "length"])
     assert (table.column_names, table.num_rows) == (["length", "env"], 10)

@@ -51,20 +51,20 @@ def slow(text, numbers=range(6), tasks=TASKS):
 
 @pytest.mark.parametrize("text", ["drawer", "open the drawer", "the", "ÖFFNE tur", "button window button", "no", "?!"])
 def test_relevance_is_that_of_the_formula(catalog, text):
-    ids = catalog.ids()
+    ids = catalog.query.ids()
     wanted = {ids[number]: score for number, score in slow(text).items()}
-    found = catalog.relevant(text)
+    found = catalog.query.relevant(text)
     assert dict(found) == pytest.approx(wanted)
     assert [id_ for id_, _ in found] == sorted(wanted, key=lambda id_: (-wanted[id_], id_))
     for limit in range(len(TASKS) + 1):
-        assert catalog.relevant(text, limit=limit) == found[:limit]
+        assert catalog.query.relevant(text, limit=limit) == found[:limit]
 
 
 def test_only_what_passes_the_filter_is_ranked_and_counted(catalog):
-    ids = catalog.ids()
-    found = catalog.relevant("the drawer", Compare("id", "in", tuple(ids[:3])))
+    ids = catalog.query.ids()
+    found = catalog.query.relevant("the drawer", Compare("id", "in", tuple(ids[:3])))
     assert dict(found) == pytest.approx({ids[number]: score for number, score in slow("the drawer", range(3)).items()})
-    assert catalog.relevant("drawer", "meta.task:*window*") == []
+    assert catalog.query.relevant("drawer", "meta.task:*window*") == []
 
 
 @pytest.mark.parametrize("words_each", [(1, 4), (2, 12)])
@@ -75,17 +75,19 @@ def test_the_best_are_the_same_whether_all_are_looked_at_or_not(location, words_
     tasks = [" ".join(dice.choices(common, shares, k=dice.randint(*words_each))) for _ in range(600)]
     with Catalog.open(location, create=True) as catalog:
         made = [make_record(number, metadata={"task": task}) for number, task in enumerate(tasks)]
-        ids = [done.id for done in catalog.register(made)]
+        ids = [done.id for done in catalog.episodes.register(made)]
         asked, statements, looked_for = 0, [], 0
-        event.listen(catalog._database._engine, "before_cursor_execute", lambda *details: statements.append(details[2]))
+        event.listen(
+            catalog._session.database._engine, "before_cursor_execute", lambda *details: statements.append(details[2])
+        )
         for _ in range(25):
             text = " ".join(dict.fromkeys(dice.choices(common, shares, k=dice.randint(1, 5))))
             wanted = slow(text, range(600), tasks)
-            found = catalog.relevant(text)
+            found = catalog.query.relevant(text)
             assert dict(found) == pytest.approx({ids[number]: score for number, score in wanted.items()})
             statements.clear()
             for limit in (1, 3, 20, 200):
-                assert catalog.relevant(text, limit=limit) == found[:limit], (text, limit)
+                assert catalog.query.relevant(text, limit=limit) == found[:limit], (text, limit)
                 asked += sum(any(word in task.split() for task in tasks) for word in text.split())
             looked_for += sum("JOIN episode" in statement for statement in statements)
         assert 0 < looked_for < 0.9 * asked
@@ -93,37 +95,37 @@ def test_the_best_are_the_same_whether_all_are_looked_at_or_not(location, words_
 
 def test_a_text_of_more_words_than_a_filter_may_have_is_refused(catalog):
     with pytest.raises(FilterError, match="text: expected at most 500 different words, found 501"):
-        catalog.relevant(" ".join(map(str, range(501))), limit=1)
-    assert catalog.relevant(" ".join(["drawer"] * 600), limit=1) == catalog.relevant("drawer", limit=1)
+        catalog.query.relevant(" ".join(map(str, range(501))), limit=1)
+    assert catalog.query.relevant(" ".join(["drawer"] * 600), limit=1) == catalog.query.relevant("drawer", limit=1)
 
 
 def test_notes_are_searched_too(catalog):
-    ids = catalog.ids()
-    catalog.add_note([ids[4]], "a squeaking drawer", who="ann")
-    assert ids[4] in dict(catalog.relevant("squeaking"))
+    ids = catalog.query.ids()
+    catalog.annotations.add_note([ids[4]], "a squeaking drawer", who="ann")
+    assert ids[4] in dict(catalog.query.relevant("squeaking"))
 
 
 def test_vectors_of_some_episodes(catalog):
-    ids, space = catalog.ids(), catalog.add_space("f" * 64, "family", "{}").id
-    digests = {id_: row.digest for id_, row in catalog.rows(ids).items()}
-    catalog.write_embeddings(space, [EmbeddingRow(id_, digests[id_], 1, bytes([id_] * 4)) for id_ in ids[:3]])
-    assert catalog.vectors(space, ids[1:]) == {id_: (1, bytes([id_] * 4)) for id_ in ids[1:3]}
-    catalog.withdraw([ids[1]])
-    assert catalog.vectors(space, ids[1:]) == {ids[2]: (1, bytes([ids[2]] * 4))}
-    assert catalog.vectors(space + 1, ids) == {}
+    ids, space = catalog.query.ids(), catalog.vectors.add_space("f" * 64, "family", "{}").id
+    digests = {id_: row.digest for id_, row in catalog.episodes.rows(ids).items()}
+    catalog.vectors.write(space, [EmbeddingRow(id_, digests[id_], 1, bytes([id_] * 4)) for id_ in ids[:3]])
+    assert catalog.vectors.load(space, ids[1:]) == {id_: (1, bytes([id_] * 4)) for id_ in ids[1:3]}
+    catalog.episodes.withdraw([ids[1]])
+    assert catalog.vectors.load(space, ids[1:]) == {ids[2]: (1, bytes([ids[2]] * 4))}
+    assert catalog.vectors.load(space + 1, ids) == {}
 
 
 def test_a_sample_is_spread_over_all_episodes_with_vectors(tmp_path):
     with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
-        ids = [done.id for done in catalog.register([make_record(number) for number in range(500)])]
-        space = catalog.add_space("f" * 64, "family", "{}").id
-        rows = [EmbeddingRow(id_, row.digest, 1, b"four") for id_, row in sorted(catalog.rows(ids).items())]
-        assert catalog.sample(space, 64) == []
-        catalog.write_embeddings(space, rows[:40])
-        assert catalog.sample(space, 64) == ids[:40]
-        catalog.write_embeddings(space, rows[40:])
-        found = catalog.sample(space, 64)
-        assert found == catalog.sample(space, 64)
+        ids = [done.id for done in catalog.episodes.register([make_record(number) for number in range(500)])]
+        space = catalog.vectors.add_space("f" * 64, "family", "{}").id
+        rows = [EmbeddingRow(id_, row.digest, 1, b"four") for id_, row in sorted(catalog.episodes.rows(ids).items())]
+        assert catalog.vectors.sample(space, 64) == []
+        catalog.vectors.write(space, rows[:40])
+        assert catalog.vectors.sample(space, 64) == ids[:40]
+        catalog.vectors.write(space, rows[40:])
+        found = catalog.vectors.sample(space, 64)
+        assert found == catalog.vectors.sample(space, 64)
         assert 60 <= len(found) <= 80
         assert max(b - a for a, b in zip([ids[0], *found], [*found, ids[-1]], strict=True)) <= 16
 
@@ -131,15 +133,15 @@ def test_a_sample_is_spread_over_all_episodes_with_vectors(tmp_path):
 @pytest.mark.parametrize("rhythm", [2, 4])
 def test_a_sample_is_spread_also_where_episodes_came_one_by_one(tmp_path, rhythm):
     with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
-        ids = [done.id for done in catalog.register([make_record(number) for number in range(260)])]
-        space, other = (catalog.add_space(letter * 64, letter, "{}").id for letter in "ab")
-        rows = [EmbeddingRow(id_, row.digest, 1, b"four") for id_, row in sorted(catalog.rows(ids).items())]
+        ids = [done.id for done in catalog.episodes.register([make_record(number) for number in range(260)])]
+        space, other = (catalog.vectors.add_space(letter * 64, letter, "{}").id for letter in "ab")
+        rows = [EmbeddingRow(id_, row.digest, 1, b"four") for id_, row in sorted(catalog.episodes.rows(ids).items())]
         for row in rows:  # another space takes the numbers in between
-            catalog.write_embeddings(space, [row])
-            catalog.write_embeddings(other, rows[: rhythm - 1])
+            catalog.vectors.write(space, [row])
+            catalog.vectors.write(other, rows[: rhythm - 1])
         for change in ([], ids[:1], ids[-1:]):
-            catalog.withdraw(change)
-            catalog.write_embeddings(space, [row for row in rows if row.episode_id in change])
-            found = catalog.sample(space, 64)
+            catalog.episodes.withdraw(change)
+            catalog.vectors.write(space, [row for row in rows if row.episode_id in change])
+            found = catalog.vectors.sample(space, 64)
             assert 50 <= len(found) <= 90
             assert max(b - a for a, b in zip([ids[0], *found], [*found, ids[-1]], strict=True)) <= 16

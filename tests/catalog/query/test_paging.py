@@ -35,8 +35,8 @@ def catalog(location: Path | str) -> Iterator[Catalog]:
 def still(shared_location: Path | str) -> Iterator[Catalog]:
     """Give a catalog that no test changes."""
     with filled(shared_location) as opened:
-        opened.review(opened.ids()[::3], "rejected", who="bob")
-        opened.review(opened.ids()[::4], "accepted", who="ann")
+        opened.annotations.review(opened.query.ids()[::3], "rejected", who="bob")
+        opened.annotations.review(opened.query.ids()[::4], "accepted", who="ann")
         yield opened
 
 
@@ -44,7 +44,7 @@ def still(shared_location: Path | str) -> Iterator[Catalog]:
 def filled(location: Path | str) -> Iterator[Catalog]:
     random = Random(3)
     with Catalog.open(location, create=True) as opened:
-        opened.register([varied(random, number) for number in range(150)])
+        opened.episodes.register([varied(random, number) for number in range(150)])
         yield opened
 
 
@@ -64,21 +64,21 @@ def varied(random: Random, number: int):
 
 def walk(catalog: Catalog, order: str, *, limit: int, between: Callable[[], object] = lambda: None) -> list[EpisodeRow]:
     rows: list[EpisodeRow] = []
-    page = catalog.select(order=order, limit=limit)
+    page = catalog.query.select(order=order, limit=limit)
     while True:
         assert len(page.rows) <= limit
         rows += page.rows
         if page.next is None:
             return rows
         between()
-        page = catalog.select(order=order, limit=limit, after=page.next)
+        page = catalog.query.select(order=order, limit=limit, after=page.next)
 
 
 @pytest.mark.parametrize("order", DIRECTED)
 @pytest.mark.parametrize("limit", [7, 50, 1000])
 def test_every_row_once_and_in_order(still: Catalog, order: str, limit: int) -> None:
     name, sign = order.removeprefix("-"), order.startswith("-")
-    rows = list(still.rows(still.ids()).values())
+    rows = list(still.episodes.rows(still.query.ids()).values())
     present = [row for row in rows if getattr(row, name) is not None]
     missing = [row for row in rows if getattr(row, name) is None]
     expected = sorted(present, key=lambda row: (getattr(row, name), row.id), reverse=sign)
@@ -94,7 +94,7 @@ COMPUTED = (
 
 @pytest.mark.parametrize("order", [f"{sign}{name}" for name in COMPUTED for sign in ("", "-")])
 def test_any_field_of_one_value_is_an_order(still: Catalog, order: str) -> None:
-    rows, facts = still.rows(still.ids()), still.facts(still.ids())
+    rows, facts = still.episodes.rows(still.query.ids()), still.query.facts(still.query.ids())
     kinds = (bool, float, str)  # metadata may be of any
 
     def place(id_: int) -> tuple | None:
@@ -112,7 +112,7 @@ def test_any_field_of_one_value_is_an_order(still: Catalog, order: str) -> None:
     expected = sorted(there, key=place, reverse=order.startswith("-"))
     expected += sorted(set(rows) - set(there), reverse=order.startswith("-"))
     assert [row.id for row in walk(still, order, limit=7)] == expected
-    assert [row.id for row in still.select("length:2..", order=order, limit=1000).rows] == [
+    assert [row.id for row in still.query.select("length:2..", order=order, limit=1000).rows] == [
         id_ for id_ in expected if rows[id_].length > 1
     ]
 
@@ -120,13 +120,13 @@ def test_any_field_of_one_value_is_an_order(still: Catalog, order: str) -> None:
 @pytest.mark.parametrize("order", DIRECTED)
 def test_rows_that_are_there_all_along_come_once_while_others_come_and_go(catalog: Catalog, order: str) -> None:
     random, numbers = Random(4), iter(range(1000, 2000))
-    doomed = catalog.ids()[::5]
-    stay = set(catalog.ids()) - set(doomed)
+    doomed = catalog.query.ids()[::5]
+    stay = set(catalog.query.ids()) - set(doomed)
 
     def disturb() -> None:
-        catalog.register([varied(random, next(numbers)) for _ in range(3)])
+        catalog.episodes.register([varied(random, next(numbers)) for _ in range(3)])
         if doomed:
-            catalog.remove([doomed.pop(random.randrange(len(doomed)))])
+            catalog.episodes.remove([doomed.pop(random.randrange(len(doomed)))])
 
     seen = [row.id for row in walk(catalog, order, limit=23, between=disturb)]
     assert len(seen) == len(set(seen))
@@ -134,9 +134,9 @@ def test_rows_that_are_there_all_along_come_once_while_others_come_and_go(catalo
 
 
 def test_a_page_that_ends_with_the_last_row_has_no_next(catalog: Catalog) -> None:
-    assert catalog.select(limit=150).next is None
-    assert catalog.select(limit=149).next is not None
-    assert catalog.select(build_where(env_id="absent")).rows == ()
+    assert catalog.query.select(limit=150).next is None
+    assert catalog.query.select(limit=149).next is not None
+    assert catalog.query.select(build_where(env_id="absent")).rows == ()
 
 
 def _cursor(*values: object) -> str:
@@ -170,9 +170,9 @@ def _cursor(*values: object) -> str:
 )
 def test_a_foreign_cursor_or_order_is_refused(catalog: Catalog, order: str, after: str | None) -> None:
     with pytest.raises(FilterError, match=r"expected .* found"):
-        catalog.select(order=order, after=after)
+        catalog.query.select(order=order, after=after)
 
 
 def test_a_page_holds_at_least_one_row(catalog: Catalog) -> None:
     with pytest.raises(FilterError, match="at least 1, found 0"):
-        catalog.select(limit=0)
+        catalog.query.select(limit=0)

@@ -57,21 +57,23 @@ def filled(shared_location) -> Iterator[Filled]:
             )
             for number in range(200)
         ]
-        ids = [done.id for done in catalog.register(records)]
+        ids = [done.id for done in catalog.episodes.register(records)]
         for name in TAGS:
-            catalog.tag(random.sample(ids, 60), name)
-        catalog.review(random.sample(ids, 50), "accepted")
-        catalog.add_lineage(random.sample(ids, 50), "trimmed_from", "uid")
+            catalog.annotations.tag(random.sample(ids, 60), name)
+        catalog.annotations.review(random.sample(ids, 50), "accepted")
+        catalog.annotations.add_lineage(random.sample(ids, 50), "trimmed_from", "uid")
         for who in ("ann", "ann", "bob"):
-            catalog.add_note(random.sample(ids, 90), "blurred", who=who)
-        catalog.save_snapshot("failures", "success:false")
-        space = catalog.add_space("fingerprint", "family", "{}").id
-        embedded = catalog.rows(random.sample(ids, 60)).values()
-        catalog.write_embeddings(
+            catalog.annotations.add_note(random.sample(ids, 90), "blurred", who=who)
+        catalog.collections.save_snapshot("failures", "success:false")
+        space = catalog.vectors.add_space("fingerprint", "family", "{}").id
+        embedded = catalog.episodes.rows(random.sample(ids, 60)).values()
+        catalog.vectors.write(
             space, [EmbeddingRow(row.id, row.digest, row.id % 3, b"v" * (row.id % 3)) for row in embedded]
         )
-        catalog.set_scores("quality", {id_: random.choice((0.1, 0.2, 0.3)) for id_ in random.sample(ids, 120)})
-        yield Filled(catalog, list(catalog.rows(ids).values()), catalog.facts(ids))
+        catalog.annotations.set_scores(
+            "quality", {id_: random.choice((0.1, 0.2, 0.3)) for id_ in random.sample(ids, 120)}
+        )
+        yield Filled(catalog, list(catalog.episodes.rows(ids).values()), catalog.query.facts(ids))
 
 
 def values(filled: Filled, names: Sequence[str], where: Any) -> dict[str, list[Any]]:
@@ -93,7 +95,7 @@ def comparable(value: Any) -> Any:
 @settings(max_examples=60)
 @given(where=wheres(max_clauses=1), first=st.integers(0, 3))
 def test_facets_count_the_matching_episodes(where, first, filled) -> None:
-    facets = filled[0].facets(GROUPABLE, where)
+    facets = filled[0].query.facets(GROUPABLE, where)
     assert list(facets) == list(GROUPABLE)
     held = values(filled, GROUPABLE, where)
     for name, found in facets.items():
@@ -101,7 +103,7 @@ def test_facets_count_the_matching_episodes(where, first, filled) -> None:
         assert Counter({(type(value) is bool, value): count for value, count in found}) == expected, name
         assert [count for _, count in found] == sorted((count for _, count in found), reverse=True)
     some = GROUPABLE[first::4]
-    assert filled[0].facets(some, where, limit=2) == {name: facets[name][:2] for name in some}
+    assert filled[0].query.facets(some, where, limit=2) == {name: facets[name][:2] for name in some}
 
 
 @settings(max_examples=60)
@@ -112,7 +114,7 @@ def test_histograms_count_each_value_once_in_its_range(where, filled) -> None:
     for name, bins in asked.items():
         found = [v if type(v) in (int, float) else None for v in held[name]]
         numbers = [value for value in found if value is not None and abs(value) != float("inf")]
-        histogram = filled[0].histogram(name, where, bins=bins)
+        histogram = filled[0].query.histogram(name, where, bins=bins)
         assert histogram.missing == len(found) - len(numbers)
         assert sum(histogram.counts) == len(numbers)
         if not numbers:
@@ -128,21 +130,21 @@ def test_histograms_count_each_value_once_in_its_range(where, filled) -> None:
 
 def test_a_facet_of_collections_counts_by_name(filled) -> None:
     catalog, rows, _ = filled
-    catalog.save_snapshot("some", "success:true")
-    catalog.save_snapshot("same", "success:true")
+    catalog.collections.save_snapshot("some", "success:true")
+    catalog.collections.save_snapshot("same", "success:true")
     failures, successes = ([row for row in rows if row.success is found] for found in (False, True))
-    found = dict(catalog.facets(["collection"])["collection"])
+    found = dict(catalog.query.facets(["collection"])["collection"])
     assert found == {"failures": len(failures), "some": len(successes), "same": len(successes)}
 
 
 def test_a_histogram_of_known_values(location) -> None:
     with Catalog.open(location, create=True) as catalog:
-        catalog.register([make_record(number, length=number, total_reward=None) for number in range(100)])
-        histogram = catalog.histogram("length", "length:10..59", bins=5)
+        catalog.episodes.register([make_record(number, length=number, total_reward=None) for number in range(100)])
+        histogram = catalog.query.histogram("length", "length:10..59", bins=5)
         assert histogram.counts == (10, 10, 10, 10, 10)
         assert histogram.edges == pytest.approx((10, 19.8, 29.6, 39.4, 49.2, 59))
-        assert catalog.histogram("length", "length:7").counts == (1,)
-        assert catalog.histogram("total_reward").missing == 100
+        assert catalog.query.histogram("length", "length:7").counts == (1,)
+        assert catalog.query.histogram("total_reward").missing == 100
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,7 @@ def test_statistics_by_group(by: tuple[str, ...], filled) -> None:
                 key = [(*start, value) for start in key for value in here]
             for each in key:
                 groups.setdefault(each, []).append(row)
-    found = catalog.statistics(["total_reward", "score.quality"], where, by=by)
+    found = catalog.query.statistics(["total_reward", "score.quality"], where, by=by)
     assert {group.key: group.episodes for group in found} == {key: len(rows) for key, rows in groups.items()}
     assert [group.episodes for group in found] == sorted((group.episodes for group in found), reverse=True)
     for group in found:
@@ -179,8 +181,10 @@ def test_groups_of_other_magnitudes_keep_their_mean_and_spread(location) -> None
     rewards = {"cents": [0.25, 0.5, 1.0], "millions": [4e11, 5e11, 9e11], "nothing": [0.0, 0.0], "other": [1e-7, 3e-7]}
     with Catalog.open(location, create=True) as catalog:
         pairs = [(env, reward) for env, listed in rewards.items() for reward in listed]
-        catalog.register([make_record(n, env_id=env, total_reward=reward) for n, (env, reward) in enumerate(pairs)])
-        found = catalog.statistics(["total_reward", "length"], by=["env_id"])
+        catalog.episodes.register(
+            [make_record(n, env_id=env, total_reward=reward) for n, (env, reward) in enumerate(pairs)]
+        )
+        found = catalog.query.statistics(["total_reward", "length"], by=["env_id"])
     assert {group.key[0] for group in found} == set(rewards)
     for group in found:
         listed, summary = rewards[group.key[0]], group.values["total_reward"]
@@ -195,9 +199,13 @@ def test_numbers_whose_squares_no_float_holds_are_told_without_mean_and_spread(l
     rewards = {"far": [1e200, -1e160, 1.0], "ends": [1.7e308, -1.7e308], "one": [1e300, 1e300], "cents": [0.25, 0.5]}
     with Catalog.open(location, create=True) as catalog:
         pairs = [(env, reward) for env, listed in rewards.items() for reward in listed]
-        catalog.register([make_record(n, env_id=env, total_reward=reward) for n, (env, reward) in enumerate(pairs)])
-        found = {one.key[0]: one.values["total_reward"] for one in catalog.statistics(["total_reward"], by=["env_id"])}
-        (whole,) = catalog.statistics(["total_reward"])
+        catalog.episodes.register(
+            [make_record(n, env_id=env, total_reward=reward) for n, (env, reward) in enumerate(pairs)]
+        )
+        found = {
+            one.key[0]: one.values["total_reward"] for one in catalog.query.statistics(["total_reward"], by=["env_id"])
+        }
+        (whole,) = catalog.query.statistics(["total_reward"])
     for env in ("far", "ends"):
         listed = rewards[env]
         assert found[env] == Summary(len(listed), None, None, min(listed), max(listed))
@@ -210,9 +218,11 @@ def test_infinities_count_as_missing_in_statistics(location) -> None:
     rewards = {"endless": [math.inf, 1.0, -math.inf, 3.0], "finite": [0.25, 0.75], "only": [math.inf, math.inf]}
     with Catalog.open(location, create=True) as catalog:
         pairs = [(env, reward) for env, listed in rewards.items() for reward in listed]
-        catalog.register([make_record(n, env_id=env, total_reward=reward) for n, (env, reward) in enumerate(pairs)])
-        found = catalog.statistics(["total_reward"], by=["env_id"])
-        (whole,) = catalog.statistics(["total_reward"])
+        catalog.episodes.register(
+            [make_record(n, env_id=env, total_reward=reward) for n, (env, reward) in enumerate(pairs)]
+        )
+        found = catalog.query.statistics(["total_reward"], by=["env_id"])
+        (whole,) = catalog.query.statistics(["total_reward"])
     assert {one.key[0]: (one.episodes, one.values["total_reward"]) for one in found} == {
         "endless": (4, Summary(2, 2.0, 1.0, 1.0, 3.0)),
         "finite": (2, Summary(2, 0.5, 0.25, 0.25, 0.75)),
@@ -222,27 +232,27 @@ def test_infinities_count_as_missing_in_statistics(location) -> None:
 
 
 def test_statistics_of_nothing(filled) -> None:
-    (nothing,) = filled[0].statistics(["length"], "env:nowhere")
+    (nothing,) = filled[0].query.statistics(["length"], "env:nowhere")
     assert (nothing.episodes, nothing.values["length"].mean) == (0, None)
-    assert filled[0].statistics(["length"], "env:nowhere", by=["env_id"]) == []
+    assert filled[0].query.statistics(["length"], "env:nowhere", by=["env_id"]) == []
 
 
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda c: c.facets(["colour"]),
-        lambda c: c.facets(["text"]),
-        lambda c: c.histogram("env_id"),
-        lambda c: c.histogram("success"),
-        lambda c: c.histogram("tag"),
-        lambda c: c.histogram("length", bins=0),
-        lambda c: c.histogram("length", bins=10**6),
-        lambda c: c.statistics(["env_id"]),
-        lambda c: c.statistics(["length"], by=["text"]),
-        lambda c: c.select(order="score."),
-        lambda c: c.select(order="tag"),
-        lambda c: c.select(order="--length"),
-        lambda c: c.count("collection:nobody"),
+        lambda c: c.query.facets(["colour"]),
+        lambda c: c.query.facets(["text"]),
+        lambda c: c.query.histogram("env_id"),
+        lambda c: c.query.histogram("success"),
+        lambda c: c.query.histogram("tag"),
+        lambda c: c.query.histogram("length", bins=0),
+        lambda c: c.query.histogram("length", bins=10**6),
+        lambda c: c.query.statistics(["env_id"]),
+        lambda c: c.query.statistics(["length"], by=["text"]),
+        lambda c: c.query.select(order="score."),
+        lambda c: c.query.select(order="tag"),
+        lambda c: c.query.select(order="--length"),
+        lambda c: c.query.count("collection:nobody"),
     ],
 )
 def test_what_cannot_be_summed_up_is_refused(ask, filled) -> None:
@@ -263,7 +273,7 @@ def test_pages_in_the_order_of_a_score_show_every_episode_once(order: str, limit
     seen: list[EpisodeRow] = []
     after = None
     while True:
-        page = catalog.select("length:>5", order=order, limit=limit, after=after)
+        page = catalog.query.select("length:>5", order=order, limit=limit, after=after)
         seen += page.rows
         after = page.next
         if after is None:

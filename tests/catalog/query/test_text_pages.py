@@ -55,18 +55,18 @@ def reads(catalog: Catalog, words: str, order: str, **paged: Any) -> tuple[Any, 
     def remember(*details: Any) -> None:
         seen.append(details[2])
 
-    engine = catalog._database._engine
+    engine = catalog._session.database._engine
     event.listen(engine, "before_cursor_execute", remember)
     try:
-        return catalog.select(words, order=order, **paged), seen
+        return catalog.query.select(words, order=order, **paged), seen
     finally:
         event.remove(engine, "before_cursor_execute", remember)
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_every_page_is_what_plain_python_says(catalog: Catalog, order: str) -> None:
-    rows = list(catalog.rows(catalog.ids()).values())
-    facts = catalog.facts([row.id for row in rows])
+    rows = list(catalog.episodes.rows(catalog.query.ids()).values())
+    facts = catalog.query.facts([row.id for row in rows])
 
     def key(row: Any) -> Any:
         return facts[row.id].scores.get("quality") if order == "score.quality" else getattr(row, order)
@@ -79,7 +79,7 @@ def test_every_page_is_what_plain_python_says(catalog: Catalog, order: str) -> N
             missing = sorted((row for row in found if key(row) is None), key=lambda row: row.id, reverse=down)
             seen, after, named = [], None, f"{'-' * down}{order}"
             while after is not None or not seen:
-                page = catalog.select(where, order=named, limit=23, after=after)
+                page = catalog.query.select(where, order=named, limit=23, after=after)
                 seen += page.rows
                 after = page.next
                 if not page.rows:
@@ -117,20 +117,20 @@ def test_a_short_page_after_a_long_one_is_met_too(location: Path | str, catalog:
 
 def test_no_text_is_looked_at_whose_episode_lacks_a_bit(catalog: Catalog) -> None:
     assert pages(reads(catalog, "red", "length", limit=5)[1]) == ["walk"]
-    with catalog._write() as connection:
+    with catalog._session.write() as connection:
         connection.execute(update(schema.episode).values(word_bits=0))
     _, statements = reads(catalog, "red", "length", limit=5)
     assert pages(statements) == ["walk", "index"]
 
 
 def test_words_that_come_and_go_are_met(catalog: Catalog) -> None:
-    ids = catalog.ids()
-    notes = catalog.add_note(ids, "Schöne Arbeit")
-    assert len(catalog.select("schone", order="-total_reward", limit=30).rows) == 30
+    ids = catalog.query.ids()
+    notes = catalog.annotations.add_note(ids, "Schöne Arbeit")
+    assert len(catalog.query.select("schone", order="-total_reward", limit=30).rows) == 30
     for written in notes[10:]:
-        catalog.remove_note(written.id)
-    assert {row.id for row in catalog.select("schone", order="-total_reward", limit=30).rows} == set(ids[:10])
-    with catalog._read() as connection:
+        catalog.annotations.remove_note(written.id)
+    assert {row.id for row in catalog.query.select("schone", order="-total_reward", limit=30).rows} == set(ids[:10])
+    with catalog._session.read() as connection:
         kept = connection.execute(select(schema.episode.c.id, schema.episode.c.word_bits)).all()
         texts = dict(connection.execute(select(*schema.document.c)).all())
     assert kept == [(number, bits(texts[number])) for number, _ in kept]
@@ -155,15 +155,15 @@ def test_one_episode_is_not_looked_for_longer_than_a_page(catalog: Catalog, monk
     looks: list[int] = []
     monkeypatch.setattr(text_pages, "count", lambda first: (looks.append(each) or each for each in count(first)))
     for limit in (1, 40):
-        assert not catalog.select("absent", order="-total_reward", limit=limit).rows
+        assert not catalog.query.select("absent", order="-total_reward", limit=limit).rows
         assert 1 <= looks.pop() <= 4
         looks.clear()
 
 
 def test_a_filter_of_hundreds_of_words_is_answered(catalog: Catalog) -> None:
     many = " ".join(["cube"] * 400)
-    expected = catalog.select("cube", order="length", limit=40)
-    assert catalog.select(many, order="length", limit=40).rows == expected.rows
+    expected = catalog.query.select("cube", order="length", limit=40)
+    assert catalog.query.select(many, order="length", limit=40).rows == expected.rows
 
 
 def test_a_walk_is_not_given_up_for_what_the_one_before_it_did(catalog: Catalog) -> None:

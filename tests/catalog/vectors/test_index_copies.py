@@ -19,51 +19,55 @@ def catalog(location):
 @pytest.fixture
 def held(catalog):
     """Commit six episodes of two 4-byte vectors each, and begin a shipment of the first four."""
-    ids = [done.id for done in catalog.register([make_record(number) for number in range(6)])]
-    space = catalog.add_space("f", "family", "{}").id
-    rows = catalog.rows(ids)
-    entries = catalog.write_embeddings(
+    ids = [done.id for done in catalog.episodes.register([make_record(number) for number in range(6)])]
+    space = catalog.vectors.add_space("f", "family", "{}").id
+    rows = catalog.episodes.rows(ids)
+    entries = catalog.vectors.write(
         space, [EmbeddingRow(id_, rows[id_].digest, 2, b"%4d%4d" % (id_, -id_)) for id_ in ids]
     )
-    copy = catalog.copies.open("http://h/p", space)
+    copy = catalog.index_copies.open("http://h/p", space)
     made = [
         Synced(entry.seq, at, f"ref {entry.episode_id} {at}", "about", document=None, served=False, run="run")
         for entry in entries[:4]
         for at in range(2)
     ]
-    catalog.copies.begin(copy.id, made)
+    catalog.index_copies.begin(copy.id, made)
     return copy, entries
 
 
 def arrive(catalog, copy, entries, first=1):
     refs = [f"ref {entry.episode_id} {at}" for entry in entries for at in range(2)]
     landed = [Landed(ref, number, "about") for number, ref in enumerate(refs, first)]
-    return catalog.copies.settle(copy.id, "run", landed)
+    return catalog.index_copies.settle(copy.id, "run", landed)
 
 
 def test_one_copy_per_place_and_space(catalog, held):
     copy, _ = held
-    assert catalog.copies.open("http://h/p", copy.space_id) == catalog.copies.find("http://h/p", copy.space_id) == copy
-    assert catalog.copies.find("http://other/p", copy.space_id) is None
-    other = catalog.copies.open("http://other/p", copy.space_id)
+    assert (
+        catalog.index_copies.open("http://h/p", copy.space_id)
+        == catalog.index_copies.find("http://h/p", copy.space_id)
+        == copy
+    )
+    assert catalog.index_copies.find("http://other/p", copy.space_id) is None
+    other = catalog.index_copies.open("http://other/p", copy.space_id)
     assert other.generation != copy.generation
-    assert [found.id for found in catalog.copies.of_place("http://other/p")] == [other.id]
+    assert [found.id for found in catalog.index_copies.of_place("http://other/p")] == [other.id]
 
 
 def test_what_is_on_its_way_is_neither_pending_nor_held(catalog, held):
     copy, entries = held
-    assert [entry.seq for entry in catalog.copies.pending(copy)] == [entry.seq for entry in entries[4:]]
-    assert catalog.copies.count(copy.id) == 0
-    waiting = catalog.copies.unsettled(copy.id, 4)
+    assert [entry.seq for entry in catalog.index_copies.pending(copy)] == [entry.seq for entry in entries[4:]]
+    assert catalog.index_copies.count(copy.id) == 0
+    waiting = catalog.index_copies.unsettled(copy.id, 4)
     assert [(row.seq, row.position) for row, _ in waiting] == [(e.seq, at) for e in entries[:4] for at in range(2)]
     assert [found.vector for _, found in waiting][:2] == [b"   1", b"  -1"]
-    assert len(catalog.copies.unserved(copy.id, 4)) == 8
+    assert len(catalog.index_copies.unserved(copy.id, 4)) == 8
     assert arrive(catalog, copy, entries[:4]) == 0
-    assert catalog.copies.unsettled(copy.id, 4) == []
-    assert catalog.copies.unserved(copy.id, 4) == []
-    assert (catalog.copies.count(copy.id), catalog.copies.totals(copy.id)) == (8, (8, 8))
+    assert catalog.index_copies.unsettled(copy.id, 4) == []
+    assert catalog.index_copies.unserved(copy.id, 4) == []
+    assert (catalog.index_copies.count(copy.id), catalog.index_copies.totals(copy.id)) == (8, (8, 8))
     assert [
-        (found.document, found.episode_id, found.vector) for found in catalog.copies.lookup(copy.id, [2, 99], 4)
+        (found.document, found.episode_id, found.vector) for found in catalog.index_copies.lookup(copy.id, [2, 99], 4)
     ] == [(2, entries[0].episode_id, b"  -1")]
 
 
@@ -71,56 +75,56 @@ def test_a_number_that_comes_twice_sends_its_first_holder_on_the_way_again(catal
     copy, entries = held
     assert arrive(catalog, copy, entries[:2]) == 0
     assert arrive(catalog, copy, entries[2:4], first=3) == 2
-    again = {row.ref for row, _ in catalog.copies.unsettled(copy.id, 4)}
+    again = {row.ref for row, _ in catalog.index_copies.unsettled(copy.id, 4)}
     assert again == {f"ref {entries[1].episode_id} {at}" for at in range(2)}
-    assert catalog.copies.open(copy.place, copy.space_id).version == copy.version + 1
+    assert catalog.index_copies.open(copy.place, copy.space_id).version == copy.version + 1
 
 
 def test_fields_that_differ_are_not_served(catalog, held):
     copy, entries = held
-    catalog.copies.settle(copy.id, "run", [Landed(f"ref {entries[0].episode_id} 0", 7, "other")])
-    (row,) = [found for found in catalog.copies.unserved(copy.id, 4) if found.document == 7]
+    catalog.index_copies.settle(copy.id, "run", [Landed(f"ref {entries[0].episode_id} 0", 7, "other")])
+    (row,) = [found for found in catalog.index_copies.unserved(copy.id, 4) if found.document == 7]
     assert row.vector == b"   1"
-    assert catalog.copies.known(copy.id, [row.ref])[row.ref] == Landed(row.ref, 7, "")
+    assert catalog.index_copies.known(copy.id, [row.ref])[row.ref] == Landed(row.ref, 7, "")
 
 
 def test_documents_of_the_dead_are_told_unless_the_living_share_them(catalog, held):
     copy, entries = held
     arrive(catalog, copy, entries[:4])
     shared = Synced(entries[4].seq, 0, f"ref {entries[0].episode_id} 0", "x", document=1, served=False, run=None)
-    catalog.copies.begin(copy.id, [shared])
-    catalog.withdraw([entries[0].episode_id])
-    assert sorted(catalog.copies.dead(copy.id)) == [(entries[0].seq, 0, None), (entries[0].seq, 1, 2)]
-    catalog.copies.forget(copy.id, [(entries[0].seq, 0), (entries[0].seq, 1)], removed=1)
-    assert catalog.copies.dead(copy.id) == []
-    assert catalog.copies.open(copy.place, copy.space_id).removed == 1
+    catalog.index_copies.begin(copy.id, [shared])
+    catalog.episodes.withdraw([entries[0].episode_id])
+    assert sorted(catalog.index_copies.dead(copy.id)) == [(entries[0].seq, 0, None), (entries[0].seq, 1, 2)]
+    catalog.index_copies.forget(copy.id, [(entries[0].seq, 0), (entries[0].seq, 1)], removed=1)
+    assert catalog.index_copies.dead(copy.id) == []
+    assert catalog.index_copies.open(copy.place, copy.space_id).removed == 1
 
 
 def test_a_new_generation_holds_nothing(catalog, held):
     copy, entries = held
     arrive(catalog, copy, entries[:4])
-    catalog.copies.condemn(copy.id)
-    assert catalog.copies.open(copy.place, copy.space_id).condemned
-    catalog.copies.renew(copy.id)
-    renewed = catalog.copies.open(copy.place, copy.space_id)
+    catalog.index_copies.condemn(copy.id)
+    assert catalog.index_copies.open(copy.place, copy.space_id).condemned
+    catalog.index_copies.renew(copy.id)
+    renewed = catalog.index_copies.open(copy.place, copy.space_id)
     assert (renewed.condemned, renewed.version, renewed.generation == copy.generation) == (False, 2, False)
-    assert len(catalog.copies.pending(renewed)) == 6
-    catalog.copies.close(copy.id)
-    assert catalog.copies.of_place(copy.place) == []
+    assert len(catalog.index_copies.pending(renewed)) == 6
+    catalog.index_copies.close(copy.id)
+    assert catalog.index_copies.of_place(copy.place) == []
 
 
 @pytest.mark.parametrize("product", ["sqlite"], indirect=True)  # how its plans read
 def test_what_every_search_asks_is_answered_by_indexes(catalog, held):
     copy, _ = held
     seen = []
-    engine = catalog._database._engine
+    engine = catalog._session.database._engine
     event.listen(engine, "before_cursor_execute", lambda *details: seen.append((details[2], details[3])))
-    catalog.copies.find(copy.place, copy.space_id)
-    catalog.copies.lookup(copy.id, [1, 2, 3], 4)
-    catalog.copies.unserved(copy.id, 4)
-    catalog.copies.known(copy.id, ["a", "b"])
-    catalog.copies.pending(copy)
-    with catalog._read() as connection:
+    catalog.index_copies.find(copy.place, copy.space_id)
+    catalog.index_copies.lookup(copy.id, [1, 2, 3], 4)
+    catalog.index_copies.unserved(copy.id, 4)
+    catalog.index_copies.known(copy.id, ["a", "b"])
+    catalog.index_copies.pending(copy)
+    with catalog._session.read() as connection:
         plans = [
             row[3]
             for statement, parameters in [found for found in seen if found[0].startswith("SELECT")]

@@ -223,7 +223,7 @@ def test_from_an_archive_to_hits_by_the_command_line(archive):
     with TrajectoryRetriever(archive / "archive", f"learned:{out}") as retriever:
         best = retriever.search_similar_episodes(query, 1)[0]
     with open_archive(archive / "archive") as opened:
-        spaces = [Space.from_json(row.definition) for row in opened.catalog.spaces("active")]
+        spaces = [Space.from_json(row.definition) for row in opened.catalog.vectors.spaces("active")]
     assert best.file_path.endswith("/7.wshard")
     assert best.score == pytest.approx(1)
     with pytest.raises(UnknownEmbedderError, match=r"pass embedder=\.\.\."):

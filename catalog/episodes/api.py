@@ -1,0 +1,129 @@
+"""catalog.episodes: register, look up and remove episodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog.database import roots as places
+from catalog.database.engine import absolute_path, one_of
+from catalog.database.schema import episode
+from catalog.episode_record import check_path
+from catalog.episodes import assets, reconcile, register
+from catalog.query import pages
+from catalog.query.iterate import walk_places
+from catalog.records import Known
+from catalog.values import storable
+from catalog.vectors import ledger
+from wshard.arguments import episode_ids, whole_number
+from wshard.errors import EntryNotFoundError, FilterError
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from catalog.episode_record import EpisodeRecord
+    from catalog.records import (
+        Asset,
+        EpisodeRow,
+        Outcome,
+        Registered,
+    )
+    from catalog.session import Session
+
+
+class Episodes:
+    """The episodes of a catalog: register, look up, remove."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def add_root(self, path: str) -> int:
+        """Return the id of the root at this folder, made when missing; paths below are stored relative to it.
+
+        IngestError for a folder whose name the catalog cannot hold.
+        """
+        folder = absolute_path(path).as_posix()
+        check_path(folder)
+        with self._session.write() as connection:
+            roots = places.load_roots(connection, base=self._session.base)
+            return places.add_root(connection, folder, roots=roots)
+
+    def roots(self) -> list[str]:
+        """Return the absolute folders that episodes are stored relative to, without those that lie in another one."""
+        with self._session.read() as connection:
+            folders = places.used_roots(connection, base=self._session.base)
+        return [folder for folder in folders if not any(around in folders for around in places.ancestors(folder))]
+
+    def register(self, records: Sequence[EpisodeRecord]) -> list[Registered]:
+        """Write the records in one transaction and return what became of each, in their order.
+
+        At a known (path, key) an equal digest refreshes size and mtime only; another one replaces the episode and
+        buries its vectors. A record with moved_from takes over that episode (uid, tags, vectors) when it still has the
+        same digest, is not found at its old place by another record, and the new place is free; else it is new or
+        changed. A record that displaces the episode which is catalogued at its place, under another digest, sets it
+        aside, to a path that no file has: it is missing until a record takes it over. Episodes at the paths of a
+        record's assets are forgotten: it has them. What people said of them is said of it from then on.
+        """
+        with self._session.write() as connection:
+            return register.register(connection, records, base=self._session.base)
+
+    def load(self, batches: Iterable[Sequence[EpisodeRecord]]) -> Counter[Outcome]:
+        """Register batches of records, all in one transaction, and return how many had which outcome.
+
+        Several times as fast where it writes more than a tenth of what is there, and most of all the first time. Others
+        can read, but not write, until it is done. Into an empty catalog that nobody else is using, readers wait too:
+        batches must not ask the catalog then.
+        """
+        (empty,) = self._session.database.peek("SELECT NOT EXISTS (SELECT 1 FROM episode)")
+        with self._session.database.transaction("alone" if empty else "write") as connection:
+            return register.load(connection, batches, base=self._session.base)
+
+    def remove(self, ids: Sequence[int]) -> int:
+        """Forget the episodes, leaving tombstones in the ledger, and return how many there were."""
+        with self._session.write() as connection:
+            return register.remove(connection, episode_ids(ids))
+
+    def withdraw(self, ids: Sequence[int]) -> None:
+        """Bury the vectors of these episodes and keep the rest: their files no longer hold what was embedded."""
+        with self._session.write() as connection:
+            ledger.bury(connection, episode_ids(ids))
+
+    def known(self, paths: Sequence[str]) -> dict[str, tuple[Known, ...]]:
+        """Return what is catalogued at these absolute paths, by key; unknown paths are left out."""
+        with self._session.read() as connection:
+            roots = places.load_roots(connection, base=self._session.base)
+            found = reconcile.load_occupants(connection, paths, roots=roots)
+            parts = assets.load_parts(connection, {occupant.id: path for (path, _), occupant in found.items()})
+        known: dict[str, list[Known]] = {}
+        for (path, key), (number, _, digest, size, mtime_ns) in sorted(found.items()):
+            known.setdefault(path, []).append(Known(number, key, digest, size, mtime_ns, parts.get(number, ())))
+        return {path: tuple(entries) for path, entries in known.items()}
+
+    def by_digest(self, digests: Sequence[str]) -> list[EpisodeRow]:
+        """Return the episodes with one of these digests, by id."""
+        with self._session.read() as connection:
+            return pages.load_rows(connection, one_of(connection, episode.c.digest, digests), base=self._session.base)
+
+    def places(self, prefix: str | None = None) -> Iterator[tuple[int, str]]:
+        """Yield (id, absolute path) of every episode, or of those in the file or folder at the absolute path prefix."""
+        return walk_places(self._session.read, prefix, base=self._session.base)
+
+    def get(self, ref: int | str) -> EpisodeRow:
+        """Return the episode of that id or uid; EntryNotFoundError when there is none."""
+        column = episode.c.uid if isinstance(ref, str) else episode.c.id
+        ref = ref if isinstance(ref, str) else whole_number(ref, "id of an episode", FilterError)
+        with self._session.read() as connection:
+            found = pages.load_rows(connection, column == ref, base=self._session.base) if storable(ref) else []
+        if not found:
+            raise EntryNotFoundError(f"expected the {column.name} of a catalogued episode, found {ref!r}")
+        return found[0]
+
+    def rows(self, ids: Iterable[int]) -> dict[int, EpisodeRow]:
+        """Return the episodes of these ids; unknown ids are left out."""
+        with self._session.read() as connection:
+            return {row.id: row for row in pages.load_ids(connection, episode_ids(ids), base=self._session.base)}
+
+    def assets(self, ids: Iterable[int]) -> dict[int, tuple[Asset, ...]]:
+        """Return the files of these episodes: one of most, manifest and chunks of chunked ones; no unknown ids."""
+        with self._session.read() as connection:
+            return assets.load_assets(connection, pages.load_ids(connection, episode_ids(ids), base=self._session.base))
