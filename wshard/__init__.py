@@ -1,6 +1,12 @@
-"""Episode files: one file, one episode. Read, write, record and check WShard files."""
+"""Episodes of robot learning: read, write, record and check them; and the door to archive, search and catalog.
 
-from wshard.chunks.reader import ChunkedEpisodeReader, ChunkManifest, validate_chunk_continuity
+The latter are imported when first used: `import wshard` loads numpy and the codecs.
+"""
+
+from typing import TYPE_CHECKING
+
+from wshard.chunks.manifest import ChunkManifest, validate_chunk_continuity
+from wshard.chunks.reader import ChunkedEpisodeReader
 from wshard.chunks.writer import ChunkedEpisodeWriter
 from wshard.compress import Compressor
 from wshard.container.codec import Codec, CompressionLevel, CompressionType
@@ -8,7 +14,7 @@ from wshard.container.manifest import open_manifest
 from wshard.container.reader import ShardReader
 from wshard.container.stream_writer import ShardStreamWriter
 from wshard.container.writer import ShardWriter
-from wshard.convert import convert, detect_format, load, save  # the facade: else importing it would hide the function
+from wshard.convert import convert, detect_format, load, save  # by that path: the module of this name is no attribute
 from wshard.dreamer import load_dreamer, save_dreamer
 from wshard.episode.file import EpisodeFile, load_wshard, open_wshard, save_wshard
 from wshard.episode.naming import (
@@ -40,6 +46,7 @@ from wshard.episode.residual import (
 )
 from wshard.errors import FormatError, FormatWarning, WShardError
 from wshard.formats.huggingface import HF_AVAILABLE, HuggingFaceAdapter, download_from_hub, upload_to_hub
+from wshard.lazy import importer
 from wshard.open import open_episode
 from wshard.recording.recover import discard, recover
 from wshard.recording.writer import ChannelDef, WShardStreamWriter
@@ -54,6 +61,10 @@ from wshard.types import (
     TimebaseType,
 )
 
+if TYPE_CHECKING:
+    from bridge import TrajectoryIngestor, TrajectoryRetriever, open_archive
+    from catalog import Catalog
+
 StreamChannelDef = ChannelDef
 
 __all__ = [
@@ -61,6 +72,7 @@ __all__ = [
     "HF_AVAILABLE",
     "LATENT_ACTION_CHANNEL",
     "LATENT_CODEBOOK_CHANNEL",
+    "Catalog",
     "Channel",
     "ChannelDef",
     "ChunkManifest",
@@ -85,6 +97,8 @@ __all__ = [
     "StreamChannelDef",
     "TimebaseSpec",
     "TimebaseType",
+    "TrajectoryIngestor",
+    "TrajectoryRetriever",
     "WShardError",
     "WShardStreamWriter",
     "__version__",
@@ -104,6 +118,7 @@ __all__ = [
     "load",
     "load_dreamer",
     "load_wshard",
+    "open_archive",
     "open_episode",
     "open_manifest",
     "open_wshard",
@@ -127,3 +142,13 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+__getattr__ = importer(
+    "wshard",
+    {"Catalog": "catalog"} | dict.fromkeys(("TrajectoryIngestor", "TrajectoryRetriever", "open_archive"), "bridge"),
+)
+
+
+def __dir__() -> list[str]:
+    """Return the names above, also those that were not used yet."""
+    return sorted({*globals(), *__all__})

@@ -1,31 +1,8 @@
-"""`python -m wshard`: the installed command, whichever package provides it.
-
-Knows: the name of the command. The packages above this one register it, so nothing of them is imported here.
-"""
+"""`python -m wshard`: the installed command."""
 
 from __future__ import annotations
 
-import sys
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, NoReturn
-
-from wshard.cli.interrupts import end_when_interrupted
-from wshard.messages import how_to_install
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-
-def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run the console command `wshard` with these arguments, by default those of the process; exits with its code."""
-    end_when_interrupted()
-    if argv is not None:
-        sys.argv[1:] = argv
-    command = next(iter(entry_points(group="console_scripts", name="wshard")), None)
-    if command is None:
-        sys.exit(f"error: the command wshard is not installed: {how_to_install()}")
-    sys.exit(command.load()())
-
+from wshard.cli.command import main
 
 if __name__ == "__main__":
     main()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import numpy as np
 import xxhash
@@ -27,9 +27,9 @@ from wshard.types import DType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
-    from wshard.chunks.manifest import Chunk
-    from wshard.chunks.reader import ChunkedEpisodeReader
+    from wshard.chunks.manifest import Chunk, ChunkManifest
     from wshard.episode.file import EpisodeFile
     from wshard.episode.meta_reader import Declaration
     from wshard.types import Array, Episode, TimebaseSpec
@@ -38,8 +38,36 @@ if TYPE_CHECKING:
 _KEPT: Final = 2  # chunks that stay open: a span may lie across a border
 
 
+class ChunkOpener(Protocol):
+    """What opens, checks and loads the chunks that a manifest lists."""
+
+    manifest_path: Path
+    base_dir: Path
+    manifest: ChunkManifest | None
+
+    def load_manifest(self) -> ChunkManifest:
+        """Read the manifest again."""
+        ...
+
+    def manifest_digest(self) -> str:
+        """Return the content digest of the manifest's file."""
+        ...
+
+    def open_chunk(self, row: Chunk, *, hashed: bool = True) -> EpisodeFile:
+        """Open the file of a manifest row, checked against its length and, unless hashed is False, its SHA-256."""
+        ...
+
+    def verify_chunk(self, row: Chunk) -> None:
+        """Compare a chunk with its SHA-256 or, where the manifest has none, its blocks with their checksums."""
+        ...
+
+    def load(self, channels: Sequence[str] | None = None) -> Episode:
+        """Return the whole episode, or the named channels of it."""
+        ...
+
+
 @dataclass(frozen=True)
-class _Told:
+class _ChunkFacts:
     """What header, index and meta blocks of one chunk say."""
 
     digest: str
@@ -73,7 +101,7 @@ class ChunkedEpisodeFile(OfOneProcess):
     chunks are missing or there are none.
     """
 
-    def __init__(self, reader: ChunkedEpisodeReader) -> None:
+    def __init__(self, reader: ChunkOpener) -> None:
         self._source = reader
         self._closed = False
         self._manifest = reader.load_manifest() if reader.manifest is None else reader.manifest
@@ -97,7 +125,7 @@ class ChunkedEpisodeFile(OfOneProcess):
             self._open.popitem()[1].close()
 
     @property
-    def _reader(self) -> ChunkedEpisodeReader:
+    def _reader(self) -> ChunkOpener:
         if self._closed:
             raise ClosedError(f"{self.where}: expected an open episode, found it closed")
         return self._source
@@ -110,7 +138,7 @@ class ChunkedEpisodeFile(OfOneProcess):
     @property
     def env_id(self) -> str:
         """The environment id, "" if unknown."""
-        return self._manifest.env_id or self._told[0].env_id
+        return self._manifest.env_id or self._facts[0].env_id
 
     @property
     def length(self) -> int:
@@ -120,19 +148,19 @@ class ChunkedEpisodeFile(OfOneProcess):
     @property
     def timebase(self) -> TimebaseSpec:
         """The episode's clock."""
-        return self._told[0].timebase
+        return self._facts[0].timebase
 
     @property
     def metadata(self) -> Mapping[str, Any]:
         """Free metadata of all chunks, of which the later ones win."""
-        return {key: value for told in self._told for key, value in told.metadata.items()}
+        return {key: value for facts in self._facts for key, value in facts.metadata.items()}
 
     def digest(self) -> str:
         """Return the content digest: of ids, timesteps and the digests of the chunks. Reads no data block.
 
         Equal wherever the files lie; not that of the same episode in one file.
         """
-        chunks = [(row.start, row.stop, told.digest) for row, told in zip(self._rows, self._told, strict=True)]
+        chunks = [(row.start, row.stop, facts.digest) for row, facts in zip(self._rows, self._facts, strict=True)]
         return xxhash.xxh3_128_hexdigest(json.dumps([self.id, self.env_id, chunks]).encode())
 
     def parts(self) -> tuple[Part, ...]:
@@ -142,7 +170,7 @@ class ChunkedEpisodeFile(OfOneProcess):
 
     def part_digests(self) -> tuple[str, ...]:
         """Return the content digest of each part."""
-        return self._reader.manifest_digest(), *(told.digest for told in self._told)
+        return self._reader.manifest_digest(), *(facts.digest for facts in self._facts)
 
     @property
     def is_chunk(self) -> bool:
@@ -159,11 +187,11 @@ class ChunkedEpisodeFile(OfOneProcess):
 
         Raises LaneError where chunks differ in them. Ticks are as wide as the widest; truncations need not be in all.
         """
-        whole = dict(self._told[0].lanes)
-        for number, told in enumerate(self._told):
-            for name in sorted((whole.keys() ^ told.lanes.keys()) - {TRUNCATIONS}):
+        whole = dict(self._facts[0].lanes)
+        for number, facts in enumerate(self._facts):
+            for name in sorted((whole.keys() ^ facts.lanes.keys()) - {TRUNCATIONS}):
                 raise LaneError(f"{self.where}: lane {name!r} is in one of chunks 0 and {number}, not in both")
-            for name, lane in told.lanes.items():
+            for name, lane in facts.lanes.items():
                 known = whole.setdefault(name, lane)
                 if name == TICKS and lane.dtype is DType.INT64:
                     whole[name] = lane
@@ -174,11 +202,11 @@ class ChunkedEpisodeFile(OfOneProcess):
 
     def has(self, block: str) -> bool:
         """Return True if the lane was recorded, in any chunk (a filled-in reward or done does not count)."""
-        return any(block in told.recorded for told in self._told)
+        return any(block in facts.recorded for facts in self._facts)
 
     def stored(self, block: str) -> Stored:
         """Return how a lane lies in the chunks, all together; raises EntryNotFoundError."""
-        found = [told.stored[block] for told in self._told if block in told.stored]
+        found = [facts.stored[block] for facts in self._facts if block in facts.stored]
         if not found:
             raise EntryNotFoundError(f"{self.where}: no lane {block!r}")
         codecs = {one.codec for one in found}
@@ -267,13 +295,13 @@ class ChunkedEpisodeFile(OfOneProcess):
         )
 
     @cached_property
-    def _told(self) -> list[_Told]:
+    def _facts(self) -> list[_ChunkFacts]:
         return [self._ask(row) for row in self._rows]
 
-    def _ask(self, row: Chunk) -> _Told:
+    def _ask(self, row: Chunk) -> _ChunkFacts:
         with self._reader.open_chunk(row, hashed=False) as file:
             lanes = file.lanes()
-            return _Told(
+            return _ChunkFacts(
                 digest=file.digest(),
                 env_id=file.env_id,
                 timebase=file.timebase,

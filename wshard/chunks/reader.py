@@ -18,7 +18,6 @@ from wshard.chunks.manifest import (
     validate_chunk_continuity,
 )
 from wshard.chunks.split import join
-from wshard.container.layout import ROLE_MANIFEST
 from wshard.container.open_file import named_in, open_file, within
 from wshard.container.reader import ShardReader
 from wshard.episode.file import EpisodeFile
@@ -30,14 +29,6 @@ if TYPE_CHECKING:
 
     from wshard.chunks.manifest import Chunk
     from wshard.types import Episode
-
-
-__all__ = [
-    "ROLE_MANIFEST",
-    "ChunkManifest",
-    "ChunkedEpisodeReader",
-    "validate_chunk_continuity",
-]
 
 
 class ChunkedEpisodeReader:
@@ -155,7 +146,7 @@ class ChunkedEpisodeReader:
     def _compare_hash(self, row: Chunk, path: Path) -> None:
         if not row.sha256 or row.uri in self._verified:
             return
-        found = _sha256(path)
+        found = hash_file(path)
         if found != row.sha256:
             raise ChecksumError(f"{path}: SHA-256 mismatch: the manifest says {row.sha256}, the file has {found}")
         self._verified.add(row.uri)
@@ -167,6 +158,7 @@ class ChunkedEpisodeReader:
         return replace(ep, chunk_index=row.index, total_chunks=total, timestep_range=[row.start, row.stop - 1])
 
 
-def _sha256(path: Path) -> str:
+def hash_file(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits."""
     with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -15,7 +15,7 @@ from wshard.chunks.manifest import (
     validate_chunk_continuity,
     write_manifest,
 )
-from wshard.chunks.reader import _sha256
+from wshard.chunks.reader import hash_file
 from wshard.chunks.split import cut
 from wshard.container.codec import CompressionLevel, CompressionType
 from wshard.episode.file import save_wshard
@@ -96,7 +96,7 @@ class ChunkedEpisodeWriter:
         path = self.base_path / f"{self._stem}_chunk_{index:04d}.wshard"
         save_wshard(chunk, path, self.compression, self.compression_level)
         self.manifest.env_id = self.manifest.env_id or ep.env_id
-        self.manifest.add_chunk(index, path.name, _sha256(path), (first, first + length - 1), length)
+        self.manifest.add_chunk(index, path.name, hash_file(path), (first, first + length - 1), length)
         self._rows = {row.index: row for row in self.manifest.rows()}
         write_manifest(self._listing(complete=False), self._path)
         return path

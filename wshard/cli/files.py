@@ -12,7 +12,7 @@ import time
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,7 +29,7 @@ from wshard.cli.common import (
 from wshard.errors import StepError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from wshard.repair.repair import RepairReport
 
@@ -275,14 +275,3 @@ def recover(
     path = recover_partial(partial, compression=compression)
     with EpisodeFile(path) as episode:
         typer.echo(f"recovered  {printable(str(path))}  ({counted(episode.length, 'timestep')})")
-
-
-def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run the installed command, every package's verbs included (see wshard.__main__)."""
-    from wshard.__main__ import main as run
-
-    run(argv)
-
-
-if __name__ == "__main__":
-    main()

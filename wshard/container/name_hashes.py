@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import warnings
 from itertools import combinations
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from wshard.container.layout import HEADER_SIZE, INDEX_ENTRY, INDEX_ENTRY_SIZE, name_hash
 from wshard.errors import FormatWarning, IndexCorruptError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from wshard.container.layout import Header, IndexEntry
-    from wshard.container.reader import ShardReader
 
 _FNV_START: Final = 0xCBF29CE484222325
 _FNV_FACTOR: Final = 0x100000001B3
@@ -33,7 +32,27 @@ _SAMPLED: Final = 32
 _BITS: Final = tuple(1 << bit for bit in range(8))
 
 
-def check_names(reader: ShardReader, known: Collection[str] | None = None) -> None:
+class NamedBlocks(Protocol):
+    """What is asked of an open container: its header, its index, and the bytes that these were read from."""
+
+    where: str
+    header: Header
+
+    @property
+    def entries(self) -> Sequence[IndexEntry]:
+        """The blocks in the order of the index."""
+        ...
+
+    def names(self) -> list[str]:
+        """Return the names of all blocks in index order."""
+        ...
+
+    def read_range(self, start: int, stop: int) -> memoryview:
+        """Return the bytes [start, stop) of the file as they stand."""
+        ...
+
+
+def check_names(reader: NamedBlocks, known: Collection[str] | None = None) -> None:
     """Raise IndexCorruptError where damage to header, index or names renamed blocks, or left some out.
 
     They would be missing, and nobody know. known: names that stand for something by themselves; of any other one that
@@ -51,7 +70,7 @@ def check_names(reader: ShardReader, known: Collection[str] | None = None) -> No
             f"{reader.where}: entry_count: expected {header.entry_count + more}, the entries in the index, found "
             f"{header.entry_count}: the header {mend} it"
         )
-    if known is None and len(reader) > _ENTRIES:
+    if known is None and len(reader.entries) > _ENTRIES:
         return  # `wshard verify` looks at all
     doubted = []
     for number, given in misnamed(reader, known).items():
@@ -68,7 +87,7 @@ def check_names(reader: ShardReader, known: Collection[str] | None = None) -> No
         warnings.warn(f"{reader.where}: {what}: {message}", FormatWarning, stacklevel=3 if known is None else 4)
 
 
-def misnamed(reader: ShardReader, known: Collection[str] | None) -> dict[int, str | None]:
+def misnamed(reader: NamedBlocks, known: Collection[str] | None) -> dict[int, str | None]:
     """Return the names that blocks were given, by the numbers of those whose stored hash is not that of their name.
 
     That is the name of the hash, where another block has it, it is known, or a changed byte or two flipped bits made it
@@ -108,7 +127,7 @@ def hashes_of(name: str) -> set[int]:
     return {way(name) for way in (_WAYS if len(name) <= _LONGEST else (name_hash,))}
 
 
-def table_moved(reader: ShardReader) -> bool:
+def table_moved(reader: NamedBlocks) -> bool:
     """Say whether the names lie directly behind the index, and not where the header says: the hashes tell."""
     header, end = reader.header, _index_end(reader.header)
     if header.string_table_offset == end or any(
@@ -120,7 +139,7 @@ def table_moved(reader: ShardReader) -> bool:
     return any(stored in hashes_of(name) for stored, name in named if name)
 
 
-def uncounted(reader: ShardReader, most: int | None = None) -> int:
+def uncounted(reader: NamedBlocks, most: int | None = None) -> int:
     """Return how many index entries follow those that the header counts, `most` at most."""
     header, number = reader.header, reader.header.entry_count
     while (end := HEADER_SIZE + (number + 1) * INDEX_ENTRY_SIZE) <= header.string_table_offset:
@@ -146,7 +165,7 @@ def _has(entry: IndexEntry, hashed: Callable[[str], int]) -> bool:
     return entry.name_hash == hashed(entry.name) or (hashed is _fnv and len(entry.name) > _LONGEST)
 
 
-def _near(reader: ShardReader, entry: IndexEntry, *, far: bool) -> Iterator[str]:
+def _near(reader: NamedBlocks, entry: IndexEntry, *, far: bool) -> Iterator[str]:
     """Yield the names that come of this index entry, or of this name, with one bit flipped.
 
     far: also of one that is not long with another byte in any place, and of a short one with two bits flipped.
@@ -171,7 +190,7 @@ def _changed(raw: bytearray, *changes: tuple[int, int]) -> str:
     return changed.decode(errors="ignore")
 
 
-def _name_at(reader: ShardReader, offset: int, size: int, table: int) -> str:
+def _name_at(reader: NamedBlocks, offset: int, size: int, table: int) -> str:
     """Return the name that lies there in the string table, "" for none, and for a long one."""
     start = table + offset
     if size > _LONG or start + size > reader.header.data_section_offset:

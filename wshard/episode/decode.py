@@ -7,7 +7,7 @@ Does not know: files, offsets, codecs.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -28,10 +28,12 @@ from wshard.errors import EntryNotFoundError
 from wshard.types import Array, Channel, Episode, Format, Residual
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wshard.container.layout import Buffer
-    from wshard.episode.file import EpisodeFile
+    from wshard.container.reader import ShardReader
+    from wshard.episode.lane_view import LazyLane
+    from wshard.episode.meta_reader import Description
 
 _CHANNEL_PREFIXES = ("signal/", "action/", "omen/", "uncert/", "residual/")
 _STEP_FIELDS = {
@@ -44,7 +46,32 @@ _STEP_FIELDS = {
 }
 
 
-def decode_episode(file: EpisodeFile, channels: Sequence[str] | None, steps: range | None = None) -> Episode:
+class LanesAndBlocks(Protocol):
+    """What is asked of an open file: its description, its lanes, and the container that holds its blocks."""
+
+    where: str
+    description: Description
+
+    @property
+    def shard(self) -> ShardReader:
+        """The container below."""
+        ...
+
+    @property
+    def length(self) -> int:
+        """T, the number of timesteps."""
+        ...
+
+    def lanes(self) -> Mapping[str, Declaration]:
+        """Return dtype and per-step shape of every lane by block name."""
+        ...
+
+    def lane_view(self, name: str) -> LazyLane:
+        """Return a lane that reads only the timesteps that are asked for."""
+        ...
+
+
+def decode_episode(file: LanesAndBlocks, channels: Sequence[str] | None, steps: range | None = None) -> Episode:
     """Return the Episode with all lanes, or those of the named channels.
 
     steps: only this run of timesteps; then residuals, other programs' blocks and the chunk fields are left out.
@@ -71,7 +98,7 @@ def decode_episode(file: EpisodeFile, channels: Sequence[str] | None, steps: ran
     return ep
 
 
-def _empty(file: EpisodeFile) -> Episode:
+def _empty(file: LanesAndBlocks) -> Episode:
     about = file.description
     return Episode(
         id=about.episode_id,
@@ -86,7 +113,7 @@ def _empty(file: EpisodeFile) -> Episode:
     )
 
 
-def _part(file: EpisodeFile, steps: range) -> Episode:
+def _part(file: LanesAndBlocks, steps: range) -> Episode:
     whole = _empty(file)
     first = whole.timestep_range[0] if whole.timestep_range else 0
     return replace(
@@ -98,13 +125,13 @@ def _part(file: EpisodeFile, steps: range) -> Episode:
     )
 
 
-def _blocks(file: EpisodeFile, names: Sequence[str]) -> Iterator[tuple[str, Buffer]]:
+def _blocks(file: LanesAndBlocks, names: Sequence[str]) -> Iterator[tuple[str, Buffer]]:
     """Yield the checked bytes of the blocks; several are decoded at a time."""
     sizes = [file.shard.entry(name).orig_size for name in names]
     return zip(names, in_order(file.shard.block, names, effort=sizes, memory=[0] * len(names)), strict=True)
 
 
-def _selected(file: EpisodeFile, lanes: Iterable[str], channels: Sequence[str] | None) -> list[str]:
+def _selected(file: LanesAndBlocks, lanes: Iterable[str], channels: Sequence[str] | None) -> list[str]:
     """Return the blocks that a channel filter keeps, lanes first; None keeps all."""
     blocks = [name for name in dict.fromkeys((*lanes, *file.shard.names())) if name not in META_BLOCKS]
     if channels is None:

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from wshard.chunks.manifest import read_manifest, safe_name, write_manifest
-from wshard.chunks.reader import ChunkedEpisodeReader, ChunkManifest, validate_chunk_continuity
+from wshard.chunks.manifest import ChunkManifest, read_manifest, safe_name, validate_chunk_continuity, write_manifest
+from wshard.chunks.reader import ChunkedEpisodeReader
 from wshard.chunks.split import cut, join
 from wshard.chunks.writer import ChunkedEpisodeWriter
 from wshard.cli.files import app

@@ -1,0 +1,27 @@
+"""The installed command `wshard`, whichever package provides it: started from Python, or with `python -m`."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, NoReturn
+
+from wshard.cli.interrupts import end_when_interrupted
+from wshard.messages import how_to_install
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run the console command `wshard` with these arguments, by default those of the process; exits with its code.
+
+    The packages above this one register the command, so nothing of them is imported here.
+    """
+    end_when_interrupted()
+    if argv is not None:
+        sys.argv[1:] = argv
+    command = next(iter(entry_points(group="console_scripts", name="wshard")), None)
+    if command is None:
+        sys.exit(f"error: the command wshard is not installed: {how_to_install()}")
+    sys.exit(command.load()())
