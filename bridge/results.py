@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bridge.index.base import Explained
     from catalog.records import EpisodeRow
     from embedders.space import Space
-    from wshard.open import OpenEpisode
+    from wshard.episode.protocol import EpisodeReader
     from wshard.types import Episode
 
 
@@ -78,7 +78,7 @@ class EpisodeRef:
             return file.slice(*self.span, channels)
 
     @contextmanager
-    def open(self) -> Iterator[OpenEpisode]:
+    def open(self) -> Iterator[EpisodeReader]:
         """Open the file or chunks lazily: `with hit.open() as file: file["state"][10:20]`.
 
         Raises what load raises of files that are gone, changed or damaged.

@@ -1,64 +1,4 @@
-"""The one error tree of the project.
-
-Knows: every error class, what each one means, and which builtin a stranger would catch instead.
-Does not know: who raises it. Messages say what was expected, what was found, and where (file, block, offset).
-
-    WShardError
-    ├── FormatError (ValueError)                the bytes do not follow the format
-    │   ├── HeaderError                         magic, version, role, sizes, offsets in the 64-byte header
-    │   ├── IndexCorruptError                   an index entry points outside the file, or names cannot be read
-    │   ├── OverlapError                        two blocks claim the same bytes (damaged or interleaved recording)
-    │   ├── LimitError                          a size above the security limits
-    │   ├── ChecksumError                       CRC32C of a block, or SHA-256 of a chunk, differs from the stored one
-    │   ├── CodecError                          a block cannot be decompressed to its stated size
-    │   ├── LaneError                           meta JSON, dtype or shape of a lane is wrong
-    │   ├── MetadataError                       the JSON section of a container is wrong
-    │   ├── RepairError                         a damaged file of which nothing can be restored, and why
-    │   └── ManifestError                       files that a manifest names are not what it says
-    │       └── MissingFileError (FileNotFoundError)  a file that a manifest names is not there
-    ├── EntryNotFoundError (KeyError)           no block of that name
-    ├── StepError (IndexError)                  a timestep that a lane or an episode does not have
-    ├── ClosedError (ValueError)                reading from a file after its close()
-    ├── EpisodeError (ValueError)               an Episode value that cannot be saved
-    ├── UnsupportedFormatError (NotImplementedError)  a known file format that this version cannot read or write
-    ├── MissingExtraError (ImportError)         an optional dependency is not installed
-    ├── HubError (OSError)                      an online repository of data sets refused, or could not be reached
-    ├── RecordingStateError (RuntimeError)      calls of a writer in the wrong order
-    ├── RecordingExistsError (FileExistsError)  an interrupted or running recording is in the way
-    ├── EmbedderError (ValueError)              windows or parameters that an embedder cannot take
-    │   ├── UnknownEmbedderError (KeyError)     no embedder of that name
-    │   └── SpaceMismatchError                  vectors of two different Spaces would be mixed
-    ├── CatalogError
-    │   ├── CatalogNotFoundError (FileNotFoundError)
-    │   ├── CatalogVersionError (RuntimeError)  the catalog was written by a newer version
-    │   ├── CatalogBusyError (TimeoutError)     another process held the write lock for too long
-    │   ├── CatalogUnreachableError (ConnectionError)  a database server that does not answer, or refuses the login
-    │   ├── CatalogWriteError (OSError)         the database could not be written: disk full, read-only, ...
-    │   ├── CatalogExistsError (FileExistsError)  a catalog, or another file, is in the way
-    │   ├── VectorsDamagedError (ValueError)    vectors in the catalog that are not what was written there
-    │   ├── FilterError (ValueError)            a filter names an unknown field, or compares the wrong type
-    │   │   └── FilterSyntaxError               a filter written as text or URL has a mistake, at a position
-    │   ├── CollectionError (ValueError)        picks, fractions or names of which no collection can be made
-    │   └── StatementError (ValueError)         SQL text that is wrong, would write, or takes too long
-    ├── IngestError (ValueError)                an episode that cannot be ingested
-    │   ├── SourceNotFoundError (FileNotFoundError)
-    │   ├── NoLaneError                         no lane of the episode fits the embedder
-    │   └── NotFiniteError                      a lane to embed holds NaN, infinities or too large numbers
-    ├── QualityError (ValueError)               limits of checks that are none
-    ├── StaleEpisodeError (ValueError)          a file is not the one that was ingested
-    ├── QueryError (ValueError)                 a query that fits no Space, or finds no vectors, or cannot be searched
-    └── VectorIndexError (RuntimeError)         a vector index that cannot answer
-        ├── UnknownIndexError (KeyError)        no index backend for that URL scheme
-        ├── IndexUnreachableError (ConnectionError)  an index server that does not answer in time, or throttles
-        ├── IndexAccessError (PermissionError)  an index server that wants another token
-        ├── IndexRefusedError                   an index server that refused a request; says what it answered
-        ├── IndexLostError (LookupError)        what was put into an index server is not there any more
-        └── IndexDamagedError                   an index server that holds or answers what it should not
-
-    FormatWarning (UserWarning)                 a known defect of an older writer that could be read around
-    IndexWarning (UserWarning)                  a vector index that is behind the catalog, and will catch up
-    NotEmbeddedWarning (UserWarning)            an episode that was catalogued without a vector
-"""
+"""The one error tree of the project: messages say what was expected, what was found, and where."""
 
 from __future__ import annotations
 
@@ -149,6 +89,10 @@ class EpisodeError(WShardError, ValueError):
 
 class UnsupportedFormatError(WShardError, NotImplementedError):
     """A known file format that this version cannot read or write."""
+
+
+class UnknownSchemeError(WShardError, ValueError):
+    """A URI of a scheme that nothing opens; the message names those that are known."""
 
 
 class MissingExtraError(WShardError, ImportError):

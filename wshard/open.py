@@ -1,35 +1,101 @@
-"""An episode at a path, whether it lies in one file or in chunks beside a manifest.
-
-Knows: which of the two a path holds; nobody else needs to. Does not know: what is in either.
-"""
+"""Open episodes wherever they are: an address leads through its scheme and the format of its location to a reader."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+import os
+import re
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
 
-from wshard.chunks.file import ChunkedEpisodeFile
-from wshard.chunks.reader import ChunkedEpisodeReader
-from wshard.container.layout import ROLE_MANIFEST
-from wshard.container.reader import ShardReader
-from wshard.episode.file import EpisodeFile
+from wshard.chunks.open import open_episode_file
+from wshard.episode.protocol import EpisodeAddress
+from wshard.errors import UnknownSchemeError
+from wshard.formats.base import open_source
+from wshard.formats.detect import detect_format, known_format
+from wshard.messages import public_url
+from wshard.types import Format
 
 if TYPE_CHECKING:
-    import os
+    from collections.abc import Callable, Mapping
 
-OpenEpisode: TypeAlias = EpisodeFile | ChunkedEpisodeFile
-"""What both have: id, env_id, length, timebase, metadata, where, lanes, has, lane, lane_view and [], load, slice,
-total_reward, digest, stored, parts, part_digests, is_chunk, verify."""
+    from wshard.container.byte_source import PathOrFile
+    from wshard.episode.protocol import EpisodeReader, Fingerprint
+    from wshard.formats.base import Source
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
-def open_episode(path: str | os.PathLike[str], *, hashed: bool = True) -> OpenEpisode:
-    """Open an episode file, or the manifest of a chunked episode, lazily.
+def _path_of_file_uri(uri: str) -> str:
+    return unquote(urlsplit(uri).path)
+
+
+SCHEMES: Final[Mapping[str, Callable[[str], str]]] = {"": str, "file": _path_of_file_uri}
+"""URI scheme -> function that returns the path by which Sources open a location of it; "": the URI is a path."""
+
+
+def local_path(uri: str | os.PathLike[str]) -> str:
+    """Return the path by which a location is opened; raises UnknownSchemeError, which names the known schemes."""
+    text = os.fspath(uri)
+    found = _SCHEME.match(text)
+    scheme = found[1].lower() if found else ""
+    if scheme not in SCHEMES:
+        known = ", ".join(f"{name}://" for name in SCHEMES if name)
+        raise UnknownSchemeError(f"expected a path, or a URI of scheme {known}, found {public_url(text)!r}")
+    return SCHEMES[scheme](text)
+
+
+def open_episode(
+    place: PathOrFile | EpisodeAddress, *, hashed: bool = True, format_name: str | None = None
+) -> EpisodeReader:
+    """Open an episode lazily: that of a file, that of a manifest of chunks, or that of an address, `PATH#KEY` as text.
 
     hashed: compare each chunk with its SHA-256 before its data is used, which reads all of it; the checksums of blocks
-    are compared either way. Raises FormatError and its subclasses (ManifestError where chunks do not fit together),
-    FileNotFoundError.
+    are compared either way. format_name: as in open_location. For many episodes of one location, open it once and
+    call `open` of the Source.
+
+    Raises FormatError and its subclasses (ManifestError where chunks do not fit together), FileNotFoundError,
+    EntryNotFoundError for a key that is not there, UnknownSchemeError, and what the format raises.
     """
-    shard = ShardReader(path)
-    if shard.header.role != ROLE_MANIFEST:
-        return EpisodeFile(shard)
-    shard.close()
-    return ChunkedEpisodeReader(path, hashed=hashed).open()
+    if isinstance(place, str):
+        address = EpisodeAddress.parse(place)
+    elif isinstance(place, EpisodeAddress):
+        address = place
+    elif isinstance(place, os.PathLike):
+        address = EpisodeAddress(os.fspath(place))
+    else:  # a file object; of anything else it says that it is none
+        return open_episode_file(place, hashed=hashed)
+    path = local_path(address.uri)
+    name = format_name or detect_format(path)
+    if not address.key and name in (Format.WSHARD, Format.UNKNOWN):
+        return open_episode_file(path, hashed=hashed)
+    with open_source(path, known_format(None, name, path)) as source:
+        return source.open(address.key)
+
+
+def open_location(uri: str | os.PathLike[str], format_name: str | None = None) -> Source:
+    """Open a location of one or many episodes: a file, or a folder that a format takes as a whole.
+
+    format_name: as in open_source; by default it is detected (detect_format). The Source may be kept: it shows the
+    location as it was when it was opened. A folder of episode files is not one location, but many.
+    Raises FormatError for an unknown format, FileNotFoundError, UnknownSchemeError, and what the format raises.
+    """
+    path = local_path(uri)
+    os.stat(path)  # noqa: PTH116  (its error names the path as it was given)
+    return open_source(path, known_format(format_name, detect_format(path), path))
+
+
+def list_episodes(
+    uri: str | os.PathLike[str], format_name: str | None = None
+) -> list[tuple[EpisodeAddress, Fingerprint]]:
+    """Return the address of every episode of a location, and what says "look again" where it differs; reads no data.
+
+    Episodes whose files go away meanwhile are left out. Raises what open_location raises.
+    """
+    found = []
+    with open_location(uri, format_name) as source:
+        for key in source.keys():  # noqa: SIM118  (a Source is no mapping)
+            try:
+                found.append((EpisodeAddress(os.fspath(uri), key), source.fingerprint(key)))
+            except FileNotFoundError:
+                continue
+    return found

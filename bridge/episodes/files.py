@@ -18,7 +18,7 @@ from wshard.open import open_episode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wshard.open import OpenEpisode
+    from wshard.episode.protocol import EpisodeReader
 
 _CHUNK_NAME: Final = re.compile(r"(.+)_chunk_\d{4,}\.wshard")
 
@@ -39,7 +39,7 @@ def status_of(path: str) -> os.stat_result:
     return status
 
 
-def assets_of(file: OpenEpisode, status: os.stat_result) -> tuple[Asset, ...]:
+def assets_of(file: EpisodeReader, status: os.stat_result) -> tuple[Asset, ...]:
     """Return the files of an episode that consists of several, none for one in a file; raises as status_of.
 
     status: that of the file before it was opened. Ask before anything else is read: what changes from here on then has

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wshard.open import OpenEpisode
+    from wshard.episode.protocol import EpisodeReader
 
 _MEASURED: Final = ("signal/", "action/")
 
@@ -77,13 +77,13 @@ class Examined:
     measured: Measured
 
 
-def check_length(file: OpenEpisode) -> None:
+def check_length(file: EpisodeReader) -> None:
     """Raise IngestError for an episode without timesteps."""
     if file.length < 1:
         raise IngestError(f"{file.where}: expected at least one timestep, found an empty episode")
 
 
-def numbers_of(file: OpenEpisode, lanes: Iterable[str], *, timed: bool = True) -> Numbers:
+def numbers_of(file: EpisodeReader, lanes: Iterable[str], *, timed: bool = True) -> Numbers:
     """Read these lanes of an open episode, and its clock; timed: False to leave the clock out."""
     clock, unit_s = (TIMESTAMPS, 1e-9) if file.has(TIMESTAMPS) else (TICKS, 1.0)
     times = file.lane(clock) if timed and file.has(clock) else None

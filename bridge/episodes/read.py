@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from embedders.space import Space
     from embedders.statistics import Moments
     from wshard.episode.meta_reader import Declaration
-    from wshard.open import OpenEpisode
+    from wshard.episode.protocol import EpisodeReader
 
     _Ready = tuple[EpisodeRow, list[NDArray[Any]]]
 
@@ -171,7 +171,7 @@ def _spreads(moments: Moments | None) -> tuple[Spread, ...] | None:
     return None if moments is None else tuple(map(Spread._make, moments.spreads.tolist()))
 
 
-def _check_whole(file: OpenEpisode) -> None:
+def _check_whole(file: EpisodeReader) -> None:
     if file.is_chunk:
         raise IngestError(
             f"{file.where}: expected a whole episode, found a chunk of {file.id!r}: ingest the manifest that lists it, "
@@ -189,7 +189,7 @@ def _chosen(definitions: Sequence[LaneDefinition], wanted: LaneChoice, path: str
         return frozenset()
 
 
-def _about_lane(lane: Declaration, file: OpenEpisode) -> dict[str, Any]:
+def _about_lane(lane: Declaration, file: EpisodeReader) -> dict[str, Any]:
     """Return what the file says of a lane, as a LaneRecord has it."""
     return {
         "name": lane.block,
@@ -201,7 +201,7 @@ def _about_lane(lane: Declaration, file: OpenEpisode) -> dict[str, Any]:
     }
 
 
-def read_lanes(file: OpenEpisode, space: Space) -> NDArray[Any]:
+def read_lanes(file: EpisodeReader, space: Space) -> NDArray[Any]:
     """Return [T, *window_shape]: the lanes side by side in the Space's order, or the one lane of images as it lies.
 
     Raises NotFiniteError for NaN, infinities and numbers above those of float32 in lanes side by side.

@@ -56,7 +56,7 @@ def convert(
     compression: CompressionOption = "none",
 ) -> None:
     """Convert episodes from one format to another: that of a file, or all of a file or folder into a folder."""
-    from wshard.formats.convert import detect_format
+    from wshard.formats.detect import detect_format
 
     formats = [
         detect_format(path) if name is None else _format(name)
@@ -65,7 +65,7 @@ def convert(
     target = _written(source, target, formats[1])
     told = _convert(source, target, formats, compression)
     typer.echo(f"converted  {printable(str(source))}  ->  {printable(str(target))}")
-    typer.echo(f"           {formats[0].value}  ->  {formats[1].value}  ({told})")
+    typer.echo(f"           {formats[0]}  ->  {formats[1]}  ({told})")
 
 
 @reported()
@@ -78,28 +78,28 @@ def export(
     compression: CompressionOption = "none",
 ) -> None:
     """Write an episode in another format beside its file, or to another place; never over the file itself."""
-    from wshard.formats.convert import detect_format
+    from wshard.formats.detect import detect_format
 
     wanted = _format(format_name)
     if path.is_dir():
         raise typer.BadParameter(f"expected a file, found a folder: wshard convert {path} OUT takes all its episodes")
-    named = output or path.with_suffix(_SUFFIXES.get(wanted.value, path.suffix))
+    named = output or path.with_suffix(_SUFFIXES.get(wanted, path.suffix))
     target = _written(path, named, wanted)
-    known = wanted.value in _SUFFIXES
+    known = wanted in _SUFFIXES
     if known and path.resolve() in (named.resolve(), target.resolve()):
         typer.echo(f"error: {printable(str(path))} would be overwritten by its own export: choose --output", err=True)
         raise typer.Exit(EXIT_USAGE)
     _convert(path, target, [detect_format(path), wanted], compression)
-    typer.echo(f"exported  {printable(str(path))}  ->  {printable(str(target))}  ({wanted.value})")
+    typer.echo(f"exported  {printable(str(path))}  ->  {printable(str(target))}  ({wanted})")
 
 
-def _written(source: Path, target: Path, wanted: Format) -> Path:
+def _written(source: Path, target: Path, wanted: str) -> Path:
     """Return what is written: a folder as it is, an .npz file with its suffix where the name lacks it."""
     from wshard.formats.npz import npz_path
 
     if target.is_dir() or source.is_dir():
         return target
-    return Path(npz_path(str(target))) if _SUFFIXES.get(wanted.value) == ".npz" else target
+    return Path(npz_path(str(target))) if _SUFFIXES.get(wanted) == ".npz" else target
 
 
 def _format(name: str) -> Format:
@@ -111,7 +111,7 @@ def _format(name: str) -> Format:
     return Format(_FORMATS[name.lower()])
 
 
-def _convert(source: Path, target: Path, formats: list[Format], compression: str) -> str:
+def _convert(source: Path, target: Path, formats: list[str], compression: str) -> str:
     """Convert all episodes and return how many; formats that are not implemented are a wrong usage."""
     from wshard.container.codec import Codec
     from wshard.formats.base import OWN_DATA, UNSUPPORTED
@@ -127,8 +127,8 @@ def _convert(source: Path, target: Path, formats: list[Format], compression: str
     if not formats[0]:
         source.stat()  # what is not there has no format either, and is told as what it is
     for format_, path in zip(formats, (source, target), strict=True):
-        if format_.value in UNSUPPORTED:
-            told = f"{printable(str(path))}: format {format_.value!r} is not implemented: {OWN_DATA}"
+        if format_ in UNSUPPORTED:
+            told = f"{printable(str(path))}: format {format_!r} is not implemented: {OWN_DATA}"
             typer.echo(f"error: {told}", err=True)
             raise typer.Exit(EXIT_USAGE)
     found = dict(convert_each(source, target, *formats, compression=compression))

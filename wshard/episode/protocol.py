@@ -1,18 +1,99 @@
-"""The parts that an episode may consist of, and the protocol that every open episode follows."""
+"""Where an episode is, when to look at it again, and the protocol that every open episode follows."""
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from wshard.container.block import Stored
+    from wshard.episode.lane_view import LazyLane
+    from wshard.episode.meta_reader import Declaration
+    from wshard.types import Array, Episode, TimebaseSpec
 
 MANIFEST: Final = "manifest"
-
-
 CHUNK: Final = "chunk"
+
+_SPAN: Final = re.compile(r"(.*)@(\d*):(\d*)", re.DOTALL)
+
+
+# ---- where it is ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class EpisodeAddress:
+    """Where an episode is: the URI or path of a location, and the key that its Source has for the episode.
+
+    key: "" for the episode of a location that is one episode. The text form is `PATH#KEY`, or `PATH` without a key.
+    """
+
+    uri: str
+    key: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.uri}#{self.key}" if self.key else self.uri
+
+    @classmethod
+    def parse(cls, text: str) -> EpisodeAddress:
+        """Read `PATH#KEY`.
+
+        A `#` may stand in the name of a file and in a key: the longest beginning that exists as a path is the path.
+        Where none exists, and in a URI with a scheme, the first `#` ends it.
+        """
+        signs = [sign.start() for sign in re.finditer("#", text)]
+        for end in reversed([*signs, len(text)] if signs else []):
+            if os.path.exists(text[:end]):  # noqa: PTH110  (Path.exists can raise)
+                return cls(text[:end], text[end + 1 :])
+        uri, _, key = text.partition("#")
+        return cls(uri, key)
+
+
+@dataclass(frozen=True)
+class EpisodeSpan:
+    """Timesteps [start, stop) of the episode at an address; stop: None for its end."""
+
+    address: EpisodeAddress
+    start: int = 0
+    stop: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> EpisodeSpan:
+        """Read `PATH#KEY@START:STOP`; key and span may be missing, and either side of the span.
+
+        A text that exists as a path is a path, whatever signs are in it.
+        """
+        found = None if os.path.exists(text) else _SPAN.fullmatch(text)  # noqa: PTH110  (as above)
+        if found is None:
+            return cls(EpisodeAddress.parse(text))
+        start, stop = found[2], found[3]
+        return cls(EpisodeAddress.parse(found[1]), int(start or 0), int(stop) if stop else None)
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What says "look again" where it differs from an earlier one: size in bytes, time of modification in ns."""
+
+    size: int
+    mtime_ns: int
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str], *more: str | os.PathLike[str]) -> Fingerprint:
+        """Return the fingerprint of a file, or of several: the sum of their sizes, and the newest time.
+
+        Raises FileNotFoundError for the first one; others that are missing do not count.
+        """
+        states = [os.stat(path)]  # noqa: PTH116  (a million times)
+        for other in more:
+            try:
+                states.append(os.stat(other))  # noqa: PTH116  (as above)
+            except FileNotFoundError:
+                continue
+        return cls(sum(state.st_size for state in states), max(state.st_mtime_ns for state in states))
 
 
 @dataclass(frozen=True)
@@ -21,3 +102,118 @@ class Part:
 
     role: str
     path: Path
+
+
+# ---- what is open --------------------------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class EpisodeReader(Protocol):
+    """An open episode: what describes it is known, lanes are read on demand. Use as a context manager.
+
+    Names of lanes are block names ("signal/state", "action/ctrl", "reward") or ids of observations ("state").
+    wshard/formats/contract.py has the tests that every reader passes.
+    """
+
+    @property
+    def where(self) -> str:
+        """What messages call it: a path, or an address."""
+        ...
+
+    @property
+    def id(self) -> str:
+        """The episode id; need not be unique."""
+        ...
+
+    @property
+    def env_id(self) -> str:
+        """The environment id, "" if unknown."""
+        ...
+
+    @property
+    def length(self) -> int:
+        """T, the number of timesteps."""
+        ...
+
+    @property
+    def timebase(self) -> TimebaseSpec:
+        """The episode's clock."""
+        ...
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Free metadata, as JSON has them."""
+        ...
+
+    @property
+    def is_chunk(self) -> bool:
+        """True if this is one chunk of a longer episode."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+    def close(self) -> None:
+        """Let go of the data: reading on raises ClosedError; arrays already handed out stay valid."""
+        ...
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the block names of its lanes."""
+        ...
+
+    def __contains__(self, name: object) -> bool:
+        """Return True for what self[name] takes."""
+        ...
+
+    def __getitem__(self, name: str) -> LazyLane:
+        """Return lane_view(name)."""
+        ...
+
+    def lanes(self) -> dict[str, Declaration]:
+        """Return dtype and per-step shape of every lane by block name."""
+        ...
+
+    def has(self, block: str) -> bool:
+        """Return True if the lane was recorded (a filled-in reward or done does not count)."""
+        ...
+
+    def lane(self, name: str) -> Array:
+        """Return a lane as an array [T, *shape]; raises EntryNotFoundError, and what is wrong with the data."""
+        ...
+
+    def lane_view(self, name: str, *, verify: bool = False) -> LazyLane:
+        """Return a lane that reads only the timesteps that are asked for; verify: compare checksums first."""
+        ...
+
+    def load(self, channels: Sequence[str] | None = None) -> Episode:
+        """Return the Episode with all lanes, or with the named channels (see load_wshard)."""
+        ...
+
+    def slice(self, start: int, stop: int, channels: Sequence[str] | None = None) -> Episode:
+        """Return the timesteps [start, stop) as an Episode; StepError unless 0 <= start < stop <= T."""
+        ...
+
+    def total_reward(self) -> float | None:
+        """Return the sum of rewards in float64, None if none were recorded."""
+        ...
+
+    def digest(self) -> str:
+        """Return the content digest: equal for equal data, wherever they lie."""
+        ...
+
+    def stored(self, block: str) -> Stored:
+        """Return how a lane is stored; raises EntryNotFoundError."""
+        ...
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return the files that the episode consists of, where a manifest lists them; else none."""
+        ...
+
+    def part_digests(self) -> tuple[str, ...]:
+        """Return the content digest of each part."""
+        ...
+
+    def verify(self) -> None:
+        """Compare all data with their checksums; raises what is wrong first."""
+        ...

@@ -1,23 +1,19 @@
-"""The seam to other formats: a Source gives episodes, a Sink takes them; one table says which module does it.
-
-Knows: the names of formats, and how their modules are found on use. Does not know: any format.
-"""
+"""The seam to other formats: a Source gives episodes, a Sink takes them; one table says which module does it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.metadata import entry_points
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 from wshard.errors import FormatError, MissingExtraError, UnsupportedFormatError
-from wshard.messages import how_to_install
+from wshard.plugins import announced_plugins, find_plugin, load_plugin
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wshard.container.codec_plan import Compression
+    from wshard.episode.protocol import EpisodeReader, Fingerprint
     from wshard.types import Episode
 
     Location = str | os.PathLike[str] | IO[bytes]
@@ -25,18 +21,40 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Source(Protocol):
-    """Episodes at one location: a file, a folder, or a binary file object. Use as a context manager."""
+    """Episodes at one location: a file, a folder, or a binary file object, as it was when it was opened.
+
+    Use as a context manager. A Source of a path can be pickled: other processes open the location again. A class may
+    have a static method `matches(location) -> bool`, which says by a quick look whether a path is such a location; by
+    it, locations are detected (see formats/detect.py).
+    """
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *exc: object) -> None: ...
 
     def keys(self) -> Sequence[str]:
-        """Return what names each episode here, in a stable order; "" for the episode of a one-episode file."""
+        """Return what names each episode here, in a stable order; "" for the episode of a one-episode file.
+
+        A key stays that of its episode when others are added to the location later.
+        """
         ...
 
     def load(self, key: str) -> Episode:
         """Return one episode; raises EntryNotFoundError for an unknown key, FormatError for damaged data."""
+        ...
+
+    def open(self, key: str) -> EpisodeReader:
+        """Open one episode, which stays open when the Source is closed; raises what load raises.
+
+        A format that is read whole returns a MemoryReader (wshard/episode/memory_reader.py).
+        """
+        ...
+
+    def fingerprint(self, key: str) -> Fingerprint:
+        """Return what says "look again" where it differs, without reading data: see Fingerprint.of.
+
+        Raises EntryNotFoundError, FileNotFoundError where the episode is gone.
+        """
         ...
 
     def close(self) -> None:
@@ -79,6 +97,9 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
 }
 """Every format that this package reads and writes; its names are the values of types.Format."""
 
+_SOURCES: Final = {name: entry.source for name, entry in FORMATS.items()}
+_SINKS: Final = {name: entry.sink for name, entry in FORMATS.items()}
+
 UNSUPPORTED: Final = ("tdmpc2", "minari", "d4rl", "robomimic", "hdf5")
 """Formats that are recognised, but neither read nor written."""
 
@@ -96,34 +117,36 @@ def open_source(location: Location, name: str) -> Source:
     Raises FormatError for an unknown name, UnsupportedFormatError, MissingExtraError, and what the format raises;
     FileNotFoundError for a path where nothing is.
     """
-    entry = FORMATS.get(name)
-    source: Source = _load(name, entry.source if entry else None, SOURCE_GROUP)(location)
+    source: Source = _load(name, _SOURCES, SOURCE_GROUP)(location)
     return source
 
 
 def open_sink(location: Location, name: str, *, compression: Compression = "none") -> Sink:
     """Open a location for writing in a format, named as in open_source."""
-    entry = FORMATS.get(name)
-    sink: Sink = _load(name, entry.sink if entry else None, SINK_GROUP)(location, compression=compression)
+    sink: Sink = _load(name, _SINKS, SINK_GROUP)(location, compression=compression)
     return sink
 
 
-def _load(name: str, target: str | None, group: str) -> Any:
-    target = target or _announced(name, group) or (name if ":" in name else None)
+def each_matcher() -> Iterator[tuple[str, Callable[[str | os.PathLike[str]], bool]]]:
+    """Yield the formats that can say of a path whether it is theirs: of the table first, then of entry points.
+
+    Those whose modules cannot be imported are left out: a package that is not complete says nothing about others.
+    """
+    for name, target in (_SOURCES | announced_plugins(SOURCE_GROUP) | _SOURCES).items():
+        try:
+            matches = getattr(load_plugin(target, f"format {name!r}", unknown=FormatError), "matches", None)
+        except (MissingExtraError, FormatError):
+            continue
+        if matches is not None:
+            yield name, matches
+
+
+def _load(name: str, table: Mapping[str, str], group: str) -> Any:
+    target = find_plugin(name, table, group) or (name if ":" in name else None)
     if target is None:
+        known = ", ".join(dict.fromkeys((*FORMATS, *announced_plugins(group))))
         if name in UNSUPPORTED:
-            known = ", ".join(FORMATS)
             raise UnsupportedFormatError(f"format {name!r} is not implemented yet; there are {known}; {OWN_DATA}")
-        raise FormatError(f"format: expected one of {', '.join(FORMATS)} or 'package.module:attribute', found {name!r}")
-    module, _, attribute = target.partition(":")
-    try:
-        return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        extra = FORMATS[name].extra if name in FORMATS else ""
-        advice = how_to_install(extra) if extra else "install the package that has it"
-        raise MissingExtraError(f"format {name!r}: expected to import {target!r}: {error}; {advice}") from error
-
-
-def _announced(name: str, group: str) -> str | None:
-    point = next(iter(entry_points(group=group, name=name)), None)
-    return None if point is None else f"{point.module}:{point.attr}"
+        raise FormatError(f"format: expected one of {known} or 'package.module:attribute', found {name!r}")
+    extra = FORMATS[name].extra if name in FORMATS else ""
+    return load_plugin(target, f"format {name!r}", unknown=FormatError, extra=extra)

@@ -1,20 +1,14 @@
-"""Load, save and convert single episodes of any known format.
-
-Knows: how a format is told from a name or the first bytes. Does not know: any format (formats/base.py finds them).
-"""
+"""Load, save and convert single episodes of any known format."""
 
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from wshard.arguments import file_object
-from wshard.container.layout import MAGIC
-from wshard.container.open_file import open_file
 from wshard.errors import FormatError, WShardError
-from wshard.formats.base import FORMATS, OWN_DATA, open_sink, open_source
+from wshard.formats.base import open_sink, open_source
+from wshard.formats.detect import detect_format, format_of, known_format
 from wshard.types import Episode, Format
 
 if TYPE_CHECKING:
@@ -23,54 +17,6 @@ if TYPE_CHECKING:
     from wshard.container.codec_plan import Compression
     from wshard.formats.base import Location
 
-_SUFFIXES: Final = {
-    ".wshard": Format.WSHARD,
-    ".shard": Format.WSHARD,
-    ".npz": Format.DREAMER_V3,
-    ".pt": Format.TDMPC2,
-    ".pth": Format.TDMPC2,
-    ".hdf5": Format.MINARI,
-    ".h5": Format.MINARI,
-}
-_MAGICS: Final = {MAGIC: Format.WSHARD, b"PK\x03\x04": Format.DREAMER_V3, b"\x89HDF": Format.MINARI}
-_MAGIC_SIZE: Final = 4
-_HDF5_LOOKED_AT: Final = 1 << 20
-_HDF5_NAMES: Final = {
-    Format.ROBOMIMIC: re.compile(rb"demo_\d|env_args"),
-    Format.MINARI: re.compile(rb"episode_\d+\0"),
-    Format.D4RL: re.compile(rb"terminals"),
-}
-
-
-def detect_format(path: str | os.PathLike[str]) -> Format:
-    """Return the format that a path's suffix tells, else its first bytes; UNKNOWN where neither does.
-
-    An HDF5 file that is there is looked into: MINARI, ROBOMIMIC or D4RL by the names in it, else HDF5.
-    """
-    known = _SUFFIXES.get(Path(path).suffix.lower())
-    if known not in (None, Format.MINARI):
-        return known
-    try:
-        with open_file(path) as file:
-            found = detect_format_bytes(file.read(_MAGIC_SIZE))
-            return _detect_hdf5(file) if found is Format.MINARI else known or found
-    except (OSError, FormatError):
-        return known or Format.UNKNOWN
-
-
-def _detect_hdf5(file: IO[bytes]) -> Format:
-    """Return whose HDF5 file it is by names that stand in its first or last bytes as text."""
-    file.seek(0)
-    text = file.read(_HDF5_LOOKED_AT)
-    file.seek(max(file.seek(0, os.SEEK_END) - _HDF5_LOOKED_AT, 0))
-    text += file.read(_HDF5_LOOKED_AT)
-    return next((kind for kind, name in _HDF5_NAMES.items() if name.search(text)), Format.HDF5)
-
-
-def detect_format_bytes(data: bytes) -> Format:
-    """Return the format that the first four bytes of a file tell, UNKNOWN for others."""
-    return _MAGICS.get(bytes(data[:_MAGIC_SIZE]), Format.UNKNOWN)
-
 
 def load(path_or_file: Location, format: Format | str | None = None) -> Episode:  # noqa: A002  (the reference's name)
     """Load the one episode of a path or binary file object; without `format` its name or first bytes tell it.
@@ -78,7 +24,7 @@ def load(path_or_file: Location, format: Format | str | None = None) -> Episode:
     format: one of types.Format, an entry point's name, or "package.module:attribute". Raises FormatError for an
     unknown format or several episodes, UnsupportedFormatError (a NotImplementedError), and what the format raises.
     """
-    name = _name(format, _format_of(path_or_file), path_or_file)
+    name = known_format(format, format_of(path_or_file), path_or_file)
     with open_source(path_or_file, name) as source:
         keys = source.keys()
         if len(keys) != 1:
@@ -101,7 +47,7 @@ def save(
     compression: as in save_wshard. Raises what load raises, EpisodeError for what the format cannot hold.
     """
     guess = detect_format(path_or_file) if isinstance(path_or_file, (str, os.PathLike)) else Format.WSHARD
-    with open_sink(path_or_file, _name(format, guess, path_or_file), compression=compression) as sink:
+    with open_sink(path_or_file, known_format(format, guess, path_or_file), compression=compression) as sink:
         sink.write(ep)
 
 
@@ -132,15 +78,15 @@ def convert_each(
     The output is a file for one episode, or a folder, which is made where nothing is, for all episodes of a folder and
     for several of a file. Raises what load and save raise for the places themselves, OSError for a full disk.
     """
-    name = _name(input_format, detect_format(input_path), input_path)
+    name = known_format(input_format, detect_format(input_path), input_path)
     with open_source(input_path, name) as source:
         keys, guess, target = source.keys(), detect_format(output_path), Path(output_path)
         if (len(keys) != 1 or Path(input_path).is_dir()) and not target.is_dir():
             if guess or target.exists():
                 raise FormatError(f"{target}: expected a folder for the {len(keys)} episode(s) of {input_path}")
-            _name(output_format, guess, output_path)  # nothing is made for a format that nobody knows
+            known_format(output_format, guess, output_path)  # nothing is made for a format that nobody knows
             target.mkdir()
-        with open_sink(output_path, _name(output_format, guess, output_path), compression=compression) as sink:
+        with open_sink(output_path, known_format(output_format, guess, output_path), compression=compression) as sink:
             for key in keys:
                 try:
                     ep = source.load(key)
@@ -148,29 +94,3 @@ def convert_each(
                     yield key, ep.length
                 except WShardError as error:
                     yield key, error
-
-
-def _format_of(location: Location) -> Format:
-    if isinstance(location, (str, os.PathLike)):
-        return detect_format(location)
-    return detect_format_bytes(_peek(file_object(location, "read")))
-
-
-def _peek(file: IO[bytes]) -> bytes:
-    position = file.tell()
-    magic = file.read(_MAGIC_SIZE)
-    file.seek(position)
-    return magic
-
-
-def _name(given: Format | str | None, guess: Format, where: Location) -> str:
-    name = str(guess if given is None else given)
-    if not name:
-        known = ", ".join(FORMATS)
-        if isinstance(where, (str, os.PathLike)) and Path(where).is_dir():
-            raise FormatError(f"{where}: Unknown format: a folder: name the format of its files ({known})")
-        raise FormatError(
-            f"{where}: Unknown format: expected a file with a known suffix or first bytes; name the format ({known}); "
-            f"{OWN_DATA}"
-        )
-    return name

@@ -1,14 +1,11 @@
-"""DreamerV3 replay as a Source and a Sink: one file, or a folder of files in which episodes cross files.
-
-Knows: the names TIME-UUID-SUCCESSOR-LENGTH.npz, how successors make streams, and that is_first begins an episode.
-Does not know: the keys of a file (dreamer.py).
-"""
+"""DreamerV3 replay as a Source and a Sink: one file, or a folder of files in which episodes cross files."""
 
 from __future__ import annotations
 
 import os
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,6 +15,8 @@ import numpy as np
 from wshard.chunks.split import joined
 from wshard.container.codec import CompressionType
 from wshard.container.codec_plan import CodecPlan
+from wshard.episode.memory_reader import MemoryReader
+from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import CodecError, FormatError, LaneError
 from wshard.formats.dreamer_files import IS_FIRST, episode_of, id_of, length_of, save_dreamer, where_of
 from wshard.formats.file_per_episode import FilesSink, FilesSource, folder_of
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from wshard.container.codec_plan import Compression
+    from wshard.episode.protocol import EpisodeReader
     from wshard.formats.base import Location
     from wshard.types import Array, Episode
 
@@ -36,7 +36,7 @@ _NAME: Final = re.compile(r"(\d{8}T\d{6}\w*)-(\w+)-(\w+)-(\d+)")
 
 @dataclass(frozen=True)
 class _File:
-    """One file of a replay folder; a file of another name, or a file object, is a stream of its own."""
+    """One file of a replay folder, TIME-UUID-SUCCESSOR-LENGTH.npz; any other name is a stream of its own."""
 
     location: Location
     uuid: str
@@ -57,39 +57,86 @@ class DreamerSource(FilesSource[list[_Piece]]):
     """The episodes that is_first begins, in a folder across its files, or in one file or file object.
 
     The key of an episode is the uuid of its first file, with "-ROW" where it begins at a later row; "" for the only one
-    of a file. Keys are in order of recording. Raises FormatError for a file of a replay folder whose episodes begin or
-    go on in another file beside it: read the folder.
+    of a file. Keys are in order of recording, and stay what they are while files are added. To open one episode of a
+    folder, only the flags of its own files are read. Raises FormatError for a file of a replay folder whose episodes
+    begin or go on in another file beside it: read the folder.
     """
 
-    def __init__(self, location: Location) -> None:
+    @staticmethod
+    def matches(location: Location) -> bool:
+        """Say whether a path is a folder of replay files, by the first .npz file in it."""
         folder = folder_of(location)
-        if folder is not None:
-            episodes = _episodes(_streams(_files_in(folder)))
-        else:
-            file = _file_of(location) or _File(location, id_of(location), "", 0)
-            episodes = _episodes([[file]])
-            _refuse_torn(file)
-            if len(episodes) == 1:
-                episodes = {"": next(iter(episodes.values()))}
-        super().__init__(location, episodes)
+        first = None if folder is None else min(folder.glob(f"*{_SUFFIX}"), default=None)
+        try:
+            return first is not None and (_file_of(first) is not None or IS_FIRST in read_npz(first, (IS_FIRST,)))
+        except (FormatError, OSError):
+            return False
+
+    @cached_property
+    def _streams(self) -> list[list[_File]]:
+        folder = folder_of(self._location)
+        return [] if folder is None else list(_streams(_files_in(folder)))
+
+    @cached_property
+    def _places(self) -> dict[str, tuple[list[_File], int]]:
+        """The stream that each file of the folder belongs to, and its number there, by uuid."""
+        return {file.uuid: (stream, number) for stream in self._streams for number, file in enumerate(stream)}
+
+    def _scan(self) -> Mapping[str, list[_Piece]]:
+        if folder_of(self._location) is not None:
+            return _by_key(found for stream in self._streams for found in _episodes(stream))
+        file = _file_of(self._location) or _File(self._location, id_of(self._location), "", 0)
+        episodes = _by_key(_episodes([file]))
+        _refuse_torn(file)
+        return {"": next(iter(episodes.values()))} if len(episodes) == 1 else episodes
+
+    def _find(self, key: str) -> list[_Piece]:
+        head, _, row = key.rpartition("-")
+        uuid, start = (key, 0) if key in self._places else (head, int(row) if row.isdecimal() else -1)
+        if "_episodes" in vars(self) or uuid not in self._places or start < 0:
+            return super()._find(key)
+        stream, number = self._places[uuid]
+        if start == 0 and number > 0 and not _first_flags(stream[number].location)[0]:
+            return super()._find(key)  # which says that there is none
+        found = next((pieces for other, pieces in _episodes(stream[number:]) if other == key), None)
+        return super()._find(key) if found is None else found
+
+    def _files(self, found: list[_Piece]) -> list[Location]:
+        return list(dict.fromkeys(piece.location for piece in found))
+
+    def open(self, key: str) -> EpisodeReader:
+        """Open one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""
+        return MemoryReader(self.load(key), str(EpisodeAddress(where_of(self._location), key)))
 
     def load(self, key: str) -> Episode:
         """Return one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""
         return _load(self._find(key), key or id_of(self._location))
 
 
-def _episodes(streams: Iterable[Sequence[_File]]) -> dict[str, list[_Piece]]:
+def _by_key(found: Iterable[tuple[str, list[_Piece]]]) -> dict[str, list[_Piece]]:
     episodes: dict[str, list[_Piece]] = {}
-    for stream in streams:
-        pieces: list[_Piece] = []
-        for file in stream:
-            first = _first_flags(file.location)
-            begins = set(np.flatnonzero(first).tolist())
-            for start, stop in pairwise(sorted({0, *begins, len(first)})):
-                if start in begins or not pieces:
-                    pieces = episodes.setdefault(f"{file.uuid}-{start}" if start else file.uuid, [])
-                pieces.append(_Piece(file.location, start, stop))
+    for key, pieces in found:
+        if key in episodes:
+            raise FormatError(f"{where_of(pieces[0].location)}: expected one episode {key!r}, found two: rename it")
+        episodes[key] = pieces
     return episodes
+
+
+def _episodes(stream: Iterable[_File]) -> Iterator[tuple[str, list[_Piece]]]:
+    """Yield the key of each episode of a stream, and where its rows are; flags are read as far as is asked."""
+    key, pieces = "", list[_Piece]()
+    for file in stream:
+        first = _first_flags(file.location)
+        begins = set(np.flatnonzero(first).tolist())
+        for start, stop in pairwise(sorted({0, *begins, len(first)})):
+            if pieces and start in begins:
+                yield key, pieces
+                pieces = []
+            if not pieces:
+                key = f"{file.uuid}-{start}" if start else file.uuid
+            pieces.append(_Piece(file.location, start, stop))
+    if pieces:
+        yield key, pieces
 
 
 def _refuse_torn(file: _File) -> None:

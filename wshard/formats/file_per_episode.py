@@ -1,21 +1,21 @@
-"""What Sources and Sinks of one file per episode have in common: a location that is a file or a folder.
-
-Knows: keys, and that a file takes one episode and a folder one file for each. Does not know: any format.
-"""
+"""What Sources and Sinks of one file per episode have in common: a location that is a file or a folder."""
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from wshard.chunks.manifest import safe_name
+from wshard.episode.protocol import Fingerprint
 from wshard.errors import EntryNotFoundError, EpisodeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from wshard.episode.protocol import EpisodeReader
     from wshard.formats.base import Location
     from wshard.types import Episode
 
@@ -41,17 +41,49 @@ class _Closed:
         """Do nothing: nothing is held open."""
 
 
-class FilesSource(_Closed, Generic[_Found]):
-    """A Source that knows from the start what each key stands for; a subclass has load().
+class FilesSource(_Closed, ABC, Generic[_Found]):
+    """A Source of files: a subclass says what there is, opens it, and says in which files it is.
 
-    Raises FileNotFoundError for a path where nothing is: keys() would tell of an episode.
+    What there is is looked up when it is asked for first, in another process again. Raises FileNotFoundError for a path
+    where nothing is: keys() would tell of an episode.
     """
 
-    def __init__(self, location: Location, episodes: Mapping[str, _Found]) -> None:
+    def __init__(self, location: Location) -> None:
         if isinstance(location, (str, os.PathLike)):
             os.stat(location)  # noqa: PTH116  (its error names the path as it was given)
         self._location = location
-        self._episodes = episodes
+
+    @abstractmethod
+    def _scan(self) -> Mapping[str, _Found]:
+        """Return what each key stands for, in the order of the keys."""
+
+    @abstractmethod
+    def _files(self, found: _Found) -> Sequence[Location]:
+        """Return the files in which an episode is, at least one."""
+
+    @abstractmethod
+    def open(self, key: str) -> EpisodeReader:
+        """Open one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""
+
+    @cached_property
+    def _episodes(self) -> Mapping[str, _Found]:
+        return self._scan()
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"_location": self._location}
+
+    def load(self, key: str) -> Episode:
+        """Return one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""
+        with self.open(key) as file:
+            return file.load()
+
+    def fingerprint(self, key: str) -> Fingerprint:
+        """Return what says "look again": of all files in which the episode is; of a file object, its size."""
+        files = self._files(self._find(key))
+        paths = [file for file in files if isinstance(file, (str, os.PathLike))]
+        if not paths:
+            return Fingerprint(_size_of(files[0]), 0)
+        return Fingerprint.of(paths[0], *paths[1:])
 
     def keys(self) -> list[str]:
         """Return the keys in their order; "" for the episode of a file."""
@@ -62,6 +94,13 @@ class FilesSource(_Closed, Generic[_Found]):
             known = ", ".join(list(self._episodes)[:_NAMED])
             raise EntryNotFoundError(f"{self._location}: no episode {key!r}; it has {known}")
         return self._episodes[key]
+
+
+def _size_of(file: Any) -> int:
+    position = file.tell()
+    size = file.seek(0, os.SEEK_END)
+    file.seek(position)
+    return int(size)
 
 
 class FilesSink(_Closed, ABC):

@@ -1,7 +1,4 @@
-"""Episode files of this project as a Source and a Sink: one file, one chunked episode, or a folder of both.
-
-Knows: which files of a folder are episodes. Does not know: what is in them.
-"""
+"""Episode files of this project as a Source and a Sink: one file, one chunked episode, or a folder of both."""
 
 from __future__ import annotations
 
@@ -9,14 +6,17 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from wshard.chunks.manifest import MANIFEST_SUFFIX, read_manifest
-from wshard.episode.file import load_wshard, save_wshard
+from wshard.chunks.open import open_episode_file
+from wshard.episode.file import open_wshard, save_wshard
+from wshard.errors import FormatError
 from wshard.formats.file_per_episode import FilesSink, FilesSource, folder_of
-from wshard.open import open_episode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from wshard.container.codec_plan import Compression
+    from wshard.episode.protocol import EpisodeReader
     from wshard.formats.base import Location
     from wshard.types import Episode
 
@@ -29,18 +29,23 @@ class WShardSource(FilesSource["Location"]):
     A manifest stands for its chunks: they are one episode.
     """
 
-    def __init__(self, location: Location) -> None:
-        folder = folder_of(location)
-        alone: dict[str, Location] = {"": location}
-        super().__init__(location, alone if folder is None else {key: folder / key for key in _episodes_below(folder)})
+    def _scan(self) -> Mapping[str, Location]:
+        folder = folder_of(self._location)
+        return {"": self._location} if folder is None else {key: folder / key for key in _episodes_below(folder)}
 
-    def load(self, key: str) -> Episode:
-        """Return one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""
+    def _files(self, found: Location) -> Sequence[Location]:
+        if not isinstance(found, (str, os.PathLike)) or not os.fspath(found).endswith(MANIFEST_SUFFIX):
+            return [found]
+        try:
+            rows = read_manifest(found).rows()
+        except FormatError:  # opening it tells what is wrong
+            rows = []
+        return [found, *(os.path.join(os.path.dirname(found), row.uri) for row in rows)]  # noqa: PTH118, PTH120
+
+    def open(self, key: str) -> EpisodeReader:
+        """Open one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""
         place = self._find(key)
-        if isinstance(place, (str, os.PathLike)):
-            with open_episode(place) as file:
-                return file.load()
-        return load_wshard(place)
+        return open_episode_file(place) if isinstance(place, (str, os.PathLike)) else open_wshard(place)
 
 
 def _episodes_below(folder: Path) -> list[str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bridge.search.query.prepare import Query
     from catalog.catalog import Catalog
     from catalog.filters.where import Where
-    from wshard.open import OpenEpisode
+    from wshard.episode.protocol import EpisodeReader
     from wshard.types import Episode
 
 _IMAGE: Final = 2
@@ -94,7 +94,7 @@ def _uids(example: Example, catalog: Catalog) -> set[str]:
     return {row.uid for row in rows} | ({example.uid} if example.uid else set())
 
 
-def _read(file: OpenEpisode, embedded: Collection[str]) -> Episode:
+def _read(file: EpisodeReader, embedded: Collection[str]) -> Episode:
     """Return the episode without images that no Space is of: to decode them takes longer than all else."""
     lanes = file.lanes()
     channels = {name: name.partition("/")[2] for name in lanes if name.startswith(("signal/", "action/"))}

@@ -66,7 +66,7 @@ def test_the_generator_reproduces_every_attack(tmp_path):
 CHILD = """
 import resource, sys
 from pathlib import Path
-sys.path[:0] = [sys.argv[1], sys.argv[3]]
+sys.path[:0] = sys.argv[1].split(":")
 from test_attacks import ATTACKS, GOLDEN, read
 from wshard.errors import FormatError
 from wshard.repair.repair import repair
@@ -85,6 +85,6 @@ print("all refused or read")
 
 def test_no_way_in_brings_a_foreign_error_or_takes_a_gigabyte(tmp_path):
     """In a child with 1 GiB of memory: every file, opened in every way, and repaired."""
-    command = [sys.executable, "-W", "ignore", "-c", CHILD, str(Path(__file__).parent), str(tmp_path), str(SUPPORT)]
+    command = [sys.executable, "-W", "ignore", "-c", CHILD, f"{SUPPORT}:{Path(__file__).parent}", str(tmp_path)]
     child = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert (child.stdout, child.stderr) == ("all refused or read\n", "")

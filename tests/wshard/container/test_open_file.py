@@ -16,7 +16,8 @@ from wshard.container.open_file import map_file, open_file
 from wshard.container.reader import ShardReader
 from wshard.episode.file import load_wshard, open_wshard
 from wshard.errors import FormatError, RecordingExistsError, WShardError
-from wshard.formats.convert import detect_format, load
+from wshard.formats.convert import load
+from wshard.formats.detect import detect_format
 from wshard.recording import journal
 from wshard.types import Format
 

@@ -20,7 +20,7 @@ from wshard.testing import make_episode
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from wshard.open import OpenEpisode
+    from wshard.episode.protocol import EpisodeReader
 
 
 def in_one_file(folder: Path) -> Path:
@@ -63,7 +63,7 @@ def test_reading_a_closed_episode_is_refused(tmp_path, make, case, read_before):
 
 @pytest.mark.parametrize("make", [in_one_file, in_chunks])
 def test_a_closed_episode_still_tells_what_it_was_told(tmp_path, make):
-    def told(file: OpenEpisode) -> tuple[object, ...]:
+    def told(file: EpisodeReader) -> tuple[object, ...]:
         about = file.id, file.env_id, file.length, file.metadata, file.timebase, file.parts(), file.is_chunk
         return *about, file.lanes(), file.has("signal/gripper"), file.stored("signal/joint_pos")
 

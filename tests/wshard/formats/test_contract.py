@@ -23,7 +23,8 @@ from wshard.errors import (
 )
 from wshard.formats.base import FORMATS, UNSUPPORTED, open_sink, open_source
 from wshard.formats.contract import SinkContract, SourceContract
-from wshard.formats.convert import convert, detect_format, detect_format_bytes, load, save
+from wshard.formats.convert import convert, load, save
+from wshard.formats.detect import detect_format, detect_format_bytes
 from wshard.formats.dreamer import DreamerSink, DreamerSource
 from wshard.formats.dreamer_files import save_dreamer
 from wshard.formats.wshard import WShardSink, WShardSource
@@ -246,8 +247,10 @@ def test_other_packages_formats_are_named_by_their_place(tmp_path):
     save_wshard(make_episode(), tmp_path / "x.bin")
     ep = load(tmp_path / "x.bin", "wshard.formats.wshard:WShardSource")
     assert_same_episode(ep, make_episode())
-    for name in ("no_such_package:Source", "wshard.types:NoSuchThing", ":x"):
-        with pytest.raises(MissingExtraError, match="install"):
+    with pytest.raises(MissingExtraError, match="install"):
+        open_source(tmp_path, "no_such_package:Source")
+    for name, told in (("wshard.types:NoSuchThing", "'NoSuchThing' in module"), (":x", "'package.module:attribute'")):
+        with pytest.raises(FormatError, match=told):
             open_source(tmp_path, name)
 
 

@@ -285,7 +285,7 @@ def test_files_that_do_not_fit_together_are_told(tmp_path):
             DreamerSource(tmp_path).load("a")
     stored({"obs": np.zeros(3), "is_first": np.zeros((3, 1))}, tmp_path / name(1, "b", "c", 3))
     with pytest.raises(LaneError, match="is_first"):
-        DreamerSource(tmp_path)
+        DreamerSource(tmp_path).keys()
     stored({"obs": np.zeros(2), "is_first": np.zeros(3)}, tmp_path / name(1, "b", "c", 3))
     with pytest.raises(LaneError, match="length mismatch"):
         DreamerSource(tmp_path).load("a")
