@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 from paths import ROOT
 
+from wshard.chunks.reader import ChunkedEpisodeReader
 from wshard.chunks.writer import ChunkedEpisodeWriter
-from wshard.episode.file import save_wshard
+from wshard.episode.file import EpisodeFile, save_wshard
+from wshard.episode.memory_reader import MemoryReader
 from wshard.errors import (
+    ClosedError,
     CodecError,
     EntryNotFoundError,
     EpisodeError,
@@ -22,7 +25,7 @@ from wshard.errors import (
     UnsupportedFormatError,
 )
 from wshard.formats.base import FORMATS, UNSUPPORTED, open_sink, open_source
-from wshard.formats.contract import SinkContract, SourceContract
+from wshard.formats.contract import EpisodeReaderContract, SinkContract, SourceContract
 from wshard.formats.convert import convert, load, save
 from wshard.formats.detect import detect_format, detect_format_bytes
 from wshard.formats.dreamer import DreamerSink, DreamerSource
@@ -116,7 +119,34 @@ class TestDreamerSink(SinkContract):
     def open_source(self, location: Path):
         return DreamerSource(location)
 
-    def held(self, ep: Episode) -> Episode:
+    def expect(self, ep: Episode) -> Episode:
+        return as_replay(ep)
+
+
+class TestEpisodeFile(EpisodeReaderContract):
+    def open_reader(self, ep: Episode, folder: Path):
+        save_wshard(ep, folder / "e.wshard", {"signal/*": "zstd"})
+        return EpisodeFile(folder / "e.wshard")
+
+
+class TestChunkedEpisodeFile(EpisodeReaderContract):
+    def open_reader(self, ep: Episode, folder: Path):
+        writer = ChunkedEpisodeWriter(folder, ep.id, 7)
+        writer.write_episode_chunked(ep)
+        return ChunkedEpisodeReader(writer.finalize_manifest()).open()
+
+
+class TestMemoryReader(EpisodeReaderContract):
+    def open_reader(self, ep: Episode, folder: Path):
+        return MemoryReader(ep, str(folder))
+
+
+class TestDreamerReader(EpisodeReaderContract):
+    def open_reader(self, ep: Episode, folder: Path):
+        save_dreamer(ep, folder / f"{ep.id}.npz")
+        return DreamerSource(folder).open(ep.id)
+
+    def expect(self, ep: Episode) -> Episode:
         return as_replay(ep)
 
 
@@ -161,7 +191,68 @@ class Shredding(WShardSource):
             self._last.rewards[:] = 0
 
 
+class Undated(WShardSource):
+    """Its fingerprint is another one each time."""
+
+    _asked = 0
+
+    def fingerprint(self, key):
+        self._asked += 1
+        return replace(super().fingerprint(key), mtime_ns=self._asked)
+
+
+class Leaving(WShardSource):
+    """What it opened is closed with it."""
+
+    def open(self, key):
+        self._reader = super().open(key)
+        return self._reader
+
+    def close(self):
+        if "_reader" in vars(self):
+            self._reader.close()
+
+
+class Rooted(WShardSource):
+    """It cannot be sent to another process."""
+
+    def __getstate__(self) -> dict[str, object]:
+        raise AssertionError("not this one")
+
+
+class Sloppy(MemoryReader):
+    """Cuts one timestep too many, rounds, forgets, and stays open."""
+
+    def __init__(self, ep, where) -> None:
+        super().__init__(ep, where)
+        self._known = super().lanes()
+
+    @property
+    def env_id(self):
+        return "?"
+
+    def lanes(self):
+        return dict(list(self._known.items())[1:])
+
+    def slice(self, start, stop, channels=None):
+        return super().slice(max(start, 0), min(stop + 1, self.length), channels)
+
+    def total_reward(self):
+        return 0.0
+
+    def digest(self):
+        return self.id
+
+    def verify(self):
+        raise AssertionError("never")
+
+    def close(self):
+        """Stay open."""
+
+
 SOURCE_TESTS = [name for name in vars(SourceContract) if name.startswith("test_")]
+SOURCE_DOUBLES = [Forgetful, Guessing, Shuffling, Draining, Shredding, Undated, Leaving, Rooted]
+READER_TESTS = [name for name in vars(EpisodeReaderContract) if name.startswith("test_")]
 SINK_TESTS = [name for name in vars(SinkContract) if name.startswith("test_")]
 
 
@@ -171,12 +262,12 @@ def failures(contract: object, names: list[str], folder: Path) -> set[str]:
         (folder / name).mkdir()
         try:
             getattr(contract, name)(folder / name)
-        except (AssertionError, EntryNotFoundError, OSError, pytest.fail.Exception):
+        except (AssertionError, ClosedError, EntryNotFoundError, OSError, pytest.fail.Exception):
             found.add(name)
     return found
 
 
-@pytest.mark.parametrize("double", [Forgetful, Guessing, Shuffling, Draining, Shredding])
+@pytest.mark.parametrize("double", SOURCE_DOUBLES)
 def test_the_source_contract_finds_each_broken_source(tmp_path, double):
     class Broken(TestWShardFolder):
         def make(self, tmp_path: Path):
@@ -188,7 +279,7 @@ def test_the_source_contract_finds_each_broken_source(tmp_path, double):
 
 def test_each_source_test_finds_something(tmp_path):
     found: set[str] = set()
-    for double in (Forgetful, Guessing, Shuffling, Draining, Shredding):
+    for double in SOURCE_DOUBLES:
 
         class Broken(TestWShardFolder):
             double_class = double
@@ -200,6 +291,14 @@ def test_each_source_test_finds_something(tmp_path):
         (tmp_path / double.__name__).mkdir()
         found |= failures(Broken(), SOURCE_TESTS, tmp_path / double.__name__)
     assert found == set(SOURCE_TESTS)
+
+
+def test_each_reader_test_finds_a_sloppy_reader(tmp_path):
+    class Broken(EpisodeReaderContract):
+        def open_reader(self, ep: Episode, folder: Path):
+            return Sloppy(ep, str(folder))
+
+    assert failures(Broken(), READER_TESTS, tmp_path) == set(READER_TESTS)
 
 
 class Careless(WShardSink):

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from wshard.chunks.reader import ChunkedEpisodeReader
 from wshard.chunks.writer import ChunkedEpisodeWriter
 from wshard.episode.file import load_wshard, save_wshard
-from wshard.errors import EpisodeError, FormatError, LaneError, LimitError
+from wshard.errors import EntryNotFoundError, EpisodeError, FormatError, LaneError, LimitError
 from wshard.formats import npz
 from wshard.formats.convert import convert, load
 from wshard.formats.dreamer import DreamerSource
@@ -234,6 +234,56 @@ def test_a_stream_is_cut_at_first_steps_only(tmp_path_factory, lengths, data):
         episodes[-1].append(row)
     source = DreamerSource(folder)
     assert [source.load(key).observations["obs"].data.tolist() for key in list(source.keys())] == episodes
+
+
+@settings(max_examples=40)
+@given(lengths=st.lists(st.integers(1, 5), min_size=1, max_size=5), data=st.data())
+def test_keys_stay_while_files_arrive_and_only_the_last_episode_grows(tmp_path_factory, lengths, data):
+    folder, total = tmp_path_factory.mktemp("replay"), sum(lengths)
+    first = data.draw(st.sets(st.integers(0, total - 1)))
+    before: dict[str, object] = {}
+    for number, part in enumerate(parts(lengths, first=first)):
+        stored(part, folder / name(number, f"u{number}", f"u{number + 1}", lengths[number]))
+        source = DreamerSource(folder)
+        keys = source.keys()
+        assert keys[: len(before)] == list(before)
+        now = {key: source.fingerprint(key) for key in keys}
+        assert all(now[key] == before[key] for key in list(before)[:-1])
+        if before and part["is_first"][0]:
+            assert now[keys[len(before) - 1]] == before[keys[len(before) - 1]]
+        elif before:
+            assert now[keys[len(before) - 1]].size > before[keys[len(before) - 1]].size
+        before = now
+        for key in keys:  # one by one, without a look at the others
+            alone = DreamerSource(folder)
+            assert alone.fingerprint(key) == now[key]
+            with alone.open(key) as file:
+                assert (file.id, file.length) == (key, source.load(key).length)
+            assert "_episodes" not in vars(alone)
+
+
+def test_one_episode_is_opened_without_a_look_at_other_files(tmp_path):
+    one, two = parts([3, 3], first={0, 2})
+    stored(one, tmp_path / name(0, "a", "b", 3))
+    stored(two, tmp_path / name(1, "b", "c", 3))
+    (tmp_path / name(2, "z", "none", 3)).write_bytes(b"no archive")
+    source = DreamerSource(tmp_path)
+    assert source.load("a-2").observations["obs"].data.tolist() == [2, 3, 4, 5]
+    assert source.open("a").length == 2
+    for wrong in ("b", "a-1", "a-9", "a-x", "q", ""):
+        with pytest.raises((EntryNotFoundError, FormatError)):
+            source.load(wrong)
+    (tmp_path / name(2, "z", "none", 3)).unlink()
+    with pytest.raises(EntryNotFoundError, match="no episode 'b'; it has a, a-2"):
+        DreamerSource(tmp_path).load("b")
+
+
+def test_two_episodes_of_one_key_are_refused(tmp_path):
+    (whole,) = parts([4], first={0, 2})
+    stored(whole, tmp_path / "a.npz")
+    stored(whole, tmp_path / "a-2.npz")
+    with pytest.raises(FormatError, match="expected one episode 'a-2', found two"):
+        DreamerSource(tmp_path).keys()
 
 
 @settings(max_examples=20)
