@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import replace
-from importlib import import_module
-from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from embedders.base import Embedder
 from embedders.space import check_same_space
 from embedders.trajectory.pooled import PooledCallable
-from wshard.errors import EmbedderError, MissingExtraError, SpaceMismatchError, UnknownEmbedderError
+from wshard.errors import EmbedderError, SpaceMismatchError, UnknownEmbedderError
+from wshard.plugins import announced_plugins, find_plugin, load_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,12 +68,12 @@ def make_embedder(name: str, parameters: Mapping[str, JSON] | None = None) -> Em
     if kind in _OF_FILES and colon:
         if not file:
             raise UnknownEmbedderError(f"expected '{kind}:FILE', found {name!r}")
-        return _build(_load(EMBEDDERS[kind]), kind, {_OF_FILES[kind]: file, **(parameters or {})})
+        return _build(_load(EMBEDDERS[kind], kind), kind, {_OF_FILES[kind]: file, **(parameters or {})})
     target = _target(name) or (name if ":" in name else None)
     if target is None:
-        known = ", ".join(sorted({**_announced(), **EMBEDDERS}))
+        known = ", ".join(sorted({*announced_plugins(ENTRY_POINT_GROUP), *EMBEDDERS}))
         raise UnknownEmbedderError(f"expected an embedder of {known}, or 'package.module:attribute'; found {name!r}")
-    return _build(_load(target), name, dict(parameters or {}))
+    return _build(_load(target, name), name, dict(parameters or {}))
 
 
 def embedder_of(space: Space) -> Embedder:
@@ -116,27 +115,11 @@ def _with_embedder(space: Space, embedder: Embedder) -> Space:
 
 
 def _target(name: str) -> str | None:
-    """Return where a known name lives; asking what is installed costs milliseconds, so the table comes first."""
-    return EMBEDDERS.get(name) or _announced().get(name)
+    return find_plugin(name, EMBEDDERS, ENTRY_POINT_GROUP)
 
 
-def _announced() -> dict[str, str]:
-    return {point.name: f"{point.module}:{point.attr}" for point in entry_points(group=ENTRY_POINT_GROUP)}
-
-
-def _load(target: str) -> Any:
-    module_name, _, attribute = target.partition(":")
-    if not attribute.isidentifier() or not all(part.isidentifier() for part in module_name.split(".")):
-        raise UnknownEmbedderError(f"expected 'package.module:attribute', found {target!r}")
-    try:
-        module = import_module(module_name)
-    except ImportError as error:
-        own = error.name == module_name.partition(".")[0]  # commands do not look into the folder they are called in
-        advice = "install it, or put its folder into PYTHONPATH" if own else "install what is missing"
-        raise MissingExtraError(f"expected to import {target!r}: {error}: {advice}") from error
-    if not hasattr(module, attribute):
-        raise UnknownEmbedderError(f"expected an embedder {attribute!r} in module {module_name!r}, found no such name")
-    return getattr(module, attribute)
+def _load(target: str, name: str) -> Any:
+    return load_plugin(target, f"embedder {name!r}", unknown=UnknownEmbedderError)
 
 
 def _build(found: Any, name: str, parameters: dict[str, JSON]) -> Embedder:

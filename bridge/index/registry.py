@@ -1,12 +1,12 @@
-"""Index backends by URL scheme: one literal table, imported on use."""
+"""Index backends by URL scheme: one literal table, and entry points of other packages; imported on use."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from wshard.errors import UnknownIndexError
 from wshard.messages import public_url
+from wshard.plugins import announced_plugins, find_plugin, load_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,16 +24,22 @@ BACKENDS: Final[Mapping[str, str]] = {
 }
 """URL scheme -> "module:function"; the function takes (url, catalog, folder, token)."""
 
+ENTRY_POINT_GROUP: Final = "wshard.indexes"
+"""Where other packages announce such functions by URL scheme; a scheme of the table cannot be taken over."""
+
 
 def open_index(url: str, catalog: Catalog, folder: Path, *, token: str | None = None) -> VectorIndex:
     """Return the index for a URL such as "embedded:" or "http://host:8080"; nothing is connected yet.
 
     token: what a server wants to see; it counts before one in the URL or in the environment. What holds connections is
-    a context manager. Raises UnknownIndexError for an unknown scheme, or a URL that its backend cannot read.
+    a context manager. Raises UnknownIndexError for an unknown scheme, or a URL that its backend cannot read,
+    MissingExtraError for a backend that cannot be imported.
     """
     scheme = url.partition(":")[0].lower()
-    if scheme not in BACKENDS:
-        raise UnknownIndexError(f"expected an index of scheme {', '.join(BACKENDS)}, found {public_url(url)!r}")
-    module, _, attribute = BACKENDS[scheme].partition(":")
-    build: Callable[[str, Catalog, Path, str | None], VectorIndex] = getattr(import_module(module), attribute)
+    target = find_plugin(scheme, BACKENDS, ENTRY_POINT_GROUP)
+    if target is None:
+        known = ", ".join(dict.fromkeys((*BACKENDS, *announced_plugins(ENTRY_POINT_GROUP))))
+        raise UnknownIndexError(f"expected an index of scheme {known}, found {public_url(url)!r}")
+    build: Callable[[str, Catalog, Path, str | None], VectorIndex]
+    build = load_plugin(target, f"index {scheme!r}", unknown=UnknownIndexError)
     return build(url, catalog, folder, token)

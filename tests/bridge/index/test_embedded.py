@@ -260,6 +260,24 @@ def test_an_unknown_scheme_is_refused(tmp_path):
             open_index("carrier-pigeon://home", shelf.catalog, tmp_path)
 
 
+def test_other_packages_announce_backends_by_their_schemes(tmp_path, monkeypatch):
+    info = tmp_path / "site" / "pigeons-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pigeons\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[wshard.indexes]\npigeon = pigeons:open_pigeon\nembedded = pigeons:open_pigeon\nlost = a_module_nobody_has:x\n"
+    )
+    (tmp_path / "site" / "pigeons.py").write_text("def open_pigeon(url, catalog, folder, token): return url, token\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    with opened(tmp_path) as shelf:
+        assert open_index("pigeon://home", shelf.catalog, tmp_path, token="t") == ("pigeon://home", "t")  # noqa: S106
+        assert isinstance(open_index("embedded:", shelf.catalog, tmp_path), EmbeddedIndex)
+        with pytest.raises(UnknownIndexError, match="embedded, http, https, pigeon"):
+            open_index("carrier-pigeon://home", shelf.catalog, tmp_path)
+        with pytest.raises(ImportError, match=r"a_module_nobody_has.*install it"):
+            open_index("lost://home", shelf.catalog, tmp_path)
+
+
 WRITER = """
 shelf = Shelf(catalog, EmbeddedIndex(catalog, folder / "index", tail_rows=60))
 ids = catalog.ids()
