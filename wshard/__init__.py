@@ -26,6 +26,7 @@ from wshard.episode.naming import (
     get_multimodal_observations,
     set_latent_actions,
 )
+from wshard.episode.protocol import EpisodeAddress, EpisodeReader
 from wshard.episode.residual import (
     HAS_COWRIE,
     compute_error_residual,
@@ -45,6 +46,7 @@ from wshard.episode.residual import (
     unpack_residual_bits,
 )
 from wshard.errors import FormatError, FormatWarning, WShardError
+from wshard.formats.base import open_sink, open_source
 from wshard.formats.huggingface import HF_AVAILABLE, HuggingFaceAdapter, download_from_hub, upload_to_hub
 from wshard.lazy import importer
 from wshard.open import open_episode
@@ -84,7 +86,9 @@ __all__ = [
     "Compressor",
     "DType",
     "Episode",
+    "EpisodeAddress",
     "EpisodeFile",
+    "EpisodeReader",
     "Format",
     "FormatError",
     "FormatWarning",
@@ -121,6 +125,8 @@ __all__ = [
     "open_archive",
     "open_episode",
     "open_manifest",
+    "open_sink",
+    "open_source",
     "open_wshard",
     "pack_multidim_residual_bitmask",
     "pack_multidim_residual_bits",
