@@ -42,8 +42,6 @@ THINGS = ("cube", "drawer", "button", "door", "peg", "mug", "lid", "handle", "le
 FACETS = ("env_id", "success", "review", "tag", "meta.robot")
 FILTER = "env:env-07 reward:20..80 length:>=150"
 STORED = (Storage("none", 3200, 3200), Storage("zstd", 6400, 4100))
-
-
 _ABOUT = """`python benchmarks/catalog_speed.py --rows {}`: {:,} episodes with metadata, two lanes, full text, tags and
 scores; {}. Load of the machine at the end: {:.1f}. Each line is a whole call from Python, rows and all; the filter is
 `{}`. In brackets stands the time of the asking process itself: for SQLite all of the work, for PostgreSQL that outside

@@ -13,9 +13,8 @@ import xxhash
 
 from catalog.database.engine import A_FILE, look
 from catalog.database.postgresql import is_server, shown_url
-from wshard.arguments import told
 from wshard.errors import CatalogNotFoundError
-from wshard.messages import public_url
+from wshard.messages import public_url, shown
 
 ARCHIVE_VARIABLE: Final = "WSHARD_ARCHIVE"
 CACHE_VARIABLE: Final = "WSHARD_CACHE"
@@ -47,7 +46,7 @@ def archive_named(archive: str | os.PathLike[str] | None = None) -> Path | str:
     have left.
     """
     if archive is not None and not isinstance(archive, str | os.PathLike):
-        raise CatalogNotFoundError(f"expected an archive's folder or a server's URL, found {told(archive)}")
+        raise CatalogNotFoundError(f"expected an archive's folder or a server's URL, found {shown(archive)}")
     if archive is not None and not os.fspath(archive):
         raise CatalogNotFoundError("expected the name of an archive's folder, found an empty text")
     given = archive or os.environ.get(ARCHIVE_VARIABLE) or _nearest()
@@ -105,10 +104,10 @@ def place_of(archive: str | os.PathLike[str] | None = None) -> Place:
     named = archive_named(archive)
     if isinstance(named, Path):
         return Place(named / DATABASE, named / INDEX, str(named))
-    told = shown_url(named)
+    shown = shown_url(named)
     cache = os.environ.get(CACHE_VARIABLE)
     base = Path(cache) if cache else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wshard"
-    return Place(named, base / xxhash.xxh3_64_hexdigest(told.encode()) / INDEX, told)
+    return Place(named, base / xxhash.xxh3_64_hexdigest(shown.encode()) / INDEX, shown)
 
 
 def base_folder(database: Path) -> Path:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 
 Outcome: TypeAlias = Literal["new", "changed", "unchanged", "moved"]
-
-
 SpaceState: TypeAlias = Literal["building", "active", "retired"]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import operator
-import reprlib
 from collections.abc import Iterable
 from numbers import Real
 from typing import IO, TYPE_CHECKING, Any
@@ -16,16 +15,12 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from wshard.errors import EpisodeError, FilterError, FormatError, StepError
+from wshard.messages import shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wshard.errors import WShardError
-
-
-def told(value: object) -> str:
-    """Return the value as a message shows it: in one line, shortened."""
-    return " ".join(reprlib.repr(value).split())
 
 
 def integer(value: object) -> int | None:
@@ -51,7 +46,7 @@ def span(start: object, stop: object, length: int, where: str) -> range:
     first, end = integer(start), integer(stop)
     if first is None or end is None or not 0 <= first < end <= length:
         raise StepError(
-            f"{where}: expected whole numbers 0 <= start < stop <= {length}, found {told(start)}, {told(stop)}"
+            f"{where}: expected whole numbers 0 <= start < stop <= {length}, found {shown(start)}, {shown(stop)}"
         )
     return range(first, end)
 
@@ -73,7 +68,7 @@ def array_of(values: Any, where: str, error: type[WShardError] = EpisodeError) -
 def file_object(given: Any, verb: str) -> IO[bytes]:
     """Return a file object, which has the verb "read" or "write"; raises FormatError for anything else."""
     if not hasattr(given, verb):
-        raise FormatError(f"expected a path or a binary file object, found {told(given)}")
+        raise FormatError(f"expected a path or a binary file object, found {shown(given)}")
     file: IO[bytes] = given
     return file
 
@@ -82,7 +77,7 @@ def whole_number(value: Any, what: str, error: type[WShardError], *, least: int 
     """Return a whole number of any library as an int; raises `error` for anything else, and for one below `least`."""
     number = integer(value)
     if number is None:
-        raise error(f"{what}: expected a whole number, found {told(value)}")
+        raise error(f"{what}: expected a whole number, found {shown(value)}")
     if least is not None and number < least:
         raise error(f"{what}: expected at least {least}, found {number}")
     return number
@@ -91,7 +86,7 @@ def whole_number(value: Any, what: str, error: type[WShardError], *, least: int 
 def whole_numbers(values: Any, what: str, error: type[WShardError]) -> list[int]:
     """Return several whole numbers of any library as ints; raises `error` for anything else."""
     if not isinstance(values, Iterable) or isinstance(values, str | bytes):
-        raise error(f"{what}: expected several whole numbers, found {told(values)}")
+        raise error(f"{what}: expected several whole numbers, found {shown(values)}")
     listed = list(values)
     if set(map(type, listed)) <= {int}:
         return listed
@@ -110,14 +105,14 @@ def finite_number(value: Any, what: str, error: type[WShardError]) -> float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise error(f"{what}: expected a finite number, found {told(value)}")
+        raise error(f"{what}: expected a finite number, found {shown(value)}")
     return number
 
 
 def plain_text(value: Any, what: str, error: type[WShardError]) -> str:
     """Return a text; raises `error` for anything else."""
     if not isinstance(value, str):
-        raise error(f"{what}: expected text, found {told(value)}")
+        raise error(f"{what}: expected text, found {shown(value)}")
     return value
 
 
@@ -127,4 +122,4 @@ def several_names(values: Any, what: str) -> list[str]:
         listed = list(values)
         if all(isinstance(value, str) for value in listed):
             return listed
-    raise FilterError(f"{what}: expected several names, found {told(values)}")
+    raise FilterError(f"{what}: expected several names, found {shown(values)}")

@@ -6,6 +6,7 @@ Does not know: who says what.
 from __future__ import annotations
 
 import re
+import reprlib
 from typing import Final
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//)?")
@@ -13,7 +14,7 @@ _SIGNED_IN: Final = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]+:/{1,2})[^\s/@:]*:\S+
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^:\[\]]*)(:[0-9]*)?")
 
 
-def counted(count: float, what: str) -> str:
+def plural(count: float, what: str) -> str:
     """Return "1 hit", "2 hits": how many of what there are, a whole number."""
     return f"{count:.0f} {what}" if count == 1 else f"{count:.0f} {what}s"
 
@@ -26,10 +27,10 @@ def public_url(text: str) -> str:
     begin = _SCHEME.match(text)
     scheme = begin[0] if begin else ""
     plain = re.split(r"[?#]", text.removeprefix(scheme), maxsplit=1)
-    hidden, _, shown = plain[0].rpartition("@")
-    if "@" in "".join(plain[1:]) or "/" in hidden or not _HOST.fullmatch(shown.partition("/")[0]):
-        shown = "***"
-    return f"{scheme}{shown}"
+    hidden, _, address = plain[0].rpartition("@")
+    if "@" in "".join(plain[1:]) or "/" in hidden or not _HOST.fullmatch(address.partition("/")[0]):
+        address = "***"
+    return f"{scheme}{address}"
 
 
 def without_passwords(text: str) -> str:
@@ -41,3 +42,8 @@ def how_to_install(extra: str = "") -> str:
     """Return how an extra is installed, "" for the package itself: from a registry, and from its own folder."""
     named = f"[{extra}]" if extra else ""
     return f"pip install 'wshard{named}', or pip install '.{named}' in its folder"
+
+
+def shown(value: object) -> str:
+    """Return the value as a message shows it: in one line, shortened."""
+    return " ".join(reprlib.repr(value).split())

@@ -16,9 +16,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wshard.arguments import array_of, integer, told
+from wshard.arguments import array_of, integer
 from wshard.array_fields import EqualByValue, PackedBits, StepField
 from wshard.errors import EpisodeError, LaneError
+from wshard.messages import shown
 
 Array = NDArray[Any]
 
@@ -295,7 +296,7 @@ class Episode(EqualByValue):
         if (integer(self.length) or 0) <= 0:
             raise EpisodeError(f"episode {self.id!r}: expected length > 0, a whole number, found {self.length!r}")
         if not isinstance(self.metadata, Mapping | None):
-            raise EpisodeError(f"metadata: expected a mapping, found {told(self.metadata)}")
+            raise EpisodeError(f"metadata: expected a mapping, found {shown(self.metadata)}")
         for block, channel in (self.lanes() | self.predictions()).items():
             _check_channel(block, channel, self.length)
         for model in {model for models in self.omens.values() for model in models if "/" in model}:
@@ -329,7 +330,7 @@ def _check_chunk(index: int | None, total: int | None, bounds: list[int] | None)
 
 def _check_channel(block: str, channel: object, length: int) -> None:
     if not isinstance(channel, Channel):
-        raise EpisodeError(f"{block}: expected a channel, such as Channel.of(name, array), found {told(channel)}")
+        raise EpisodeError(f"{block}: expected a channel, such as Channel.of(name, array), found {shown(channel)}")
     data = channel.data
     if data.shape[:1] != (length,):
         raise EpisodeError(f"{block}: length mismatch: expected {length} timesteps, found shape {list(data.shape)}")

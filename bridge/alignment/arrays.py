@@ -6,6 +6,4 @@ import numpy as np
 from numpy.typing import NDArray
 
 Rows = NDArray[np.float64]
-
-
 Ints = NDArray[np.int64]

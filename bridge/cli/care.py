@@ -28,7 +28,7 @@ from bridge.cli.options import (
 from bridge.cli.output import tell_files
 from catalog.cli.common import ArchiveOption, open_catalog, print_table, shorten
 from wshard.cli.common import EXIT_FAILED, JsonOption, named_path, print_items, printable, reported
-from wshard.messages import counted
+from wshard.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -130,7 +130,7 @@ def backup(
     """Copy the catalog (tags, notes, reviews, vectors, all of it) to one file, while others may go on writing."""
     with open_catalog(archive) as catalog:
         size = catalog.maintenance.back_up(file)
-        typer.echo(f"{printable(str(file))}: {counted(catalog.query.count(), 'episode')}, {size} bytes")
+        typer.echo(f"{printable(str(file))}: {plural(catalog.query.count(), 'episode')}, {size} bytes")
 
 
 @reported()
@@ -148,7 +148,7 @@ def restore(
     if kept is not None:
         typer.echo(f"the damaged catalog is kept as {printable(str(kept))}", err=True)
     with open_catalog(named) as catalog:
-        typer.echo(f"{printable(place_of(named).name)}: {counted(catalog.query.count(), 'episode')}")
+        typer.echo(f"{printable(place_of(named).name)}: {plural(catalog.query.count(), 'episode')}")
 
 
 def _tell(found: Checked, as_json: bool) -> None:
@@ -164,5 +164,5 @@ def _tell(found: Checked, as_json: bool) -> None:
     tell_files("left out", [(one.path, one.error) for one in found.report.failed] if found.report else [])
     for code, advice in {one.code: one.advice for one in found.findings}.items():
         typer.echo(f"{code}: {advice}", err=True)
-    what = counted(len(found.findings), "finding") if found.findings else "nothing is wrong"
-    typer.echo(f"{counted(found.episodes, 'episode')} checked: {what}")
+    what = plural(len(found.findings), "finding") if found.findings else "nothing is wrong"
+    typer.echo(f"{plural(found.episodes, 'episode')} checked: {what}")

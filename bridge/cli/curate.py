@@ -25,7 +25,7 @@ from bridge.cli.output import (
 )
 from catalog.cli.common import ArchiveOption, WhereOption
 from wshard.cli.common import EXIT_FAILED, JsonOption, print_items, reported
-from wshard.messages import counted
+from wshard.messages import plural
 
 if TYPE_CHECKING:
     from bridge.archive import Archive
@@ -86,7 +86,7 @@ def duplicates(
         return
     print_twins([twin for pairs in found.values() for twin in pairs][:limit])
     spare = len(groups) - len(set(groups.values()))
-    print_lines([f"{counted(len(found), 'group')}; {spare} of {len(groups)} episodes are a copy of another", *told])
+    print_lines([f"{plural(len(found), 'group')}; {spare} of {len(groups)} episodes are a copy of another", *told])
 
 
 @reported()

@@ -9,7 +9,7 @@ import typer
 from bridge.cli.options import index_target
 from catalog.cli.common import ArchiveOption, print_table
 from wshard.cli.common import EXIT_FAILED, JsonOption, print_items, reported
-from wshard.messages import counted
+from wshard.messages import plural
 
 if TYPE_CHECKING:
     from bridge.maintenance.indexes import Holding, State
@@ -50,7 +50,7 @@ def drop(
     named = archive_named(archive)
     with open_archive(index_target(index, named), archive=named) as opened:
         found = indexes.find(opened, space)
-        told = f"{counted(found.vectors, 'vector')} of {counted(found.episodes, 'episode')}, {found.size} bytes"
+        told = f"{plural(found.vectors, 'vector')} of {plural(found.episodes, 'episode')}, {found.size} bytes"
         told = f"{told}: {describe(found.space)}"
         if not yes:
             typer.echo(f"would remove {told}\nsay --yes to do it", err=True)

@@ -10,7 +10,7 @@ import typer
 from bridge.cli.findings import print_lines, print_valued, print_valued_json
 from catalog.cli.common import shorten
 from wshard.cli.common import printable
-from wshard.messages import counted
+from wshard.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,17 +38,9 @@ SpaceOption = Annotated[
 
 
 WriteOption = Annotated[str | None, typer.Option("--write", help="Keep the values as the score of this name.")]
-
-
 CollectionOption = Annotated[str | None, typer.Option("--collection", help="Keep the outcome as this collection.")]
-
-
 LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, help="Rows to show; --json has all.")]
-
-
 NeighboursOption = Annotated[int, typer.Option("--neighbours", min=1, help="Nearest ones that are asked.")]
-
-
 LabelOption = Annotated[str, typer.Option("--label", help="A key of the metadata, or a field: env, tag, meta.a.b.")]
 
 
@@ -105,13 +97,13 @@ def keep(
         count = archive.catalog.annotations.set_scores(
             wanted.write, {id_: float(value) for id_, value in values.items()}
         )
-        told.append(f"score.{wanted.write} of {counted(count, 'episode')} was written")
+        told.append(f"score.{wanted.write} of {plural(count, 'episode')} was written")
     if wanted.collection is not None:
         rows = archive.catalog.episodes.rows([*picks]).values()
         chosen = [Pick(row.uid, row.digest, 0, row.length, (weights or {}).get(row.id, 1.0)) for row in rows]
         kept = archive.catalog.collections.save_snapshot(wanted.collection, chosen, who=account())
         hash_ = kept.snapshot.hash if kept.snapshot else ""
-        told.append(f"collection {kept.name}: {counted(len(chosen), 'pick')}, {hash_}")
+        told.append(f"collection {kept.name}: {plural(len(chosen), 'pick')}, {hash_}")
         told += replaced_lines(kept)
     return told
 

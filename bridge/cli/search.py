@@ -35,7 +35,7 @@ from catalog.cli.common import (
     shorten,
 )
 from wshard.cli.common import JsonOption, parse_span, print_json, printable, reported
-from wshard.messages import counted
+from wshard.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -154,7 +154,7 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
     for note in hits.answered.notes:
         typer.echo(printable(note), err=True)
     how = "exact" if hits.exact else "approximate"
-    typer.echo(f"{counted(len(hits), 'hit')}, {how}, {hits.milliseconds:.1f} ms")
+    typer.echo(f"{plural(len(hits), 'hit')}, {how}, {hits.milliseconds:.1f} ms")
     if hits.missing:
         typer.echo(
             f"{hits.missing} left out: their files are gone or were changed; ingest the place where they are now",

@@ -12,7 +12,7 @@ from bridge.cli.options import parse_windows
 from bridge.cli.output import tell_files
 from catalog.cli.common import ArchiveOption, WhereOption
 from wshard.cli.common import JsonOption, print_json, reported
-from wshard.messages import counted
+from wshard.messages import plural
 
 
 @reported()
@@ -48,5 +48,5 @@ def train_embedder(
         print_json(asdict(learnt))
         return
     tell_files("left out", [(one.path, one.error) for one in learnt.left_out])
-    told = f"learned from {counted(learnt.windows, 'window')}, loss {learnt.loss:.3f}"
+    told = f"learned from {plural(learnt.windows, 'window')}, loss {learnt.loss:.3f}"
     typer.echo(f"{out}: {told}; use --embedder learned:{out}")

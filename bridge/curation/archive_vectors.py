@@ -18,7 +18,7 @@ from embedders.base import unit_rows
 from embedders.space import Space, Statistics
 from embedders.standardise import scales
 from wshard.errors import QueryError
-from wshard.messages import counted
+from wshard.messages import plural
 from wshard.open import open_episode
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def choose_space(archive: Archive, where: Where | str, name: str | None = None) 
     chosen, held = found.pop(most)
     if any(ids - held for _, ids in found):
         told = sorted([(chosen, held), *found], key=lambda one: -len(one[1]))
-        listed = "\n".join(f"  {counted(len(ids), 'episode')} by {describe(space)}" for space, ids in told)
+        listed = "\n".join(f"  {plural(len(ids), 'episode')} by {describe(space)}" for space, ids in told)
         choose = "choose one by its fingerprint (--space), or episodes of one (--where)"
         raise QueryError(f"vectors of several Spaces cannot be compared; {choose}:\n{listed}")
     return chosen, [space for space, _ in found]

@@ -30,15 +30,11 @@ if TYPE_CHECKING:
 
 
 Kind = Literal["episode", "data", "vector", "near", "piece"]
-
-
 WITHIN: Final = 0.006
 """Difference (Twin.apart) up to which recordings count as one: see docs/curation.md for how it was chosen."""
 
 
 _CANDIDATES: Final = 20  # nearest neighbours that are looked at
-
-
 _FARTHEST: Final = 1.0  # distance of the vector of a candidate
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from bridge.episodes.files import locate, without_chunks
 from bridge.episodes.read import Failure
 from catalog.location import DATABASE
-from wshard.arguments import told
 from wshard.errors import IngestError, SourceNotFoundError
 from wshard.formats.base import OWN_DATA
+from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ def listed_paths(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]
     listed = [several] if one else list(several)
     for path in listed:
         if not isinstance(path, str | os.PathLike):
-            raise IngestError(f"expected files and folders by their paths, found {told(path)}")
+            raise IngestError(f"expected files and folders by their paths, found {shown(path)}")
     return listed
 
 

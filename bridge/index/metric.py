@@ -35,23 +35,11 @@ def rounding(dim: int) -> float:
 
 
 Scores = NDArray[np.float64]
-
-
 COSINE: Final = "cosine"
-
-
 DOT: Final = "dot"
-
-
 L2: Final = "l2"
-
-
 _UNIT: Final = 2e-5  # what |v| ** 2 / 2 may differ by
-
-
 _SHORT: Final = 1e-3
-
-
 METRICS: Final = (COSINE, DOT, L2)
 
 

@@ -26,7 +26,7 @@ from wshard.errors import (
     VectorsDamagedError,
     WShardError,
 )
-from wshard.messages import counted
+from wshard.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -69,7 +69,7 @@ def check_ledger(catalog: Catalog, excused: Collection[int], *, data: bool) -> I
     for row in living:
         yield from _check_space(catalog, row, excused)
     if not living and (count := len(_never_embedded(catalog) - set(excused))):
-        told = f"{counted(count, 'episode')} without vectors: the ingest that read the files ended before it made any"
+        told = f"{plural(count, 'episode')} without vectors: the ingest that read the files ended before it made any"
         yield Finding("unembedded", "the archive, which has no Space yet", told)
 
 
@@ -105,7 +105,7 @@ def _check_space(catalog: Catalog, row: SpaceRow, excused: Collection[int]) -> I
         without = set(unembedded(catalog, row)) - set(excused)
         count = len(without - _not_finite(catalog, space.lanes) if without else without)
         if count:
-            yield Finding("unembedded", describe(space), f"{counted(count, 'episode')} without vectors")
+            yield Finding("unembedded", describe(space), f"{plural(count, 'episode')} without vectors")
 
 
 def _not_finite(catalog: Catalog, lanes: Sequence[LaneSpec]) -> set[int]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 from bridge.index.deepdata.audit import Finding
 from embedders.space import Space
 from wshard.errors import EntryNotFoundError
-from wshard.messages import counted
+from wshard.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +80,7 @@ class State:
     @property
     def told(self) -> str:
         """What is wrong, in words."""
-        behind = f"{counted(self.held, 'vector')}, the catalog has {self.ledger}"
+        behind = f"{plural(self.held, 'vector')}, the catalog has {self.ledger}"
         if self.finding.state == "ok":
             return f"behind: {behind}"
         return f"{self.finding.state}: {self.finding.told or behind}"

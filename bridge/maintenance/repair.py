@@ -20,7 +20,7 @@ from embedders.registry import embedder_of
 from embedders.space import Space
 from wshard.container.atomic_write import remove_abandoned
 from wshard.errors import VectorIndexError, WShardError
-from wshard.messages import counted
+from wshard.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ def mend(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
     if codes & set(_DROP):
         catalog = run.archive.catalog
         dropped = catalog.maintenance.drop_strays(sizes_of(catalog), full="torn" in codes)
-        yield f"dropped {counted(dropped, 'stray embedding')}"
+        yield f"dropped {plural(dropped, 'stray embedding')}"
     if codes & set(_READ):
         yield from _read(run, [finding for finding in findings if finding.code in _READ])
     if codes & set(_EMBED):
@@ -52,7 +52,7 @@ def mend(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
         run.follower.finish()
     yield from _tidy([finding for finding in findings if finding.code == "leftover"])
     if removed := sum(remove_abandoned(finding.where) for finding in findings if finding.code == "abandoned"):
-        yield f"removed {counted(removed, 'temporary file')} of killed writers"
+        yield f"removed {plural(removed, 'temporary file')} of killed writers"
 
 
 def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
@@ -75,7 +75,7 @@ def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
         read_again(run, paths, wanted)
     told = Counter({name: getattr(run.report, name) for name in ("changed", "moved", "unchanged", "new")})
     names = ", ".join(f"{count} {name}" for name, count in told.items() if count) or "none"
-    yield f"read {counted(len(findings), 'file')} again: {names}"
+    yield f"read {plural(len(findings), 'file')} again: {names}"
 
 
 def _windowed(run: Run) -> dict[str, list[int]]:
@@ -94,7 +94,7 @@ def _embed(run: Run, windowed: Mapping[str, Sequence[int]]) -> Iterator[str]:
             _refill(run, row, windowed)
         except WShardError as error:
             yield f"could not embed anew: {error}"
-    yield f"embedded {counted(run.report.embedded, 'episode')} anew"
+    yield f"embedded {plural(run.report.embedded, 'episode')} anew"
 
 
 def _refill(run: Run, row: SpaceRow, windowed: Mapping[str, Sequence[int]]) -> None:
@@ -119,4 +119,4 @@ def _tidy(findings: Sequence[Finding]) -> Iterator[str]:
         else:
             path.unlink(missing_ok=True)
     if findings:
-        yield f"removed {counted(len(findings), 'leftover')}"
+        yield f"removed {plural(len(findings), 'leftover')}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from embedders.space import Space
-from wshard.messages import counted
+from wshard.messages import plural
 
 if TYPE_CHECKING:
     from embedders.base import Embedder
@@ -21,7 +21,7 @@ def describe(space: Space) -> str:
         + ("" if rate is None else f" at {rate:g} Hz")
         for lane, weight, rate in zip(space.lanes, space.weights or unknown, space.rates or unknown, strict=True)
     )
-    rows = f"{lanes} ({counted(space.channels, 'channel')}), {space.windows}"
+    rows = f"{lanes} ({plural(space.channels, 'channel')}), {space.windows}"
     of_what = "what is said of tasks" if space.of_text else rows
     version = "" if space.version == 1 else f" version {space.version}"
     told = f"{space.embedder}{version} over {of_what}"

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from embedders.image.frames import is_image
 from embedders.space import LaneSpec
-from wshard.arguments import told
 from wshard.errors import EmbedderError, NoLaneError
+from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
@@ -73,7 +73,7 @@ def named_lanes(lanes: str | Iterable[str] | Mapping[str, float] | None) -> list
         return None
     listed = [lanes] if isinstance(lanes, str) or not isinstance(lanes, Iterable) else list(lanes)
     if not all(isinstance(name, str) for name in listed):
-        raise EmbedderError(f"lanes: expected the name of a lane, several, or names with weights, found {told(lanes)}")
+        raise EmbedderError(f"lanes: expected the name of a lane, several, or names with weights, found {shown(lanes)}")
     return dict(lanes) if isinstance(lanes, Mapping) else listed
 
 
@@ -91,10 +91,10 @@ def choose_lanes(lanes: Iterable[LaneDefinition], choice: LaneChoice, where: str
     absent = [name for name in names if name not in known]
     unfit = [name for name in names if name in known and not fits(known[name])]
     if absent or unfit or not names or (choice.frames and len(names) > 1):
-        told = ", ".join(f"{lane.name} {lane.dtype}{list(lane.shape)}" for lane in known.values()) or "none"
+        shown = ", ".join(f"{lane.name} {lane.dtype}{list(lane.shape)}" for lane in known.values()) or "none"
         what = _PICTURE if choice.frames else _VECTOR
         asked = ", ".join(absent) or "".join(f"{name} as " for name in unfit[:1]) + what
-        raise NoLaneError(f"{where}: no observation lane to embed: expected {asked}, found lanes: {told}")
+        raise NoLaneError(f"{where}: no observation lane to embed: expected {asked}, found lanes: {shown}")
     return tuple(LaneSpec(name, tuple(known[name].shape)) for name in names)
 
 

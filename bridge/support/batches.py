@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
 
 BATCH: Final = 256  # episodes per transaction: large enough to share one fsync, small enough to lose little work
-
-
 Item = TypeVar("Item")
 
 

@@ -11,7 +11,7 @@ import typer
 
 from catalog.cli.common import ArchiveOption, WhereOption, episode_ids, open_catalog, print_table
 from wshard.cli.common import JsonOption, print_items, printable, reported
-from wshard.messages import counted
+from wshard.messages import plural
 
 EpisodesArgument = Annotated[list[str] | None, typer.Argument(help="Episode ids, uids or files.", show_default=False)]
 WhoOption = Annotated[str | None, typer.Option("--who", help="Your name (default: that of your account).")]
@@ -52,7 +52,7 @@ def note(
         if text is None:
             raise typer.BadParameter("expected the text of the note")
         done = catalog.annotations.add_note(episode_ids(catalog, episodes or [], where), text, who=account(who))
-    typer.echo(f"{counted(len(done), 'episode')} got the note")
+    typer.echo(f"{plural(len(done), 'episode')} got the note")
 
 
 @reported()
@@ -92,7 +92,7 @@ def review(
             for e in entries
         ]
         print_table(("episode", "state", "who", "when", ""), rows)
-    typer.echo(counted(len(entries), "review") if audit else f"{len(entries)} of {len(ids)} episodes changed")
+    typer.echo(plural(len(entries), "review") if audit else f"{len(entries)} of {len(ids)} episodes changed")
 
 
 def account(who: str | None = None) -> str:

@@ -12,7 +12,7 @@ import typer
 
 from catalog.cli.common import ArchiveOption, WhereOption, open_catalog, print_table, tell_unknown
 from wshard.cli.common import EXIT_FAILED, JsonOption, option_read, print_items, printable, reported
-from wshard.messages import counted
+from wshard.messages import plural
 
 if TYPE_CHECKING:
     from catalog.curation.collections import Named, Snapshot
@@ -76,8 +76,8 @@ def show(ref: RefArgument, archive: ArchiveOption = None, as_json: JsonOption = 
         print_items(map(asdict, picks), gone=gone, query=query, lineage=list(map(asdict, ancestors)))
         return
     told = f"; {gone} of them gone or of other data by now" if gone else ""
-    steps = counted(sum(pick.stop - pick.start for pick in picks), "timestep")
-    typer.echo(f"{counted(len(picks), 'pick')}, {steps}{told}")
+    steps = plural(sum(pick.stop - pick.start for pick in picks), "timestep")
+    typer.echo(f"{plural(len(picks), 'pick')}, {steps}{told}")
     if query is not None:
         typer.echo(f"query: {printable(query)}")
     print_table(
@@ -211,7 +211,7 @@ def _before(named: Named) -> str:
 
 
 def _snapshot_text(kept: Snapshot) -> str:
-    return f"{counted(kept.picks, 'pick')}, {kept.hash}"
+    return f"{plural(kept.picks, 'pick')}, {kept.hash}"
 
 
 def _fractions(text: str) -> dict[str, float]:

@@ -9,7 +9,7 @@ import typer
 
 from catalog.cli.common import ArchiveOption, WhereOption, number, open_catalog, print_table, tell_unknown
 from wshard.cli.common import JsonOption, print_items, reported
-from wshard.messages import counted
+from wshard.messages import plural
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
@@ -35,8 +35,8 @@ def facets(
     asked = fields or ([] if histogram else list(_FACETS))
     with open_catalog(archive) as catalog:
         tell_unknown(catalog, where)
-        counted = catalog.query.facets(asked, where or "", limit=limit + 1)  # one more says that there are more
-        found = {name: values[:limit] for name, values in counted.items()}
+        plural = catalog.query.facets(asked, where or "", limit=limit + 1)  # one more says that there are more
+        found = {name: values[:limit] for name, values in plural.items()}
         drawn = {name: catalog.query.histogram(name, where or "", bins=bins) for name in histogram or ()}
         shown = {} if as_json else {name: _rows(catalog, name, where, values) for name, values in found.items()}
     if as_json:
@@ -50,7 +50,7 @@ def facets(
         return
     for name, rows in shown.items():
         print_table((name, ">episodes"), rows)
-        typer.echo("there are more values: --limit\n" if len(counted[name]) > limit else "")
+        typer.echo("there are more values: --limit\n" if len(plural[name]) > limit else "")
     for name, shape in drawn.items():
         most = max(shape.counts, default=0)
         bars = [
@@ -118,7 +118,7 @@ def sql(
         print_items(rows, columns=answer.columns, more=answer.more)
         return
     print_table(answer.columns, [tuple(_text(value) for value in row) for row in rows])
-    typer.echo(f"{counted(len(rows), 'row')}{', there are more' if answer.more else ''}")
+    typer.echo(f"{plural(len(rows), 'row')}{', there are more' if answer.more else ''}")
 
 
 def _cell(value: Any) -> Any:

@@ -22,8 +22,9 @@ from catalog.query.facts import load_notes, load_reviews
 from catalog.records import Note, Review
 from catalog.values import storable
 from catalog.vectors.ledger import advance
-from wshard.arguments import episode_ids, finite_number, told
+from wshard.arguments import episode_ids, finite_number
 from wshard.errors import EntryNotFoundError, FilterError
+from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -49,7 +50,7 @@ def check_text(text: str, what: str) -> str:
 def check_who(who: str) -> str:
     """Return the name of who did something, "" for nobody's; FilterError for text that no database can hold."""
     if not isinstance(who, str) or not storable(who):
-        raise FilterError(f"who: expected text in UTF-8 without NUL, found {told(who)}")
+        raise FilterError(f"who: expected text in UTF-8 without NUL, found {shown(who)}")
     return who
 
 
@@ -163,7 +164,7 @@ def set_scores(connection: Connection, name: str, *, values: Mapping[int, float]
     """Give catalogued episodes a score of that name, replacing an older one, and return how many there were."""
     check_text(name, "a score's name")
     if not isinstance(values, Mapping):
-        raise FilterError(f"expected scores {name!r} by the ids of episodes, found {told(values)}")
+        raise FilterError(f"expected scores {name!r} by the ids of episodes, found {shown(values)}")
     scores = {
         number: value
         if type(value) is float and isfinite(value)
@@ -201,11 +202,11 @@ def add_lineage(connection: Connection, ids: Collection[int], *, relation: str, 
     return len(fresh)
 
 
-def take_lineage(connection: Connection, told: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
+def take_lineage(connection: Connection, metadata_by_id: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
     """Take in where episodes come from as their metadata says, by id: text, or a list of texts, under RELATIONS."""
     rows = {
         (number, relation, source)
-        for number, metadata in told
+        for number, metadata in metadata_by_id
         for relation in RELATIONS
         if relation in metadata
         for source in _sources(metadata[relation])

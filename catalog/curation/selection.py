@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Final
 import xxhash
 
 from catalog.values import INTEGER_LIMIT
-from wshard.arguments import finite_number, told, whole_number
+from wshard.arguments import finite_number, whole_number
 from wshard.errors import CollectionError
+from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -75,7 +76,7 @@ def as_picks(picks: Iterable[Pick]) -> list[Pick]:
     listed = list(picks) if isinstance(picks, Iterable) else [picks]
     for one in listed:
         if not isinstance(picks, Iterable) or not isinstance(one, Pick):
-            raise CollectionError(f"expected a filter, its text, or several picks, found {told(one)}")
+            raise CollectionError(f"expected a filter, its text, or several picks, found {shown(one)}")
     return listed
 
 
@@ -147,7 +148,7 @@ def split(
 def checked_fractions(fractions: Mapping[str, float]) -> dict[str, float]:
     """Return the fractions as floats; CollectionError unless they are 0 or more and add up to 1."""
     if not isinstance(fractions, Mapping):
-        raise CollectionError(f"expected fractions by the names of parts, found {told(fractions)}")
+        raise CollectionError(f"expected fractions by the names of parts, found {shown(fractions)}")
     shares = {name: finite_number(share, f"fractions, {name!r}", CollectionError) for name, share in fractions.items()}
     if not shares or min(shares.values()) < 0 or not math.isclose(sum(shares.values()), 1.0, abs_tol=1e-9):
         raise CollectionError(f"expected fractions of 0 or more that add up to 1, found {shares}")

@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 
 _AT_ONCE = 200  # rows in one statement of SQLite: a fifth less time than one by one
-
-
 _FLAGS = {True: 1, False: 0}
-
-
 _KINDS = ((Integer, "int8"), (Text, "text"), (Double, "float8"), (Boolean, "bool"))
 
 

@@ -35,9 +35,8 @@ from sqlalchemy.util import LRUCache
 from catalog.database.data_version import Glance
 from catalog.database.sqlite_functions import add_functions
 from catalog.values import Scalar, storables
-from wshard.arguments import told
 from wshard.errors import CatalogBusyError, CatalogError, CatalogNotFoundError, CatalogWriteError
-from wshard.messages import public_url
+from wshard.messages import public_url, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -199,7 +198,7 @@ def translated(name: str, reasons: Reasons = SQLITE_REASONS, driver: Any = sqlit
                 raise kind(f"cannot use the catalog at {name}: {reason} ({words})") from error
         raise CatalogError(f"cannot use the catalog at {name}: {words}") from error
     except UnicodeEncodeError as error:
-        raise CatalogError(f"expected text in UTF-8 without NUL, found {told(error.object)}") from error
+        raise CatalogError(f"expected text in UTF-8 without NUL, found {shown(error.object)}") from error
 
 
 def absolute_path(path: str | Path) -> Path:
@@ -210,7 +209,7 @@ def absolute_path(path: str | Path) -> Path:
 def file_of(location: str | Path) -> Path | None:
     """Return the absolute path of the SQLite file that the location names, None for a database server."""
     if not isinstance(location, str | Path):
-        raise CatalogError(f"expected a path or a database URL, found {told(location)}")
+        raise CatalogError(f"expected a path or a database URL, found {shown(location)}")
     if isinstance(location, Path) or "://" not in location:
         return absolute_path(location)
     try:

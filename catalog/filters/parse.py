@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
 from catalog.filters.fields import NAME, Field, field_of, unquoted
 from catalog.filters.where import EVERYTHING, MAX_DEPTH, Compare, Where, all_of, any_of, negation
-from wshard.arguments import plain_text, told
+from wshard.arguments import plain_text
 from wshard.errors import FilterError, FilterSyntaxError
+from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -76,7 +77,7 @@ def as_where(where: Where | str | None) -> Where:
     if where is None:
         return EVERYTHING
     if not isinstance(where, str | Where):
-        raise FilterError(f"expected a filter or its text, found {told(where)}")
+        raise FilterError(f"expected a filter or its text, found {shown(where)}")
     return parse_where(where) if isinstance(where, str) else where
 
 

@@ -17,8 +17,8 @@ from typing import Any, Final, NoReturn, TypeAlias
 from catalog.filters.fields import Field, field_of
 from catalog.full_text import words
 from catalog.values import INTEGER_LIMIT, Scalar, comparable_number, storable
-from wshard.arguments import told
 from wshard.errors import FilterError
+from wshard.messages import shown
 
 Value: TypeAlias = Scalar | tuple[Scalar, ...] | None
 
@@ -161,7 +161,7 @@ def build_where(
     low, high = _bounds(reward_range)
     for name, names in (("env_id", env_id), ("tag", tag)):
         if names is not None and not isinstance(names, str | Collection):
-            raise FilterError(f"{name}: expected a name or several names, found {told(names)}")
+            raise FilterError(f"{name}: expected a name or several names, found {shown(names)}")
     wanted = (
         ("env_id", "eq" if isinstance(env_id, str) else "in", env_id),
         ("length", "ge", min_length),
@@ -178,10 +178,10 @@ def _bounds(reward_range: Any) -> tuple[Any, Any]:
     pair = (None, None) if reward_range is None else reward_range
     listed = list(pair) if isinstance(pair, Iterable) else []
     if len(listed) != 2:
-        raise FilterError(f"reward_range: expected (low, high), None = open, found {told(reward_range)}")
+        raise FilterError(f"reward_range: expected (low, high), None = open, found {shown(reward_range)}")
     low, high = listed
     if isinstance(low, Real) and isinstance(high, Real) and low > high:
-        raise FilterError(f"reward_range: expected (low, high), found a low end above the high one: {told(listed)}")
+        raise FilterError(f"reward_range: expected (low, high), found a low end above the high one: {shown(listed)}")
     return low, high
 
 

@@ -29,8 +29,6 @@ PLANES: Final = frozenset({1, 3, 4})
 
 
 _LUMINANCE: Final = np.array([0.299, 0.587, 0.114])
-
-
 _CONSTANT: Final = 1e-6  # windows that vary less, relative to their largest value, vary by rounding only
 
 
@@ -179,14 +177,8 @@ def _averages(before: int, after: int) -> NDArray[np.float64]:
 
 
 _SIDE: Final = 16
-
-
 _BLOCK: Final = 8
-
-
 _THINNED: Final = 64  # pixels: of larger images every second, third, ... row and column is enough for a small picture
-
-
 _EVEN: Final = 1e-6  # pictures that vary less, relative to their largest value, vary by rounding only
 
 

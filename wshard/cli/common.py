@@ -17,17 +17,9 @@ if TYPE_CHECKING:
 
 
 EXIT_FAILED = 1
-
-
 EXIT_USAGE = 2
-
-
 EXIT_INTERRUPTED = 130
-
-
 _USAGE = (FilterError, UnknownEmbedderError, UnknownIndexError)  # what a user wrote is wrong, whatever the data are
-
-
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 

@@ -14,7 +14,7 @@ import typer
 
 from wshard.cli.common import EXIT_FAILED, EXIT_USAGE, option_read, printable, reported
 from wshard.errors import WShardError
-from wshard.messages import counted
+from wshard.messages import plural
 
 if TYPE_CHECKING:
     from wshard.types import Format
@@ -139,8 +139,8 @@ def _convert(source: Path, target: Path, formats: list[str], compression: str) -
         if len(found) > 1:
             typer.echo(f"{len(found) - len(failed)} of {len(found)} episodes were converted", err=True)
         raise typer.Exit(EXIT_FAILED)
-    steps = counted(sum(length for length in found.values() if isinstance(length, int)), "timestep")
-    return steps if len(found) == 1 else f"{counted(len(found), 'episode')}, {steps}"
+    steps = plural(sum(length for length in found.values() if isinstance(length, int)), "timestep")
+    return steps if len(found) == 1 else f"{plural(len(found), 'episode')}, {steps}"
 
 
 # ---- doctor --------------------------------------------------------------------------------------------------------

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 
 SUFFIXES = (".wshard", ".shard")
-
-
 _TELL_SECONDS = 2.0  # between lines of progress
 
 
@@ -267,11 +265,11 @@ def recover(
     """Turn what a killed recording left behind into an episode file of all its flushed timesteps."""
     from wshard.container.codec import Codec
     from wshard.episode.file import EpisodeFile
-    from wshard.messages import counted
+    from wshard.messages import plural
     from wshard.recording.recover import recover as recover_partial
 
     with option_read():
         Codec.parse(compression)
     path = recover_partial(partial, compression=compression)
     with EpisodeFile(path) as episode:
-        typer.echo(f"recovered  {printable(str(path))}  ({counted(episode.length, 'timestep')})")
+        typer.echo(f"recovered  {printable(str(path))}  ({plural(episode.length, 'timestep')})")

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from wshard.cli.common import printable
-from wshard.messages import counted
+from wshard.messages import plural
 from wshard.repair.inspect import tree
 
 
@@ -28,7 +28,7 @@ def print_report(report: dict[str, Any]) -> None:
         clock = f"at {rate:g} Hz ({length / rate:.2f} s)"
         if episode["assumed_rate"]:
             clock = f"({rate:g} Hz is assumed: no rate was given)"
-        lines |= {"length": f"{counted(length, 'timestep')} {clock}"}
+        lines |= {"length": f"{plural(length, 'timestep')} {clock}"}
         lines |= {"metadata": json.dumps(episode["metadata"], ensure_ascii=False)} if episode["metadata"] else {}
         if episode["chunk_index"] is not None:
             lines["chunk"] = f"{episode['chunk_index']} of {episode['total_chunks']}"

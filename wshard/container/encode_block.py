@@ -66,17 +66,9 @@ def _compressed(block: Block, size: int) -> Buffer | None:
 
 
 Item = TypeVar("Item")
-
-
 Result = TypeVar("Result")
-
-
 _MAX_THREADS: Final = 8
-
-
 _IN_FLIGHT: Final = 1 << 26  # bytes of results that may wait, unless a single one is larger
-
-
 _WORTH_THREADS: Final = 1 << 20  # bytes of work below which starting threads costs more than it saves
 
 

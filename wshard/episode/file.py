@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from wshard.arguments import span, told
+from wshard.arguments import span
 from wshard.container.block import Stored, codec_name
 from wshard.container.codec import Codec, CompressionLevel, CompressionType
 from wshard.container.codec_plan import CodecPlan, Compression
@@ -26,6 +26,7 @@ from wshard.episode.lanes import EXACT_REWARD, REWARD, declaration_of, known_blo
 from wshard.episode.meta_reader import META_BLOCKS, Declaration, Description, read_description
 from wshard.episode.meta_writer import write_description
 from wshard.errors import EntryNotFoundError, EpisodeError, HeaderError, IndexCorruptError, LaneError
+from wshard.messages import shown
 from wshard.types import Episode
 
 if TYPE_CHECKING:
@@ -270,7 +271,7 @@ def save_wshard(
     name of a block that is not there, OSError for the disk; an earlier file stays intact.
     """
     if not isinstance(ep, Episode):
-        raise EpisodeError(f"expected an episode, then where to save it, found {told(ep)}")
+        raise EpisodeError(f"expected an episode, then where to save it, found {shown(ep)}")
     ep.validate()
     about, payloads = describe(ep)
     plan = CodecPlan.of(compression, compression_level, frame_steps)

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 
 LATENT_ACTION_CHANNEL: Final = "latent_action"
-
-
 LATENT_CODEBOOK_CHANNEL: Final = "latent_action_codebook"
 
 

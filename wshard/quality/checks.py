@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from wshard.messages import counted
+from wshard.messages import plural
 from wshard.quality.lag import best_shift
 from wshard.quality.measure_vector import PHASES
 
@@ -104,7 +104,7 @@ def _clock(found: Measures, known: Usual | None, limits: Limits) -> Judged:
 
     def told(name: str, n: int) -> str:
         if name in _AMOUNTS:
-            return f"{counted(counts[name][n], 'timestep')} {_AMOUNTS[name]} {found.of_clock(f'{name}_at')[n]:.0f}"
+            return f"{plural(counts[name][n], 'timestep')} {_AMOUNTS[name]} {found.of_clock(f'{name}_at')[n]:.0f}"
         return _PARTS[name].format(float(measured[name][n]))
 
     def reason(n: int) -> str:
@@ -124,8 +124,8 @@ def _finite(found: Measures, _: Usual | None, limits: Limits) -> Judged | None:
 
     def reason(n: int) -> str:
         c, others = worst[n], int((count[n] > 0).sum()) - 1
-        more = f", and in {counted(others, 'other channel')}" if others else ""
-        many = counted(count[n, c], "timestep")
+        more = f", and in {plural(others, 'other channel')}" if others else ""
+        many = plural(count[n, c], "timestep")
         return f"{found.form.place(c)}: NaN or Inf in {many}, first at timestep {at[n, c]:.0f}{more}"
 
     return Judged(count.max(axis=1) / limits.finite, reason)
@@ -137,7 +137,7 @@ def _short(found: Measures, known: Usual | None, limits: Limits) -> Judged | Non
     length, common = found.of_episode("length"), float(known.middle.of_episode("length")[0])
     return Judged(
         limits.short * common / np.maximum(length, 1),
-        lambda n: f"{counted(length[n], 'timestep')}, {length[n] / common:.0%} of the {common:.0f} that are usual",
+        lambda n: f"{plural(length[n], 'timestep')}, {length[n] / common:.0%} of the {common:.0f} that are usual",
     )
 
 
@@ -210,7 +210,7 @@ def _lag(found: Measures, known: Usual | None, limits: Limits) -> Judged | None:
     shift, better = best_shift(found.lag, known.answer)
 
     def reason(n: int) -> str:
-        when = f"{counted(abs(shift[n]), 'timestep')} too {'late' if shift[n] < 0 else 'early'}"
+        when = f"{plural(abs(shift[n]), 'timestep')} too {'late' if shift[n] < 0 else 'early'}"
         return f"actions are {when} for what is observed, against what is usual"
 
     return Judged(better / (known.gain + _GAIN_FLOOR) / limits.lag, reason)

@@ -34,17 +34,9 @@ if TYPE_CHECKING:
 
 
 Ids = NDArray[np.int64]
-
-
 Owners = NDArray[np.int32]
-
-
 Scores = NDArray[np.float64]
-
-
 _FIRST: Final = 2  # lists read before the first look at what was found
-
-
 _AT_ONCE: Final = 32
 
 

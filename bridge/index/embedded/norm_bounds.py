@@ -36,26 +36,12 @@ if TYPE_CHECKING:
 
 
 Floats = NDArray[np.float64]
-
-
 Ids = NDArray[np.int64]
-
-
 Rows = slice | Ids
-
-
 _ENOUGH: Final = 4096  # vectors, to see amid which place the others are
-
-
 _AT_ONCE: Final = 2048  # rows that are widened to float64 at a time
-
-
 _SCORED_AT_ONCE: Final = 128  # what fits into the processor's caches is scored twice as fast
-
-
 _OFF: Final = (WIDTH + 12) * 2.0**-24
-
-
 _WIDER: Final = 2.0**-36
 
 

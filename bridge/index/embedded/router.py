@@ -43,32 +43,14 @@ if TYPE_CHECKING:
 
 
 _SCAN_FROM_SHARE: Final = 0.5  # of the rows: from here on one sequential pass beats many small ones
-
-
 _LOWEST: Final = float(np.finfo(np.float32).min)
-
-
 _GATHER_BELOW: Final = 16  # rows per range: shorter ranges cost more as calls than as a copy
-
-
 _WANTED_SHARE: Final = 16  # where more than one row in so many is wanted, bounds rule out too little
-
-
 _COMPARED_SHARE: Final = 2  # one row in so many may be read here and there: it takes twice as long per row, and
-
-
 _COMPARED: Final = 1000  # so many in any case
-
-
 _PER_OUTLINE: Final = 2 * WIDTH  # numbers that a scan reads in the time that an outline takes
-
-
 _PER_LIST: Final = 16_384  # and that one more list takes
-
-
 _LITTLE: Final = 1 << 20  # numbers: a millisecond is never too much
-
-
 _NONE: Final = np.zeros(0, np.int64)
 
 
@@ -229,8 +211,6 @@ def _kth(scores: Vectors, top_k: int) -> float:
 
 
 _PATIENT: Final = 8  # failures in a row: few enough queries are unlike all vectors for that to mean more than chance
-
-
 _PAUSE: Final = 31  # searches without another attempt
 
 

@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 
 
 _AT_ONCE: Final = 4096  # rows that are widened to float64 at a time
-
-
 _REMEMBERED: Final = 200_000  # episodes asked for in all choices: some megabytes
-
-
 _EACH: Final = 32  # episodes: as much memory as a choice of none takes
 
 

@@ -34,17 +34,9 @@ if TYPE_CHECKING:
 
 
 _SAMPLED: Final = 1024  # vectors per frame
-
-
 _ROUNDS: Final = 6
-
-
 _AT_ONCE: Final = 512  # rows that are widened to float64 at a time: a megabyte
-
-
 _UPWARDS: Final = 1 + 2.0**-22  # a length must not be rounded down
-
-
 _OFF: Final = 2.0**-50  # per term: what the difference of two sums of squares, about 1, may be too small by
 
 

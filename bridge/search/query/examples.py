@@ -11,9 +11,10 @@ from bridge.episodes.files import locate
 from bridge.results import EpisodeRef
 from bridge.search.query.prepare import cut
 from catalog.filters.where import Compare, all_of
-from wshard.arguments import told, whole_number
+from wshard.arguments import whole_number
 from wshard.errors import HeaderError, QueryError
 from wshard.formats.base import OWN_DATA
+from wshard.messages import shown
 from wshard.open import open_episode
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def read_example(query: Query, embedded: Callable[[], Collection[str]]) -> Examp
         return Example(_load(query, embedded()), path=locate(query))
     if isinstance(query, tuple) and query and isinstance(query[0], (str, os.PathLike)):
         if len(query) != 3:
-            raise QueryError(f"(file, start, stop): expected these three, found {told(query)}")
+            raise QueryError(f"(file, start, stop): expected these three, found {shown(query)}")
         path, start, stop = query
         episode = _load(path, embedded())
         first, _, _ = slice(_step(start), None).indices(episode.length)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from catalog.filters.to_text import where_text
 from catalog.filters.where import parts_of
-from wshard.messages import counted
+from wshard.messages import plural
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
@@ -25,7 +25,7 @@ def about_nothing(catalog: Catalog, where: Where, *, limited: bool) -> list[str]
 
     limited: hits may have been left out for other reasons, too.
     """
-    total = counted(catalog.query.count(), "episode")
+    total = plural(catalog.query.count(), "episode")
     counts = {where_text(part): catalog.query.count(part) for part in parts_of(where)}
     if alone := [part for part, count in counts.items() if not count]:
         return [f"{part} alone matches 0 of {total}" for part in alone]

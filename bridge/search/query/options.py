@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from catalog.full_text import words
 from embedders.windows import as_plan
-from wshard.arguments import finite_number, plain_text, told, whole_number
+from wshard.arguments import finite_number, plain_text, whole_number
 from wshard.errors import QueryError
+from wshard.messages import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +74,7 @@ class Wishes:
         object.__setattr__(self, "like", _several("like", self.like))
         object.__setattr__(self, "unlike", _several("unlike", self.unlike))
         if self.text is not None and not words(plain_text(self.text, "text", QueryError)):
-            raise QueryError(f"text: expected words, found {told(self.text)}")
+            raise QueryError(f"text: expected words, found {shown(self.text)}")
         if self.expand is not None:
             whole_number(self.expand, "expand", QueryError, least=0)
         if not 0 <= finite_number(self.diversity, "diversity", QueryError) <= 1:
@@ -169,7 +170,7 @@ def _several(name: str, queries: Any) -> tuple[Any, ...]:
     several = isinstance(queries, Iterable) and not isinstance(queries, str | bytes | Mapping)
     listed = tuple(queries) if several and not hasattr(queries, "__array__") else (None,)
     if any(one is None or isinstance(one, Real) for one in listed):
-        raise QueryError(f"{name}: expected a list of queries, found {told(queries)}")
+        raise QueryError(f"{name}: expected a list of queries, found {shown(queries)}")
     return listed
 
 

@@ -14,9 +14,10 @@ from bridge.results import EpisodeRef
 from bridge.spaces.identity import describe
 from bridge.spaces.lanes import block_name
 from embedders.numeric import first_bad, is_real
-from wshard.arguments import array_of, told
+from wshard.arguments import array_of
 from wshard.episode.lanes import REWARD
 from wshard.errors import QueryError
+from wshard.messages import shown
 from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def _array(where: str, value: Any) -> NDArray[Any]:
     array = array_of(value.data if isinstance(value, Channel) else value, where, QueryError)
     if not is_real(array.dtype):
         raise QueryError(
-            f"{where}: expected real numbers, found {told(value)}; one query is one episode, file or array; several "
+            f"{where}: expected real numbers, found {shown(value)}; one query is one episode, file or array; several "
             "are given by like=[...]"
         )
     return array
@@ -188,8 +189,8 @@ def _side_by_side(values: Mapping[str, NDArray[Any]], space: Space, *, loosely: 
     if len(known) < len(columns):
         return None
     if len({len(column) for column in known}) != 1:
-        told = ", ".join(f"{lane.name} of {len(rows)}" for lane, rows in zip(space.lanes, known, strict=True))
-        raise QueryError(f"expected a query with lanes of as many timesteps, found {told}")
+        shown = ", ".join(f"{lane.name} of {len(rows)}" for lane, rows in zip(space.lanes, known, strict=True))
+        raise QueryError(f"expected a query with lanes of as many timesteps, found {shown}")
     return np.concatenate(known, axis=1, dtype=np.float64)
 
 
