@@ -18,7 +18,7 @@ from catalog.database.bulk_rows import append, renew
 from catalog.database.engine import one_of
 from catalog.database.schema import checked, document, episode, finding, lineage, note, review, score
 from catalog.full_text import bits, indexed, joined
-from catalog.query.facts import load_notes, load_reviews
+from catalog.query.facts import find_existing, load_notes, load_reviews
 from catalog.records import Note, Review
 from catalog.values import storable
 from catalog.vectors.ledger import advance
@@ -54,17 +54,12 @@ def check_who(who: str) -> str:
     return who
 
 
-def living(connection: Connection, ids: Collection[int]) -> list[int]:
-    """Return those of the ids that are catalogued, ascending."""
-    return sorted(connection.execute(select(episode.c.id).where(one_of(connection, episode.c.id, ids))).scalars())
-
-
 def add_notes(connection: Connection, ids: Collection[int], *, text: str, who: str) -> list[Note]:
     """Write the same note about each episode and return the notes."""
     check_text(text, "a note")
     check_who(who)
     at, done = now(), []
-    for number in living(connection, ids):
+    for number in find_existing(connection, ids):
         values = {"episode_row": number, "text": text, "who": who, "at": at}
         done.append(Note(_insert(connection, note, values), number, text, who, at))
     if done:
@@ -111,7 +106,7 @@ def add_reviews(connection: Connection, ids: Collection[int], *, state: str, who
     check_text(state, "a review state")
     check_who(who)
     at, done = now(), []
-    for number in living(connection, ids):
+    for number in find_existing(connection, ids):
         values = {"episode_row": number, "state": state, "who": who, "at": at}
         done.append(Review(_insert(connection, review, values), number, state, who, at))
     if done:
@@ -171,7 +166,7 @@ def set_scores(connection: Connection, name: str, *, values: Mapping[int, float]
         else finite_number(value, f"score {name!r} of episode {number}", FilterError)
         for number, value in zip(episode_ids(values), values.values(), strict=True)
     }
-    ids = living(connection, scores)
+    ids = find_existing(connection, scores)
     drop_scores(connection, name, ids=ids)
     if ids:
         rows = [{"episode_row": number, "name": name, "value": scores[number]} for number in ids]
@@ -194,7 +189,7 @@ def add_lineage(connection: Connection, ids: Collection[int], *, relation: str, 
     check_text(relation, "a relation")
     check_text(source, "a source")
     known = select(lineage.c.episode_row).where(lineage.c.relation == relation, lineage.c.source == source)
-    fresh = sorted(set(living(connection, ids)) - set(connection.execute(known).scalars()))
+    fresh = sorted(set(find_existing(connection, ids)) - set(connection.execute(known).scalars()))
     if fresh:
         rows = [{"episode_row": number, "relation": relation, "source": source} for number in fresh]
         connection.execute(insert(lineage), rows)

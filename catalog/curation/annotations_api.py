@@ -10,7 +10,7 @@ from catalog.curation import annotations as annotation_rows
 from catalog.database.engine import one_of
 from catalog.database.schema import tag
 from catalog.filters.where import Compare
-from catalog.query.facts import load_reviews
+from catalog.query.facts import find_existing, load_reviews
 from catalog.vectors import ledger
 from wshard.arguments import episode_ids, whole_number
 from wshard.errors import FilterError
@@ -32,7 +32,7 @@ class Annotations:
         """Tag the episodes and return how many did not have the tag; FilterError for an empty name."""
         annotation_rows.check_text(name, "a tag")
         with self._session.write() as connection:
-            living = set(annotation_rows.living(connection, episode_ids(ids)))
+            living = set(find_existing(connection, episode_ids(ids)))
             tagged = set(connection.execute(select(tag.c.episode_row).where(tag.c.name == name)).scalars())
             rows = [{"name": name, "episode_row": number} for number in sorted(living - tagged)]
             if rows:

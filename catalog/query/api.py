@@ -6,12 +6,11 @@ import heapq
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from catalog.curation import annotations as annotation_rows
 from catalog.database import query_plan, readonly_sql
 from catalog.filters.where import EVERYTHING, Where
 from catalog.query import arrow, pages, summaries
 from catalog.query.bm25 import load_relevance
-from catalog.query.facts import known_parts, load_facts, load_rates
+from catalog.query.facts import find_existing, known_parts, load_facts, load_rates
 from catalog.query.iterate import walk_spreads
 from wshard.arguments import episode_ids, plain_text, several_names, whole_number
 from wshard.errors import FilterError, MissingExtraError, StatementError
@@ -169,7 +168,7 @@ class Queries:
         """
         wanted = None if parts is None else known_parts(several_names(parts, "parts"))
         with self._session.read() as connection:
-            return load_facts(connection, annotation_rows.living(connection, episode_ids(ids)), wanted)
+            return load_facts(connection, find_existing(connection, episode_ids(ids)), wanted)
 
     def layouts(self, where: Where | str | None = EVERYTHING) -> list[Layout]:
         """Return the layouts that at least one of the matching episodes has, by id, with the number of these."""

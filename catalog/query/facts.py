@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -157,13 +158,13 @@ def _load_collections(connection: Connection, found: dict[int, dict[str, Any]]) 
 
 
 def _load_embedded(connection: Connection, found: dict[int, dict[str, Any]]) -> None:
-    living = (
+    find_existing = (
         select(embedding.c.episode_row, space.c.fingerprint, space.c.family, space.c.state, embedding.c.count)
         .select_from(embedding.join(space))
         .where(embedding.c.count.is_not(None))
         .order_by(space.c.fingerprint)
     )
-    for row, *there in connection.execute(living.where(one_of(connection, embedding.c.episode_row, found))):
+    for row, *there in connection.execute(find_existing.where(one_of(connection, embedding.c.episode_row, found))):
         found[row]["embedded"].append(Embedded(*there))
 
 
@@ -192,3 +193,8 @@ _PARTS: Final[Mapping[str, Callable[[Connection, dict[int, dict[str, Any]]], Non
         "assets": _load_assets,
     }
 )
+
+
+def find_existing(connection: Connection, ids: Collection[int]) -> list[int]:
+    """Return those of the ids that are catalogued, ascending."""
+    return sorted(connection.execute(select(episode.c.id).where(one_of(connection, episode.c.id, ids))).scalars())

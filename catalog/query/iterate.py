@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from sqlalchemy import Connection, literal, select, tuple_
 
@@ -12,29 +12,10 @@ from catalog.database.roots import Roots, join, load_roots, relative
 from catalog.database.schema import episode, lane
 from catalog.filters.fields import SPREAD
 from catalog.values import storable
-from catalog.vectors.ledger import read_ledger
-
-if TYPE_CHECKING:
-    from catalog.records import LedgerEntry
 
 Read: TypeAlias = Callable[[], AbstractContextManager[Connection]]
 
 CHUNK = 1000
-LEDGER_BYTES = 16 << 20
-
-
-def walk_ledger(read: Read, space_id: int, *, since: int) -> Iterator[LedgerEntry]:
-    """Yield the space's entries above `since`; a chunk holds about LEDGER_BYTES, judged by the vectors before it."""
-    limit = 64
-    while True:
-        with read() as connection:
-            entries = read_ledger(connection, space_id, since=since, limit=limit)
-        yield from entries
-        if len(entries) < limit:
-            return
-        since = entries[-1].seq
-        size = sum(len(entry.vectors or b"") for entry in entries) // len(entries)
-        limit = max(1, min(4096, LEDGER_BYTES // (size + 1)))
 
 
 def walk_spreads(read: Read, layout_id: int, *, lane_name: str) -> Iterator[tuple[int, int, tuple[float, ...]]]:

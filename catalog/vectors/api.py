@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from catalog.database.schema import space
 from catalog.query import pages
-from catalog.query.iterate import walk_ledger
 from catalog.vectors import ledger
+from catalog.vectors.ledger import walk_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -19,12 +19,21 @@ from wshard.container.layout import checksum
 from wshard.errors import EntryNotFoundError, SpaceMismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
+
+    from catalog.query.iterate import Read
+
 
 _HELD: Final = ("digest", "count", "checksum", "vectors")  # NULL in a tombstone
+
+
 _FRACTIONS: Final = 1 << 32
+
+
 ENTRY: Final = tuple(embedding.c[name] for name in ("episode_row", "seq", "count", "vectors", "checksum"))
 """The columns of a LedgerEntry."""
+
+
 _GOLDEN: Final = (1 << 20, 2_654_435_769)  # numbers are taken modulo the first, so that no product leaves 64 bits
 
 
@@ -235,3 +244,20 @@ def _usable(connection: Connection, space_id: int) -> SpaceRow:
             f"expected a building or active space, found space {space_id} ({found.family} {found.fingerprint}) retired"
         )
     return found
+
+
+LEDGER_BYTES = 16 << 20
+
+
+def walk_ledger(read: Read, space_id: int, *, since: int) -> Iterator[LedgerEntry]:
+    """Yield the space's entries above `since`; a chunk holds about LEDGER_BYTES, judged by the vectors before it."""
+    limit = 64
+    while True:
+        with read() as connection:
+            entries = read_ledger(connection, space_id, since=since, limit=limit)
+        yield from entries
+        if len(entries) < limit:
+            return
+        since = entries[-1].seq
+        size = sum(len(entry.vectors or b"") for entry in entries) // len(entries)
+        limit = max(1, min(4096, LEDGER_BYTES // (size + 1)))
