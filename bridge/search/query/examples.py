@@ -12,7 +12,7 @@ from bridge.results import EpisodeRef
 from bridge.search.query.prepare import cut
 from catalog.filters.where import Compare, all_of
 from wshard.arguments import whole_number
-from wshard.errors import HeaderError, QueryError
+from wshard.errors import FormatError, QueryError
 from wshard.formats.base import OWN_DATA
 from wshard.messages import shown
 from wshard.open import open_episode
@@ -112,7 +112,7 @@ def _load(path: str | os.PathLike[str], embedded: Collection[str]) -> Episode:
     try:
         with open_episode(path) as file:
             return _read(file, embedded)
-    except HeaderError as error:
+    except FormatError as error:
         if is_episode(os.path.basename(path)):  # noqa: PTH119  (likewise)
             raise
         raise QueryError(f"query: expected an episode file, {SUFFIX}: {error}; {OWN_DATA}") from error
