@@ -27,13 +27,13 @@ from bridge.ingest.ingestor import TrajectoryIngestor
 from catalog.catalog import Catalog
 from embedders.windows import BOTH, WindowPlan
 from wshard.episode.file import load_wshard, save_wshard
-from wshard.quality.thresholds import DEFAULT_LIMITS
+from wshard.quality.thresholds import DEFAULT_THRESHOLDS
 from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wshard.quality.thresholds import Limits
+    from wshard.quality.thresholds import Thresholds
 
 LANES = {"joints": (7,), "pose": (6,), "gripper": ()}
 
@@ -58,10 +58,10 @@ def make_files(folder: Path, count: int, timesteps: int, seed: int = 0) -> None:
         save_wshard(episode, folder / f"{episode.id}.wshard")
 
 
-WAYS: Final[Mapping[str, tuple[Sequence[WindowPlan], Limits | None]]] = {
-    "whole episodes": ((WindowPlan(),), DEFAULT_LIMITS),
+WAYS: Final[Mapping[str, tuple[Sequence[WindowPlan], Thresholds | None]]] = {
+    "whole episodes": ((WindowPlan(),), DEFAULT_THRESHOLDS),
     "whole episodes, no quality checks": ((WindowPlan(),), None),
-    "whole episodes and windows of several sizes": (BOTH, DEFAULT_LIMITS),
+    "whole episodes and windows of several sizes": (BOTH, DEFAULT_THRESHOLDS),
 }
 
 

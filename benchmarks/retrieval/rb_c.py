@@ -31,10 +31,10 @@ from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.quality.check import check_episodes
 from catalog.catalog import Catalog
 from wshard.episode.file import open_wshard, save_wshard
-from wshard.quality.baseline import usual
+from wshard.quality.baseline import fit_baseline
 from wshard.quality.checks import CHECKS, judge
 from wshard.quality.measure import measure
-from wshard.quality.thresholds import DEFAULT_LIMITS
+from wshard.quality.thresholds import DEFAULT_THRESHOLDS
 from wshard.types import Channel, Episode
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def play_round(
                 break
     found = [measure(clip.lanes(), clip.length, clip.clock(), 1e-9) for clip in clips]
     form, vectors = found[0][0], np.stack([vector for _, vector in found])
-    verdicts: list[Verdict] = judge(form.read(vectors), usual(form, vectors), DEFAULT_LIMITS)
+    verdicts: list[Verdict] = judge(form.read(vectors), fit_baseline(form, vectors), DEFAULT_THRESHOLDS)
     others = {name: rank(clips) for name, rank in BASELINES.items()} if baselines else {}
     return [
         Seen(

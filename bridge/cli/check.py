@@ -12,7 +12,7 @@ from catalog.cli.common import ArchiveOption, WhereOption, open_catalog, print_t
 from wshard.cli.common import EXIT_FAILED, JsonOption, print_items, printable, reported
 
 if TYPE_CHECKING:
-    from wshard.quality.thresholds import Limits
+    from wshard.quality.thresholds import Thresholds
 
 LimitsOption = Annotated[
     Path | None, typer.Option("--limits", help="TOML or JSON with limits of the checks, e.g. spike = 8.")
@@ -20,11 +20,11 @@ LimitsOption = Annotated[
 CheckOption = Annotated[bool, typer.Option("--check/--no-check", help="Run quality checks (`wshard check`).")]
 
 
-def limits_of(path: Path | None) -> Limits:
+def limits_of(path: Path | None) -> Thresholds:
     """Return the limits of the checks that a file gives, or those that are usual."""
-    from wshard.quality.thresholds import DEFAULT_LIMITS, read_limits
+    from wshard.quality.thresholds import DEFAULT_THRESHOLDS, read_thresholds
 
-    return DEFAULT_LIMITS if path is None else read_limits(path)
+    return DEFAULT_THRESHOLDS if path is None else read_thresholds(path)
 
 
 @reported()

@@ -15,7 +15,7 @@ from wshard.episode.lanes import REWARD, TICKS, TIMESTAMPS
 from wshard.errors import IngestError
 from wshard.open import open_episode
 from wshard.quality.measure import measure, measure_alike
-from wshard.quality.measure_vector import Form
+from wshard.quality.measure_vector import MeasureLayout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -42,16 +42,16 @@ class Numbers:
         return sum(values.size for values in self.lanes.values())
 
     @cached_property
-    def form(self) -> Form:
+    def form(self) -> MeasureLayout:
         """Return the lanes by name, with their channels."""
-        return Form(tuple((name, self.lanes[name].size // self.length) for name in sorted(self.lanes)))
+        return MeasureLayout(tuple((name, self.lanes[name].size // self.length) for name in sorted(self.lanes)))
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
     """The measures of one episode: float32 [form.size]."""
 
-    form: Form
+    form: MeasureLayout
     vector: NDArray[np.float32]
 
 
@@ -92,7 +92,7 @@ def numbers_of(file: EpisodeReader, lanes: Iterable[str], *, timed: bool = True)
 
 def summarise(episodes: Sequence[Numbers], *, measuring: bool) -> list[Summary]:
     """Return the summary of each episode of one timestep or more; what it says does not depend on the others."""
-    alike: dict[tuple[Form, int], list[int]] = {}
+    alike: dict[tuple[MeasureLayout, int], list[int]] = {}
     for number, episode in enumerate(episodes):
         alike.setdefault((episode.form, episode.length), []).append(number)
     found: dict[int, Summary] = {}
@@ -102,7 +102,7 @@ def summarise(episodes: Sequence[Numbers], *, measuring: bool) -> list[Summary]:
     return [found[number] for number in range(len(episodes))]
 
 
-def _summarise_alike(form: Form, members: Sequence[Numbers], *, measuring: bool) -> list[Summary]:
+def _summarise_alike(form: MeasureLayout, members: Sequence[Numbers], *, measuring: bool) -> list[Summary]:
     length = members[0].length
     columns = np.empty((len(members), form.channels, length))
     for place, member in zip(columns, members, strict=True):
@@ -114,7 +114,7 @@ def _summarise_alike(form: Form, members: Sequence[Numbers], *, measuring: bool)
     by_name = [dict(zip(names, lanes, strict=True)) for lanes in moments]
     if not measuring:
         return [Summary(one, None) for one in by_name]
-    looked = Form(tuple(lane for lane in form.lanes if _is_measured(lane[0])))
+    looked = MeasureLayout(tuple(lane for lane in form.lanes if _is_measured(lane[0])))
     if looked != form:
         columns = columns[:, np.repeat([lane in looked.lanes for lane in form.lanes], [n for _, n in form.lanes])]
     vectors = measure_alike(looked, columns, [(member.times, member.unit_s) for member in members])

@@ -36,7 +36,7 @@ from embedders.registry import DEFAULT_EMBEDDER, as_embedder, default_embedder
 from embedders.space import Space
 from embedders.windows import BOTH, WindowPlan, as_plans
 from wshard.errors import EmbedderError, IndexWarning, IngestError, NotEmbeddedWarning, SourceNotFoundError
-from wshard.quality.thresholds import DEFAULT_LIMITS
+from wshard.quality.thresholds import DEFAULT_THRESHOLDS
 
 if TYPE_CHECKING:
     import os
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from embedders.base import Embedder
     from embedders.text.base import AnyTextEncoder
     from embedders.trajectory.pooled import PooledFunction
-    from wshard.quality.thresholds import Limits
+    from wshard.quality.thresholds import Thresholds
 
     PathLike = str | os.PathLike[str]
     Windows = WindowPlan | str | Sequence[WindowPlan | str]
@@ -83,7 +83,7 @@ class TrajectoryIngestor:
         lanes: str | Sequence[str] | Mapping[str, float] | None = None,
         archive: PathLike | None = None,
         token: str | None = None,
-        limits: Limits | None = DEFAULT_LIMITS,
+        limits: Thresholds | None = DEFAULT_THRESHOLDS,
     ) -> None:
         # By its name alone the default is what it is by default: tuned to how episodes are cut.
         self._embedder = None if embedder in (None, DEFAULT_EMBEDDER) else as_embedder(embedder)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.episode_record import EpisodeRecord
     from catalog.records import Known
-    from wshard.quality.thresholds import Limits
+    from wshard.quality.thresholds import Thresholds
 
 
 def check_unchecked(run: Run, files: Sequence[str], checker: Checker) -> None:
@@ -43,7 +43,7 @@ def check_unchecked(run: Run, files: Sequence[str], checker: Checker) -> None:
 _NAMED: Final = 3  # files in one message
 
 
-def register(run: Run, files: Sequence[str], wanted: LaneChoice, limits: Limits | None) -> list[str]:
+def register(run: Run, files: Sequence[str], wanted: LaneChoice, limits: Thresholds | None) -> list[str]:
     """Bring the catalog up to date with the files; limits: those of the quality checks, None to check nothing.
 
     wanted: the lanes that must be there, where they are named. Returns the files, and after them those for which one of

@@ -14,7 +14,7 @@ from bridge.support.batches import batches
 from bridge.support.progress import Silent
 from bridge.support.workers import workers
 from catalog.records import Found
-from wshard.quality.thresholds import DEFAULT_LIMITS
+from wshard.quality.thresholds import DEFAULT_THRESHOLDS
 
 if TYPE_CHECKING:
     import os
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from catalog.records import Known
     from wshard.errors import CatalogWriteError
     from wshard.quality.checks import Verdict
-    from wshard.quality.thresholds import Limits
+    from wshard.quality.thresholds import Thresholds
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def check_episodes(
     paths: Sequence[str | os.PathLike[str]] = (),
     *,
     where: Where | str = "",
-    limits: Limits = DEFAULT_LIMITS,
+    limits: Thresholds = DEFAULT_THRESHOLDS,
     workers_count: int = 1,
     progress: Progress | None = None,
 ) -> Checkups:

@@ -14,7 +14,7 @@ import xxhash
 from bridge.episodes.measure import Measured
 from catalog.records import Checked, Found
 from wshard.errors import CatalogWriteError
-from wshard.quality.baseline import MOST, usual
+from wshard.quality.baseline import MOST, fit_baseline
 from wshard.quality.checks import Verdict, judge
 from wshard.quality.measure_vector import VERSION
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from catalog.catalog import Catalog
-    from wshard.quality.baseline import Usual
-    from wshard.quality.thresholds import Limits
+    from wshard.quality.baseline import Baseline
+    from wshard.quality.thresholds import Thresholds
 
 INTEGRITY: Final = "integrity"
 """The check that a file fails which cannot be read, or holds other bytes than were written."""
@@ -81,13 +81,13 @@ class Checker:
     """
 
     def __init__(
-        self, catalog: Catalog, limits: Limits, tell: Callable[[Subject, Verdict], None] | None = None
+        self, catalog: Catalog, limits: Thresholds, tell: Callable[[Subject, Verdict], None] | None = None
     ) -> None:
         self._catalog = catalog
         self._limits = limits
         self._tell = tell
         self._doubted = frozenset(catalog.query.ids(f"flag:{INTEGRITY}"))
-        self._known: OrderedDict[str, Usual] = OrderedDict()
+        self._known: OrderedDict[str, Baseline] = OrderedDict()
         self._growing: dict[str, _Growing] = {}
         self._waiting = 0
         self._rows: list[Checked] = []
@@ -132,7 +132,7 @@ class Checker:
         anew = {subject.id: subject.measured.vector for subject in waiting if subject.id is not None}
         vectors = {number: anew.get(number, vector) for number, (_, vector) in kept.items()}
         fresh = [subject.measured.vector for subject in waiting if subject.id not in kept]
-        known = usual(one.measured.form, np.stack([*vectors.values(), *fresh][:MOST]))
+        known = fit_baseline(one.measured.form, np.stack([*vectors.values(), *fresh][:MOST]))
         self._judge(waiting, known)
         others = kept.keys() - anew.keys() if len(kept) < MOST else ()
         if others:
@@ -149,7 +149,7 @@ class Checker:
         kept = self._catalog.checks.kept_measures(family, MOST)
         return {number: (digest, np.frombuffer(data, "<f4")) for number, (digest, data) in kept.items()}
 
-    def _judge(self, subjects: Sequence[Subject], known: Usual | None, *, telling: bool = True) -> None:
+    def _judge(self, subjects: Sequence[Subject], known: Baseline | None, *, telling: bool = True) -> None:
         if not subjects:
             return
         form = subjects[0].measured.form

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from wshard.quality.baseline import usual
+from wshard.quality.baseline import fit_baseline
 from wshard.quality.checks import judge
 from wshard.quality.measure import measure
-from wshard.quality.thresholds import DEFAULT_LIMITS
+from wshard.quality.thresholds import DEFAULT_THRESHOLDS
 
 PERIOD_NS = 20_000_000
 
@@ -25,13 +25,13 @@ def arm(seed=0, T=120, *, lag=2):  # noqa: N803 -- as in make_episode
     return lanes, times
 
 
-def judged(lanes, times=None, *, limits=DEFAULT_LIMITS, others=20, **arms):
+def judged(lanes, times=None, *, limits=DEFAULT_THRESHOLDS, others=20, **arms):
     """Return the verdict on one episode among others of its kind."""
     length = len(next(iter(lanes.values())))
     form, vector = measure(lanes, length, times, 1e-9)
     known = [measure(*_among(n, length, lanes, times, arms)) for n in range(others)]
     assert all(found == form for found, _ in known)
-    common = usual(form, np.stack([found for _, found in known])) if known else None
+    common = fit_baseline(form, np.stack([found for _, found in known])) if known else None
     return judge(form.read(vector[None]), common, limits)[0]
 
 

@@ -17,7 +17,7 @@ import xxhash
 from wshard.arguments import span
 from wshard.chunks.manifest import validate_chunk_continuity
 from wshard.chunks.split import join, joined
-from wshard.container.block import Stored
+from wshard.container.block import StoredLane
 from wshard.container.byte_source import OfOneProcess
 from wshard.episode.lane_view import LazyLane
 from wshard.episode.lanes import TICKS, TRUNCATIONS
@@ -76,7 +76,7 @@ class _ChunkFacts:
     metadata: Mapping[str, Any]
     lanes: Mapping[str, Declaration]
     recorded: frozenset[str]
-    stored: Mapping[str, Stored]
+    stored: Mapping[str, StoredLane]
 
 
 class _JoinedLane(LazyLane):
@@ -204,14 +204,14 @@ class ChunkedEpisodeFile(OfOneProcess):
         """Return True if the lane was recorded, in any chunk (a filled-in reward or done does not count)."""
         return any(block in facts.recorded for facts in self._facts)
 
-    def stored(self, block: str) -> Stored:
+    def stored(self, block: str) -> StoredLane:
         """Return how a lane lies in the chunks, all together; raises EntryNotFoundError."""
         found = [facts.stored[block] for facts in self._facts if block in facts.stored]
         if not found:
             raise EntryNotFoundError(f"{self.where}: no lane {block!r}")
         codecs = {one.codec for one in found}
         codec = codecs.pop() if len(codecs) == 1 else "mixed"
-        return Stored(codec, sum(one.size for one in found), sum(one.stored for one in found))
+        return StoredLane(codec, sum(one.size for one in found), sum(one.stored for one in found))
 
     def lane(self, name: str, *, start: int = 0, stop: int | None = None) -> Array:
         """Return timesteps [start, stop) of a lane as an array [n, *shape]; bounds count as in a Python slice.

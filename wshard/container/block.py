@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from wshard.container.layout import Buffer, Header, IndexEntry
 
 
-class Stored(NamedTuple):
+class StoredLane(NamedTuple):
     """How a lane lies on disk: its codec (none, zstd, lz4, unknown; mixed), bytes when decoded, bytes as stored."""
 
     codec: str

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 
-class Block(NamedTuple):
+class PendingBlock(NamedTuple):
     """A block to write: pieces of bytes that are stored one after the other; frame_size in decoded bytes, 0 = one."""
 
     name: str
@@ -35,17 +35,17 @@ class Block(NamedTuple):
     @staticmethod
     def of(
         name: str, data: Payload, codec: Codec, content_type: int = CONTENT_UNKNOWN, *, frame_size: int = 0
-    ) -> Block:
+    ) -> PendingBlock:
         """Return a block of one bytes-like payload, or of a sequence of them."""
         pieces = (data,) if isinstance(data, (bytes, bytearray, memoryview)) else data
-        return Block(name, pieces, codec, content_type, frame_size)
+        return PendingBlock(name, pieces, codec, content_type, frame_size)
 
     def pieces(self) -> Iterator[memoryview]:
         """Yield the pieces that hold anything, as bytes."""
         return (memoryview(piece).cast("B") for piece in self.data if len(piece))
 
 
-def pack_block(block: Block) -> tuple[IndexEntry, Iterable[Buffer]]:
+def pack_block(block: PendingBlock) -> tuple[IndexEntry, Iterable[Buffer]]:
     """Return a block's index entry, without its place and tags, and the pieces to store."""
     size, crc = 0, 0
     for piece in block.pieces():
@@ -56,7 +56,7 @@ def pack_block(block: Block) -> tuple[IndexEntry, Iterable[Buffer]]:
     return IndexEntry(block.name, block.codec.entry_flags, 0, len(packed), size, crc, block.content_type), (packed,)
 
 
-def _compressed(block: Block, size: int) -> Buffer | None:
+def _compressed(block: PendingBlock, size: int) -> Buffer | None:
     if not block.codec.entry_flags:
         return None
     whole = next(block.pieces(), b"") if len(block.data) == 1 else b"".join(block.pieces())

@@ -72,7 +72,7 @@ class ShardStreamWriter(EntryWriter):
         self._expected = max_entries
         self._publishing: AbstractContextManager[IO[bytes]] = publish(path)
         self._finished = False
-        self._seen = _Seen()
+        self._seen = _NameHashes()
         self._index, self._strings = _spill(self.where), _spill(self.where)
         self._typed = False
         self._front = 0
@@ -222,7 +222,7 @@ def _spill(path: str) -> IO[bytes]:
     return tempfile.SpooledTemporaryFile(_CHUNK, dir=folder)
 
 
-class _Seen:
+class _NameHashes:
     """Hashes of the names so far, 8 bytes each: sorted runs, and a set of the last ones."""
 
     def __init__(self) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from wshard.container.byte_source import PathOrFile
     from wshard.container.codec import Codec
-    from wshard.container.encode_block import Block, Payload
+    from wshard.container.encode_block import Payload, PendingBlock
 
 
 class ShardWriter(EntryWriter):
@@ -56,7 +56,7 @@ class ShardWriter(EntryWriter):
         where = os.fspath(target) if isinstance(target, (str, os.PathLike)) else "<file object>"
         super().__init__(where, role, alignment, compression)
         self._target = target if isinstance(target, (str, os.PathLike)) else file_object(target, "write")
-        self._pending: dict[str, Block] = {}
+        self._pending: dict[str, PendingBlock] = {}
         self._tags: dict[str, Sequence[str]] = {}
         self._closed = False
 

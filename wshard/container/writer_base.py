@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from wshard.container.codec import Codec, CompressionType
-from wshard.container.encode_block import Block
+from wshard.container.encode_block import PendingBlock
 from wshard.container.layout import (
     ALIGNMENTS,
     CODEC_LZ4,
@@ -96,7 +96,7 @@ class EntryWriter(ABC):
 
     def _new_block(
         self, name: str, data: Payload, compression: str | Codec | None, content_type: int, *, frame_size: int = 0
-    ) -> Block:
+    ) -> PendingBlock:
         """Return what may be written; FormatError or LimitError for a name or content type that may not."""
         try:
             size = len(name.encode())
@@ -109,7 +109,7 @@ class EntryWriter(ABC):
         if self._holds(name):
             raise FormatError(f"{self.where}: block {name!r} is there already: names must be unique")
         codec = self._default if compression is None else Codec.parse(compression)
-        return Block.of(name, data, codec, content_type, frame_size=frame_size)
+        return PendingBlock.of(name, data, codec, content_type, frame_size=frame_size)
 
     def _tag_bits(self, name: str, tags: Iterable[str]) -> int:
         """Return the tag bits of a block; words that the tag dictionary lacks are added to it."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from wshard.arguments import span
-from wshard.container.block import Stored, codec_name
+from wshard.container.block import StoredLane, codec_name
 from wshard.container.codec import Codec, CompressionLevel, CompressionType
 from wshard.container.codec_plan import CodecPlan, Compression
 from wshard.container.layout import CONTENT_JSON, DEFAULT_ALIGNMENT, ROLE_WSHARD
@@ -148,10 +148,10 @@ class EpisodeFile:
         """True if this is one chunk of a longer episode."""
         return self.description.chunk_index is not None
 
-    def stored(self, block: str) -> Stored:
+    def stored(self, block: str) -> StoredLane:
         """Return how a lane lies in the file; raises EntryNotFoundError."""
         entry = self._shard.entry(block)
-        return Stored(codec_name(entry, self._shard.header), entry.orig_size, entry.disk_size)
+        return StoredLane(codec_name(entry, self._shard.header), entry.orig_size, entry.disk_size)
 
     def lanes(self) -> dict[str, Declaration]:
         """Return dtype and per-step shape of every lane in the file by block name, declared order first."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from wshard.container.block import Stored
+    from wshard.container.block import StoredLane
     from wshard.episode.lane_view import LazyLane
     from wshard.episode.meta_reader import Declaration
     from wshard.types import Array, Episode, TimebaseSpec
@@ -202,7 +202,7 @@ class EpisodeReader(Protocol):
         """Return the content digest: equal for equal data, wherever they lie."""
         ...
 
-    def stored(self, block: str) -> Stored:
+    def stored(self, block: str) -> StoredLane:
         """Return how a lane is stored; raises EntryNotFoundError."""
         ...
 

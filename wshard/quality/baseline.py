@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from wshard.quality.lag import best_shift, usual_answer
+from wshard.quality.lag import best_shift, fit_response
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from wshard.quality.lag import Answer
-    from wshard.quality.measure_vector import Form, Measures
+    from wshard.quality.lag import LagResponse
+    from wshard.quality.measure_vector import MeasureLayout, Measures
 
     Numbers = NDArray[np.float32]
 
@@ -31,7 +31,7 @@ _STILL: Final = 0.01  # of what moves most in the lane, or of the level: the spr
 
 
 @dataclass(frozen=True, eq=False)
-class Usual:
+class Baseline:
     """Middle, and spread above and below it, of every measure, as Measures of one episode each.
 
     scale: the standard deviation of each channel [D], within episodes and between them; of one that does not move, a
@@ -46,11 +46,11 @@ class Usual:
     below: Measures
     scale: NDArray[np.float64]
     moves: NDArray[np.bool_]
-    answer: Answer | None
+    answer: LagResponse | None
     gain: float
 
 
-def usual(form: Form, vectors: Numbers) -> Usual | None:
+def fit_baseline(form: MeasureLayout, vectors: Numbers) -> Baseline | None:
     """Return what is usual among episodes [N, size]; None for fewer than FEWEST. A measure that none has is NaN."""
     if len(vectors) < FEWEST:
         return None
@@ -61,9 +61,9 @@ def usual(form: Form, vectors: Numbers) -> Usual | None:
     with np.errstate(all="ignore"):  # numbers near the limits of a float
         spread = (form.read(high - middle), form.read(middle - low))
         found, common = form.read(vectors), form.read(middle)
-        answer = usual_answer(found.lag)
+        answer = fit_response(found.lag)
         moves = _moves(common)
-        return Usual(common, *spread, _scale(found, moves), moves, answer, _gain(found, answer))
+        return Baseline(common, *spread, _scale(found, moves), moves, answer, _gain(found, answer))
 
 
 def _scale(found: Measures, moves: NDArray[np.bool_]) -> NDArray[np.float64]:

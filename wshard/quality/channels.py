@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
 
 
-def mended(columns: Numbers) -> tuple[Numbers, Numbers]:
+def fill_bad(columns: Numbers) -> tuple[Numbers, Numbers]:
     """Return channels [..., T] with numbers that are none replaced by the value before, and where they were.
 
     The second array [..., 2] has the share of such values, and the first timestep.
@@ -28,9 +28,9 @@ def mended(columns: Numbers) -> tuple[Numbers, Numbers]:
         return columns, np.zeros((*columns.shape[:-1], 2))
     last = np.maximum.accumulate(np.where(bad, -1, np.arange(columns.shape[-1])), axis=-1)
     first = np.argmax(~bad, axis=-1)[..., None]  # what begins with none takes the first value there is
-    held = np.take_along_axis(columns, np.where(last < 0, first, last), axis=-1)
+    filled = np.take_along_axis(columns, np.where(last < 0, first, last), axis=-1)
     where = np.stack([bad.mean(axis=-1), np.argmax(bad, axis=-1)], axis=-1)
-    return np.nan_to_num(held, nan=0.0, posinf=0.0, neginf=0.0), where
+    return np.nan_to_num(filled, nan=0.0, posinf=0.0, neginf=0.0), where
 
 
 def bends(columns: Numbers) -> Numbers:
@@ -41,7 +41,7 @@ def bends(columns: Numbers) -> Numbers:
     return np.abs(middle, out=middle)
 
 
-def parted(columns: Numbers) -> tuple[Numbers, Numbers]:
+def center(columns: Numbers) -> tuple[Numbers, Numbers]:
     """Return channels [..., T] less their mean, and their standard deviations [...]."""
     apart = columns - columns.mean(axis=-1, keepdims=True)
     spread: Numbers = np.sqrt(np.vecdot(apart, apart) / columns.shape[-1])
@@ -57,8 +57,8 @@ def measure_channels(columns: Numbers, bad: Numbers, bent: Numbers, spread: Numb
     found = np.zeros((episodes, len(CHANNEL) + PHASES, channels))
     place = {name: number for number, name in enumerate(CHANNEL)}
     found[:, place["bad"]], found[:, place["bad_at"]] = bad[..., 0], bad[..., 1]
-    found[:, place["held"]], found[:, place["held_at"]] = _held(columns)
-    found[:, place["railed"]], found[:, place["railed_at"]] = _railed(columns)
+    found[:, place["held"]], found[:, place["held_at"]] = _measure_constant(columns)
+    found[:, place["railed"]], found[:, place["railed_at"]] = _measure_railed(columns)
     if bent.shape[-1]:
         found[:, place["jump"]], found[:, place["jump_at"]] = bent.max(axis=-1), np.argmax(bent, axis=-1) + 1
     found[:, place["std"]] = spread
@@ -81,13 +81,13 @@ def longest_run(true: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.
     return lengths, starts
 
 
-def _held(columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
+def _measure_constant(columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
     """Return the longest time that each channel keeps one value, as a share of the duration, and when it begins."""
     run, start = longest_run(columns[..., 1:] == columns[..., :-1])
     return run / max(columns.shape[-1] - 1, 1), start
 
 
-def _railed(columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
+def _measure_railed(columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
     """Return the share of timesteps at the largest or at the smallest value, whichever is more, and the first one."""
     low, high = columns.min(axis=-1), columns.max(axis=-1)
     top, bottom = columns == high[..., None], columns == low[..., None]

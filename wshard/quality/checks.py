@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wshard.quality.baseline import Usual
+    from wshard.quality.baseline import Baseline
     from wshard.quality.measure_vector import Measures
-    from wshard.quality.thresholds import Limits
+    from wshard.quality.thresholds import Thresholds
 
     Scores = NDArray[np.float64]
-    Judge: TypeAlias = Callable[[Measures, Usual | None, Limits], "Judged | None"]
+    Judge: TypeAlias = Callable[[Measures, Baseline | None, Thresholds], "Judged | None"]
 
 _SHARE_FLOOR: Final = 0.03  # of the duration: what differs by less is never far from usual
 _JUMP_FLOOR: Final = 0.02  # of a standard deviation
@@ -61,7 +61,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckFinding:
     """Something that is wrong with an episode: by which check, and the reason in words."""
 
     check: str
@@ -73,14 +73,14 @@ class Verdict:
     """What the checks say of one episode: a score by check, and the findings of those with a score of 1 or more."""
 
     scores: Mapping[str, float]
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckFinding, ...]
 
 
-def judge(measures: Measures, known: Usual | None, limits: Limits) -> list[Verdict]:
+def judge(measures: Measures, known: Baseline | None, limits: Thresholds) -> list[Verdict]:
     """Return the verdicts on N episodes of one form and environment; known: what is usual there, None for too few."""
     count = len(measures.episode)
     scores: list[dict[str, float]] = [{} for _ in range(count)]
-    findings: list[list[Finding]] = [[] for _ in range(count)]
+    findings: list[list[CheckFinding]] = [[] for _ in range(count)]
     with np.errstate(all="ignore"):  # numbers near the limits of a float; what cannot be judged is NaN
         for name, check in CHECKS.items():
             judged = check(measures, known, limits)
@@ -88,11 +88,11 @@ def judge(measures: Measures, known: Usual | None, limits: Limits) -> list[Verdi
                 if judged is not None and np.isfinite(score):
                     scores[number][name] = score
                     if score >= 1:
-                        findings[number].append(Finding(name, judged.reason(number)))
+                        findings[number].append(CheckFinding(name, judged.reason(number)))
     return [Verdict(*parts) for parts in zip(scores, map(tuple, findings), strict=True)]
 
 
-def _clock(found: Measures, known: Usual | None, limits: Limits) -> Judged:
+def _clock(found: Measures, known: Baseline | None, limits: Thresholds) -> Judged:
     measured: dict[str, NDArray[np.floating]] = {n: found.of_clock(n) for n in (*_AMOUNTS, "jitter", "drift")}
     counts = {name: np.rint(measured[name] * found.of_episode("length")) for name in _AMOUNTS}
     measured["backward"] = counts["backward"]  # once is too often, however long the episode
@@ -115,7 +115,7 @@ def _clock(found: Measures, known: Usual | None, limits: Limits) -> Judged:
     return Judged(parts.max(axis=0), reason)
 
 
-def _finite(found: Measures, _: Usual | None, limits: Limits) -> Judged | None:
+def _finite(found: Measures, _: Baseline | None, limits: Thresholds) -> Judged | None:
     if not found.form.channels:
         return None
     count = np.rint(found.of_channels("bad") * found.of_episode("length")[:, None])
@@ -131,7 +131,7 @@ def _finite(found: Measures, _: Usual | None, limits: Limits) -> Judged | None:
     return Judged(count.max(axis=1) / limits.finite, reason)
 
 
-def _short(found: Measures, known: Usual | None, limits: Limits) -> Judged | None:
+def _short(found: Measures, known: Baseline | None, limits: Thresholds) -> Judged | None:
     if known is None:
         return None
     length, common = found.of_episode("length"), float(known.middle.of_episode("length")[0])
@@ -144,7 +144,7 @@ def _short(found: Measures, known: Usual | None, limits: Limits) -> Judged | Non
 def _lasting(check: str, measure: str, says: str) -> Judge:
     """Return a check of the share of the duration for which a channel does something."""
 
-    def judged(found: Measures, known: Usual | None, limits: Limits) -> Judged | None:
+    def judged(found: Measures, known: Baseline | None, limits: Thresholds) -> Judged | None:
         if known is None or not found.form.channels:
             return None
         share, at = found.of_channels(measure), found.of_channels(f"{measure}_at")
@@ -165,7 +165,7 @@ def _lasting(check: str, measure: str, says: str) -> Judge:
     return judged
 
 
-def _spike(found: Measures, known: Usual | None, limits: Limits) -> Judged | None:
+def _spike(found: Measures, known: Baseline | None, limits: Thresholds) -> Judged | None:
     if known is None or not found.form.channels:
         return None
     scale = known.scale + _TINY
@@ -190,7 +190,7 @@ def _spike(found: Measures, known: Usual | None, limits: Limits) -> Judged | Non
     return Judged(beyond.max(axis=1) / limits.spike, reason)
 
 
-def _stall(found: Measures, known: Usual | None, limits: Limits) -> Judged | None:
+def _stall(found: Measures, known: Baseline | None, limits: Thresholds) -> Judged | None:
     if known is None:
         return None
     share, at = found.of_episode("still"), found.of_episode("still_at")
@@ -204,7 +204,7 @@ def _stall(found: Measures, known: Usual | None, limits: Limits) -> Judged | Non
     )
 
 
-def _lag(found: Measures, known: Usual | None, limits: Limits) -> Judged | None:
+def _lag(found: Measures, known: Baseline | None, limits: Thresholds) -> Judged | None:
     if known is None or known.answer is None:
         return None
     shift, better = best_shift(found.lag, known.answer)
@@ -216,7 +216,7 @@ def _lag(found: Measures, known: Usual | None, limits: Limits) -> Judged | None:
     return Judged(better / (known.gain + _GAIN_FLOOR) / limits.lag, reason)
 
 
-def _rough(found: Measures, known: Usual | None, limits: Limits) -> Judged | None:
+def _rough(found: Measures, known: Baseline | None, limits: Thresholds) -> Judged | None:
     if known is None:
         return None
     size, common = found.of_episode("rough"), float(known.middle.of_episode("rough")[0])
@@ -224,7 +224,7 @@ def _rough(found: Measures, known: Usual | None, limits: Limits) -> Judged | Non
     return Judged(size / most, lambda n: f"trembles {size[n] / common:.1f} times as much as usual")
 
 
-def _unusual(found: Measures, known: Usual | None, limits: Limits) -> Judged | None:
+def _unusual(found: Measures, known: Baseline | None, limits: Thresholds) -> Judged | None:
     if known is None or not found.form.channels:
         return None
     apart = found.phases() - known.middle.phases()

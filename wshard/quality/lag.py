@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from wshard.quality.channels import parted
+from wshard.quality.channels import center
 from wshard.quality.measure_vector import MOST_LAG
 
 if TYPE_CHECKING:
@@ -50,21 +50,21 @@ def measure_lag(actions: Rows, seen: Rows) -> Rows:
 
 def _units(columns: Rows) -> Rows:
     """Return channels [..., T] with mean 0 and standard deviation 1, or all 0 where they do not move."""
-    apart, spread = parted(columns)
+    apart, spread = center(columns)
     moves = spread > 1e-9 + 1e-6 * np.maximum(columns.max(axis=-1), -columns.min(axis=-1))
     apart *= np.where(moves, 1.0 / np.where(moves, spread, 1.0), 0.0)[..., None]
     return apart
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class LagResponse:
     """How actions usually go with motion: the curves [pairs, 17], and how well an episode fits them unmoved."""
 
     curves: NDArray[np.float64]
     fit: float
 
 
-def usual_answer(pairs: NDArray[np.float32]) -> Answer | None:
+def fit_response(pairs: NDArray[np.float32]) -> LagResponse | None:
     """Return what is usual among episodes [N, pairs, 17]; None where they have nothing in common."""
     known = pairs[~np.isnan(pairs).any(axis=(1, 2))].astype(np.float64)
     if not known.size:
@@ -73,10 +73,10 @@ def usual_answer(pairs: NDArray[np.float32]) -> Answer | None:
     fit = _fit(known, curves, 0)
     sizes = np.linalg.norm(known[:, :, _INNER], axis=(1, 2)) * np.linalg.norm(curves[:, _INNER])
     agreement = float(np.median(fit / np.maximum(sizes, _TINY)))
-    return Answer(curves, float(np.median(fit))) if agreement >= _LEAST_AGREEMENT else None
+    return LagResponse(curves, float(np.median(fit))) if agreement >= _LEAST_AGREEMENT else None
 
 
-def best_shift(pairs: NDArray[np.float32], usual: Answer) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def best_shift(pairs: NDArray[np.float32], usual: LagResponse) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return by how many timesteps curves [N, pairs, 17] are moved against the usual ones, [N].
 
     Second: how much better they fit moved so than unmoved, as a share of the best or of the usual fit, whichever is

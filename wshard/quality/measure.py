@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.quality.channels import bends, longest_run, measure_channels, mended, parted
+from wshard.quality.channels import bends, center, fill_bad, longest_run, measure_channels
 from wshard.quality.clock import measure_clock
 from wshard.quality.lag import measure_lag
-from wshard.quality.measure_vector import MOST_ACTING, MOST_SEEN, Form
+from wshard.quality.measure_vector import MOST_ACTING, MOST_SEEN, MeasureLayout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,20 +31,20 @@ _TINY: Final = 1e-9
 
 def measure(
     lanes: Mapping[str, NDArray[Any]], length: int, times: NDArray[Any] | None = None, unit_s: float = 1.0
-) -> tuple[Form, NDArray[np.float32]]:
+) -> tuple[MeasureLayout, NDArray[np.float32]]:
     """Return the measures of an episode of `length` timesteps as one vector, and its form.
 
     lanes: numbers [T, ...] by block name ("signal/state", "action/ctrl", "reward"); times, unit_s: see measure_clock.
     """
     flat = {name: lanes[name].reshape(length, -1) for name in sorted(lanes)}
-    form = Form(tuple((name, rows.shape[1]) for name, rows in flat.items()))
+    form = MeasureLayout(tuple((name, rows.shape[1]) for name, rows in flat.items()))
     columns = np.empty((1, form.channels, length))
     if flat:
         np.concatenate([rows.T for rows in flat.values()], out=columns[0], casting="unsafe")
     return form, measure_alike(form, columns, [(times, unit_s)])[0]
 
 
-def measure_alike(form: Form, columns: Numbers, clocks: Sequence[Clock]) -> NDArray[np.float32]:
+def measure_alike(form: MeasureLayout, columns: Numbers, clocks: Sequence[Clock]) -> NDArray[np.float32]:
     """Return the measures [N, form.size] of N episodes of one form and length.
 
     columns: the numbers [N, D, T >= 1] of their channels, lane by lane as the form has them; clocks: the times and
@@ -52,9 +52,9 @@ def measure_alike(form: Form, columns: Numbers, clocks: Sequence[Clock]) -> NDAr
     """
     episodes, _, length = columns.shape
     with np.errstate(over="ignore", invalid="ignore"):  # numbers near the limits of a float have infinite squares
-        columns, bad = mended(columns)
+        columns, bad = fill_bad(columns)
         bent = bends(columns) if length > 2 else columns[..., :0]
-        _, spread = parted(columns)
+        _, spread = center(columns)
         seen, acted = form.place_of("signal/"), form.place_of("action/")
         speaking = acted if acted.stop else seen
         whole = np.empty((episodes, 4))
@@ -67,7 +67,7 @@ def measure_alike(form: Form, columns: Numbers, clocks: Sequence[Clock]) -> NDAr
         return np.concatenate([whole, np.stack(clock), lag, channels], axis=1).astype(np.float32)
 
 
-def _still(form: Form, columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
+def _still(form: MeasureLayout, columns: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
     """Return the longest time without motion in any lane as a share of the duration, and when it begins, [N] each.
 
     A lane's motion is that over several timesteps, in its own unit: what moves most in it counts most. A lane that

@@ -39,7 +39,7 @@ CHANNEL: Final = ("bad", "bad_at", "held", "held_at", "railed", "railed_at", "ju
 
 
 @dataclass(frozen=True)
-class Form:
+class MeasureLayout:
     """The lanes that were measured, sorted by name, with their channels; equal forms compare number by number."""
 
     lanes: tuple[tuple[str, int], ...]
@@ -104,7 +104,7 @@ class Measures:
     NaN stands for what could not be measured: no clock, no action.
     """
 
-    form: Form
+    form: MeasureLayout
     episode: Numbers
     clock: Numbers
     lag: Numbers

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Limits:
+class Thresholds:
     """A check's score is what it measured divided by its limit: 1 and above is flagged; a limit of inf flags nothing.
 
     Plain limits: missing and repeated, shares of the timesteps; backward and finite (NaN or Inf), timesteps, of which
@@ -51,22 +51,22 @@ class Limits:
                 raise QualityError(f"limit {one.name!r}: expected a number > 0, found {value!r}")
 
 
-DEFAULT_LIMITS: Final = Limits()
+DEFAULT_THRESHOLDS: Final = Thresholds()
 
 
-def limits_from(values: Mapping[str, Any], where: str = "limits") -> Limits:
+def thresholds_from(values: Mapping[str, Any], where: str = "limits") -> Thresholds:
     """Return limits with these values instead of the defaults; QualityError for an unknown name or a wrong value."""
-    known = [one.name for one in fields(Limits)]
+    known = [one.name for one in fields(Thresholds)]
     unknown = sorted(set(values) - set(known))
     if unknown:
         raise QualityError(f"{where}: expected limits among {', '.join(known)}, found {unknown[0]!r}")
     try:
-        return replace(DEFAULT_LIMITS, **values)
+        return replace(DEFAULT_THRESHOLDS, **values)
     except QualityError as error:
         raise QualityError(f"{where}: {error}") from None
 
 
-def read_limits(path: str | os.PathLike[str]) -> Limits:
+def read_thresholds(path: str | os.PathLike[str]) -> Thresholds:
     """Return the limits in a TOML file, or a JSON file whose name ends in .json; QualityError, OSError."""
     text = Path(path).read_text(encoding="utf-8")
     try:
@@ -75,4 +75,4 @@ def read_limits(path: str | os.PathLike[str]) -> Limits:
         raise QualityError(f"{path}: expected TOML, or JSON in a file that ends in .json: {error}") from None
     if not isinstance(values, dict):
         raise QualityError(f"{path}: expected names with numbers, found {type(values).__name__}")
-    return limits_from(values, str(path))
+    return thresholds_from(values, str(path))

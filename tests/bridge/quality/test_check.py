@@ -28,7 +28,7 @@ from wshard.episode.file import open_wshard, save_wshard
 from wshard.errors import NotEmbeddedWarning
 from wshard.quality.baseline import MOST
 from wshard.quality.measure_vector import VERSION
-from wshard.quality.thresholds import Limits
+from wshard.quality.thresholds import Thresholds
 from wshard.types import Channel, Episode
 
 COUNT = 12
@@ -320,7 +320,7 @@ def test_check_takes_files_that_are_not_catalogued_and_other_limits(archive, fol
         }
         assert all(one.uid is None for one in found.values())
         assert len(opened.catalog.query.ids()) == COUNT
-        (spiked,) = check_episodes(opened.catalog, where="flag:spike", limits=Limits(spike=float("inf")))
+        (spiked,) = check_episodes(opened.catalog, where="flag:spike", limits=Thresholds(spike=float("inf")))
         assert spiked.findings == ()
     assert list(flags(archive)) == ["arm-07"]
 

@@ -12,11 +12,11 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from quality_arms import PERIOD_NS, arm, judged, reasons
 
 from wshard.errors import QualityError
-from wshard.quality.baseline import FEWEST, usual
+from wshard.quality.baseline import FEWEST, fit_baseline
 from wshard.quality.channels import longest_run
 from wshard.quality.checks import CHECKS, judge
 from wshard.quality.measure import measure, measure_alike
-from wshard.quality.thresholds import DEFAULT_LIMITS, Limits, limits_from, read_limits
+from wshard.quality.thresholds import DEFAULT_THRESHOLDS, Thresholds, read_thresholds, thresholds_from
 
 
 def with_joints(lanes, change):
@@ -117,7 +117,7 @@ def test_a_channel_that_only_ever_trembles_by_rounding_may_stand_still(trembling
     found = [measure(noisy(n), 120) for n in range(20)]
     form, vectors = found[0][0], np.stack([vector for _, vector in found])
     _, vector = measure(noisy(30, still=60), 120)
-    (verdict,) = judge(form.read(vector[None]), usual(form, vectors), DEFAULT_LIMITS)
+    (verdict,) = judge(form.read(vector[None]), fit_baseline(form, vectors), DEFAULT_THRESHOLDS)
     assert set(reasons(verdict)) == told
 
 
@@ -194,7 +194,7 @@ def test_where_the_lag_varies_from_episode_to_episode_no_lag_is_a_fault():
         found = [measure(arm(100 + n, lag=lag)[0], 120) for n, lag in enumerate(others)]
         form, vectors = found[0][0], np.stack([vector for _, vector in found])
         _, vector = measure(arm(1, lag=5)[0], 120)
-        (verdict,) = judge(form.read(vector[None]), usual(form, vectors), DEFAULT_LIMITS)
+        (verdict,) = judge(form.read(vector[None]), fit_baseline(form, vectors), DEFAULT_THRESHOLDS)
         return verdict.scores["lag"]
 
     assert score([2] * 20) >= 1
@@ -205,8 +205,8 @@ def test_a_short_episode_and_an_unusual_one_are_found():
     whole, _ = arm(7, 240)
     cut = {name: rows[:30] for name, rows in whole.items()}
     form, vector = measure(cut, 30)
-    known = usual(form, np.stack([measure(arm(n, 240)[0], 240)[1] for n in range(FEWEST)]))
-    (verdict,) = judge(form.read(vector[None]), known, DEFAULT_LIMITS)
+    known = fit_baseline(form, np.stack([measure(arm(n, 240)[0], 240)[1] for n in range(FEWEST)]))
+    (verdict,) = judge(form.read(vector[None]), known, DEFAULT_THRESHOLDS)
     assert reasons(verdict)["short"] == "30 timesteps, 12% of the 240 that are usual"
     away = with_joints(whole, lambda joints: np.add(joints, 9, out=joints))
     assert reasons(judged(away))["unusual"].startswith("signal/joints[")
@@ -226,8 +226,8 @@ def test_a_fine_episode_is_not_flagged_for_being_shorter_or_longer(check):
     lengths = [120] * 20 + [60] * 20
     found = [measure(arm(n, length)[0], length) for n, length in enumerate(lengths)]
     form, vectors = found[0][0], np.stack([vector for _, vector in found])
-    known = usual(form, vectors)
-    scores = np.array([verdict.scores[check] for verdict in judge(form.read(vectors), known, DEFAULT_LIMITS)])
+    known = fit_baseline(form, vectors)
+    scores = np.array([verdict.scores[check] for verdict in judge(form.read(vectors), known, DEFAULT_THRESHOLDS)])
     assert (scores < 1).all()
 
 
@@ -237,16 +237,16 @@ def test_limits_decide_what_is_flagged():
 
     lanes = with_joints(arm(4)[0], change)
     score = judged(lanes).scores["spike"]
-    twice = Limits(spike=2 * DEFAULT_LIMITS.spike)
+    twice = Thresholds(spike=2 * DEFAULT_THRESHOLDS.spike)
     assert judged(lanes, limits=twice).scores["spike"] == pytest.approx(score / 2)
-    assert judged(lanes, limits=Limits(spike=float("inf"))).findings == ()
+    assert judged(lanes, limits=Thresholds(spike=float("inf"))).findings == ()
 
 
 def test_limits_come_from_files(tmp_path):
     (tmp_path / "limits.toml").write_text("spike = 8\nstall = inf\n")
-    assert read_limits(tmp_path / "limits.toml") == Limits(spike=8, stall=float("inf"))
+    assert read_thresholds(tmp_path / "limits.toml") == Thresholds(spike=8, stall=float("inf"))
     (tmp_path / "limits.json").write_text(json.dumps({"short": 0.5}))
-    assert read_limits(tmp_path / "limits.json") == Limits(short=0.5)
+    assert read_thresholds(tmp_path / "limits.json") == Thresholds(short=0.5)
     wrong = {
         "a.toml": "spike =",
         "b.toml": "spyke = 1",
@@ -257,9 +257,9 @@ def test_limits_come_from_files(tmp_path):
     for name, text in wrong.items():
         (tmp_path / name).write_text(text)
         with pytest.raises(QualityError, match=name):
-            read_limits(tmp_path / name)
+            read_thresholds(tmp_path / name)
     with pytest.raises(ValueError, match=r"expected limits among missing, repeated, .* found 'spyke'"):
-        limits_from({"spyke": 1})
+        thresholds_from({"spyke": 1})
 
 
 def slow_run(column):
@@ -294,7 +294,7 @@ def test_any_numbers_are_judged_without_a_warning(data, length):
     form, vector = measure(lanes, length, times, 1e-9)
     assert vector.shape == (form.size,)
     vectors = np.repeat(vector[None], FEWEST, axis=0)
-    for verdict in judge(form.read(vectors), usual(form, vectors), DEFAULT_LIMITS):
+    for verdict in judge(form.read(vectors), fit_baseline(form, vectors), DEFAULT_THRESHOLDS):
         assert all(np.isfinite(score) and score >= 0 for score in verdict.scores.values())
         bad = any(not np.isfinite(rows).all() for rows in lanes.values())
         assert ("finite" in reasons(verdict)) == bad
@@ -307,7 +307,7 @@ def test_actions_that_move_nothing_have_no_lag():
 
     found = [measure(idle(n), 120) for n in range(40)]
     form, vectors = found[0][0], np.stack([vector for _, vector in found])
-    verdicts = judge(form.read(vectors), usual(form, vectors), DEFAULT_LIMITS)
+    verdicts = judge(form.read(vectors), fit_baseline(form, vectors), DEFAULT_THRESHOLDS)
     assert all("lag" not in verdict.scores for verdict in verdicts)
 
 
