@@ -1,7 +1,4 @@
-"""When two values that hold arrays are equal: dataclasses compare their fields, arrays their shapes and values.
-
-Does not know: episodes; which bits a NaN has (testing.assert_same_episode compares bit for bit).
-"""
+"""When two values that hold arrays are equal: dataclasses compare their fields, arrays their shapes and values."""
 
 from __future__ import annotations
 
@@ -62,8 +59,8 @@ class StepArray(np.ndarray[Any, np.dtype[Any]]):
 
         Raises EpisodeError for masked elements.
         """
-        held = values if isinstance(values, np.ndarray) else getattr(values, "data", values)
-        return array_of(held, "one value per timestep").view(StepArray)
+        array = values if isinstance(values, np.ndarray) else getattr(values, "data", values)
+        return array_of(array, "one value per timestep").view(StepArray)
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:  # noqa: FBT001, FBT002  (numpy's protocol)
         """Give the results of arithmetic as plain arrays and numbers."""

@@ -1,7 +1,4 @@
-"""Compression under the import path and by the names of the format's reference package.
-
-Knows: which of our names each of theirs is. Does not know: what a codec does (codec.py).
-"""
+"""Compression under the import path and by the names of the format's reference package."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The import path that the format's documents name for ingestor and retriever.
 
-Knows: the names. Everything else is in the package `bridge`, imported on use, so that files can be read without it.
+They are in the package `bridge`, imported on use, so that files can be read without it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """Names of a package that are imported when first used.
 
-Knows: how a package's `__getattr__` finds a name. Does not know: any package.
-
-The command line starts from packages of which
-most verbs need little; importing all of it would cost more than the work.
+The command line starts from packages of which most verbs need little.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The container by the names of its published reference package: readers, writers, values, functions, numbers.
-
-Knows: which of our names each of theirs is. Does not know: anything of its own.
-"""
+"""The container by the names of its published reference package: readers, writers, values, functions, numbers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Episodes for tests: realistic ones, arbitrary ones, and the comparison that says what "the same episode" means.
 
-Knows: every kind of value that an Episode can hold and a file must give back.
-Does not know: files. Hypothesis is imported on use only: it comes with the extra "dev".
+Hypothesis is imported on use only: it comes with the extra "dev".
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Plain values of an episode: Episode, Channel, dtypes, timebase.
 
-Knows: what an episode is in memory and when it is consistent. T = number of timesteps, the first axis of every lane.
-Does not know: files, bytes, JSON.
+T = number of timesteps, the first axis of every lane.
 """
 
 from __future__ import annotations

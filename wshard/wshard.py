@@ -1,7 +1,4 @@
-"""Episode files under the import path that the format's documents name.
-
-Knows: the names that programs written for the format's reference package import from here. All do their work elsewhere.
-"""
+"""Episode files under the import path that the format's documents name."""
 
 from __future__ import annotations
 

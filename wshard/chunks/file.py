@@ -1,8 +1,4 @@
-"""The chunks of one episode, read lazily as if they were one file.
-
-Knows: which chunk holds which timesteps, and what of an episode each chunk repeats. Does not know: how chunks are found
-and checked (chunked.py), nor their bytes.
-"""
+"""The chunks of one episode, read lazily as if they were one file."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ import xxhash
 
 from wshard.arguments import span
 from wshard.chunks.manifest import validate_chunk_continuity
-from wshard.chunks.split import join, joined
+from wshard.chunks.split import join, join_pieces
 from wshard.container.block import StoredLane
 from wshard.container.byte_source import OfOneProcess
 from wshard.episode.lane_view import LazyLane
@@ -35,7 +31,7 @@ if TYPE_CHECKING:
     from wshard.types import Array, Episode, TimebaseSpec
 
 
-_KEPT: Final = 2  # chunks that stay open: a span may lie across a border
+_MOST_OPEN: Final = 2  # chunks that stay open: a span may lie across a border
 
 
 class ChunkOpener(Protocol):
@@ -254,7 +250,7 @@ class ChunkedEpisodeFile(OfOneProcess):
 
     def _read(self, name: str, first: int, end: int, look: Callable[[EpisodeFile], Array | LazyLane]) -> Array:
         pieces = [self._piece(row, name, look)[low:high] for row, low, high in self._spans(first, end)]
-        return joined(pieces, widen=name == TICKS) if pieces else self._piece(self._rows[0], name, look)[:0]
+        return join_pieces(pieces, widen=name == TICKS) if pieces else self._piece(self._rows[0], name, look)[:0]
 
     def _spans(self, first: int, end: int) -> list[tuple[Chunk, int, int]]:
         """Return the chunks that hold timesteps [first, end) of the episode, and which of their own these are."""
@@ -313,7 +309,7 @@ class ChunkedEpisodeFile(OfOneProcess):
 
     def _chunk(self, row: Chunk) -> EpisodeFile:
         if row.index not in self._open:
-            while len(self._open) >= _KEPT:
+            while len(self._open) >= _MOST_OPEN:
                 self._open.pop(next(iter(self._open))).close()
             self._open[row.index] = self._reader.open_chunk(row)
         return self._open[row.index]

@@ -1,8 +1,6 @@
 """The manifest of a chunked episode: which files hold which timesteps.
 
-Knows: the manifest's JSON, its Shard file (role 4, one block), and when it contradicts itself. Ranges of timesteps are
-written with their last timestep; older files with the end after it are read as well.
-Does not know: what is in the chunks (chunked.py).
+Ranges of timesteps are written with their last timestep; older files with the end after it are read as well.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Chunked episodes: one episode in many files, beside a manifest that lists them.
-
-Knows: how chunk files are named, numbered and hashed, and that the manifest on disk always lists whole chunks only.
-Does not know: the manifest's bytes (manifest.py), how lanes are cut and joined (splitting.py).
-"""
+"""Chunked episodes: one episode in many files, beside a manifest that lists them."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from wshard.chunks.manifest import (
     validate_chunk_continuity,
 )
 from wshard.chunks.split import join
-from wshard.container.open_file import named_in, open_file, within
+from wshard.container.open_file import name_missing_file, open_file, within
 from wshard.container.reader import ShardReader
 from wshard.episode.file import EpisodeFile
 from wshard.errors import ChecksumError, ManifestError
@@ -111,7 +107,7 @@ class ChunkedEpisodeReader:
         other FormatErrors.
         """
         path = self._locate(row)
-        with named_in(self.manifest_path, path):
+        with name_missing_file(self.manifest_path, path):
             if hashed and self._hashed:
                 self._compare_hash(row, path)
             file = EpisodeFile(path)
@@ -127,7 +123,7 @@ class ChunkedEpisodeReader:
         Raises ChecksumError and other FormatErrors, MissingFileError.
         """
         path = self._locate(row)
-        with named_in(self.manifest_path, path):
+        with name_missing_file(self.manifest_path, path):
             self._compare_hash(row, path)
         with self.open_chunk(row) as file:
             if not row.sha256:

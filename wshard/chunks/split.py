@@ -1,10 +1,8 @@
 """Cut an episode into chunks along time, and join chunks to the episode that they were.
 
-Knows: what every field of an Episode means for a part of its timesteps. Does not know: files, manifests.
-
-Lanes are cut. Metadata, environment and timebase are those of the whole episode, in every chunk. Blocks of other
-programs cannot be cut: they lie in the first chunk. Residual bits are cut as bits, so that the first and last bit of a
-chunk are still those of the whole signal; the unused bits of a last byte become 0.
+Lanes are cut; metadata, environment and timebase are repeated in every chunk, and blocks of other programs, which
+cannot be cut, lie in the first. Residual bits are cut as bits, so that the first and last bit of a chunk are still
+those of the whole signal; the unused bits of a last byte become 0.
 """
 
 from __future__ import annotations
@@ -85,19 +83,19 @@ def join(chunks: Sequence[Episode]) -> Episode:
         raise LaneError("expected at least one chunk to join, found none")
     first = chunks[0]
     owners = list(first.omens)
-    steps: dict[str, Any] = {name: _joined_steps(chunks, name) for name in STEP_FIELDS}
+    steps: dict[str, Any] = {name: _join_steps(chunks, name) for name in STEP_FIELDS}
     for number, chunk in enumerate(chunks):
         if set(chunk.omens) != set(owners):
             raise LaneError(f"omens: chunk {number} has them for {sorted(chunk.omens)}, chunk 0 for {sorted(owners)}")
     return replace(
         first,
         length=sum(chunk.length for chunk in chunks),
-        observations=_joined_lanes(chunks, "signal", lambda chunk: chunk.observations),
-        actions=_joined_lanes(chunks, "action", lambda chunk: chunk.actions),
-        omens={owner: _joined_models(chunks, owner) for owner in owners},
-        uncerts=_joined_lanes(chunks, "uncert", lambda chunk: chunk.uncerts),
-        residuals={name: _joined_residual(chunks, name) for name in _same_names(chunks, "residual", _residuals_of)},
-        blocks=_joined_blocks(chunks),
+        observations=_join_lanes(chunks, "signal", lambda chunk: chunk.observations),
+        actions=_join_lanes(chunks, "action", lambda chunk: chunk.actions),
+        omens={owner: _join_models(chunks, owner) for owner in owners},
+        uncerts=_join_lanes(chunks, "uncert", lambda chunk: chunk.uncerts),
+        residuals={name: _join_residual(chunks, name) for name in _same_names(chunks, "residual", _residuals_of)},
+        blocks=_join_blocks(chunks),
         metadata={key: value for chunk in chunks for key, value in chunk.metadata.items()},
         chunk_index=None,
         total_chunks=None,
@@ -106,7 +104,7 @@ def join(chunks: Sequence[Episode]) -> Episode:
     )
 
 
-def joined(pieces: Sequence[Array], *, widen: bool = False) -> Array:
+def join_pieces(pieces: Sequence[Array], *, widen: bool = False) -> Array:
     """Return the pieces of one lane in a row; a single one is not copied.
 
     widen: integers of different width are fine. Raises LaneError where the pieces differ in dtype or shape per step.
@@ -119,16 +117,16 @@ def joined(pieces: Sequence[Array], *, widen: bool = False) -> Array:
     return np.concatenate(pieces)
 
 
-def _joined_models(chunks: Sequence[Episode], owner: str) -> Lanes:
-    return _joined_lanes(chunks, f"omen/{owner}", lambda chunk: chunk.omens[owner])
+def _join_models(chunks: Sequence[Episode], owner: str) -> Lanes:
+    return _join_lanes(chunks, f"omen/{owner}", lambda chunk: chunk.omens[owner])
 
 
-def _joined_lanes(chunks: Sequence[Episode], prefix: str, of: Callable[[Episode], Lanes]) -> Lanes:
+def _join_lanes(chunks: Sequence[Episode], prefix: str, of: Callable[[Episode], Lanes]) -> Lanes:
     lanes = {}
     for name in _same_names(chunks, prefix, of):
         channel = of(chunks[0])[name]
         try:
-            lanes[name] = replace(channel, data=joined([of(chunk)[name].data for chunk in chunks]))
+            lanes[name] = replace(channel, data=join_pieces([of(chunk)[name].data for chunk in chunks]))
         except LaneError as error:
             raise LaneError(f"{prefix}/{name}: {error}") from None
     return lanes
@@ -143,7 +141,7 @@ def _same_names(chunks: Sequence[Episode], prefix: str, of: Callable[[Episode], 
     return names
 
 
-def _joined_steps(chunks: Sequence[Episode], name: str) -> Array | None:
+def _join_steps(chunks: Sequence[Episode], name: str) -> Array | None:
     arrays = [getattr(chunk, name) for chunk in chunks]
     if all(array is None for array in arrays):
         return None
@@ -153,27 +151,27 @@ def _joined_steps(chunks: Sequence[Episode], name: str) -> Array | None:
     if missing:
         raise LaneError(f"{name}: chunk {missing[0]} has none, others do")
     # Ticks are stored in 32 bits where they fit, so that chunks of one lane may differ in width.
-    return joined(arrays, widen=name == "ticks")
+    return join_pieces(arrays, widen=name == "ticks")
 
 
 def _residuals_of(chunk: Episode) -> Iterable[str]:
     return chunk.residuals
 
 
-def _joined_residual(chunks: Sequence[Episode], name: str) -> Residual:
+def _join_residual(chunks: Sequence[Episode], name: str) -> Residual:
     kinds = {chunk.residuals[name].type for chunk in chunks}
     if len(chunks) == 1:
         return chunks[0].residuals[name]
     if kinds != {SIGN2NDDIFF}:
         raise LaneError(f"residual {name!r}: expected {SIGN2NDDIFF} bits in every chunk, found {sorted(kinds)}")
     try:
-        signs = joined([unpack_runs(bytes(chunk.residuals[name].data), chunk.length) for chunk in chunks])
+        signs = join_pieces([unpack_runs(bytes(chunk.residuals[name].data), chunk.length) for chunk in chunks])
     except LaneError as error:
         raise LaneError(f"residual {name!r}: {error}") from None
     return _residual(chunks[0].residuals[name].channel_id, signs)
 
 
-def _joined_blocks(chunks: Sequence[Episode]) -> dict[str, bytes]:
+def _join_blocks(chunks: Sequence[Episode]) -> dict[str, bytes]:
     blocks: dict[str, bytes] = {}
     for number, chunk in enumerate(chunks):
         for name, data in chunk.blocks.items():

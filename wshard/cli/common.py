@@ -34,8 +34,8 @@ def reported() -> Iterator[None]:
     except BrokenPipeError:
         raise  # the reader of our output has seen enough: Typer ends quietly
     except (WShardError, OSError) as error:
-        told = "\n".join(printable(line) for line in _in_words(error).split("\n"))
-        typer.echo(f"error: {told}", err=True)
+        message = "\n".join(printable(line) for line in _in_words(error).split("\n"))
+        typer.echo(f"error: {message}", err=True)
         # A mistake in a filter is one of the command line; 1 would say that something was found, to `wshard check` say.
         raise typer.Exit(EXIT_USAGE if isinstance(error, _USAGE) else EXIT_FAILED) from None
 

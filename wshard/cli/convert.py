@@ -1,7 +1,7 @@
 """The verbs about other formats: convert and export; and doctor, which tells what is installed.
 
-Knows: what is printed and which exit code follows: 0 fine, 1 an error, 2 a format that is unknown or not implemented.
-Does not know: any format. Imports what it needs inside the verbs, so that `--help` is quick.
+Exit codes: 0 fine, 1 an error, 2 a format that is unknown or not implemented. Verbs import what they need, so that
+`--help` is quick.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def convert(
         for name, path in ((input_format, source), (output_format, target))
     ]
     target = _written(source, target, formats[1])
-    told = _convert(source, target, formats, compression)
+    summary = _convert(source, target, formats, compression)
     typer.echo(f"converted  {printable(str(source))}  ->  {printable(str(target))}")
-    typer.echo(f"           {formats[0]}  ->  {formats[1]}  ({told})")
+    typer.echo(f"           {formats[0]}  ->  {formats[1]}  ({summary})")
 
 
 @reported()
@@ -128,8 +128,8 @@ def _convert(source: Path, target: Path, formats: list[str], compression: str) -
         source.stat()  # what is not there has no format either, and is told as what it is
     for format_, path in zip(formats, (source, target), strict=True):
         if format_ in UNSUPPORTED:
-            told = f"{printable(str(path))}: format {format_!r} is not implemented: {OWN_DATA}"
-            typer.echo(f"error: {told}", err=True)
+            summary = f"{printable(str(path))}: format {format_!r} is not implemented: {OWN_DATA}"
+            typer.echo(f"error: {summary}", err=True)
             raise typer.Exit(EXIT_USAGE)
     found = dict(convert_each(source, target, *formats, compression=compression))
     failed = {key: error for key, error in found.items() if isinstance(error, WShardError)}
@@ -168,8 +168,8 @@ def _tell(module: str, otherwise: str) -> bool:
 
     found = find_spec(module) is not None
     try:
-        told = version(module) if found else otherwise
+        shown_version = version(module) if found else otherwise
     except PackageNotFoundError:  # there, but not installed by a package manager
-        told = "unknown version"
-    typer.echo(f"{module:<16} {told}")
+        shown_version = "unknown version"
+    typer.echo(f"{module:<16} {shown_version}")
     return found

@@ -1,7 +1,6 @@
-"""The verbs about files: inspect, verify, repair, cat, recover; and how a command tells of errors.
+"""The verbs about files: inspect, verify, repair, cat, recover.
 
-Knows: what is printed, and the exit code: 0 fine, 1 an error or a failed check, 2 wrong usage, 130 interrupted.
-Does not know: other packages' verbs (bridge.cli assembles them). Imports what it needs inside the verbs, so that
+Exit codes: 0 fine, 1 an error or a failed check, 2 wrong usage, 130 interrupted. Verbs import what they need, so that
 `--help` is quick.
 """
 
@@ -88,13 +87,13 @@ def verify(
     if not files:
         typer.echo(f"error: nothing to check: no {' or '.join(SUFFIXES)} file there", err=True)
         raise typer.Exit(EXIT_FAILED)
-    results, told = [], time.monotonic()
+    results, reported_at = [], time.monotonic()
     for number, file in enumerate(files, 1):
         results.append(_check(file, strict=strict))
         if not as_json:
             _print_result(results[-1])
-        if time.monotonic() - told >= _TELL_SECONDS:
-            told = time.monotonic()
+        if time.monotonic() - reported_at >= _TELL_SECONDS:
+            reported_at = time.monotonic()
             typer.echo(f"checked {number} of {len(files)} files", err=True)
     failed = sum(bool(result["problems"]) for result in results)
     if as_json:

@@ -1,6 +1,6 @@
 """Ctrl-C that ends a command in one line: while it starts, while it works, a second time, and while it leaves.
 
-Knows: signals. Does not know: what the command does. Whatever is written must bear a process that ends at any moment.
+Whatever is written must bear a process that ends at any moment.
 """
 
 from __future__ import annotations

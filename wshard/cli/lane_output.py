@@ -1,7 +1,4 @@
-"""A lane as a file for other programs: .npy, CSV or JSON.
-
-Knows: how values are spelt, so that nothing is lost. Does not know: where a lane comes from.
-"""
+"""A lane as a file for other programs: .npy, CSV or JSON."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One file of named, checksummed blocks: layout, reading, writing, codecs, atomic saving. Knows no episodes."""
+"""One file of named, checksummed blocks: layout, reading, writing, codecs, atomic saving."""

@@ -1,7 +1,4 @@
-"""Publish files atomically. Output starts at `publish`.
-
-Knows: how a finished file gets its name. Does not know: what is written.
-"""
+"""Publish files atomically. Output starts at `publish`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """One stored block: by which codec its bytes are decoded, and whether they are what was written.
 
-Knows: what entry and header together say of a block, in all forms that writers left behind. Rules by number: FORMAT.md.
-Does not know: where the bytes come from; how codecs work (codec.py).
+Rules by number: FORMAT.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Names of blocks as paths: "/" separates their parts.
-
-Knows: prefixes, children, patterns. Does not know: containers, what a name stands for.
-"""
+"""Names of blocks as paths: "/" separates their parts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Where the bytes of a container come from: a path, memory, or a file object that is read range by range.
 
-Knows: how to get bytes [start, stop) of each kind of source without reading the rest. Input starts here.
-Does not know: headers, blocks, anything of what the bytes mean.
+Input starts here.
 """
 
 from __future__ import annotations

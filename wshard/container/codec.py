@@ -1,9 +1,4 @@
-"""Codecs: the table of them, bounded decoding, and the rule that says when compressing pays.
-
-Knows: zstd frames and raw lz4 blocks as the Shard container stores them.
-Does not know: files, entries, checksums; which block gets which codec (codec_plan.py); how single frames of a block are
-found (seekable.py).
-"""
+"""Codecs: the table of them, bounded decoding, and the rule that says when compressing pays."""
 
 from __future__ import annotations
 

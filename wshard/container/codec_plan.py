@@ -1,8 +1,4 @@
-"""Which codec and which frames each block of a file gets.
-
-Knows: the forms in which a program may say it, and which rule counts for a block.
-Does not know: what a codec does (codec.py); files.
-"""
+"""Which codec and which frames each block of a file gets."""
 
 from __future__ import annotations
 

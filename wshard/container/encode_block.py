@@ -1,7 +1,4 @@
-"""Blocks as they are stored: compressed where that pays, in frames where that was asked for, with their checksum.
-
-Knows: what becomes of a block's bytes. Does not know: files, places.
-"""
+"""Blocks as they are stored: compressed where that pays, in frames where that was asked for, with their checksum."""
 
 from __future__ import annotations
 
@@ -50,13 +47,13 @@ def pack_block(block: PendingBlock) -> tuple[IndexEntry, Iterable[Buffer]]:
     size, crc = 0, 0
     for piece in block.pieces():
         size, crc = size + len(piece), checksum(piece, crc)
-    packed = _compressed(block, size)
+    packed = _compress(block, size)
     if packed is None:
         return IndexEntry(block.name, 0, 0, size, size, crc, block.content_type), block.pieces()
     return IndexEntry(block.name, block.codec.entry_flags, 0, len(packed), size, crc, block.content_type), (packed,)
 
 
-def _compressed(block: PendingBlock, size: int) -> Buffer | None:
+def _compress(block: PendingBlock, size: int) -> Buffer | None:
     if not block.codec.entry_flags:
         return None
     whole = next(block.pieces(), b"") if len(block.data) == 1 else b"".join(block.pieces())

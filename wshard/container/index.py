@@ -1,7 +1,4 @@
-"""The index of a container: its entries and names, checked against the file, and packed for writing.
-
-Knows: which entries can be true of a file of that size. Does not know: files, blocks; where a field lies (layout.py).
-"""
+"""The index of a container: its entries and names, checked against the file, and packed for writing."""
 
 from __future__ import annotations
 
@@ -117,7 +114,7 @@ def pack_index(entries: Sequence[IndexEntry], named: int = 0) -> tuple[bytes, by
     return bytes(index), bytes(strings)
 
 
-def moved_index(index: bytes, shift: int) -> bytes:
+def find_moved_index(index: bytes, shift: int) -> bytes:
     """Return index bytes whose blocks lie `shift` bytes further back."""
     rows = [list(fields) for fields in INDEX_ENTRY.iter_unpack(index)]
     for fields in rows:

@@ -1,7 +1,4 @@
-"""Keys of JSON objects, which are texts: others are written as texts, and two of them may become one.
-
-Knows: how json spells keys. Does not know: what the objects are, where they are stored.
-"""
+"""Keys of JSON objects, which are texts: others are written as texts, and two of them may become one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Bytes of the Shard container: one struct per record type, flags, limits, hash and checksum.
 
-Knows: where every field of the header, the index and the recording journal lies, and what its numbers mean.
-Does not know: files, numpy, compression, episodes; how a whole index is read and written (entry_index.py). No other
-module spells an offset or a magic number.
+No other module spells an offset or a magic number.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Manifests of containers (role 4): which files make up a data set, opened only after they proved to be the right ones.
 
-Knows: references in the JSON section, and that none may lead out of the manifest's folder.
-Does not know: the manifest of a chunked episode, which is a block and names chunks (manifest.py); what files hold.
+None of its references may lead out of the manifest's folder.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wshard.container.layout import ROLE_MANIFEST, ROLE_SAMPLE, ROLE_WSHARD
 from wshard.container.metadata import PROFILE_MANIFEST, ManifestFileRef, ManifestProfile, ShardMetadata
-from wshard.container.open_file import map_file, named_in, open_file, within
+from wshard.container.open_file import map_file, name_missing_file, open_file, within
 from wshard.container.reader import ShardReader
 from wshard.container.writer import ShardWriter
 from wshard.errors import ChecksumError, FormatError, HeaderError, ManifestError
@@ -47,7 +46,7 @@ class FileManifest:
         """
         path, where = self.locate(reference), f"{self.path}: {reference.uri!r}"
         _check_keys(reference, where)
-        with named_in(self.path, path):
+        with name_missing_file(self.path, path):
             data = _mapped(path)
         self._check_hash(reference, data, where)
         reader = ShardReader(data)  # the very bytes that were hashed, whatever becomes of the path

@@ -1,7 +1,6 @@
 """The JSON section of a container: what a file says of itself and of its blocks.
 
-Knows: its keys and their types, tags, schema_id; keys that it does not know are kept. Rules by number: FORMAT.md.
-Does not know: blocks, files that a manifest refers to (manifest.py), the JSON blocks of episodes (meta.py).
+Unknown keys are preserved. Rules by number: FORMAT.md.
 """
 
 from __future__ import annotations
@@ -198,5 +197,5 @@ def _plain(value: Any) -> Any:
         return {key: _plain(row) for key, row in value.items()}
     if not hasattr(value, "unknown"):
         return value
-    kept = {known.name: getattr(value, known.name) for known in fields(value) if known.name != "unknown"}
-    return {key: _plain(inner) for key, inner in kept.items() if inner} | dict(value.unknown)
+    named = {known.name: getattr(value, known.name) for known in fields(value) if known.name != "unknown"}
+    return {key: _plain(inner) for key, inner in named.items() if inner} | dict(value.unknown)

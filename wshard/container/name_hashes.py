@@ -1,8 +1,6 @@
 """Names of blocks against the hashes that are stored beside them: what damage has changed in an index.
 
-Knows: the hashes that known writers store, and what one flipped bit makes of a name. Does not know: what blocks mean.
-
-No checksum covers header, index and names. A flipped bit there gives a block another name, or leaves the last blocks
+No checksum covers header, index and names: a flipped bit there gives a block another name, or leaves the last blocks
 out, and an episode without its rewards looks like one that never had any.
 """
 
@@ -60,12 +58,12 @@ def check_names(reader: NamedBlocks, known: Collection[str] | None = None) -> No
     that is no episode, which stand for nothing by themselves.
     """
     header, mend = reader.header, "is damaged; `wshard repair` restores"
-    if table_moved(reader):
+    if is_table_moved(reader):
         raise IndexCorruptError(
             f"{reader.where}: string table offset: expected {_index_end(header)}, where the names are that the hashes "
             f"tell, found {header.string_table_offset}: the header {mend} it"
         )
-    if more := uncounted(reader, most=_ENTRIES):
+    if more := count_uncounted(reader, most=_ENTRIES):
         raise IndexCorruptError(
             f"{reader.where}: entry_count: expected {header.entry_count + more}, the entries in the index, found "
             f"{header.entry_count}: the header {mend} it"
@@ -73,7 +71,7 @@ def check_names(reader: NamedBlocks, known: Collection[str] | None = None) -> No
     if known is None and len(reader.entries) > _ENTRIES:
         return  # `wshard verify` looks at all
     doubted = []
-    for number, given in misnamed(reader, known).items():
+    for number, given in find_misnamed(reader, known).items():
         name = reader.entries[number].name
         if given is not None and given != name:
             raise IndexCorruptError(
@@ -87,7 +85,7 @@ def check_names(reader: NamedBlocks, known: Collection[str] | None = None) -> No
         warnings.warn(f"{reader.where}: {what}: {message}", FormatWarning, stacklevel=3 if known is None else 4)
 
 
-def misnamed(reader: NamedBlocks, known: Collection[str] | None) -> dict[int, str | None]:
+def find_misnamed(reader: NamedBlocks, known: Collection[str] | None) -> dict[int, str | None]:
     """Return the names that blocks were given, by the numbers of those whose stored hash is not that of their name.
 
     That is the name of the hash, where another block has it, it is known, or a changed byte or two flipped bits made it
@@ -127,7 +125,7 @@ def hashes_of(name: str) -> set[int]:
     return {way(name) for way in (_WAYS if len(name) <= _LONGEST else (name_hash,))}
 
 
-def table_moved(reader: NamedBlocks) -> bool:
+def is_table_moved(reader: NamedBlocks) -> bool:
     """Say whether the names lie directly behind the index, and not where the header says: the hashes tell."""
     header, end = reader.header, _index_end(reader.header)
     if header.string_table_offset == end or any(
@@ -139,7 +137,7 @@ def table_moved(reader: NamedBlocks) -> bool:
     return any(stored in hashes_of(name) for stored, name in named if name)
 
 
-def uncounted(reader: NamedBlocks, most: int | None = None) -> int:
+def count_uncounted(reader: NamedBlocks, most: int | None = None) -> int:
     """Return how many index entries follow those that the header counts, `most` at most."""
     header, number = reader.header, reader.header.entry_count
     while (end := HEADER_SIZE + (number + 1) * INDEX_ENTRY_SIZE) <= header.string_table_offset:
@@ -178,12 +176,12 @@ def _near(reader: NamedBlocks, entry: IndexEntry, *, far: bool) -> Iterator[str]
         yield _name_at(reader, offset, size ^ 1 << bit, table)
     for place in range(size if size <= _LONG else 0):
         for change in range(1, 256) if far and size <= _LONGEST else _BITS:
-            yield _changed(raw, (place, change))
+            yield _flip(raw, (place, change))
     bits = [(place, bit) for place in range(size) for bit in _BITS] if far and size <= _SHORT else []
-    yield from (_changed(raw, *pair) for pair in combinations(bits, 2))
+    yield from (_flip(raw, *pair) for pair in combinations(bits, 2))
 
 
-def _changed(raw: bytearray, *changes: tuple[int, int]) -> str:
+def _flip(raw: bytearray, *changes: tuple[int, int]) -> str:
     changed = bytearray(raw)
     for place, change in changes:
         changed[place] ^= change

@@ -1,8 +1,4 @@
-"""Open files for reading, and nothing else that has a path: a named pipe would wait for a writer that may never come.
-
-Knows: which kinds of things a path may lead to, and that what a manifest names lies in its folder.
-Does not know: what the bytes mean.
-"""
+"""Open files for reading, and nothing else that has a path: a pipe would wait for a writer that may never come."""
 
 from __future__ import annotations
 
@@ -71,7 +67,7 @@ def within(folder: str | os.PathLike[str], uri: str, where: str) -> Path:
 
 
 @contextlib.contextmanager
-def named_in(manifest: str | os.PathLike[str], path: str | os.PathLike[str]) -> Iterator[None]:
+def name_missing_file(manifest: str | os.PathLike[str], path: str | os.PathLike[str]) -> Iterator[None]:
     """Read a file that a manifest names; raises MissingFileError where it is not there."""
     try:
         yield
@@ -89,8 +85,8 @@ def needs_local_disk(what: str, where: str | os.PathLike[str]) -> Iterator[None]
     except BlockingIOError:
         raise
     except OSError as error:
-        told = f"{error.strerror}; {what} fail on some network disks: is it on one? A local disk will do"
-        raise OSError(error.errno, told, os.fspath(where)) from error
+        advice = f"{error.strerror}; {what} fail on some network disks: is it on one? A local disk will do"
+        raise OSError(error.errno, advice, os.fspath(where)) from error
 
 
 def map_file(descriptor: int, where: str | os.PathLike[str]) -> memoryview:

@@ -1,7 +1,4 @@
-"""Read any Shard container: header, index, blocks, codecs, checksums and JSON section of one file.
-
-Does not know: where bytes come from (source.py); how files are written (writer.py); episodes, lanes, dtypes.
-"""
+"""Read any Shard container: header, index, blocks, codecs, checksums and JSON section of one file."""
 
 from __future__ import annotations
 

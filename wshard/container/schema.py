@@ -1,7 +1,4 @@
-"""What blocks a container is expected to hold, and which of them it lacks.
-
-Knows: patterns of names, content types. Does not know: what the blocks hold.
-"""
+"""What blocks a container is expected to hold, and which of them it lacks."""
 
 from __future__ import annotations
 

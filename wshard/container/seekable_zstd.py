@@ -1,8 +1,4 @@
-"""Blocks of several zstd frames with a seek table, as the zstd seekable format has it; every zstd decoder reads them.
-
-Knows: how bytes are cut into frames, where each frame lies, and the check that each one carries.
-Does not know: files, entries; what a timestep is.
-"""
+"""Blocks of several zstd frames with a seek table, in the zstd seekable format; every zstd decoder reads them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Write a container block by block: each goes to the disk at once, the index follows at the end.
-
-Knows: where the front of a file goes whose number of blocks nobody knew at the start.
-Does not know: episodes (streaming.py records those), lanes, dtypes.
-"""
+"""Write a container block by block: each goes to the disk at once, the index follows at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ import numpy as np
 
 from wshard.container.atomic_write import publish
 from wshard.container.encode_block import pack_block
-from wshard.container.index import moved_index, pack_index
+from wshard.container.index import find_moved_index, pack_index
 from wshard.container.layout import (
     CONTENT_UNKNOWN,
     DEFAULT_ALIGNMENT,
@@ -211,7 +207,7 @@ class ShardStreamWriter(EntryWriter):
     def _write_index(self, file: IO[bytes], shift: int) -> None:
         self._index.seek(0)
         while rows := self._index.read(_ROWS * INDEX_ENTRY_SIZE):
-            file.write(moved_index(rows, shift) if shift else rows)
+            file.write(find_moved_index(rows, shift) if shift else rows)
         self._strings.seek(0)
         while names := self._strings.read(_CHUNK):
             file.write(names)

@@ -1,8 +1,4 @@
-"""Write a Shard container strictly.
-
-Knows: the order, alignment and index of the blocks that are written.
-Does not know: how files are read (container.py) and get their names (publishing.py); episodes, lanes, dtypes.
-"""
+"""Write a Shard container strictly."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What every writer of containers has in common: settings, the forms of write_entry, tags and the JSON section.
-
-Knows: what one call may bring and which of it is refused.
-Does not know: when and where bytes are written (writer.py, shard_stream.py).
-"""
+"""What every writer of containers has in common: settings, the forms of write_entry, tags and the JSON section."""
 
 from __future__ import annotations
 

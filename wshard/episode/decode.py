@@ -1,8 +1,4 @@
-"""Blocks to Episode: the inverse of encoding.py, for whole episodes and for spans of timesteps.
-
-Knows: which field of an Episode each block becomes, and which blocks a channel filter keeps.
-Does not know: files, offsets, codecs.
-"""
+"""Blocks to Episode: the inverse of encode.py, for whole episodes and for spans of timesteps."""
 
 from __future__ import annotations
 
@@ -77,7 +73,7 @@ def decode_episode(file: LanesAndBlocks, channels: Sequence[str] | None, steps: 
     steps: only this run of timesteps; then residuals, other programs' blocks and the chunk fields are left out.
     """
     lanes, filled_in = file.lanes(), file.description.synthesized
-    selected = _selected(file, lanes, channels)
+    selected = _select_blocks(file, lanes, channels)
     selected.sort(key=lambda name: name == EXACT_REWARD)  # the exact rewards replace the rounded ones
     if steps is not None:
         ep = _part(file, steps)
@@ -131,7 +127,7 @@ def _blocks(file: LanesAndBlocks, names: Sequence[str]) -> Iterator[tuple[str, B
     return zip(names, in_order(file.shard.block, names, effort=sizes, memory=[0] * len(names)), strict=True)
 
 
-def _selected(file: LanesAndBlocks, lanes: Iterable[str], channels: Sequence[str] | None) -> list[str]:
+def _select_blocks(file: LanesAndBlocks, lanes: Iterable[str], channels: Sequence[str] | None) -> list[str]:
     """Return the blocks that a channel filter keeps, lanes first; None keeps all."""
     blocks = [name for name in dict.fromkeys((*lanes, *file.shard.names())) if name not in META_BLOCKS]
     if channels is None:
@@ -142,13 +138,13 @@ def _selected(file: LanesAndBlocks, lanes: Iterable[str], channels: Sequence[str
     if unknown:
         known = ", ".join(sorted(set(ids.values()))) or "none"
         raise EntryNotFoundError(f"{file.where}: no channel {unknown[0]!r}; it has {known}")
-    kept = {block for block, id_ in ids.items() if asked & {block, id_}}
-    about = tuple(f"{ids[block]}/" for block in kept)
+    chosen = {block for block, id_ in ids.items() if asked & {block, id_}}
+    about = tuple(f"{ids[block]}/" for block in chosen)
     return [
         block
         for block in blocks
         if not block.startswith(_CHANNEL_PREFIXES)
-        or block in kept | asked
+        or block in chosen | asked
         or (block not in ids and block.partition("/")[2].startswith(about))
     ]
 

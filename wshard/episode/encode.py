@@ -1,8 +1,4 @@
-"""Episode to blocks: what the meta blocks of an Episode say, and the bytes of its lanes.
-
-Knows: which block each field of an Episode becomes, and what cannot be saved without loss.
-Does not know: files, offsets, codecs; how blocks become an Episode again (episode_file.py).
-"""
+"""Episode to blocks: what the meta blocks of an Episode say, and the bytes of its lanes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Episode files: load, save, and lazy opening.
-
-Knows: how the container and the episode profile come together in one file.
-Does not know: recording step by step (streaming.py), other formats.
-"""
+"""Episode files: load, save, and lazy opening."""
 
 from __future__ import annotations
 

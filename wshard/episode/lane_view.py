@@ -1,8 +1,4 @@
-"""One lane of an open episode as a lazy array: reading timesteps costs what their bytes cost.
-
-Knows: which bytes, or which frames, of a block a span of timesteps needs, and which of them have been checked.
-Does not know: files, meta blocks, how a block is found.
-"""
+"""One lane of an open episode as a lazy array: reading timesteps costs what their bytes cost."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ import numpy as np
 from wshard.container.byte_source import OfOneProcess
 from wshard.container.layout import ENTRY_ZSTD
 from wshard.container.seekable_zstd import read_frame, read_table
-from wshard.episode.lanes import lane_shape, typed
+from wshard.episode.lanes import lane_shape, view_typed
 from wshard.errors import StepError
 
 if TYPE_CHECKING:
@@ -116,10 +112,10 @@ class LaneView(LazyLane):
     def _span(self, start: int, stop: int, stride: int) -> Array:
         steps = range(start, stop, stride)
         if steps and self._table is not None and abs(stride) > 1 and self._size:
-            return self._gathered(steps)
+            return self._gather(steps)
         return super()._span(start, stop, stride)
 
-    def _gathered(self, steps: range) -> Array:
+    def _gather(self, steps: range) -> Array:
         """Copy timesteps that are apart one by one, so that frames between them stay as they are."""
         rows: Array = np.empty((len(steps), *self.shape[1:]), self.dtype)
         for row, step in enumerate(steps):
@@ -130,7 +126,7 @@ class LaneView(LazyLane):
     def _rows(self, start: int, stop: int) -> Array:
         size = self.declaration.step_size
         data = self._bytes(start * size, stop * size)
-        return typed(data, self.declaration.dtype, (stop - start, *self.shape[1:]))
+        return view_typed(data, self.declaration.dtype, (stop - start, *self.shape[1:]))
 
     def _bytes(self, start: int, stop: int) -> Buffer:
         if start == stop:
@@ -138,7 +134,7 @@ class LaneView(LazyLane):
         if self._whole is None:
             partial = stop - start < self._size
             if partial and self._table is not None:
-                return self._framed(self._table, start, stop)
+                return self._read_framed(self._table, start, stop)
             if partial and self._raw and not self._verify:
                 return self._read_stored(start, stop)
             self._whole = self._shard.block(self.declaration.block)
@@ -147,7 +143,7 @@ class LaneView(LazyLane):
     def _read_stored(self, start: int, stop: int) -> Buffer:
         return self._shard.stored(self.declaration.block, start, stop)
 
-    def _framed(self, table: SeekTable, start: int, stop: int) -> Buffer:
+    def _read_framed(self, table: SeekTable, start: int, stop: int) -> Buffer:
         numbers = table.frames(start, stop)
         frames = [self._read_frame(table, number) for number in numbers]
         first = int(table.decoded[numbers[0]])
@@ -156,8 +152,8 @@ class LaneView(LazyLane):
 
     def _read_frame(self, table: SeekTable, number: int) -> Buffer:
         """Decode a frame; the last one is kept, since neighbouring timesteps are often asked for one by one."""
-        kept, data = self._frame
-        if kept != number:
+        last, data = self._frame
+        if last != number:
             data = read_frame(self._read_stored, table, number, self.where)
             self._frame = (number, data)
         return data

@@ -1,7 +1,6 @@
 """Lanes of an episode: which block is which, and how its bytes become an array.
 
-Knows: block names; dtype and shape of every lane, declared or by the profile's rules. Rules by number: FORMAT.md.
-Does not know: JSON, files, offsets, codecs.
+Rules by number: FORMAT.md.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ def _parent(name: str, about: Description) -> Declaration | None:
 
 def lane_array(declaration: Declaration, data: Buffer, length: int | None, where: str) -> Array:
     """Return the block's bytes as a read-only array [T, *shape], without copying; raises LaneError as lane_shape."""
-    return typed(data, declaration.dtype, lane_shape(declaration, len(data), length, where))
+    return view_typed(data, declaration.dtype, lane_shape(declaration, len(data), length, where))
 
 
 def lane_shape(declaration: Declaration, size: int, length: int | None, where: str) -> tuple[int, ...]:
@@ -130,7 +129,7 @@ def _other_reading(size: int, length: int) -> str:
     return f" (the bytes would fit {fitting[0]})" if fitting else ""
 
 
-def typed(data: Buffer, dtype: DType, shape: tuple[int, ...]) -> Array:
+def view_typed(data: Buffer, dtype: DType, shape: tuple[int, ...]) -> Array:
     """Return bytes as a read-only array of that dtype and shape, without copying where they say what they should."""
     if not len(data):
         array: Array = np.zeros(shape, dtype.numpy_dtype)  # frombuffer takes no empty buffers

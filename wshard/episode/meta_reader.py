@@ -1,7 +1,6 @@
 """The three JSON blocks of an episode, read tolerantly: what they say, whichever known writer wrote them.
 
-Knows: what meta/wshard, meta/episode and meta/channels say, in all their historical forms. Rules by number: FORMAT.md.
-Does not know: how ours are written (meta_writer.py); the bytes of lanes, files, offsets, codecs.
+Rules by number: FORMAT.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The three JSON blocks of an episode, written strictly: equal descriptions give equal bytes.
 
-Knows: which keys other readers need, and what JSON cannot hold. Rules by number: FORMAT.md.
-Does not know: how they are read (meta.py); the bytes of lanes, files.
+Rules by number: FORMAT.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Latent actions: embeddings that a model inferred between observations, and their codebook indices.
 
-Knows: under which predictions (omens) they lie. Does not know: files; they are saved and loaded as all predictions.
+They lie among the predictions (omens).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Residual lanes: the curvature sign of a signal in one bit per value, and quantised differences to a prediction.
 
-Knows: the arithmetic and the packed bits. T = timesteps, D = dimensions; bits lie LSB first, each dimension starts a
-byte of its own. A bit says "above the line between its neighbours": zeros are stored as 0 and read as -1.
-Does not know: files, blocks, episodes. The names and signatures are those of the format's reference package.
+T = timesteps, D = dimensions; bits lie LSB first, each dimension starts a byte of its own. A bit says "above the line
+between its neighbours": zeros are stored as 0 and read as -1.
 """
 
 # ruff: noqa: N803  (T and D are what the format's documents and the reference package call them)
@@ -124,7 +123,7 @@ def unpack_residual_bits(packed: Buffer, T: int) -> Signs:
 
     Raises LaneError unless `packed` holds a whole number of dimensions.
     """
-    return np.ascontiguousarray(_unpacked(packed, T)[:, 0])
+    return np.ascontiguousarray(_unpack_bits(packed, T)[:, 0])
 
 
 def pack_multidim_residual_bits(residuals: Array) -> bytes:
@@ -135,7 +134,7 @@ def pack_multidim_residual_bits(residuals: Array) -> bytes:
 
 def unpack_multidim_residual_bits(packed: Buffer, T: int, D: int) -> Signs:
     """Return the signs int8 [T, D] of packed bits, +1 or -1; raises LaneError unless they are exactly D runs."""
-    signs = _unpacked(packed, T, D)
+    signs = _unpack_bits(packed, T, D)
     if signs.shape[1] != D:
         raise LaneError(f"residual bits: expected {D} runs of {-(-T // 8)} bytes for T = {T}, found {signs.shape[1]}")
     return signs
@@ -146,10 +145,10 @@ def unpack_runs(packed: Buffer, T: int) -> Signs:
 
     Raises LaneError unless `packed` holds at least one whole run of ceil(T/8) bytes.
     """
-    return _unpacked(packed, T)
+    return _unpack_bits(packed, T)
 
 
-def _unpacked(packed: Buffer, steps: int, runs: int | None = None) -> Signs:
+def _unpack_bits(packed: Buffer, steps: int, runs: int | None = None) -> Signs:
     data, size = np.frombuffer(packed, np.uint8), -(-steps // 8)
     if steps == 0 and not data.size:
         return np.zeros((0, 1 if runs is None else runs), np.int8)

@@ -1,4 +1,4 @@
-"""Other programs' episode formats, each behind the two Protocols of formats/base.py.
+"""Other programs' episode formats, each behind the Protocols of formats/base.py.
 
 Data of a format that is not read here are brought by a few lines of your own: read the arrays with whatever reads
 them, and save each episode as a file. T is the number of timesteps of an episode; arrays are [T, ...]:

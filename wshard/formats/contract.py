@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 def _assert_same(found: Episode, expected: Episode) -> None:
     """Compare episodes; arrays in the metadata count as lists, which is what files make of them."""
-    assert_same_episode(*(replace(ep, metadata=_listed(ep.metadata)) for ep in (found, expected)))
+    assert_same_episode(*(replace(ep, metadata=_without_arrays(ep.metadata)) for ep in (found, expected)))
 
 
-def _listed(metadata: Mapping[str, Any]) -> dict[str, Any]:
+def _without_arrays(metadata: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in metadata.items()}
 
 
@@ -118,7 +118,7 @@ class EpisodeReaderContract:
             assert isinstance(reader, EpisodeReader)
             found = (reader.id, reader.env_id, reader.length, reader.timebase, reader.is_chunk)
             assert found == (expected.id, expected.env_id, expected.length, expected.timebase, False)
-            assert dict(reader.metadata) == _listed(expected.metadata)
+            assert dict(reader.metadata) == _without_arrays(expected.metadata)
             assert reader.where
 
     def test_lanes_are_those_of_the_episode(self, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from wshard.chunks.split import joined
+from wshard.chunks.split import join_pieces
 from wshard.container.codec import CompressionType
 from wshard.container.codec_plan import CodecPlan
 from wshard.episode.memory_reader import MemoryReader
@@ -206,7 +206,7 @@ def _load(pieces: Sequence[_Piece], id_: str) -> Episode:
     arrays = {}
     for key in parts[0]:
         try:
-            arrays[key] = joined([part[key] for part in parts])
+            arrays[key] = join_pieces([part[key] for part in parts])
         except LaneError as error:
             raise LaneError(f"{where_of(pieces[0].location)}: {key!r}: {error}") from None
     return episode_of(constants | arrays, id_, where_of(pieces[0].location))

@@ -1,10 +1,8 @@
 """DreamerV3 replay files: .npz archives of arrays [T, ...].
 
-Knows: which key is what part of an Episode. load_dreamer reads a file as one Episode, whatever episodes it holds;
-replay.py finds the episodes. Keys that an Episode has no place for are kept as blocks "aux/npz/KEY.npy", so that a file
-comes back from an episode file with every key it had; is_first and stepid are metadata.
-Does not know: how arrays lie in a file (npz.py), how files of a folder hang together (replay.py). An .npz cannot hold
-predictions, residuals, environment or timebase.
+Keys that an Episode has no place for become blocks "aux/npz/KEY.npy", so that a file comes back from an episode file
+with every key it had; is_first and stepid are metadata. An .npz cannot hold predictions, residuals, environment or
+timebase.
 """
 
 from __future__ import annotations
@@ -35,8 +33,8 @@ STEPID: Final = "stepid"
 _FLAGS: Final = (IS_FIRST, IS_LAST, IS_TERMINAL)
 _STEP_KEYS: Final = (*OBSERVATION_KEYS, *ACTION_KEYS, REWARD, *_FLAGS)
 _NO_OBSERVATIONS: Final = ("discount", "done")
-_KEPT: Final = "aux/npz/"
-_KEPT_SUFFIX: Final = ".npy"
+_EXTRA: Final = "aux/npz/"
+_EXTRA_SUFFIX: Final = ".npy"
 _MIN_NAME_PARTS: Final = 4  # TIME-UUID-SUCCESSOR-LENGTH
 
 
@@ -73,7 +71,7 @@ def id_of(location: Location) -> str:
 def episode_of(arrays: Mapping[str, Array], id_: str, where: str) -> Episode:
     """Return the Episode of the arrays of one or several replay files."""
     length = length_of(arrays, where)
-    parts: dict[str, dict[str, Array]] = {"observation": {}, "action": {}, "step": {}, "kept": {}}
+    parts: dict[str, dict[str, Array]] = {"observation": {}, "action": {}, "step": {}, "extra": {}}
     for key, array in arrays.items():
         parts[_part(key, array, length)][key] = array
     observations, steps = parts["observation"], parts["step"]
@@ -89,7 +87,7 @@ def episode_of(arrays: Mapping[str, Array], id_: str, where: str) -> Episode:
         terminations=flags.get(IS_TERMINAL, flags.get(IS_LAST)),
         truncations=flags.get(IS_LAST) if IS_TERMINAL in flags else None,
         metadata=metadata | ({STEPID: steps[STEPID]} if STEPID in steps else {}),
-        blocks={f"{_KEPT}{key}{_KEPT_SUFFIX}": npy_bytes(array) for key, array in parts["kept"].items()},
+        blocks={f"{_EXTRA}{key}{_EXTRA_SUFFIX}": npy_bytes(array) for key, array in parts["extra"].items()},
         source_format=Format.DREAMER_V3,
     )
 
@@ -111,17 +109,17 @@ def length_of(arrays: Mapping[str, Array], where: str) -> int:
 
 
 def _part(key: str, array: Array, length: int) -> str:
-    """Return which part of an Episode a key becomes; "kept" for what it has no place for."""
+    """Return which part of an Episode a key becomes; "extra" for what it has no place for."""
     if array.shape[:1] != (length,) or array.dtype.kind not in "biuf" or array.dtype.itemsize > np.float64().itemsize:
-        return "kept"
+        return "extra"
     if key in ACTION_KEYS:
         return "action"
     if key in (REWARD, *_FLAGS):
-        return "step" if array.ndim == 1 else "kept"
+        return "step" if array.ndim == 1 else "extra"
     if key == STEPID:
-        return "step" if array.ndim == 2 and array.dtype == np.uint8 else "kept"
+        return "step" if array.ndim == 2 and array.dtype == np.uint8 else "extra"
     named = key in OBSERVATION_KEYS or (array.ndim > 1 and key not in _NO_OBSERVATIONS)
-    return "observation" if named else "kept"
+    return "observation" if named else "extra"
 
 
 # ---- save ----------------------------------------------------------------------------------------------------------
@@ -142,13 +140,13 @@ def arrays_of(ep: Episode) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     parts = [(name, _plain(channel)) for name, channel in (*ep.observations.items(), *ep.actions.items())]
     parts += [(REWARD, np.asarray(ep.rewards))] if ep.rewards is not None else []
-    kept = {
-        block.removeprefix(_KEPT).removesuffix(_KEPT_SUFFIX): parse_npy(data, f"block {block!r}")
+    extra = {
+        block.removeprefix(_EXTRA).removesuffix(_EXTRA_SUFFIX): parse_npy(data, f"block {block!r}")
         for block, data in ep.blocks.items()
-        if block.startswith(_KEPT)
+        if block.startswith(_EXTRA)
     }
-    ends = {key: array for key, array in _ends(ep).items() if key not in kept}
-    for key, array in (*parts, *ends.items(), *kept.items()):
+    ends = {key: array for key, array in _ends(ep).items() if key not in extra}
+    for key, array in (*parts, *ends.items(), *extra.items()):
         if key in arrays:
             raise EpisodeError(
                 f"episode {ep.id!r}: {key!r} would be two arrays of one name in the .npz: rename a channel first"
@@ -167,9 +165,9 @@ def _ends(ep: Episode) -> dict[str, Array]:
     """Return the flags of a replay file, and stepid where it was recorded."""
     given = [np.asarray(flags).astype(np.bool_) for flags in (ep.terminations, ep.truncations) if flags is not None]
     last = np.logical_or.reduce([np.zeros(ep.length, np.bool_), *given])
-    first = _recorded(ep, IS_FIRST, np.bool_, 1)
+    first = _read_recorded(ep, IS_FIRST, np.bool_, 1)
     ends = {} if ep.terminations is None else {IS_TERMINAL: given[0]}
-    stepid = _recorded(ep, STEPID, np.uint8, 2)
+    stepid = _read_recorded(ep, STEPID, np.uint8, 2)
     ends |= {} if stepid is None else {STEPID: stepid}
     if first is None:
         first = np.concatenate([[True], last[:-1]])
@@ -177,7 +175,7 @@ def _ends(ep: Episode) -> dict[str, Array]:
     return ends | {IS_LAST: last, IS_FIRST: first}
 
 
-def _recorded(ep: Episode, key: str, dtype: type[np.generic], axes: int) -> Array | None:
+def _read_recorded(ep: Episode, key: str, dtype: type[np.generic], axes: int) -> Array | None:
     """Return what the metadata hold under a key of replay files, None if that is nothing or of other timesteps."""
     try:
         array = np.asarray(ep.metadata.get(key, ()))

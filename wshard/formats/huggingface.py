@@ -1,7 +1,7 @@
 """Episodes in data set repositories of the Hugging Face Hub, and as rows of its `datasets` library.
 
-Knows: where the files of a split lie: SPLIT/episodes/ID.wshard, SPLIT/metadata.json, README.md; and which columns rows
-have. Does not know: HTTP; the extra "hub" brings the client that does, imported when an adapter is made.
+Files of a split lie in SPLIT/episodes/ID.wshard, SPLIT/metadata.json and README.md. The extra "hub" brings the client,
+imported when an adapter is made.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Archives of numpy arrays (.npz), read without trust and written atomically.
 
-Knows: zip members, npy headers, and their limits: sizes are compared with what the file says and can hold before
-anything is allocated. Pickled objects are never loaded. Does not know: what the arrays mean.
+Sizes are compared with what the file says and can hold before anything is allocated; pickled objects are never loaded.
 """
 
 from __future__ import annotations
@@ -59,14 +58,14 @@ def read_npz(source: Location, names: tuple[str, ...] | None = None) -> dict[str
 
 
 def _read_archive(file: IO[bytes], where: str, names: tuple[str, ...] | None) -> dict[str, Array]:
-    with _translated(where), zipfile.ZipFile(file) as archive:
-        members = _checked_members(archive, where)
+    with _translate_errors(where), zipfile.ZipFile(file) as archive:
+        members = _check_members(archive, where)
         chosen = {name: info for name, info in members.items() if names is None or name in names}
         return {name: _read(archive, info, f"{where}: {name!r}") for name, info in chosen.items()}
 
 
 @contextlib.contextmanager
-def _translated(where: str) -> Iterator[None]:
+def _translate_errors(where: str) -> Iterator[None]:
     try:
         yield
     except FormatError:
@@ -84,15 +83,15 @@ def npy_bytes(array: Array) -> bytes:
 
 def parse_npy(data: bytes, where: str) -> Array:
     """Return the array of an .npy file's contents; raises FormatError."""
-    with _translated(where):
+    with _translate_errors(where):
         return _array(io.BytesIO(data), len(data), where)
 
 
-def _checked_members(archive: zipfile.ZipFile, where: str) -> dict[str, zipfile.ZipInfo]:
+def _check_members(archive: zipfile.ZipFile, where: str) -> dict[str, zipfile.ZipInfo]:
     infos = archive.infolist()
     if len(infos) > MAX_MEMBERS:
         raise LimitError(f"{where}: expected at most {MAX_MEMBERS} arrays, found {len(infos)}")
-    total, held = sum(info.file_size for info in infos), _size(archive)
+    total, file_size = sum(info.file_size for info in infos), _size(archive)
     if total > MAX_TOTAL_SIZE:
         raise LimitError(f"{where}: {total} decompressed bytes, limit {MAX_TOTAL_SIZE}")
     members: dict[str, zipfile.ZipInfo] = {}
@@ -106,7 +105,7 @@ def _checked_members(archive: zipfile.ZipFile, where: str) -> dict[str, zipfile.
         if info.flag_bits & _ENCRYPTED or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise FormatError(f"{at}: expected a plain or deflated member, found type {info.compress_type}")
         expansion = 1 if info.compress_type == zipfile.ZIP_STORED else _DEFLATE_MAX_EXPANSION
-        stored = min(info.compress_size, held)
+        stored = min(info.compress_size, file_size)
         if info.file_size > min(MAX_MEMBER_SIZE, (stored + 1) * expansion):
             raise LimitError(f"{at}: {info.file_size} bytes: out of bounds for {stored} stored ones")
         members[name] = info

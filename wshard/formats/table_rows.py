@@ -1,7 +1,6 @@
 """Episodes as columns of a table, and rows of a table as episodes.
 
-Knows: the columns that data sets of episodes have, one row per timestep ("flat") or per episode; names of channels are
-used as they are. Does not know: any table library; a row is a mapping.
+A table has one row per timestep ("flat") or per episode; names of channels are used as they are.
 """
 
 from __future__ import annotations
@@ -55,10 +54,10 @@ def columns_of(episodes: Sequence[Episode], *, flat: bool) -> dict[str, Any]:
         return about | {name: [table[name] for table in tables] for name in names}
     ids = {_EPISODE: [ep.id for ep in episodes for _ in range(ep.length)]}
     steps = {"timestep": [step for ep in episodes for step in range(ep.length)]}
-    return ids | steps | {name: _stacked(name, [table[name] for table in tables]) for name in names}
+    return ids | steps | {name: _stack(name, [table[name] for table in tables]) for name in names}
 
 
-def _stacked(name: str, arrays: list[Array]) -> Array:
+def _stack(name: str, arrays: list[Array]) -> Array:
     kinds = {(array.dtype, array.shape[1:]) for array in arrays}
     if len(kinds) > 1:
         raise EpisodeError(f"{name}: expected one dtype and shape in all episodes, found {sorted(map(str, kinds))}")
@@ -78,7 +77,7 @@ def episodes_of(rows: Iterable[Mapping[str, Any]], episode_column: str, *, flat:
     Flat rows are put in order of their timestep. Dtypes are those that the rows' table declares as `features`, else
     those of the values. Raises LaneError for a row without its episode's id, or values of different shapes.
     """
-    dtypes = _declared(rows)
+    dtypes = _read_dtypes(rows)
     if not flat:
         return [_episode(f"episode_{number}", row, _WHOLE, dtypes) for number, row in enumerate(rows)]
     groups: dict[str, list[Mapping[str, Any]]] = {}
@@ -96,7 +95,7 @@ def episodes_of(rows: Iterable[Mapping[str, Any]], episode_column: str, *, flat:
     return episodes
 
 
-def _declared(rows: object) -> dict[str, np.dtype[Any]]:
+def _read_dtypes(rows: object) -> dict[str, np.dtype[Any]]:
     """Return the dtypes of a `datasets` table's columns: its rows are Python lists, which know none."""
     found = {}
     for name, feature in (getattr(rows, "features", None) or {}).items():

@@ -1,7 +1,7 @@
-"""What is usual: the measures of other episodes of the same form and environment, their middle and how they spread.
+"""The baseline of measures: those of other episodes of the same layout and environment, their middle and spread.
 
 The middle is the median, the spread reaches from there to the 85th and the 15th percentile: neither is moved by a tenth
-of faulty episodes. Does not know: which episodes these are.
+of faulty episodes.
 """
 
 from __future__ import annotations
@@ -84,14 +84,14 @@ def _moves(middle: Measures) -> NDArray[np.bool_]:
     return moves
 
 
-def _most_of_lane(form: Form, values: NDArray[np.floating]) -> NDArray[np.float64]:
+def _most_of_lane(form: MeasureLayout, values: NDArray[np.floating]) -> NDArray[np.float64]:
     """Return for each channel [D] the largest value of a channel in its lane."""
     ends = np.cumsum([count for _, count in form.lanes])[:-1]
     most = [np.full(len(lane), lane.max(initial=0.0)) for lane in np.split(values, ends)]
     return np.concatenate([np.zeros(0), *most])
 
 
-def _gain(found: Measures, answer: Answer | None) -> float:
+def _gain(found: Measures, answer: LagResponse | None) -> float:
     if answer is None:
         return 0.0
     gains = np.sort(best_shift(found.lag, answer)[1])

@@ -1,7 +1,7 @@
-"""What is measured of every channel: numbers that are none, standstill, rails, jumps, phases.
+"""What is measured of every channel: bad numbers, standstill, rails, jumps, phases.
 
 Every measure is a share of the duration or a ratio, so that none grows with the length of an episode. Channels lie with
-their timesteps side by side, [..., T], of as many episodes at once as one likes. Does not know: which values are usual.
+their timesteps side by side, [..., T], of as many episodes at once as one likes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The checks: from measures, and what is usual, to a score and a reason.
+"""The checks: from measures and a baseline to a score and a reason.
 
-A score is 0 or more, higher is worse, and 1 and above is flagged. Checks that need to know what is usual give no score
-where too few episodes of the environment are known. Does not know: files, the catalog, how anything was measured.
+A score is 0 or more, higher is worse, and 1 and above is flagged. Checks that need a baseline give no score where too
+few episodes of the environment are known.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _clock(found: Measures, known: Baseline | None, limits: Thresholds) -> Judge
     names = list(measured)
     parts = np.stack([values / getattr(limits, name) for name, values in measured.items()])
 
-    def told(name: str, n: int) -> str:
+    def describe_part(name: str, n: int) -> str:
         if name in _AMOUNTS:
             return f"{plural(counts[name][n], 'timestep')} {_AMOUNTS[name]} {found.of_clock(f'{name}_at')[n]:.0f}"
         return _PARTS[name].format(float(measured[name][n]))
@@ -110,7 +110,7 @@ def _clock(found: Measures, known: Baseline | None, limits: Thresholds) -> Judge
     def reason(n: int) -> str:
         # All of them, the worst first: timesteps that scatter look like missing ones, too.
         worst = np.argsort(-parts[:, n], kind="stable").tolist()
-        return f"clock: {'; '.join(told(names[part], n) for part in worst if parts[part, n] >= 1)}"
+        return f"clock: {'; '.join(describe_part(names[part], n) for part in worst if parts[part, n] >= 1)}"
 
     return Judged(parts.max(axis=0), reason)
 
@@ -144,7 +144,7 @@ def _short(found: Measures, known: Baseline | None, limits: Thresholds) -> Judge
 def _lasting(check: str, measure: str, says: str) -> Judge:
     """Return a check of the share of the duration for which a channel does something."""
 
-    def judged(found: Measures, known: Baseline | None, limits: Thresholds) -> Judged | None:
+    def judge_lasting(found: Measures, known: Baseline | None, limits: Thresholds) -> Judged | None:
         if known is None or not found.form.channels:
             return None
         share, at = found.of_channels(measure), found.of_channels(f"{measure}_at")
@@ -162,7 +162,7 @@ def _lasting(check: str, measure: str, says: str) -> Judge:
 
         return Judged(beyond.max(axis=1) / getattr(limits, check), reason)
 
-    return judged
+    return judge_lasting
 
 
 def _spike(found: Measures, known: Baseline | None, limits: Thresholds) -> Judged | None:

@@ -1,7 +1,4 @@
-"""What is measured of an episode's clock: missing, repeated and backward timesteps, jitter, drift.
-
-Does not know: where the timestamps come from, or which values are usual.
-"""
+"""What is measured of an episode's clock: missing, repeated and backward timesteps, jitter, drift."""
 
 from __future__ import annotations
 

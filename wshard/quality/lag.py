@@ -1,6 +1,6 @@
 """How actions go with the motion of the observations some timesteps before or after.
 
-Does not know: which lag is usual; an arm may answer at once or after several timesteps.
+An arm may answer at once or after several timesteps.
 """
 
 from __future__ import annotations

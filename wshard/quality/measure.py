@@ -1,7 +1,6 @@
 """From the arrays of episodes to their vectors of measures.
 
-Knows: which lanes are looked at for what, and that episodes of one form and length are measured together, which costs
-little more than one of them alone. Does not know: files, which episodes are usual, limits.
+Episodes of one layout and length are measured together, which costs little more than one of them alone.
 """
 
 from __future__ import annotations

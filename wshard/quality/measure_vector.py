@@ -1,7 +1,4 @@
-"""How the measures of an episode lie in one vector of numbers, so that those of many episodes can be stacked.
-
-Knows: names, order and sizes. Does not know: how they are measured, or what is unusual.
-"""
+"""How the measures of an episode lie in one vector of numbers, so that those of many episodes can be stacked."""
 
 from __future__ import annotations
 

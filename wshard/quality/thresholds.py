@@ -1,7 +1,4 @@
-"""From where on something is flagged.
-
-Knows: the numbers, their defaults, and how a file gives others. Does not know: how they are compared with measures.
-"""
+"""The thresholds above which something is flagged: their defaults, and how a file gives others."""
 
 from __future__ import annotations
 

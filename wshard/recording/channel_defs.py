@@ -1,8 +1,4 @@
-"""Channels of a recording: what one timestep must bring, and which values a lane can hold.
-
-Knows: channel definitions in all their forms, shapes, and lossless conversion.
-Does not know: when or where timesteps are written (streaming.py).
-"""
+"""Channels of a recording: what one timestep must bring, and which values a lane can hold."""
 
 from __future__ import annotations
 
@@ -143,7 +139,7 @@ def plan_of(
     return plan
 
 
-def checked_step(
+def check_step(
     t: object, reward: SupportsFloat | None, done: object, truncated: object
 ) -> tuple[tuple[str, float], ...]:
     """Return the values of the lanes that every timestep has, that of the reward only where there is one.
@@ -162,24 +158,24 @@ def checked_step(
     return step if reward is not None else step[1:]
 
 
-def checked_value(value: Any, lane: Declaration) -> Array:
+def check_value(value: Any, lane: Declaration) -> Array:
     """Return a value as an array of the lane's shape and dtype; raises EpisodeError where it is none."""
     array = value if type(value) is np.ndarray else array_of(value, lane.block)
     if array.shape != lane.shape:
         raise EpisodeError(f"{lane.block}: Shape mismatch: expected {list(lane.shape)}, found {list(array.shape)}")
     target = lane.dtype.numpy_dtype
-    converted = array if array.dtype == target else _converted(array, target)
+    converted = array if array.dtype == target else _convert(array, target)
     if converted is None:
         raise EpisodeError(f"{lane.block}: {lane.dtype.value} cannot hold {array.dtype} {array.ravel()[:4]}")
     return converted
 
 
-def _converted(array: Array, target: np.dtype[Any]) -> Array | None:
+def _convert(array: Array, target: np.dtype[Any]) -> Array | None:
     """Return the array as `target`, None where that changes values: only floats may be rounded, and stay finite."""
     if array.dtype.kind in "iub" and target.kind in "iu":
         limits = np.iinfo(target)
-        held = array.size == 0 or (int(array.min()) >= limits.min and int(array.max()) <= limits.max)
-        return array.astype(target) if held else None
+        fits = array.size == 0 or (int(array.min()) >= limits.min and int(array.max()) <= limits.max)
+        return array.astype(target) if fits else None
     if array.dtype.kind not in "fiub" or not (target.kind == "f" or target.name == "bfloat16"):
         return None
     try:

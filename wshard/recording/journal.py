@@ -1,7 +1,6 @@
 """The journal of a recording in progress: `<path>.partial`, a file that describes itself and survives a kill.
 
-Knows: its records and their order (FORMAT.md, J-1 and following), its lock, and how much of a torn one can be trusted.
-Does not know: how timesteps arrive (streaming.py), nor how the final file is laid out (episode_file.py).
+Its records, their order and its lock: FORMAT.md, J-1 and following.
 """
 
 from __future__ import annotations

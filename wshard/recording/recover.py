@@ -1,7 +1,6 @@
 """From journal to episode: at the end of a recording, and after a crash.
 
-Knows: how a journal becomes an episode file equal to a batch save, and what becomes of one that nobody writes any more.
-Does not know: the journal's records (journal.py), nor how blocks are laid out in the final file (episode_file.py).
+Either gives an episode file equal to a batch save.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Record an episode step by step, for hours, with constant memory.
-
-Knows: what one timestep must bring, and when to flush.
-Does not know: the journal's records (journal.py), nor how a journal becomes an episode (recovery.py).
-"""
+"""Record an episode step by step, for hours, with constant memory."""
 
 from __future__ import annotations
 
@@ -25,7 +21,7 @@ from wshard.episode.encode import as_bytes
 from wshard.episode.meta_reader import Declaration, Description
 from wshard.errors import EpisodeError, RecordingStateError
 from wshard.recording import journal
-from wshard.recording.channel_defs import ACTION_IDS, ChannelDef, checked_step, checked_value, declare, plan_of
+from wshard.recording.channel_defs import ACTION_IDS, ChannelDef, check_step, check_value, declare, plan_of
 from wshard.recording.journal import STEP_LANES
 from wshard.recording.recover import finalise
 from wshard.types import Array, TimebaseSpec
@@ -41,7 +37,7 @@ DEFAULT_FLUSH_INTERVAL: Final = 64
 _MAX_TIMESTEPS: Final = 100_000
 
 
-def _checked_seconds(given: object) -> float:
+def _check_seconds(given: object) -> float:
     if given is None:
         return math.inf
     if isinstance(given, bool) or not isinstance(given, (int, float, np.number)) or not given >= 0:
@@ -86,7 +82,7 @@ class WShardStreamWriter:
             raise EpisodeError(f"on_error: expected 'keep' or 'discard', found {on_error!r}")
         self._max_timesteps = None if max_timesteps is None else timesteps(max_timesteps, "max_timesteps", EpisodeError)
         self._capacity = timesteps(flush_interval, "flush_interval", EpisodeError)
-        self._flush_seconds = _checked_seconds(flush_seconds)
+        self._flush_seconds = _check_seconds(flush_seconds)
         self.path = Path(path)
         self.partial = self.path.with_name(self.path.name + ".partial")
         self._episode_id = episode_id
@@ -195,21 +191,21 @@ class WShardStreamWriter:
                 raise EpisodeError(f"timestep {self._steps}: expected done or terminated, found both, which differ")
             done = terminated
         if observations is None and actions is None and isinstance(t, Mapping):
-            rows = self._checked(t, self._names, "")
+            rows = self._check(t, self._names, "")
             self._check_channels({lane.block for lane, _ in rows}, list(t))
             t = self._steps
         else:
-            rows = self._checked(observations or {}, self._observations, "observation ")
-            rows += self._checked(actions or {}, self._actions, "action ")
-        self._append(rows, checked_step(t, reward, done, truncated))
+            rows = self._check(observations or {}, self._observations, "observation ")
+            rows += self._check(actions or {}, self._actions, "action ")
+        self._append(rows, check_step(t, reward, done, truncated))
 
     def _check_channels(self, came: set[str], names: Sequence[str]) -> None:
         if len(came) != len(names):
             raise EpisodeError(f"timestep {self._steps}: expected each channel once, found {', '.join(names)}")
         absent = [] if self._buffers else [one for one in self._channels if came.isdisjoint(one.blocks)]
         if absent:  # a block tells an observation from an action of the same name
-            told = ", ".join(one.name if len(one.blocks) > 1 else one.blocks[0] for one in absent)
-            raise EpisodeError(f"timestep {self._steps}: expected every channel, {told} did not come")
+            names_of_absent = ", ".join(one.name if len(one.blocks) > 1 else one.blocks[0] for one in absent)
+            raise EpisodeError(f"timestep {self._steps}: expected every channel, {names_of_absent} did not come")
 
     def _append(self, rows: Sequence[tuple[Declaration, Array]], step: Sequence[tuple[str, float]]) -> None:
         if not self._buffers:
@@ -232,7 +228,7 @@ class WShardStreamWriter:
         if self._waiting == self._capacity or time.monotonic() - self._flushed_at >= self._flush_seconds:
             self.flush()
 
-    def _checked(
+    def _check(
         self, given: Mapping[str, Any], known: Mapping[str, Declaration], kind: str
     ) -> list[tuple[Declaration, Array]]:
         rows = []
@@ -240,7 +236,7 @@ class WShardStreamWriter:
             lane = known.get(name)
             if lane is None:
                 raise EpisodeError(f"unknown {kind}channel {name!r}; expected one of {', '.join(known) or 'none'}")
-            rows.append((lane, checked_value(value, lane)))
+            rows.append((lane, check_value(value, lane)))
         return rows
 
     def _start_lanes(self, lanes: Sequence[Declaration], came: set[str]) -> None:

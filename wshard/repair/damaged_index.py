@@ -1,7 +1,6 @@
 """What damage did to header, index and names of a file, as far as the file itself tells; for repair.
 
-Knows: which entries of an index may be believed, and what gives them back their names. Rules by number: FORMAT.md.
-Does not know: whether the bytes of a block are whole (repair.py).
+Rules by number: FORMAT.md.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from wshard.container.layout import (
     ROLE_WSHARD,
     round_up,
 )
-from wshard.container.name_hashes import hashes_of, misnamed, table_moved, uncounted
+from wshard.container.name_hashes import count_uncounted, find_misnamed, hashes_of, is_table_moved
 from wshard.episode.lanes import declaration_of, known_blocks, lane_shape
 from wshard.episode.meta_reader import META_BLOCKS, Description, read_description
 from wshard.errors import FormatError, LaneError
@@ -43,7 +42,7 @@ def restore_index(reader: ShardReader) -> tuple[list[str], dict[int, str]]:
             known_blocks(described(reader, range(len(reader)))) if reader.header.role == ROLE_WSHARD else frozenset()
         )
         stored = {entry.name_hash for entry in (*reader.entries, *reader.outside)}
-        given, unproved = misnamed(reader, known), set()
+        given, unproved = find_misnamed(reader, known), set()
         for number, name in given.items():
             entry = reader.entries[number]
             if name == entry.name:
@@ -64,11 +63,11 @@ def restore_index(reader: ShardReader) -> tuple[list[str], dict[int, str]]:
 
 def _restore_header(reader: ShardReader) -> list[str]:
     notes, header = [], reader.header
-    if table_moved(reader):
+    if is_table_moved(reader):
         header = header._replace(string_table_offset=HEADER_SIZE + header.entry_count * INDEX_ENTRY_SIZE)
         reader.rescan(header)
         notes.append("the header named another place for the string table: the hashes told the right one")
-    if more := uncounted(reader) or _room_for_more(reader):
+    if more := count_uncounted(reader) or _room_for_more(reader):
         header = header._replace(entry_count=header.entry_count + more)
         reader.rescan(header)
         notes.append(f"the header left out {more} of {header.entry_count} entries of the index: they are back")

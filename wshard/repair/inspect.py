@@ -1,8 +1,4 @@
-"""What can be said of a file without changing it: its blocks and lanes, and what is wrong with them.
-
-Knows: the reports behind `wshard inspect` and `wshard verify`.
-Does not know: how they are printed (cli.py), how damage is repaired (repair.py).
-"""
+"""What can be said of a file without changing it: its blocks and lanes, and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ from wshard.container.reader import ShardReader
 from wshard.episode.file import EpisodeFile
 from wshard.errors import FormatError, FormatWarning
 from wshard.repair.damaged_index import restore_index
-from wshard.repair.repair import examine, is_unchecked
+from wshard.repair.repair import examine, has_no_checksum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -146,15 +142,15 @@ def _check(path: Path, *, strict: bool) -> tuple[int, dict[str, str]]:
 
 
 def _unchecked(reader: ShardReader) -> dict[str, str]:
-    names = [entry.name for number, entry in enumerate(reader.entries) if is_unchecked(reader, number)]
+    names = [entry.name for number, entry in enumerate(reader.entries) if has_no_checksum(reader, number)]
     return {name: f"{reader.where}: block {name!r}: no checksum covers it" for name in names}
 
 
 def _check_index(reader: ShardReader) -> dict[str, str]:
     """Return what hashes and counts tell of damage to header and index that reading alone does not notice."""
     notes, doubts = restore_index(reader)
-    told = [*notes, *doubts.values()]
-    return {HEADER: f"{reader.where}: {'; '.join(told)}"} if told else {}
+    problems = [*notes, *doubts.values()]
+    return {HEADER: f"{reader.where}: {'; '.join(problems)}"} if problems else {}
 
 
 def _check_section(reader: ShardReader, path: Path) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 That writer appended the rows of all lanes flush by flush, but its index knows only where a lane begins and how much of
 it there is. Every step below is a check: what passes all of them has one reading only (FORMAT.md, R-1 to R-7).
-Does not know: other damage (repair.py), how the restored lanes are saved.
 """
 
 from __future__ import annotations

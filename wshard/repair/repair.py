@@ -1,7 +1,6 @@
 """Repair files: restore interleaved recordings exactly, and save from damaged ones every block that is proved whole.
 
-Knows: what may be trusted, and how to say what was lost. Never guesses values.
-Does not know: recordings that were killed (recovery.py), how blocks interleave (interleaved.py).
+Values are never guessed.
 """
 
 from __future__ import annotations
@@ -142,8 +141,8 @@ def _check_repaired(temporary: Path, path: Path) -> None:
                 for name in episode.lanes():
                     episode.lane(name)
     except FormatError as error:
-        told = str(error).removeprefix(f"{temporary}: ")
-        raise RepairError(f"{path}: what is whole makes no file that can be read: {told}") from error
+        reason = str(error).removeprefix(f"{temporary}: ")
+        raise RepairError(f"{path}: what is whole makes no file that can be read: {reason}") from error
 
 
 def examine(reader: ShardReader) -> tuple[RepairReport, Callable[[Path], None] | None]:
@@ -215,7 +214,7 @@ def _salvage(
         for number, entry in enumerate(reader.entries)
         if number not in bad and last[entry.name] != number
     }
-    mixed = _mixed(reader, [number for number in range(len(reader)) if number not in errors])
+    mixed = _find_mixed(reader, [number for number in range(len(reader)) if number not in errors])
     bad = mixed | bad
     whole = [number for number in range(len(reader)) if number not in bad]
     if reader.header.role == ROLE_WSHARD:
@@ -226,8 +225,8 @@ def _salvage(
     lost: dict[str, str] = {}
     for number, why in sorted(bad.items()):
         name, saved = reader.entries[number].name, f"{_NAMELESS}{number}"
-        told = f"{why}; its bytes are kept as {saved!r}" if saved in nameless else why
-        lost[f"entry {number}" if name in kept or name in lost else name] = told
+        reason = f"{why}; its bytes are kept as {saved!r}" if saved in nameless else why
+        lost[f"entry {number}" if name in kept or name in lost else name] = reason
     lost |= {_culprit(problem): problem for problem in map(partial(_reason, reader), _index_problems(reader))}
     kept |= nameless
     if not set(kept) - (set(META_BLOCKS) if reader.header.role == ROLE_WSHARD else set()):
@@ -239,10 +238,10 @@ def _salvage(
         Damage.DAMAGED,
         kept=tuple(sorted(kept)),
         lost=lost,
-        unchecked=tuple(sorted(name for name, number in kept.items() if is_unchecked(reader, number))),
+        unchecked=tuple(sorted(name for name, number in kept.items() if has_no_checksum(reader, number))),
         notes=(*_size_notes(reader), *section.note, *notes),
     )
-    return report, partial(_write, reader, role, kept, _marked(section.about, lost))
+    return report, partial(_write, reader, role, kept, _mark_repaired(section.about, lost))
 
 
 def _is_whole(reader: ShardReader, number: int, *bad: Mapping[int, str]) -> bool:
@@ -260,14 +259,14 @@ def _culprit(problem: str) -> str:
     return problem.partition(":")[0].removeprefix("block ").strip("'")
 
 
-def _mixed(reader: ShardReader, whole: Sequence[int]) -> dict[int, str]:
+def _find_mixed(reader: ShardReader, whole: Sequence[int]) -> dict[int, str]:
     """Return the blocks whose right checksums prove nothing: others claim the same bytes, or may have before damage.
 
     A stream writer that interleaves its flushes leaves right checksums over mixed rows. That its blocks, damaged ones
     and those that were cut off included, follow each other without a gap shows that there was one flush only.
     """
     stated = [*reader.entries, *reader.outside]
-    if _streamed(reader) and not _consecutive(stated):
+    if _is_streamed(reader) and not _consecutive(stated):
         names = ((number, reader.entries[number].name) for number in whole)
         reason = "its writer streams, and damage hides whether its rows are mixed with others'"
         return {number: f"block {name!r}: {reason}" for number, name in names if name not in META_BLOCKS}
@@ -290,7 +289,7 @@ def _consecutive(entries: Sequence[IndexEntry]) -> bool:
     return all(0 <= gap < DEFAULT_ALIGNMENT for gap in gaps)
 
 
-def _streamed(reader: ShardReader) -> bool:
+def _is_streamed(reader: ShardReader) -> bool:
     """Return True unless the file says that no stream writer made it."""
     if reader.header.role != ROLE_WSHARD:
         return False
@@ -335,13 +334,13 @@ def _role(reader: ShardReader, kept: Mapping[str, int]) -> tuple[int, tuple[str,
     return ROLE_UNKNOWN, (f"{why}: the blocks are kept in a plain container, role {ROLE_UNKNOWN}",)
 
 
-def is_unchecked(reader: ShardReader, number: int) -> bool:
+def has_no_checksum(reader: ShardReader, number: int) -> bool:
     """Say whether no checksum covers the bytes of a block."""
     entry = reader.entries[number]
     return bool(entry.disk_size and not entry.checksum and not reader.header.flags & FLAG_HAS_CHECKSUMS)
 
 
-def _marked(about: ShardMetadata | None, lost: Mapping[str, str]) -> ShardMetadata | None:
+def _mark_repaired(about: ShardMetadata | None, lost: Mapping[str, str]) -> ShardMetadata | None:
     if not lost:
         return about
     about = about or ShardMetadata()

@@ -145,7 +145,7 @@ def test_a_channel_that_usually_keeps_one_value(lane, level, other, told):
     found = [measure(still(n), 120) for n in range(20)]
     form, vectors = found[0][0], np.stack([vector for _, vector in found])
     _, vector = measure(still(30, other), 120)
-    (verdict,) = judge(form.read(vector[None]), usual(form, vectors), DEFAULT_LIMITS)
+    (verdict,) = judge(form.read(vector[None]), fit_baseline(form, vectors), DEFAULT_THRESHOLDS)
     assert set(reasons(verdict)) == told
     assert all(score < 100 for score in verdict.scores.values())
     if other == 4.0:
