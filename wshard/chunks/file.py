@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import xxhash
@@ -23,43 +23,15 @@ from wshard.types import DType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
-    from wshard.chunks.manifest import Chunk, ChunkManifest
+    from wshard.chunks.manifest import Chunk
+    from wshard.chunks.opener import ChunkOpener
     from wshard.episode.file import EpisodeFile
     from wshard.episode.meta_reader import Declaration
     from wshard.types import Array, Episode, TimebaseSpec
 
 
 _MOST_OPEN: Final = 2  # chunks that stay open: a span may lie across a border
-
-
-class ChunkOpener(Protocol):
-    """What opens, checks and loads the chunks that a manifest lists."""
-
-    manifest_path: Path
-    base_dir: Path
-    manifest: ChunkManifest | None
-
-    def load_manifest(self) -> ChunkManifest:
-        """Read the manifest again."""
-        ...
-
-    def manifest_digest(self) -> str:
-        """Return the content digest of the manifest's file."""
-        ...
-
-    def open_chunk(self, row: Chunk, *, hashed: bool = True) -> EpisodeFile:
-        """Open the file of a manifest row, checked against its length and, unless hashed is False, its SHA-256."""
-        ...
-
-    def verify_chunk(self, row: Chunk) -> None:
-        """Compare a chunk with its SHA-256 or, where the manifest has none, its blocks with their checksums."""
-        ...
-
-    def load(self, channels: Sequence[str] | None = None) -> Episode:
-        """Return the whole episode, or the named channels of it."""
-        ...
 
 
 @dataclass(frozen=True)
