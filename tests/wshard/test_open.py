@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import time
@@ -13,8 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonl_source import SUFFIX, JsonlSource, announce, thousand_episodes, what_a_line_holds, write_lines
+from typer.testing import CliRunner
 
 from wshard.chunks.writer import ChunkedEpisodeWriter
+from wshard.cli.files import app
 from wshard.episode.file import save_wshard
 from wshard.episode.protocol import EpisodeAddress, EpisodeSpan, Fingerprint
 from wshard.errors import EntryNotFoundError, FormatError, UnknownSchemeError, WShardError
@@ -136,6 +139,14 @@ def test_a_folder_of_episode_files_is_no_location_but_one_of_replay_files_is(tmp
         assert by_address.digest() == by_text.digest() == one.digest()
         assert by_address.where == f"{replay}#e"
         assert by_address.load().source_format == by_address.slice(0, 3).source_format == Format.DREAMER_V3
+
+
+def test_the_command_line_takes_an_address(tmp_path):
+    save_dreamer(make_episode(T=4), tmp_path / "e.npz")
+    found = CliRunner().invoke(app, ["cat", f"{tmp_path}#e", "joint_pos", "--format", "json", "--span", "1:3"])
+    assert found.exit_code == 0, found.output
+    expected = make_episode(T=4).observations["joint_pos"].data[1:3]
+    assert np.array_equal(np.float32(json.loads(found.stdout)["values"]), expected)
 
 
 # ---- a format of another package ------------------------------------------------------------------------------------

@@ -207,7 +207,7 @@ class LaneFormat(StrEnum):
 @app.command()
 @reported()
 def cat(
-    path: Annotated[Path, typer.Argument(help="An episode file, or a manifest of chunks.")],
+    path: Annotated[Path, typer.Argument(help="An episode file, a manifest of chunks, or PATH#KEY.")],
     lane: Annotated[str, typer.Argument(help="A lane: the block's name, or an observation's id.")],
     span: Annotated[str | None, typer.Option(help="Only timesteps START:STOP.")] = None,
     form: Annotated[
@@ -224,7 +224,7 @@ def cat(
     if output is not None and output.resolve() == path.resolve():
         raise typer.BadParameter(f"--output: expected another file than {output}, which is read")
     form = form or _lane_format(output)
-    with open_episode(path) as file:
+    with open_episode(str(path)) as file:
         if not start <= (file.length if stop is None else stop) <= file.length:
             raise StepError(f"{path}: --span: expected timesteps within 0:{file.length}, found {span}")
         array = file.lane_view(lane, verify=True)[start:stop]

@@ -53,9 +53,8 @@ class WShardStreamWriter:
     the `with` (on_error="discard": an error throws the recording away). channel_defs: ChannelDefs, or dicts such as
     {"id": "state", "dtype": "f32", "shape": [3], "compression": "zstd"} (see ChannelDef.of); each may come as
     observation or as action, unless it says which, or action_defs is given. max_timesteps: a further one is refused;
-    None = no limit. flush_interval: timesteps between flushes;
-    flush_seconds: the timestep that comes this long after the last flush brings one too. fsync: make each flush
-    durable. compression, frame_steps: as in save_wshard; a channel's own come first.
+    None = no limit. flush_interval: timesteps between flushes; flush_seconds: the timestep that comes this long after
+    the last flush brings one too. fsync: make each flush durable. compression, frame_steps: as in save_wshard.
 
     Raises RecordingExistsError where another writer is at work or an interrupted recording lies in the way
     (overwrite=True discards the latter), RecordingStateError for calls out of order, EpisodeError for wrong values.
@@ -127,7 +126,9 @@ class WShardStreamWriter:
             return
         if error is None:
             self.end_episode()
-        elif self._steps and not (self._discards and isinstance(error, Exception) and not self._is_full):
+        elif self._steps and not (
+            self._discards and isinstance(error, Exception) and self._steps != self._max_timesteps
+        ):
             # Hours of recording are not thrown away for an error, Ctrl-C or one timestep too many.
             with contextlib.suppress(OSError):  # the disk is full: what was flushed before is kept
                 self.flush()
@@ -139,10 +140,6 @@ class WShardStreamWriter:
     @property
     def _advice(self) -> str:
         return f"{self.partial} keeps what was recorded: save it with `wshard recover`, or delete it"
-
-    @property
-    def _is_full(self) -> bool:
-        return self._steps == self._max_timesteps
 
     def begin_episode(
         self, env_id: str = "", timebase: TimebaseSpec | None = None, *, metadata: Mapping[str, Any] | None = None
@@ -184,7 +181,7 @@ class WShardStreamWriter:
         """
         if self._file is None:
             raise RecordingStateError("write_timestep: no recording is open: call begin_episode first")
-        if self._is_full:
+        if self._steps == self._max_timesteps:
             raise RecordingStateError(f"write_timestep: max_timesteps of {self._max_timesteps} is reached")
         if terminated is not None:
             if done and not terminated:
@@ -204,8 +201,8 @@ class WShardStreamWriter:
             raise EpisodeError(f"timestep {self._steps}: expected each channel once, found {', '.join(names)}")
         absent = [] if self._buffers else [one for one in self._channels if came.isdisjoint(one.blocks)]
         if absent:  # a block tells an observation from an action of the same name
-            names_of_absent = ", ".join(one.name if len(one.blocks) > 1 else one.blocks[0] for one in absent)
-            raise EpisodeError(f"timestep {self._steps}: expected every channel, {names_of_absent} did not come")
+            names = [one.name if len(one.blocks) > 1 else one.blocks[0] for one in absent]
+            raise EpisodeError(f"timestep {self._steps}: expected every channel, {', '.join(names)} did not come")
 
     def _append(self, rows: Sequence[tuple[Declaration, Array]], step: Sequence[tuple[str, float]]) -> None:
         if not self._buffers:
@@ -277,8 +274,8 @@ class WShardStreamWriter:
         """Publish the episode file and remove the .partial; returns the file's size in bytes.
 
         metadata: merged over that of begin_episode, for what is known at the end only (success, ...).
-        An episode without a timestep can be loaded, and that is all: save_wshard and archives refuse it.
-        If it fails (full disk, metadata that JSON cannot hold), the .partial is kept for recover().
+        An episode without a timestep can be loaded, and that is all: save_wshard and archives refuse it. If it fails
+        (full disk, metadata that JSON cannot hold), the .partial stays for recover().
         """
         with self._journal() as file:
             self.flush()
