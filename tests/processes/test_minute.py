@@ -35,11 +35,11 @@ said, rounds, until = {}, 0, time.monotonic() + float(seconds)
 with open_archive(archive) as opened:
     catalog = opened.catalog
     while time.monotonic() < until or not said:
-        ids = [id_ for id_ in catalog.ids() if id_ not in said][:20]
+        ids = [id_ for id_ in catalog.query.ids() if id_ not in said][:20]
         name = f"round-{rounds}"
-        catalog.tag(ids, name)
-        catalog.add_note(ids[:1], name)
-        catalog.review(ids[1:2], name)
+        catalog.annotations.tag(ids, name)
+        catalog.annotations.add_note(ids[:1], name)
+        catalog.annotations.review(ids[1:2], name)
         said |= dict.fromkeys(ids, name)
         rounds += 1
         time.sleep(0.01)
@@ -56,7 +56,7 @@ with open_archive(archive) as opened:
     while time.monotonic() < until or not walks:
         seen, after = [], None
         while True:
-            page = catalog.select("length:>0", order="-total_reward", after=after, limit=17)
+            page = catalog.query.select("length:>0", order="-total_reward", after=after, limit=17)
             seen += [row.id for row in page.rows]
             if (after := page.next) is None:
                 break

@@ -280,7 +280,7 @@ def test_other_packages_announce_backends_by_their_schemes(tmp_path, monkeypatch
 
 WRITER = """
 shelf = Shelf(catalog, EmbeddedIndex(catalog, folder / "index", tail_rows=60))
-ids = catalog.ids()
+ids = catalog.query.ids()
 for start in range(0, len(ids), 10):
     shelf.put(space, {id_: unit_vectors(3, id_) for id_ in ids[start : start + 10]})
     print(start + 10, flush=True)
@@ -288,7 +288,7 @@ for start in range(0, len(ids), 10):
 
 READER = """
 index, seen = EmbeddedIndex(catalog, folder / "index"), 0
-total = 3 * len(catalog.ids())
+total = 3 * len(catalog.query.ids())
 print("ready", flush=True)
 while seen < total:
     count = index.count(space)
@@ -323,7 +323,9 @@ def test_readers_beside_a_writer_see_what_was_committed(tmp_path):
 
 def test_two_processes_that_compact_at_once_do_not_disturb_each_other(tmp_path):
     space = make_space()
-    code = WRITER.replace("tail_rows=60", "tail_rows=0").replace("ids = catalog.ids()", "ids = catalog.ids() * 3")
+    code = WRITER.replace("tail_rows=60", "tail_rows=0").replace(
+        "ids = catalog.query.ids()", "ids = catalog.query.ids() * 3"
+    )
     with opened(tmp_path) as shelf:
         ids = shelf.register(150)
         shelf.put(space, {})
@@ -336,7 +338,9 @@ def test_two_processes_that_compact_at_once_do_not_disturb_each_other(tmp_path):
 
 def test_a_process_that_is_killed_while_it_compacts_costs_nothing(tmp_path):
     space, random = make_space(), Random(1)
-    code = WRITER.replace("tail_rows=60", "tail_rows=0").replace("ids = catalog.ids()", "ids = catalog.ids() * 1000")
+    code = WRITER.replace("tail_rows=60", "tail_rows=0").replace(
+        "ids = catalog.query.ids()", "ids = catalog.query.ids() * 1000"
+    )
     with opened(tmp_path) as shelf:
         ids = shelf.register(100)
         shelf.put(space, {id_: unit_vectors(3, id_) for id_ in ids})

@@ -478,7 +478,7 @@ from catalog.catalog import Catalog
 folder = Path(sys.argv[1])
 with Catalog.open(folder / "catalog.db") as catalog:
     with EmbeddedIndex(catalog, folder / "index", tail_rows=0, lists_rows=1, direct_rows=0) as index:
-        shelf, ids = Shelf(catalog, index), catalog.ids()
+        shelf, ids = Shelf(catalog, index), catalog.query.ids()
         for start in list(range(0, len(ids), 6)) * ROUNDS:
             shelf.put(make_space(), {id_: unit_vectors(4, id_) for id_ in ids[start : start + 6]})
             print(start, flush=True)

@@ -107,15 +107,15 @@ def test_findings_are_fields_of_filters(archive, folder):
         catalog = opened.catalog
 
         def ids(text):
-            return {row.episode_id for row in catalog.rows(catalog.ids(text)).values()}
+            return {row.episode_id for row in catalog.rows(catalog.query.ids(text)).values()}
 
         assert ids("flag:*") == {"arm-03", "arm-07"}
         assert ids("flag:spike") == ids("score.quality.spike:>=1") == {"arm-03"}
         assert len(ids("-flag:*")) == COUNT - 2
         assert len(ids("score.quality.clock:<1")) == COUNT - 1
-        worst = catalog.select(order="-score.quality.spike", limit=1).rows[0]
+        worst = catalog.query.select(order="-score.quality.spike", limit=1).rows[0]
         assert worst.episode_id == "arm-03"
-        assert catalog.facets(["flag"])["flag"] == [("clock", 1), ("spike", 1)]
+        assert catalog.query.facets(["flag"])["flag"] == [("clock", 1), ("spike", 1)]
 
 
 def test_a_rescan_looks_only_at_what_changed(archive, folder):

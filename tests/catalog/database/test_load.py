@@ -65,15 +65,15 @@ def test_a_load_into_an_empty_archive_is_registering(
 ) -> None:
     monkeypatch.setattr(reconcile, "REMEMBERED", remembered)
     with Catalog.open(tmp_path / "registered.db", create=True) as registered:
-        wanted = Counter(done.outcome for batch in batches for done in registered.register(batch))
+        wanted = Counter(done.outcome for batch in batches for done in registered.episodes.register(batch))
         expected = content(registered)
-        again = [done.outcome for batch in batches[-1:] for done in registered.register(batch)]
+        again = [done.outcome for batch in batches[-1:] for done in registered.episodes.register(batch)]
     with server.catalog() as url:
         for location in (tmp_path / "loaded.db", url):
             with Catalog.open(location, create=True) as loaded:
-                assert loaded.load(batches) == wanted
+                assert loaded.episodes.load(batches) == wanted
                 assert content(loaded) == expected
-                assert [done.outcome for batch in batches[-1:] for done in loaded.register(batch)] == again
+                assert [done.outcome for batch in batches[-1:] for done in loaded.episodes.register(batch)] == again
     with sqlite3.connect(tmp_path / "loaded.db") as raw:
         assert raw.execute("PRAGMA foreign_key_check").fetchall() == []
 
@@ -110,7 +110,7 @@ def test_a_load_into_an_empty_archive_leaves_every_index_behind(tmp_path: Path) 
     with Catalog.open(tmp_path / "new.db", create=True):
         pass
     with Catalog.open(tmp_path / "loaded.db", create=True) as loaded:
-        loaded.load([FRESH])
+        loaded.episodes.load([FRESH])
     assert made("loaded.db") == made("new.db")
     with sqlite3.connect(tmp_path / "loaded.db") as raw, pytest.raises(sqlite3.IntegrityError, match=r"episode\.uid"):
         raw.execute("UPDATE episode SET uid = (SELECT min(uid) FROM episode)")

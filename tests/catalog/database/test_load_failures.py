@@ -73,7 +73,7 @@ def batches():
     os.kill(os.getpid(), signal.SIGKILL)
 
 with Catalog.open(sys.argv[1]) as catalog:
-    catalog.load(batches())
+    catalog.episodes.load(batches())
 """
 
 
@@ -147,8 +147,8 @@ def test_nobody_is_let_in_during_the_first_load_and_everybody_afterwards(
 def test_who_has_the_archive_open_goes_on_reading_it(tmp_path: Path) -> None:
     path, seen = tmp_path / "catalog.db", []
     with Catalog.open(path, create=True) as catalog, Catalog.open(path) as other:
-        catalog.episodes.load(between(BATCHES, lambda: seen.append(other.count())))
-        assert other.count() == 40
+        catalog.episodes.load(between(BATCHES, lambda: seen.append(other.query.count())))
+        assert other.query.count() == 40
     assert seen == [0]
     assert_whole(path, 40)
 

@@ -150,12 +150,12 @@ def test_only_a_role_with_few_rights_cannot_get_more(url: str, catalog: Catalog)
             administrator.execute(statement)
         try:
             with Catalog.open(url.replace("postgres@", "reader@")) as reading:
-                assert reading.count("env:env-1") == catalog.query.count("env:env-1") == 1
-                assert reading.sql("SELECT count(*) FROM episode").rows == ((1,),)
+                assert reading.query.count("env:env-1") == catalog.query.count("env:env-1") == 1
+                assert reading.query.sql("SELECT count(*) FROM episode").rows == ((1,),)
                 with pytest.raises(StatementError, match="permission denied for function pg_read_file"):
-                    reading.sql(ESCAPE)
+                    reading.query.sql(ESCAPE)
                 with pytest.raises(CatalogWriteError, match="or may not"):
-                    reading.tag([1], "good")
+                    reading.annotations.tag([1], "good")
         finally:
             administrator.execute("DROP OWNED BY reader")
             administrator.execute("DROP ROLE reader")

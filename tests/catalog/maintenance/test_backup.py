@@ -132,8 +132,8 @@ def test_a_backup_is_of_one_moment_while_others_write(tmp_path: Path) -> None:
             for number in range(8):
                 catalog.maintenance.back_up(tmp_path / f"{number}.db")
                 with Catalog.open(tmp_path / f"{number}.db") as backup:
-                    counts.append(backup.count())
-                    assert backup.check(full=True) == []
+                    counts.append(backup.query.count())
+                    assert backup.maintenance.check(full=True) == []
     finally:
         stop.set()
         writer.join()
@@ -315,13 +315,13 @@ def test_what_is_no_backup_of_a_server_is_refused_and_nothing_replaced(
     other = server.empty()
     Catalog.open(other, create=True).close()
     with Catalog.open(served) as catalog, Catalog.open(other) as strange:
-        strange.back_up(newer)
+        strange.maintenance.back_up(newer)
         for taken in (mine, newer):
             with pytest.raises(CatalogExistsError):
                 catalog.maintenance.back_up(taken)
         with strange._write() as connection:
             connection.exec_driver_sql("INSERT INTO migration VALUES (99, 'from the future', 'now')")
-        strange.back_up(newer)
+        strange.maintenance.back_up(newer)
     assert mine.read_bytes() == b"mine"
     with pytest.raises(CatalogVersionError, match=r"found 99.*update"):
         restore_dump(newer, served, force=True)

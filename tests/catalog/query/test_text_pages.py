@@ -43,8 +43,8 @@ def catalog(location: Path | str, monkeypatch: pytest.MonkeyPatch) -> Iterator[C
             for number in range(EPISODES)
             for thing in [dice.choice(("cube", "cube", "cube", "plate")) if number else "cubes"]
         ]
-        ids = [done.id for done in opened.register(records)]
-        opened.set_scores("quality", {number: dice.random() for number in ids[::2]})
+        ids = [done.id for done in opened.episodes.register(records)]
+        opened.annotations.set_scores("quality", {number: dice.random() for number in ids[::2]})
         yield opened
 
 
@@ -106,10 +106,12 @@ def test_common_words_are_met_in_the_order_and_rare_ones_looked_up(catalog: Cata
 def test_a_short_page_after_a_long_one_is_met_too(location: Path | str, catalog: Catalog) -> None:
     """What a dense first page tells says little of the next: as much is looked at as for a first one."""
     with Catalog.open(location) as again:
-        again.remove(again.ids())
+        again.remove(again.query.ids())
         words = [{"task": "weld" if n < 300 or n % 4 == 0 else "cut"} for n in range(400)]
-        again.register([make_record(n, total_reward=-float(n), metadata=found) for n, found in enumerate(words)])
-        first = again.select('"weld"', order="-total_reward", limit=299)
+        again.episodes.register(
+            [make_record(n, total_reward=-float(n), metadata=found) for n, found in enumerate(words)]
+        )
+        first = again.query.select('"weld"', order="-total_reward", limit=299)
         page, statements = reads(again, '"weld"', "-total_reward", limit=3, after=first.next)
         assert [row.total_reward for row in page.rows] == [-299.0, -300.0, -304.0]
         assert isinstance(location, Path) or pages(statements) == ["walk"]  # SQLite judges while it walks
@@ -139,11 +141,11 @@ def test_words_that_come_and_go_are_met(catalog: Catalog) -> None:
 def test_a_walk_that_meets_too_few_is_given_up(location: Path | str, catalog: Catalog) -> None:
     # Half of the first episodes in the order hold the words, and hardly any of the others.
     with Catalog.open(location) as again:
-        again.remove(again.ids())
+        again.remove(again.query.ids())
         both = [{"task": "weld"}, {"task": "cut"}]
         first = [make_record(n, total_reward=2000.0 - n, metadata=both[n % 2]) for n in range(1000, 1064)]
         rest = [make_record(n, total_reward=-float(n), metadata=both[n != 2999]) for n in range(2000, 3000)]
-        again.register(first + rest)
+        again.episodes.register(first + rest)
         page, statements = reads(again, "weld", "-total_reward", limit=40)
         assert [row.total_reward for row in page.rows] == [1000.0 - 2 * n for n in range(32)] + [-2999.0]
         walks = ["walk"] if isinstance(location, Path) else ["walk", "walk"]
