@@ -29,7 +29,7 @@ from machine import facts
 
 from bridge.index.base import Answer, Request
 from bridge.index.embedded.index import EmbeddedIndex
-from bridge.index.embedded.kernel_loader import WORTH_IT, kernel
+from bridge.index.embedded.kernel_loader import WORTH_IT, get_kernel
 from bridge.index.metric import COSINE, METRICS
 from bridge.support.blas_threads import one_blas_thread
 from bridge.testing.brute_force import make_space
@@ -117,27 +117,25 @@ def tell(names: list[str], figures: np.ndarray, count: int) -> None:
 
 
 def warmed(which: str) -> str:
-    """Walk as often as it takes to have the compiled kernel, if it is wanted, and return the one that there is."""
+    """Scan as often as it takes to have the compiled kernel, if it is wanted, and return the one that there is."""
     if which == "numpy":
         sys.modules["numba"] = None  # type: ignore[assignment]  # as where it is not installed
     for _ in range(WORTH_IT):
-        kernel().walked()
-    kernel().settle()
-    return "numpy" if kernel().module is None else "numba"
+        get_kernel().use()
+    get_kernel().wait()
+    return "numpy" if get_kernel().module is None else "numba"
 
 
 COSTS = """
 import json, os, sys, threading, time
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 import numpy as np
 from bridge.testing.brute_force import make_space
-from bridge.index import generation
 from bridge.index.base import Answer, Request
 from bridge.index.embedded.index import EmbeddedIndex
-from bridge.index.embedded.kmeans import group
-from bridge.index.embedded.kernel_loader import kernel
+from bridge.index.embedded import disk_copy
+from bridge.index.embedded.kmeans import cluster
+from bridge.index.embedded.kernel_loader import get_kernel
 from catalog.catalog import Catalog
 from catalog.filters.where import EVERYTHING
 
@@ -159,10 +157,11 @@ with Catalog.open(folder / "catalog.db") as catalog:
     index.search(space, query, Request(10, EVERYTHING))
     first = time.perf_counter() - begun - opened
     rng = np.random.default_rng(4)
-    base = generation.read(folder / "index" / space.fingerprint, catalog.archive_id, space.fingerprint, catalog.clock())
+    home = folder / "index" / space.fingerprint
+    base = disk_copy.read(home, catalog.edition, space.fingerprint, catalog.clock())
     for row in rng.integers(len(base.segment.vectors), size=100):
         index.search(space, np.array(base.segment.vectors[row]), Request(10, EVERYTHING, distinct=False))
-    kernel().settle()  # what the compiled kernel takes is part of searching, not of building
+    get_kernel().wait()  # what the compiled kernel takes is part of searching, not of building
     serving = private() - before
     peak, over = [0.0], threading.Event()
     def watch():
@@ -172,7 +171,7 @@ with Catalog.open(folder / "catalog.db") as catalog:
     watcher.start()
     start, begun, busy = private(), time.perf_counter(), time.process_time()
     alive = base.segment.alive
-    generation.write(folder / "again", base.about, base.segment.points(alive), partial(group, metric=metric))
+    disk_copy.write(folder / "again", base.header, base.segment.points(alive), cluster)
     built, busy = time.perf_counter() - begun, time.process_time() - busy
     over.set()
     watcher.join()
@@ -218,7 +217,7 @@ def main() -> None:
     parser.add_argument(
         "--peers", type=int, default=200_000, help="vectors that other libraries get, 0 = leave them out"
     )
-    parser.add_argument("--kernel", choices=("numba", "numpy"), default="numba", help="what walks over lists and rows")
+    parser.add_argument("--kernel", choices=("numba", "numpy"), default="numba", help="what scans lists and rows")
     parser.add_argument("--folder", type=Path, help="where the archives are made (default: the temporary folder)")
     parser.add_argument("--metric", choices=METRICS, default=COSINE, help="others: of vectors that differ in length")
     asked = parser.parse_args()

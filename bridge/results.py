@@ -13,7 +13,7 @@ from wshard.open import open_episode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from bridge.index.base import Explained
+    from bridge.index.base import Explanation
     from catalog.records import EpisodeRow
     from embedders.space import Space
     from wshard.episode.protocol import EpisodeReader
@@ -128,7 +128,7 @@ class Hits(list[EpisodeRef]):
         exact: bool = True,
         milliseconds: float = 0.0,
         missing: int = 0,
-        explained: Explained | None = None,
+        explained: Explanation | None = None,
         answered: Answered = Answered(),
     ) -> None:
         super().__init__(refs)

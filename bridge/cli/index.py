@@ -148,7 +148,7 @@ def _tell(states: list[State], as_json: bool) -> None:
                 "documents": state.finding.documents,
                 "expected": state.finding.expected,
                 "missing": len(state.finding.missing),
-                "told": state.finding.told,
+                "told": state.finding.reason,
             }
             for state in states
         ]
@@ -166,8 +166,8 @@ def _tell(states: list[State], as_json: bool) -> None:
         ]
         print_table(("state", ">held", ">ledger", ">documents", "space"), rows)
         for state in states:
-            if state.finding.told:
-                typer.echo(f"{state.space.fingerprint[:12]}: {state.finding.told}", err=True)
+            if state.finding.reason:
+                typer.echo(f"{state.space.fingerprint[:12]}: {state.finding.reason}", err=True)
     if not all(state.ok for state in states):
         for advice in dict.fromkeys(_advice(state) for state in states if not state.ok):
             typer.echo(f"the ledger has everything: {advice}", err=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.episodes.read import Failure, attempt, read_lanes
-from bridge.index.base import stored_vectors
+from bridge.index.base import decode_vectors
 from bridge.index.metric import COSINE
 from bridge.spaces.identity import describe, newest
 from bridge.spaces.space_choice import in_order
@@ -72,7 +72,7 @@ def hold(archive: Archive, space: Space, where: Where | str) -> Held:
     wanted = set(catalog.query.ids(where))
     space_id = next(row.id for row in catalog.vectors.spaces() if row.fingerprint == space.fingerprint)
     found = {
-        entry.episode_id: stored_vectors(entry.episode_id, entry.vectors, (entry.count, space.dim))
+        entry.episode_id: decode_vectors(entry.episode_id, entry.vectors, (entry.count, space.dim))
         for entry in catalog.vectors.ledger(space_id)
         if entry.vectors is not None and entry.episode_id in wanted
     }

@@ -1,1 +1,1 @@
-"""Vector indexes behind five verbs: base.py has the verbs, registry.py the backends, embedded.py the default."""
+"""Vector indexes: base.py has the verbs, registry.py the backends (`open_index`), embedded/ the default one."""

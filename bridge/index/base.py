@@ -1,15 +1,13 @@
-"""What a vector index is: five verbs over points of one Space.
+"""What a vector index is: five verbs over points of one Space, and four more that a backend may have.
 
-Knows: the verbs, and the values that go in and come out. Does not know: any backend, the catalog's tables, embedders.
-
-The ledger in the catalog is the truth. An index is a derived copy: `upsert` and `delete` tell it what the ledger has
-already committed, so it may be dropped and refilled from the ledger at any time.
+The ledger in the catalog is the truth. An index is a derived copy: `upsert` and `delete` say what the ledger has
+already committed, so an index may be dropped and refilled from the ledger at any time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +15,15 @@ from numpy.typing import NDArray
 from wshard.errors import EmbedderError, SpaceMismatchError, VectorIndexError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from catalog.catalog import Catalog
     from catalog.filters.where import Where
     from embedders.space import Space
 
 Vectors = NDArray[np.float32]
+Ids = NDArray[np.int64]
+"""Of episodes, or numbers of rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +51,11 @@ class Match(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Explained:
+class Explanation:
     """How an answer was found.
 
     route: "direct", "scan", "lists", or what was tried and then taken; passing: vectors of the episodes that pass;
-    lists: how many of `all_lists` were visited; tail: vectors younger than the search copy; milliseconds: by step;
+    lists: how many of `all_lists` were scanned; tail: vectors younger than the search copy; milliseconds: by step;
     kernel: what compared them, "numpy" or "numba".
     """
 
@@ -75,7 +76,7 @@ class Answer:
     matches: tuple[Match, ...]
     exact: bool
     scored: int  # vectors compared with the query
-    explained: Explained | None = None
+    explained: Explanation | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,21 @@ class Request:
     distinct: bool = True
     budget: int | None = None
     explain: bool = False
+
+
+@dataclass(frozen=True)
+class IndexFinding:
+    """What an audit found. state: ok, new (never filled), lost (all or some of it), more, damaged, foreign.
+
+    more: than it was given; foreign: made by another archive. documents: what the index counts; expected: what it was
+    given; missing: ids that are not, or no longer, ours; reason: what is wrong, in words.
+    """
+
+    state: str
+    documents: int
+    expected: int
+    missing: tuple[int, ...] = ()
+    reason: str = ""
 
 
 class VectorIndex(Protocol):
@@ -120,7 +136,73 @@ class VectorIndex(Protocol):
         """Yield every point held, in no particular order."""
 
 
-def stored_vectors(episode: int, data: bytes, shape: tuple[int, int]) -> Vectors:
+@runtime_checkable
+class Auditable(Protocol):
+    """An index that may differ from what it was given, because it lies elsewhere."""
+
+    def audit(self, space: Space, *, full: bool = False) -> IndexFinding:
+        """Compare with the ledger, changing nothing; full: every vector, not a sample."""
+
+
+@runtime_checkable
+class Rebuildable(Protocol):
+    """An index whose part of a Space can be made anew, or taken away."""
+
+    def rebuild(self, space: Space) -> None:
+        """Make the Space's part anew from the ledger."""
+
+    def drop(self, space: Space) -> None:
+        """Remove the Space's part, whether the archive still holds the Space or not."""
+
+
+@runtime_checkable
+class Repairable(Protocol):
+    """An index that can be brought in line with the ledger without being made anew."""
+
+    def repair(self, space: Space) -> None:
+        """Bring the Space's part in line with the ledger, whatever it lacks or has too much."""
+
+
+@runtime_checkable
+class VectorReader(Protocol):
+    """An index that has the vectors of single episodes at hand, faster than the ledger."""
+
+    def read_vectors(self, space: Space, episodes: Collection[int]) -> dict[int, Vectors]:
+        """Return the vectors [n, E], read-only, of those of the episodes that have any in the Space, by id.
+
+        Raises SpaceMismatchError for a Space that the archive does not hold (any more).
+        """
+
+
+def read_vectors(
+    index: VectorIndex, space: Space, *, catalog: Catalog, episodes: Collection[int]
+) -> dict[int, Vectors]:
+    """Return the vectors [n, E], read-only, of those of the episodes that have any in the Space, by id.
+
+    They come from the index, where it is a VectorReader, else from the ledger. Raises SpaceMismatchError for a Space
+    that the archive does not hold (any more).
+    """
+    if isinstance(index, VectorReader):
+        return index.read_vectors(space, episodes)
+    space_id = find_space(load_spaces(catalog), space)
+    found = catalog.vectors.load(space_id, episodes) if episodes else {}
+    return {id_: decode_vectors(id_, data, (count, space.dim)) for id_, (count, data) in found.items()}
+
+
+def load_spaces(catalog: Catalog) -> dict[str, int]:
+    """Return the ids of the archive's Spaces by fingerprint, without retired ones."""
+    return {row.fingerprint: row.id for row in catalog.vectors.spaces() if row.state != "retired"}
+
+
+def find_space(spaces: Mapping[str, int], space: Space) -> int:
+    """Return the Space's id among the archive's; raises SpaceMismatchError if it is not, or no longer, one of them."""
+    if space.fingerprint not in spaces:
+        known = ", ".join(fingerprint[:12] for fingerprint in spaces) or "none"
+        raise SpaceMismatchError(f"expected a Space of this archive ({known}), found {space.fingerprint[:12]}")
+    return spaces[space.fingerprint]
+
+
+def decode_vectors(episode: int, data: bytes, shape: tuple[int, int]) -> Vectors:
     """Return the vectors of an episode from what the ledger holds of them; VectorIndexError where that is not so."""
     if len(data) != 4 * shape[0] * shape[1]:
         raise VectorIndexError(

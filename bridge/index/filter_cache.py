@@ -1,7 +1,4 @@
-"""Which episodes pass a filter, remembered.
-
-Knows: that an answer holds until the catalog's clock moves. Does not know: SQL, vectors.
-"""
+"""What every search would ask the catalog again: which Spaces it has, and which episodes pass a filter."""
 
 from __future__ import annotations
 
@@ -9,37 +6,58 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.index.base import find_space, load_spaces
 from catalog.filters.where import EVERYTHING
 
 if TYPE_CHECKING:
-    from bridge.index.embedded.arrays import Ids
+    from bridge.index.base import Ids
     from catalog.catalog import Catalog
     from catalog.filters.where import Where
+    from embedders.space import Space
 
-_FILTERS: Final = 256  # remembered at most
+_FILTERS: Final = 256  # cached at most
 _EPISODES: Final = 2_000_000  # in all of them: 16 MB
 
 
-class Passing:
-    """The episodes of a catalog that pass the filters asked for lately."""
+class FilterCache:
+    """Answers of one catalog, cached until its clock moves or it is restored."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._forget(-1)
+        self._life, self._clock = "", -1
+        self._spaces: dict[str, int] = {}
+        self._passing: dict[Where, Ids] = {}
+        self._episodes = 0
 
-    def ids(self, where: Where, clock: int) -> Ids | None:
-        """Return the ids of the episodes that pass, as of this clock; None = all."""
+    def find_spaces(self, wanted: Space, clock: int) -> dict[str, int]:
+        """Return the ids of the archive's Spaces by fingerprint, without retired ones, as of this clock.
+
+        The clock stands still when a Space is added, so an unknown one is looked for again.
+        """
+        self._follow(clock)
+        if wanted.fingerprint not in self._spaces:
+            self._spaces = load_spaces(self._catalog)
+        return self._spaces
+
+    def find_space(self, space: Space, clock: int) -> int:
+        """Return the Space's id as of this clock; raises SpaceMismatchError unless it is the archive's."""
+        return find_space(self.find_spaces(space, clock), space)
+
+    def find_episodes(self, where: Where, clock: int) -> Ids | None:
+        """Return the ids of the episodes that pass, ascending, as of this clock; None = all."""
         if where == EVERYTHING:
             return None
-        if self._clock != clock or len(self._known) >= _FILTERS or self._episodes >= _EPISODES:
-            self._forget(clock)
-        found = self._known.get(where)
+        self._follow(clock)
+        if len(self._passing) >= _FILTERS or self._episodes >= _EPISODES:
+            self._passing, self._episodes = {}, 0
+        found = self._passing.get(where)
         if found is None:
-            found = self._known[where] = np.array(self._catalog.query.ids(where), np.int64)
+            found = self._passing[where] = np.array(self._catalog.query.ids(where), np.int64)
             self._episodes += len(found)
         return found
 
-    def _forget(self, clock: int) -> None:
-        self._clock = clock
-        self._known: dict[Where, Ids] = {}
-        self._episodes = 0
+    def _follow(self, clock: int) -> None:
+        """Forget what was cached before this clock, or of a catalog that another one was restored over since."""
+        life = self._catalog.instant().life
+        if (self._life, self._clock) != (life, clock):
+            self._life, self._clock, self._spaces, self._passing, self._episodes = life, clock, {}, {}, 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bridge.episodes.read import Failure, told
-from bridge.index.base import Point, stored_vectors
+from bridge.index.base import Point, decode_vectors
 from bridge.ingest.embed import Embedding, Lacking, embed_episodes
 from bridge.quality.judge import INTEGRITY
 from bridge.spaces.statistics import Family, current, due, families
@@ -168,7 +168,7 @@ def commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) 
     """
     entries = run.archive.catalog.vectors.write(space_id, rows)
     points = [
-        Point(entry.episode_id, entry.seq, stored_vectors(entry.episode_id, entry.vectors, (entry.count, space.dim)))
+        Point(entry.episode_id, entry.seq, decode_vectors(entry.episode_id, entry.vectors, (entry.count, space.dim)))
         for entry in entries
         if entry.vectors is not None
     ]

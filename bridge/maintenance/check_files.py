@@ -124,9 +124,9 @@ def leftovers(archive: Archive, living: Iterable[str]) -> list[Finding]:
     """Return what interrupted processes left in the archive's own folder; living: fingerprints of Spaces in use."""
     index, archive_id, kept = archive.place.index, archive.catalog.archive_id, set(living)
     paths = [path for path in _children(archive.folder) if _DRAFT.fullmatch(path.name)]
-    paths += disk_copy.retired(index, archive_id, kept)
+    paths += disk_copy.find_retired(index, archive_id, kept)
     for fingerprint in sorted(kept):
-        paths += disk_copy.leftovers(disk_copy.place(index, archive_id, fingerprint))
+        paths += disk_copy.find_leftovers(disk_copy.find_folder(index, archive_id, fingerprint))
     told_ = "what an interrupted process or a Space that is no more left here"
     return [Finding("leftover", path.as_posix(), told_) for path in paths if is_abandoned(path)]
 

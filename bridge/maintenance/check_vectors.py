@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+from bridge.index.base import Auditable
 from bridge.index.embedded import disk_copy
-from bridge.index.embedded.snapshot import Held
+from bridge.index.embedded.inverted_lists import SearchCopy
+from bridge.index.embedded.snapshot import Snapshot
 from bridge.ingest.text import speaking, task_of
 from bridge.maintenance import indexes
 from bridge.maintenance.findings import Finding
@@ -156,7 +158,7 @@ def check_index(archive: Archive, *, data: bool) -> Iterator[Finding]:
     for state in states:
         if not state.ok:
             yield Finding("index", describe(state.space), state.told)
-    if not isinstance(archive.index, indexes.Audited):
+    if not isinstance(archive.index, Auditable):
         for state in states:
             if (told := _damage(archive, state.space, data=data)) != "":
                 yield Finding("index", describe(state.space), told)
@@ -165,22 +167,22 @@ def check_index(archive: Archive, *, data: bool) -> Iterator[Finding]:
 def _damage(archive: Archive, space: Space, *, data: bool) -> str:
     """Return what is wrong with a copy on this disk, "" for nothing, also where there is none."""
     catalog, last = archive.catalog, archive.catalog.clock()
-    folder = disk_copy.place(archive.place.index, catalog.archive_id, space.fingerprint)
+    folder = disk_copy.find_folder(archive.place.index, catalog.archive_id, space.fingerprint)
     if not (folder / "CURRENT").exists():
         return ""
     opened = disk_copy.read(folder, catalog.edition, space.fingerprint, last)
     if opened is None:
         return f"the copy in {folder} is damaged, or from before the archive was restored"
     space_id = next(row.id for row in catalog.vectors.spaces() if row.fingerprint == space.fingerprint)
-    if not Held(space_id, space.dim, opened.about.seq, opened.segment).catch_up(catalog):
+    if not Snapshot(space_id, space.dim, opened.header.seq, SearchCopy(opened.segment)).catch_up(catalog):
         return f"the copy in {opened.home} is not of what the catalog holds"
     if opened.broken:
         return f"the lists of the copy in {opened.home} are damaged"
     if data:
         try:
-            opened.segment.seals.check()
-            if opened.segment.lists is not None:
-                opened.segment.lists.seals.check()
+            opened.segment.checksums.check()
+            if opened.lists is not None:
+                opened.lists.checksums.check()
         except ChecksumError as error:
             return f"the copy in {opened.home} is damaged: {error}"
     return ""

@@ -1,12 +1,12 @@
-"""Inspect the indexes of an archive, compare them with the ledger, rebuild, copy and drop them."""
+"""Compare indexes with the ledger, rebuild and repair them, fill another one, and drop Spaces."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final
 
-from bridge.index.deepdata.audit import Finding
+from bridge.index.base import Auditable, IndexFinding, Rebuildable, Repairable
 from embedders.space import Space
 from wshard.errors import EntryNotFoundError
 from wshard.messages import plural
@@ -19,33 +19,6 @@ if TYPE_CHECKING:
     from catalog.records import SpaceRow
 
 _BATCH: Final = 64  # episodes per step of a copy
-
-
-@runtime_checkable
-class Audited(Protocol):
-    """An index that may differ from what it was given, because it lies elsewhere."""
-
-    def audit(self, space: Space, *, full: bool = False) -> Finding:
-        """Compare with the ledger, changing nothing."""
-
-
-@runtime_checkable
-class Rebuilt(Protocol):
-    """An index whose part of a Space can be made anew, or taken away."""
-
-    def rebuild(self, space: Space) -> None:
-        """Make the Space's part anew from the ledger."""
-
-    def drop(self, space: Space) -> None:
-        """Remove the Space's part, whether the archive still holds the Space or not."""
-
-
-@runtime_checkable
-class Mended(Protocol):
-    """An index that can be brought in line with the ledger without being made anew."""
-
-    def mend(self, space: Space) -> None:
-        """Bring the Space's part in line with the ledger, whatever it lacks or has too much."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +43,7 @@ class State:
     space: Space
     held: int
     ledger: int
-    finding: Finding
+    finding: IndexFinding
 
     @property
     def ok(self) -> bool:
@@ -83,7 +56,7 @@ class State:
         behind = f"{plural(self.held, 'vector')}, the catalog has {self.ledger}"
         if self.finding.state == "ok":
             return f"behind: {behind}"
-        return f"{self.finding.state}: {self.finding.told or behind}"
+        return f"{self.finding.state}: {self.finding.reason or behind}"
 
 
 def audit(archive: Archive, *, full: bool = False) -> list[State]:
@@ -91,10 +64,10 @@ def audit(archive: Archive, *, full: bool = False) -> list[State]:
     states = []
     for space, vectors in _spaces(archive):
         held = archive.index.count(space)
-        if isinstance(archive.index, Audited):
+        if isinstance(archive.index, Auditable):
             finding = archive.index.audit(space, full=full)
         else:
-            finding = Finding("ok" if held == vectors else "lost", held, vectors)
+            finding = IndexFinding("ok" if held == vectors else "lost", held, vectors)
         states.append(State(space, held, vectors, finding))
     return states
 
@@ -104,18 +77,18 @@ def mend(archive: Archive) -> int:
 
     Returns in how many Spaces.
     """
-    if not isinstance(archive.index, Mended):
+    if not isinstance(archive.index, Repairable):
         return len(rebuild(archive))
     wrong = [state.space for state in audit(archive, full=True) if not state.ok]
     for space in wrong:
-        archive.index.mend(space)
+        archive.index.repair(space)
     return len(wrong)
 
 
 def rebuild(archive: Archive) -> list[State]:
     """Make the archive's index anew from the ledger."""
     for space, _ in _spaces(archive):
-        if isinstance(archive.index, Rebuilt):
+        if isinstance(archive.index, Rebuildable):
             archive.index.rebuild(space)
         else:
             archive.index.upsert(space, [])
@@ -149,7 +122,7 @@ def drop(archive: Archive, space: Space) -> None:
     """
     row = next(row for row in _living(archive) if row.fingerprint == space.fingerprint)
     archive.catalog.vectors.retire(row.id)
-    if isinstance(archive.index, Rebuilt):
+    if isinstance(archive.index, Rebuildable):
         archive.index.drop(space)
 
 

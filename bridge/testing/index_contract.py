@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bridge.index.base import Match
+from bridge.index.base import Match, read_vectors
 from bridge.testing.brute_force import unit_vectors
 from bridge.testing.filter_promises import FilterPromises
 from bridge.testing.shelf import TOLERANCE, check, top
@@ -170,6 +170,19 @@ class IndexContract(FilterPromises, SpacePromises):
             for episode, vectors in shelf.held[space.fingerprint].items():
                 assert found[episode].vectors.dtype == np.float32
                 assert np.array_equal(found[episode].vectors, vectors), f"episode {episode} came back different"
+
+    def test_vectors_are_read_as_they_were_put_last(self, tmp_path: Path) -> None:
+        with self.filled(tmp_path) as (shelf, space, ids):
+            shelf.put(space, {ids[3]: unit_vectors(2, 500)})
+            shelf.bury(ids[:2], space)
+            stranger = ids[-1] + 1000
+            found = read_vectors(shelf.index, space, catalog=shelf.catalog, episodes=[*ids[:9], stranger])
+            assert sorted(found) == ids[2:9]
+            for episode, vectors in found.items():
+                assert vectors.dtype == np.float32
+                assert not vectors.flags.writeable
+                assert np.array_equal(vectors, shelf.held[space.fingerprint][episode]), f"episode {episode}"
+            assert read_vectors(shelf.index, space, catalog=shelf.catalog, episodes=[]) == {}
 
     def test_an_index_that_is_opened_again_holds_the_same(self, tmp_path: Path) -> None:
         with self.filled(tmp_path) as (shelf, space, ids):

@@ -6,9 +6,9 @@ Healing writes to the catalog and drops only collections that this archive made;
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from bridge.index.base import IndexFinding
 from bridge.index.deepdata.collection import Target, check, create, is_ours
 from wshard.errors import IndexDamagedError, IndexLostError
 
@@ -18,24 +18,10 @@ if TYPE_CHECKING:
 _NEWEST: Final = 3
 _SAMPLED: Final = 5
 _AT_ONCE: Final = 200
-_TOLD: Final = 1000
+_LISTED: Final = 1000
 
 
-@dataclass(frozen=True)
-class Finding:
-    """state: ok, new (never filled), lost (all or some of it), more (than it was given), damaged (senseless), foreign.
-
-    documents: what the server counts; expected: what it was given; missing: ids that are not, or no longer, ours.
-    """
-
-    state: str
-    documents: int
-    expected: int
-    missing: tuple[int, ...] = ()
-    told: str = ""
-
-
-def inspect(target: Target, *, full: bool = False) -> Finding:
+def inspect(target: Target, *, full: bool = False) -> IndexFinding:
     """Compare the collection with the ledger: its name tag, its count, the newest and some random documents.
 
     Where these do not agree, or `full`, every document is asked for.
@@ -43,38 +29,38 @@ def inspect(target: Target, *, full: bool = False) -> Finding:
     copies = target.link.catalog.index_copies
     expected, last = copies.totals(target.copy.id)
     if target.copy.condemned:
-        return Finding("damaged", 0, expected, told="it was caught giving senseless answers")
+        return IndexFinding("damaged", 0, expected, reason="it was caught giving senseless answers")
     found = target.link.dialect.collection(target.name)
     if found is None:
-        return Finding("lost" if expected else "new", 0, expected, told="there is no such collection")
+        return IndexFinding("lost" if expected else "new", 0, expected, reason="there is no such collection")
     try:
         check(target, found)
     except IndexDamagedError as error:
-        return Finding("foreign", found.documents, expected, told=str(error))
+        return IndexFinding("foreign", found.documents, expected, reason=str(error))
     try:
         missing = _missing(target, _sample(target, last))
         if full or missing or found.documents < expected:
             missing = _missing(target, _all(target))
     except IndexDamagedError as error:
-        return Finding("damaged", found.documents, expected, told=str(error))
+        return IndexFinding("damaged", found.documents, expected, reason=str(error))
     except IndexLostError as error:
-        return Finding("lost", 0, expected, told=str(error))
+        return IndexFinding("lost", 0, expected, reason=str(error))
     if missing:
-        state, told = "lost", f"{len(missing)} documents are gone or replaced"
+        state, reason = "lost", f"{len(missing)} documents are gone or replaced"
     else:
-        told = _too_much(target, found.documents - expected)
-        state = "more" if told else "ok"
-    return Finding(state, found.documents, expected, tuple(missing), told)
+        reason = _too_much(target, found.documents - expected)
+        state = "more" if reason else "ok"
+    return IndexFinding(state, found.documents, expected, tuple(missing), reason)
 
 
-def heal(target: Target, finding: Finding) -> Target:
+def heal(target: Target, finding: IndexFinding) -> Target:
     """Bring collection and ledger to where pushing can begin, and return the target as it is then.
 
     Raises IndexDamagedError for a foreign collection, which is never touched.
     """
     link, copies = target.link, target.link.catalog.index_copies
     if finding.state == "foreign":
-        raise IndexDamagedError(finding.told)
+        raise IndexDamagedError(finding.reason)
     if finding.state in ("ok", "more"):
         return target
     if finding.state == "lost" and finding.missing:
@@ -86,14 +72,14 @@ def heal(target: Target, finding: Finding) -> Target:
     return target
 
 
-def remember(target: Target, finding: Finding) -> None:
+def remember(target: Target, finding: IndexFinding) -> None:
     """Write down what a search cannot count on any more: it comes from the ledger until it has been sent again.
 
     Raises IndexDamagedError for a foreign collection.
     """
     copies, copy = target.link.catalog.index_copies, target.copy
     if finding.state == "foreign":
-        raise IndexDamagedError(finding.told)
+        raise IndexDamagedError(finding.reason)
     if finding.state == "damaged":
         copies.condemn(copy.id)
     elif finding.missing:
@@ -123,8 +109,8 @@ def _too_much(target: Target, spare: int) -> str:
     strays = spare - copies.travelling(target.copy.id)
     if strays > 0:
         return f"{strays} documents more than it was given"
-    dead = copies.dead(target.copy.id, limit=_TOLD)
-    return f"{len(dead)}{' or more' * (len(dead) == _TOLD)} vectors that the catalog holds no more" if dead else ""
+    dead = copies.dead(target.copy.id, limit=_LISTED)
+    return f"{len(dead)}{' or more' * (len(dead) == _LISTED)} vectors that the catalog holds no more" if dead else ""
 
 
 def _sample(target: Target, last: int) -> list[tuple[int, str]]:

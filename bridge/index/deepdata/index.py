@@ -11,18 +11,18 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
-from bridge.index.base import Answer, check_points, check_query
+from bridge.index.base import Answer, IndexFinding, check_points, check_query
 from bridge.index.deepdata import local_scores
 from bridge.index.deepdata.api_versions import connect
-from bridge.index.deepdata.audit import Finding, heal, inspect, remember, renew
+from bridge.index.deepdata.audit import heal, inspect, remember, renew
 from bridge.index.deepdata.collection import Link, Target, collection_name, create
 from bridge.index.deepdata.fetch import fetch
 from bridge.index.deepdata.http import Wire
 from bridge.index.deepdata.push import push, sweep, sweep_retired
-from bridge.index.deepdata.query_cache import Remembered
 from bridge.index.deepdata.search import View, ask, complete, look
 from bridge.index.deepdata.settings import read_settings
 from bridge.index.deepdata.trust import Trust
+from bridge.index.filter_cache import FilterCache
 from bridge.index.metric import COSINE
 from bridge.support.file_lock import locked
 from wshard.errors import IndexDamagedError, IndexLostError, IndexUnreachableError, VectorIndexError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from bridge.index.base import Point, Request, Vectors
+    from bridge.index.base import Ids, Point, Request, Vectors
     from bridge.index.deepdata.near import Near
     from bridge.index.deepdata.rate_limit import Throttle
     from bridge.index.deepdata.settings import Settings
@@ -64,7 +64,7 @@ class DeepDataIndex:
         self._wire = Wire(settings, throttle=throttle)
         self._trust = Trust(self._wire, audit_s)
         self._connected: Link | None = None
-        self._remembered = Remembered(catalog)
+        self._filters = FilterCache(catalog)
         self._views: dict[str, tuple[tuple[int, int, int, str], View]] = {}
         self._nears: dict[str, Near] = {}
         self._lock = threading.RLock()
@@ -121,7 +121,7 @@ class DeepDataIndex:
     def _search(self, space: Space, query: Vectors, request: Request) -> Answer:
         self._look_after(space)
         view = self._view(space)
-        passing = self._remembered.passing(request.where, view.clock)
+        passing = self._filters.find_episodes(request.where, view.clock)
         best = local_scores.Best(query, request, passing)
         if request.top_k < 1:
             return Answer((), exact=True, scored=0)
@@ -137,14 +137,14 @@ class DeepDataIndex:
             exact = True
         return Answer(best.matches(), exact=exact, scored=best.scored + examined)
 
-    def audit(self, space: Space, *, full: bool = False) -> Finding:
+    def audit(self, space: Space, *, full: bool = False) -> IndexFinding:
         """Compare the server with the ledger and change nothing; full: every document, not a sample."""
         copy = self._catalog.index_copies.find(self._link().place, self._living(space))
         if copy is None:
-            return Finding("new", 0, 0, told="nothing was ever put there")
+            return IndexFinding("new", 0, 0, reason="nothing was ever put there")
         return inspect(Target(self._link(), space, copy), full=full)
 
-    def mend(self, space: Space) -> None:
+    def repair(self, space: Space) -> None:
         """Compare every document, and send what is missing; a collection that then holds more is made anew."""
         with self._alone(space):
             target = self._target(space)
@@ -246,7 +246,7 @@ class DeepDataIndex:
                 self._trust.give(name, begun)
 
     def _ask(
-        self, view: View, best: local_scores.Best, query: Vectors, request: Request, passing: frozenset[int] | None
+        self, view: View, best: local_scores.Best, query: Vectors, request: Request, passing: Ids | None
     ) -> tuple[int, bool]:
         """Ask the server as search.ask does; where it can no longer be trusted, its answer is not enough."""
         try:
@@ -267,7 +267,8 @@ class DeepDataIndex:
                 return kept[1]  # the clock stands still, so the Space lives still
         space_id = self._living(space)
         copy = self._catalog.index_copies.find(link.place, space_id)
-        key = (self._remembered.clock, -1, -1, self._remembered.life) if copy is None else copy.state
+        now = self._catalog.instant()
+        key = (now.clock, -1, -1, now.life) if copy is None else copy.state
         if kept is None or kept[0] != key:
             kept = (key, look(link, space, space_id))
             self._views[space.fingerprint] = kept
@@ -288,7 +289,7 @@ class DeepDataIndex:
                 f"expected a Space with the metric cosine, the only one that {self._settings.base} has, found "
                 f"{space.metric!r}: search it without a server"
             )
-        return self._remembered.living(space)
+        return self._filters.find_space(space, self._catalog.clock())
 
 
 def open_deepdata(url: str, catalog: Catalog, folder: Path, token: str | None = None) -> DeepDataIndex:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bridge.index.base import Request, Vectors
+    from bridge.index.base import Ids, Request, Vectors
     from catalog.records import LedgerEntry
     from catalog.vectors.index_copy_records import Held
 
@@ -68,12 +68,11 @@ def join(blocks: Sequence[Block], dim: int) -> Block:
 class Best:
     """The best matches of one search among all that was offered; scores in float64, each vector offered counts once."""
 
-    def __init__(self, query: Vectors, request: Request, passing: frozenset[int] | None) -> None:
+    def __init__(self, query: Vectors, request: Request, passing: Ids | None) -> None:
         self._query = query
         self._wide = query.astype(np.float64)
         self._request = request
-        self._passing = passing
-        self._allowed = None if passing is None else np.array(sorted(passing), np.int64)
+        self._allowed = passing
         self._found: dict[tuple[int, int], float] = {}
         self._offered: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []  # episodes, windows
         self.scored = 0

@@ -15,7 +15,7 @@ from bridge.index.deepdata.settings import CAP
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bridge.index.base import Request, Vectors
+    from bridge.index.base import Ids, Request, Vectors
     from bridge.index.deepdata.collection import Link
     from bridge.index.deepdata.messages import Found
     from catalog.records import LedgerEntry
@@ -43,11 +43,11 @@ class View:
         """Whether the server would have nothing to add."""
         return len(self.rest) >= self.vectors or self.target is None or self.target.copy.condemned
 
-    def count(self, passing: frozenset[int] | None) -> int:
+    def count(self, passing: Ids | None) -> int:
         """Return how many vectors pass."""
         if passing is None:
             return self.vectors
-        return self.link.catalog.index_copies.sizes(self.space_id, sorted(passing))[1]
+        return self.link.catalog.index_copies.sizes(self.space_id, passing.tolist())[1]
 
 
 def look(link: Link, space: Space, space_id: int) -> View:
@@ -69,9 +69,7 @@ def look(link: Link, space: Space, space_id: int) -> View:
     return View(link, space, space_id, target, clock, local_scores.join(blocks, space.dim), vectors)
 
 
-def ask(
-    view: View, best: local_scores.Best, query: Vectors, request: Request, passing: frozenset[int] | None
-) -> tuple[int, bool]:
+def ask(view: View, best: local_scores.Best, query: Vectors, request: Request, passing: Ids | None) -> tuple[int, bool]:
     """Offer what the server finds, asking for more until nothing nearer can be left there.
 
     Returns how many vectors it compared, and whether that was reached; if not, only the ledger has them all. How many
@@ -103,13 +101,13 @@ def ask(
             asked = replace(asked, top_k=min(CAP, asked.top_k * _GROWTH))
 
 
-def complete(view: View, best: local_scores.Best, passing: frozenset[int] | None) -> None:
+def complete(view: View, best: local_scores.Best, passing: Ids | None) -> None:
     """Offer every vector of the ledger that passes."""
     catalog = view.link.catalog
     if passing is None:
         entries = catalog.vectors.ledger(view.space_id)
     else:
-        entries = catalog.index_copies.entries(view.space_id, sorted(passing))
+        entries = catalog.index_copies.entries(view.space_id, passing.tolist())
     for some in _steps(entries):
         best.offer(local_scores.of_entries(some, view.space.dim))
 

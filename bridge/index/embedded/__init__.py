@@ -1,1 +1,1 @@
-"""The embedded index: memory-mapped search copies with exact answers."""
+"""The embedded default index: exact search over memory-mapped copies of the ledger's vectors (`EmbeddedIndex`)."""

@@ -1,9 +1,4 @@
-"""Checksums of the parts of a large file, each compared when its part is first used.
-
-Knows: CRC32C, and which parts have been compared. Does not know: what the parts are.
-
-A file of a gigabyte cannot be read in full each time that it is opened; but no byte of it is used unchecked.
-"""
+"""Checksums of the parts of a large file, each compared when its part is first used: opening reads little of it."""
 
 from __future__ import annotations
 
@@ -18,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Seals:
+class Checksums:
     """Part i of `vectors` is rows starts[i]:starts[i+1] and has the CRC32C sums[i]; without sums nothing is checked.
 
     Threads may share one instance.

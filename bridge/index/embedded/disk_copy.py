@@ -1,19 +1,16 @@
-"""Generations: flat copies of one Space's vectors on disk, memory-mapped, disposable.
+"""Disk copies: flat copies of one Space's vectors, memory-mapped and disposable.
 
-Knows: `<index>/<archive>/<fingerprint>/`, the folder of a Space, `CURRENT` in it, which names the newest generation,
-and what is in a generation's folder:
+`CURRENT` in `<index>/<archive id>/<fingerprint>/`, the folder of a Space, names the newest copy; in the copy's are:
 
     vectors.f32       float32 [n, E], little-endian, episode after episode
     points.i64        int64 [4, episodes], little-endian: episode, ledger number, number of vectors, CRC32C of these
-    generation.json   whose copy it is (About), with one CRC32C over that and points.i64; whether there are lists
-    lists/            certified lists of the vectors, their outlines and codes (lists_file.py), in a large generation
+    header.json       whose copy it is (CopyHeader), with one CRC32C over that and points.i64; whether there are lists
+    inverted_lists/   inverted lists of the vectors, with sketches and codes (lists_file.py), in a large copy
 
-`LOCK` is held while CURRENT changes and older generations are removed, so that of several writers none removes what
-another has just made current. Archives may share an index folder, and it may hold anything else: only what lies below
-an archive's own id, has a name that is given here, and holds nothing but such names, is ever removed.
-
-Does not know: where the vectors come from, or how they are searched. The vectors' checksums are compared when they are
-first used, so that opening reads little.
+The vectors' checksums are compared when they are first used, so that opening reads little. `LOCK` is held while CURRENT
+changes and older copies are removed, so that of several writers none removes what another has just made current.
+Archives may share an index folder, and it may hold anything else: only what lies below an archive's own id, has a name
+that is given here, and holds nothing but such names, is ever removed.
 """
 
 from __future__ import annotations
@@ -35,6 +32,7 @@ from bridge.support.file_lock import locked
 from wshard.container.atomic_write import TEMPORARY, publish, sync_folder
 from wshard.container.layout import checksum
 from wshard.container.open_file import needs_local_disk
+from wshard.errors import VectorIndexError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -43,27 +41,30 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.index.base import Point, Vectors
-    from bridge.index.embedded.kmeans import Grouping
+    from bridge.index.embedded.inverted_lists import InvertedLists
+    from bridge.index.embedded.kmeans import Clustering
 
-    Regroup = Callable[[Vectors], Grouping | None]
+    Recluster = Callable[[Vectors], Clustering | None]
 
 _CURRENT: Final = "CURRENT"
 _LOCK: Final = "LOCK"
-_ABOUT: Final = "generation.json"
+_HEADER: Final = "header.json"
 _VECTORS: Final = "vectors.f32"
 _POINTS: Final = "points.i64"
-_LISTS: Final = "lists"
+LISTS: Final = "inverted_lists"
 _BUILDING: Final = "building-"
-_LAYOUT: Final = 6
+_LAYOUT: Final = 7
 _SPACE_NAME: Final = re.compile("[0-9a-f]{64}")
 _NAME: Final = re.compile(f"({_BUILDING})?[0-9a-f]{{12}}")
-_FILES: Final = frozenset({_VECTORS, _POINTS, _ABOUT})
+_OLDER_HEADER: Final = "generation.json"  # of copies before layout 7, whose lists lay in "lists"
+_FILES: Final = frozenset({_VECTORS, _POINTS, _HEADER, _OLDER_HEADER})
+_LIST_FOLDERS: Final = (LISTS, "lists")
 _ABANDONED_S: Final = 3600.0  # what was not finished for so long belongs to a process that was killed
 
 
 @dataclass(frozen=True)
-class About:
-    """What a generation holds: of which edition of an archive and Space, up to which ledger number, how many vectors.
+class CopyHeader:
+    """What a disk copy has: of which edition of an archive and Space, up to which ledger number, how many vectors.
 
     layout: of the files; others are not read.
     """
@@ -81,56 +82,57 @@ class About:
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
-    """A generation that can be searched; `home` is its folder, which no other generation will ever have.
+class OpenCopy:
+    """A disk copy that can be searched; `home` is its folder, which no other copy will ever have.
 
-    broken: its lists were written, but are damaged.
+    lists: None where there are none; broken: they were written, but are damaged.
     """
 
     home: Path
-    about: About
+    header: CopyHeader
     segment: Segment
+    lists: InvertedLists | None
     broken: bool
 
 
-def place(index: Path, archive_id: str, fingerprint: str) -> Path:
+def find_folder(index: Path, archive_id: str, fingerprint: str) -> Path:
     """Return the folder of a Space: no two archives have the same."""
     return index / archive_id / fingerprint
 
 
-def read(folder: Path, edition: str, fingerprint: str, last_seq: int) -> Opened | None:
-    """Open the current generation; None if there is none, or if it is of another edition, Space or future.
+def read(folder: Path, edition: str, fingerprint: str, last_seq: int) -> OpenCopy | None:
+    """Open the current copy; None if there is none, or if it is of another edition, Space or future.
 
     One that is damaged where it can be seen at once reads as None too: it is a copy, and the ledger can make another.
     Damaged lists read as none.
     """
     try:
         home = folder / (folder / _CURRENT).read_text("ascii")
-        stored = json.loads((home / _ABOUT).read_text("ascii"))
-        about = About(**stored["about"])
-        if (about.edition, about.fingerprint) != (edition, fingerprint) or about.seq > last_seq:
+        stored = json.loads((home / _HEADER).read_text("ascii"))
+        header = CopyHeader(**stored["header"])
+        if (header.edition, header.fingerprint) != (edition, fingerprint) or header.seq > last_seq:
             return None
         points = np.fromfile(home / _POINTS, "<i8")
-        if about.layout != _LAYOUT or stored["checksum"] != _checksum(about, points):
+        if header.layout != _LAYOUT or stored["checksum"] != _checksum(header, points):
             return None
         episodes, seqs, sizes, sums = points.astype(np.int64).reshape(4, -1)
         starts = np.concatenate(([0], np.cumsum(sizes)))
-        vectors = np.asarray(np.memmap(home / _VECTORS, "<f4", "r")).reshape(about.vectors, about.dim)
-        lists = lists_file.read(home / _LISTS, stored["checksum"], vectors.shape, starts)
-        segment = Segment(episodes, seqs, starts, vectors, sums, lists)
-        return Opened(home, about, segment, broken=bool(stored["listed"]) and lists is None)
+        vectors = np.asarray(np.memmap(home / _VECTORS, "<f4", "r")).reshape(header.vectors, header.dim)
+        lists = lists_file.read(home / LISTS, stored["checksum"], vectors.shape, starts)
+        segment = Segment(episodes, seqs, starts, vectors, sums)
+        return OpenCopy(home, header, segment, lists, broken=bool(stored["has_lists"]) and lists is None)
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
 
-def _checksum(about: About, points: NDArray[np.int64]) -> int:
-    return checksum(np.ascontiguousarray(points, "<i8").data, checksum(about.to_json().encode()))
+def _checksum(header: CopyHeader, points: NDArray[np.int64]) -> int:
+    return checksum(np.ascontiguousarray(points, "<i8").data, checksum(header.to_json().encode()))
 
 
-def write(folder: Path, about: About, points: Iterable[Point], regroup: Regroup | None = None) -> None:
-    """Write a generation of these points (one or more, about.vectors vectors in all) and make it current.
+def write(folder: Path, header: CopyHeader, points: Iterable[Point], recluster: Recluster | None = None) -> None:
+    """Write a copy of these points (one or more, header.vectors vectors in all) and make it current.
 
-    regroup: makes the groups of vectors [n, E] for certified lists; without it there are none.
+    recluster: makes the groups of vectors [n, E] for inverted lists; without it there are none.
     It is built under a temporary name and flushed before CURRENT names it; a crash in between leaves a folder that a
     later build removes. Several processes may write at once: the last one's counts. Raises OSError.
     """
@@ -139,7 +141,7 @@ def write(folder: Path, about: About, points: Iterable[Point], regroup: Regroup 
     building = folder / f"{_BUILDING}{name}"
     building.mkdir()
     try:
-        _fill(building, about, points, regroup)
+        _fill(building, header, points, recluster)
         with locked(folder / _LOCK):
             building.rename(folder / name)
             sync_folder(folder)
@@ -151,7 +153,20 @@ def write(folder: Path, about: About, points: Iterable[Point], regroup: Regroup 
         raise
 
 
-def _fill(building: Path, about: About, points: Iterable[Point], regroup: Regroup | None) -> None:
+def write_or_explain(
+    folder: Path, header: CopyHeader, points: Iterable[Point], recluster: Recluster | None = None
+) -> None:
+    """Write a copy as `write` does; raises VectorIndexError where the disk refuses it."""
+    try:
+        write(folder, header, points, recluster)
+    except OSError as error:
+        raise VectorIndexError(
+            f"cannot write the search copy of {header.vectors} vectors in {folder.parent.parent}: {error}; "
+            f"the vectors themselves are safe in the catalog, and search works without the copy"
+        ) from error
+
+
+def _fill(building: Path, header: CopyHeader, points: Iterable[Point], recluster: Recluster | None) -> None:
     rows: list[tuple[int, int, int, int]] = []
     # Written, not mapped: a full disk is then an OSError here and not a signal that kills the process.
     with publish(building / _VECTORS) as file:
@@ -160,25 +175,25 @@ def _fill(building: Path, about: About, points: Iterable[Point], regroup: Regrou
             rows.append((point.episode, point.seq, len(point.vectors), checksum(data)))
             file.write(data)
     table = np.array(rows, "<i8").T.copy()
-    seal = _checksum(about, table)
+    copy_checksum = _checksum(header, table)
     with publish(building / _POINTS) as file:
         file.write(table.data)
-    grouping = None
-    if regroup is not None:
+    clustering = None
+    if recluster is not None:
         with needs_local_disk("memory maps", building):
             mapped = np.memmap(building / _VECTORS, "<f4", "r")
-        vectors = np.asarray(mapped).reshape(about.vectors, about.dim)
-        grouping = regroup(vectors)
-        if grouping is not None:
+        vectors = np.asarray(mapped).reshape(header.vectors, header.dim)
+        clustering = recluster(vectors)
+        if clustering is not None:
             starts = np.concatenate(([0], np.cumsum(table[2])))
-            lists_file.write(building / _LISTS, seal, vectors, starts, grouping)
-    with publish(building / _ABOUT) as file:
-        stored = {"about": asdict(about), "checksum": seal, "listed": grouping is not None}
+            lists_file.write(building / LISTS, copy_checksum, vectors, starts, clustering)
+    with publish(building / _HEADER) as file:
+        stored = {"header": asdict(header), "checksum": copy_checksum, "has_lists": clustering is not None}
         file.write(json.dumps(stored).encode())
 
 
 def drop(folder: Path) -> None:
-    """Remove the generations of a Space; one that is being written by another process may still become current."""
+    """Remove the copies of a Space; one that is being written by another process may still become current."""
     if folder.is_dir():
         with locked(folder / _LOCK):
             (folder / _CURRENT).unlink(missing_ok=True)
@@ -186,9 +201,9 @@ def drop(folder: Path) -> None:
 
 
 def _clear(folder: Path, current: str | None = None) -> None:
-    """Remove other generations; a reader that maps one keeps its mapping, and one that comes too late does without."""
+    """Remove other copies; a reader that maps one keeps its mapping, and one that comes too late does without."""
     with contextlib.suppress(OSError):
-        for path in older(folder, current):
+        for path in find_older(folder, current):
             fresh = path.name.startswith(_BUILDING) and time.time() - path.stat().st_mtime < _ABANDONED_S
             if not fresh:
                 shutil.rmtree(path, ignore_errors=True)
@@ -196,7 +211,7 @@ def _clear(folder: Path, current: str | None = None) -> None:
 
 def sweep(index: Path, archive_id: str, living: Iterable[str]) -> None:
     """Remove the folders of an archive's Spaces that are no more."""
-    for path in retired(index, archive_id, living):
+    for path in find_retired(index, archive_id, living):
         shutil.rmtree(path, ignore_errors=True)
 
 
@@ -208,44 +223,48 @@ def discard(index: Path, archive_id: str) -> None:
         index.rmdir()
 
 
-def retired(index: Path, archive_id: str, living: Iterable[str]) -> list[Path]:
-    """Return the folders of an archive's Spaces other than the living, if they hold nothing but generations."""
-    kept = set(living)
-    found = [path for path in _folders(index / archive_id, _SPACE_NAME) if path.name not in kept]
-    found += [path for path in _folders(index, _SPACE_NAME) if _older_layout(path).startswith(archive_id)]
-    return [path for path in found if _holds_only(path, {_CURRENT, _LOCK}, older(path))]
+def find_retired(index: Path, archive_id: str, living: Iterable[str]) -> list[Path]:
+    """Return the folders of an archive's Spaces other than the living, if they hold nothing but copies."""
+    known = set(living)
+    found = [path for path in _folders(index / archive_id, _SPACE_NAME) if path.name not in known]
+    found += [path for path in _folders(index, _SPACE_NAME) if _read_older_owner(path).startswith(archive_id)]
+    return [path for path in found if _contains_only(path, {_CURRENT, _LOCK}, find_older(path))]
 
 
-def _older_layout(folder: Path) -> str:
+def _read_older_owner(folder: Path) -> str:
     """Return whose copy lies in a folder as older software named it, "" for another folder."""
     try:
-        stored = json.loads((folder / (folder / _CURRENT).read_text("ascii") / _ABOUT).read_text("ascii"))
+        stored = json.loads((folder / (folder / _CURRENT).read_text("ascii") / _OLDER_HEADER).read_text("ascii"))
         return str(stored["about"]["archive_id"])
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return ""
 
 
-def older(folder: Path, current: str | None = None) -> list[Path]:
-    """Return the generations of a Space other than the current one, unfinished ones too."""
+def find_older(folder: Path, current: str | None = None) -> list[Path]:
+    """Return the copies of a Space other than the current one, unfinished ones too."""
     found = [path for path in _folders(folder, _NAME) if path.name != current]
-    return [path for path in found if _holds_only(path, _FILES, [path / _LISTS] if _are_lists(path / _LISTS) else [])]
+    return [path for path in found if _contains_only(path, _FILES, _find_lists(path))]
 
 
-def leftovers(folder: Path) -> list[Path]:
-    """Return the generations of a Space that are not the current one, and drafts of its name."""
+def find_leftovers(folder: Path) -> list[Path]:
+    """Return the copies of a Space that are not the current one, and drafts of its name."""
     try:
         current = (folder / _CURRENT).read_text("ascii")
     except (OSError, ValueError):
         current = ""
     drafts = ((path, TEMPORARY.fullmatch(path.name)) for path in _children(folder))
-    return [*older(folder, current), *(path for path, named in drafts if named is not None and named[1] == _CURRENT)]
+    return [
+        *find_older(folder, current),
+        *(path for path, named in drafts if named is not None and named[1] == _CURRENT),
+    ]
 
 
-def _are_lists(folder: Path) -> bool:
-    return not folder.is_symlink() and _holds_only(folder, lists_file.FILES, [])
+def _find_lists(folder: Path) -> list[Path]:
+    paths = [folder / name for name in _LIST_FOLDERS]
+    return [path for path in paths if not path.is_symlink() and _contains_only(path, lists_file.FILES, [])]
 
 
-def _holds_only(folder: Path, names: Collection[str], folders: Collection[Path]) -> bool:
+def _contains_only(folder: Path, names: Collection[str], folders: Collection[Path]) -> bool:
     """Say whether there is nothing in the folder but files of these names, drafts of such files, and these folders."""
     for path in _children(folder):
         draft = TEMPORARY.fullmatch(path.name)

@@ -1,10 +1,8 @@
 """The embedded default index: exact search over the ledger's vectors, with no server and no other library.
 
-Knows: a memory-mapped copy per Space (generation.py), what a process holds of it (held.py), and that every search first
-takes in what other processes have committed. Does not know: how vectors are made.
-
-Crash-safe by construction: the ledger in the catalog is the truth, everything here can be thrown away. What was damaged
-is: a part of the copy whose checksum is wrong is noticed before it is used, and the search goes on without the copy.
+The ledger in the catalog is the truth, and everything here can be thrown away. Every search first takes in what other
+processes have committed; a part of a disk copy whose checksum is wrong is noticed before it is used, and the search
+goes on without it.
 """
 
 from __future__ import annotations
@@ -15,25 +13,29 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from bridge.index.base import Answer, check_points, check_query
+import numpy as np
+
+from bridge.index.base import Answer, check_points, check_query, find_space, load_spaces
 from bridge.index.embedded import disk_copy
-from bridge.index.embedded.background_job import Builder
-from bridge.index.embedded.kmeans import group
-from bridge.index.embedded.rerank import best
-from bridge.index.embedded.router import explained
+from bridge.index.embedded.explain import explain
+from bridge.index.embedded.inverted_lists import SearchCopy
+from bridge.index.embedded.kmeans import cluster
+from bridge.index.embedded.rerank import rank
+from bridge.index.embedded.router import SearchPlan
 from bridge.index.embedded.segment import Segment
-from bridge.index.embedded.snapshot import Held
-from bridge.index.filter_cache import Passing
+from bridge.index.embedded.snapshot import Snapshot
+from bridge.index.filter_cache import FilterCache
 from bridge.index.metric import check_metric
+from bridge.support.background_job import BackgroundJob
 from bridge.support.blas_threads import blas_threads
 from wshard.errors import ChecksumError, SpaceMismatchError, UnknownIndexError, VectorIndexError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from bridge.index.base import Point, Request, Vectors
-    from bridge.index.embedded.rerank import Ranked
+    from bridge.index.embedded.rerank import Ranking
     from catalog.catalog import Catalog
     from embedders.space import Space
 
@@ -44,8 +46,9 @@ class EmbeddedIndex:
     """VectorIndex over the ledger of one archive; `folder` holds the disposable copies.
 
     tail_rows: vectors that may come after a copy before a new one is written (more for copies above 20 times that).
-    lists_rows: from so many vectors on a copy has certified lists, and is written in a thread beside everything else;
-    close() waits for it. direct_rows: where no more vectors pass a filter, lists are not worth a look.
+    lists_rows: from so many vectors on, if they are of unit length, a copy has inverted lists, and is written in a
+    thread beside everything else; close() waits for it. direct_rows: where no more vectors pass a filter, lists are not
+    worth a look.
 
     Several processes may read and write at once: each search sees everything committed before it. Threads may share
     one instance. Use as a context manager, or close() it.
@@ -65,11 +68,11 @@ class EmbeddedIndex:
         self._tail_rows = tail_rows
         self._lists_rows = lists_rows
         self._direct_rows = direct_rows
-        self._spaces: dict[str, Held] = {}
+        self._spaces: dict[str, Snapshot] = {}
         self._damaged: set[Path] = set()
-        self._passing = Passing(catalog)
+        self._filters = FilterCache(catalog)
         self._life = ""
-        self._builder = Builder()
+        self._job = BackgroundJob()
         self._waiting: dict[str, Space] = {}  # a new copy of these is due, but another one is being written
         self._lock = threading.Lock()
         blas_threads()  # now, so that the first search need not
@@ -85,34 +88,34 @@ class EmbeddedIndex:
 
         Raises VectorIndexError where the disk refused one.
         """
-        self._builder.settle()
+        self._job.wait()
         while self._waiting:
             with suppress(SpaceMismatchError):  # another ingest replaced the Space meanwhile
                 self.upsert(self._waiting.popitem()[1], [])
-            self._builder.settle()
+            self._job.wait()
 
     def upsert(self, space: Space, points: Sequence[Point]) -> None:
-        """Take in what the ledger has committed; has a new generation written when the tail has grown large.
+        """Take in what the ledger has committed; has a new disk copy written when the tail has grown large.
 
         Raises VectorIndexError for points that the ledger does not know, or when the disk refused a copy.
         """
         check_points(space, points)
         check_metric(space.metric)
-        self._builder.told()
+        self._job.raise_failure()
         with self._lock:
             self._clock()
-            held = self._spaces.get(space.fingerprint) or self._open(space)
-            held.follow(self._catalog)
+            snapshot = self._spaces.get(space.fingerprint) or self._open(space)
+            snapshot.follow(self._catalog)
             self._check_living(space)
-            if missing := [point.episode for point in points if point.seq > held.seq]:
+            if missing := [point.episode for point in points if point.seq > snapshot.seq]:
                 raise VectorIndexError(f"expected points that the ledger has committed, found episodes {missing[:5]}")
-            if not held.due(self._tail_rows):
+            if not snapshot.needs_copy(self._tail_rows):
                 return
-            if self._builder.busy:
+            if self._job.busy:
                 self._waiting[space.fingerprint] = space
                 return
-            # Another process may have written a newer generation meanwhile: look before writing one.
-            while (held := self._open(space)).due(self._tail_rows) and not self._build(space, held):
+            # Another process may have written a newer copy meanwhile: look before writing one.
+            while (snapshot := self._open(space)).needs_copy(self._tail_rows) and not self._build(space, snapshot):
                 pass
 
     def search(self, space: Space, query: Vectors, request: Request) -> Answer:
@@ -125,17 +128,17 @@ class EmbeddedIndex:
         times = [time.perf_counter()]
         with self._lock:
 
-            def ranked(held: Held) -> Ranked:
+            def rank_by(snapshot: Snapshot) -> Ranking:
                 times[1:] = [time.perf_counter()]
-                wanted = self._passing.ids(request.where, held.clock)
+                wanted = self._filters.find_episodes(request.where, snapshot.clock)
                 times.append(time.perf_counter())
-                return best(held.segments(), query, wanted, request, direct_rows=self._direct_rows, metric=space.metric)
+                return rank(snapshot.join_tail(), query, wanted, SearchPlan(request, space.metric, self._direct_rows))
 
-            result = self._using(space, ranked)
-            held = self._spaces[space.fingerprint]
-        scored = sum(one.scored for one in result.found)
-        told = explained(result, held, times) if request.explain else None
-        return Answer(result.matches, all(one.exact for one in result.found), scored, told)
+            ranking = self._using(space, rank_by)
+            snapshot = self._spaces[space.fingerprint]
+        scored = sum(one.scored for one in ranking.found)
+        explanation = explain(ranking, snapshot, times) if request.explain else None
+        return Answer(ranking.matches, all(one.exact for one in ranking.found), scored, explanation)
 
     def delete(self, space: Space, episodes: Sequence[int]) -> None:  # noqa: ARG002  (the ledger says which)
         """Take in all that the ledger has buried, these episodes among it."""
@@ -151,14 +154,14 @@ class EmbeddedIndex:
         self.drop(space)
         self.count(space)  # reads the ledger, so that there is something to write
         self.upsert(space, [])
-        self._builder.settle()
+        self._job.wait()
 
     def drop(self, space: Space) -> None:
         """Remove the Space's copies; they are made again when the ledger holds it."""
-        self._builder.settle()
+        self._job.wait()
         with self._lock:
             self._spaces.pop(space.fingerprint, None)
-            disk_copy.drop(self._place(space.fingerprint))
+            disk_copy.drop(self._find_folder(space))
 
     def count(self, space: Space) -> int:
         """Return the number of vectors of living episodes."""
@@ -168,101 +171,98 @@ class EmbeddedIndex:
     def scan(self, space: Space) -> Iterator[Point]:
         """Yield every living episode's vectors."""
         with self._lock:
-            points = self._using(space, lambda held: [*held.points()])
+            points = self._using(space, lambda snapshot: [*snapshot.points()])
         yield from points
 
-    def _using(self, space: Space, use: Callable[[Held], Result]) -> Result:
+    def read_vectors(self, space: Space, episodes: Collection[int]) -> dict[int, Vectors]:
+        """Return the vectors [n, E], read-only, of those of the episodes that have any, by id; most are memory maps."""
+        wanted = np.unique(np.fromiter(episodes, np.int64, len(episodes)))
+        with self._lock:
+            return self._using(space, lambda snapshot: snapshot.read_vectors(wanted))
+
+    def _using(self, space: Space, use: Callable[[Snapshot], Result]) -> Result:
         """Return what `use` makes of what equals the ledger as of now; again without what turns out to be damaged."""
         while True:
-            held = self._refresh(space)
+            snapshot = self._refresh(space)
             try:
-                return use(held)
+                return use(snapshot)
             except ChecksumError:
-                self._condemn(held)
+                self._condemn(snapshot)
                 del self._spaces[space.fingerprint]
 
-    def _condemn(self, held: Held) -> None:
+    def _condemn(self, snapshot: Snapshot) -> None:
         """Do without the lists, or, where these are sound, without the whole copy."""
-        if held.home is None:
+        if snapshot.home is None:
             raise VectorIndexError(f"expected a copy in {self._folder} to blame, found none")
-        lists = held.home / "lists"
+        lists = snapshot.home / disk_copy.LISTS
         try:
-            if held.base.lists is not None and lists not in self._damaged:
-                held.base.lists.check()
+            if snapshot.base.lists is not None and lists not in self._damaged:
+                snapshot.base.lists.check()
         except ChecksumError:
             self._damaged.add(lists)
         else:
-            self._damaged.add(held.home)
+            self._damaged.add(snapshot.home)
 
-    def _refresh(self, space: Space) -> Held:
+    def _refresh(self, space: Space) -> Snapshot:
         """Return what equals the ledger as of now."""
         clock = self._clock()
-        held = self._spaces.get(space.fingerprint)
-        if held is None or (held.clock != clock and not held.catch_up(self._catalog)):
-            held = self._open(space)
-        if held.clock != clock:
+        snapshot = self._spaces.get(space.fingerprint)
+        if snapshot is None or (snapshot.clock != clock and not snapshot.catch_up(self._catalog)):
+            snapshot = self._open(space)
+        if snapshot.clock != clock:
             self._check_living(space)
-        held.clock = clock
-        return held
+        snapshot.clock = clock
+        return snapshot
 
     def _clock(self) -> int:
-        """Return the catalog's clock; what is held of an archive that was restored since is let go of."""
+        """Return the catalog's clock; snapshots of an archive that was restored since are dropped."""
         life, clock = self._catalog.instant()
         if life != self._life:
-            self._life, self._spaces, self._passing = life, {}, Passing(self._catalog)
+            self._life, self._spaces = life, {}
         return clock
 
-    def _open(self, space: Space) -> Held:
+    def _open(self, space: Space) -> Snapshot:
         space_id = self._check_living(space)
-        nothing = Held(space_id, space.dim, 0, Segment.of([], space.dim))
+        nothing = Snapshot(space_id, space.dim, 0, SearchCopy(Segment.from_points([], space.dim)))
         last = self._catalog.clock()  # first, for it is this that tells the edition
-        found = disk_copy.read(self._place(space.fingerprint), self._catalog.edition, space.fingerprint, last)
-        opened = nothing if found is None or found.home in self._damaged else self._opened(space_id, found)
+        found = disk_copy.read(self._find_folder(space), self._catalog.edition, space.fingerprint, last)
+        opened = nothing if found is None or found.home in self._damaged else self._make_snapshot(space_id, found)
         if not opened.catch_up(self._catalog):
             opened = nothing
             opened.follow(self._catalog)
         self._spaces[space.fingerprint] = opened
         return opened
 
-    def _opened(self, space_id: int, found: disk_copy.Opened) -> Held:
-        broken = found.broken
-        if found.home / "lists" in self._damaged:
-            found.segment.lists, broken = None, True
-        return Held(space_id, found.about.dim, found.about.seq, found.segment, found.home, broken)
+    def _make_snapshot(self, space_id: int, found: disk_copy.OpenCopy) -> Snapshot:
+        lists, broken = found.lists, found.broken
+        if found.home / disk_copy.LISTS in self._damaged:
+            lists, broken = None, True
+        header, copy = found.header, SearchCopy(found.segment, lists)
+        return Snapshot(space_id, header.dim, header.seq, copy, found.home, broken)
 
-    def _place(self, fingerprint: str) -> Path:
-        return disk_copy.place(self._folder, self._catalog.archive_id, fingerprint)
+    def _find_folder(self, space: Space) -> Path:
+        return disk_copy.find_folder(self._folder, self._catalog.archive_id, space.fingerprint)
 
     def _check_living(self, space: Space) -> int:
         """Return the Space's id and let go of retired ones; raises SpaceMismatchError if it is not the archive's."""
-        living = {row.fingerprint: row.id for row in self._catalog.vectors.spaces() if row.state != "retired"}
-        self._spaces = {fingerprint: held for fingerprint, held in self._spaces.items() if fingerprint in living}
-        if space.fingerprint not in living:
-            told = ", ".join(fingerprint[:12] for fingerprint in living) or "none"
-            raise SpaceMismatchError(f"expected a Space of this archive ({told}), found {space.fingerprint[:12]}")
-        return living[space.fingerprint]
+        living = self._filters.find_spaces(space, self._catalog.clock())
+        self._spaces = {fingerprint: one for fingerprint, one in self._spaces.items() if fingerprint in living}
+        return find_space(living, space)
 
-    def _build(self, space: Space, held: Held) -> bool:
-        """Write what is held as a generation, a large one beside everything else; False if held turned out damaged."""
-        about = disk_copy.About(
-            edition=self._catalog.edition,
-            fingerprint=space.fingerprint,
-            dim=space.dim,
-            seq=held.seq,
-            vectors=held.count(),
-        )
-        regroup = None
-        if about.vectors >= self._lists_rows:
-            regroup = partial(group, before=held.grouped(), metric=space.metric)
-        living = [row.fingerprint for row in self._catalog.vectors.spaces() if row.state != "retired"]
-        disk_copy.sweep(self._folder, self._catalog.archive_id, living)
-        points = held.points()
+    def _build(self, space: Space, snapshot: Snapshot) -> bool:
+        """Write a new disk copy, a large one beside everything else; False if the older one turned out damaged."""
+        vectors = snapshot.count()
+        header = disk_copy.CopyHeader(self._catalog.edition, space.fingerprint, space.dim, snapshot.seq, vectors)
+        large = vectors >= self._lists_rows
+        recluster = partial(cluster, before=snapshot.restore_clustering()) if large else None
+        disk_copy.sweep(self._folder, self._catalog.archive_id, load_spaces(self._catalog))
+        points = snapshot.points()
 
         def write() -> bool:
             try:
-                self._write(about, points, regroup)
+                disk_copy.write_or_explain(self._find_folder(space), header, points, recluster)
             except ChecksumError:
-                self._condemn(held)
+                self._condemn(snapshot)
                 return False
             return True
 
@@ -271,22 +271,12 @@ class EmbeddedIndex:
             with self._lock:
                 self._spaces.pop(space.fingerprint, None)
 
-        if regroup is None:
+        if recluster is None:
             done = write()
             self._spaces.pop(space.fingerprint)
             return done
-        self._builder.start(write_beside)
+        self._job.start(write_beside)
         return True
-
-    def _write(self, about: disk_copy.About, points: Iterator[Point], regroup: disk_copy.Regroup | None) -> None:
-        """Write a generation; an older one of another process is as good."""
-        try:
-            disk_copy.write(self._place(about.fingerprint), about, points, regroup)
-        except OSError as error:
-            raise VectorIndexError(
-                f"cannot write the search copy of {about.vectors} vectors in {self._folder}: {error}; "
-                f"the vectors themselves are safe in the catalog, and search works without the copy"
-            ) from error
 
 
 def open_embedded(_url: str, catalog: Catalog, folder: Path, token: str | None = None) -> EmbeddedIndex:

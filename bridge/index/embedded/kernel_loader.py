@@ -1,8 +1,4 @@
-"""Which kernel walks over lists and rows: numpy's at first, and numba's from some searches on.
-
-Knows: when it pays to load numba, which takes up to a second, and how that stays out of the way of searches, of the end
-of the process and of a fork. Does not know: what the kernel does.
-"""
+"""Loads the compiled kernel in a thread, once enough scans were made that it pays; until then numpy is used."""
 
 from __future__ import annotations
 
@@ -12,11 +8,11 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
-WORTH_IT: Final = 100  # walks; most searches make one
+WORTH_IT: Final = 100  # scans; most searches make one
 
 
-class Kernel:
-    """The compiled kernel of a process, once that has made a hundred walks; `module` is None until then.
+class KernelLoader:
+    """The compiled kernel of a process, once that has made a hundred scans; `module` is None until then.
 
     It is loaded in a thread, while searches go on with numpy. Where numba is not installed, they always do. The process
     waits for the thread before it ends or forks.
@@ -27,18 +23,20 @@ class Kernel:
         self._left = worth_it
         self._thread: threading.Thread | None = None
 
-    def walked(self) -> Any:
-        """Count one more walk, and return the compiled module for it, or None."""
+    def use(self) -> Any:
+        """Count one more scan, and return the compiled module for it, or None."""
         if self._left > 0:
             self._left -= 1
             if self._left == 0:
                 self._thread = threading.Thread(target=self._load, name="index-kernel")
-                import_module("logging")  # numba needs its lock, which a fork is to take after settle: last come, first
-                os.register_at_fork(before=self.settle)
+                import_module(
+                    "logging"
+                )  # whose lock numba needs, and a fork must take after the join: last come, first
+                os.register_at_fork(before=self.wait)
                 self._thread.start()
         return self.module
 
-    def settle(self) -> None:
+    def wait(self) -> None:
         """Wait for the module, where it is being loaded."""
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
@@ -53,6 +51,6 @@ class Kernel:
 
 
 @cache
-def kernel() -> Kernel:
+def get_kernel() -> KernelLoader:
     """Return the kernel of this process."""
-    return Kernel()
+    return KernelLoader()

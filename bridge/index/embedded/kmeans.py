@@ -1,8 +1,4 @@
-"""Groups of vectors that point the same way: what the certified lists are made of.
-
-Knows: spherical k-means on a sample, the nearest centroid of every vector, and frames for groups that are near each
-other. Does not know: files, searching.
-"""
+"""Spherical k-means: groups of vectors that point the same way, which inverted lists are made of."""
 
 from __future__ import annotations
 
@@ -13,14 +9,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from bridge.index.embedded.norm_bounds import origin_of, seen
-from bridge.index.embedded.sketches import axes_of, sampled
-from bridge.index.metric import COSINE
+from bridge.index.embedded.sketches import fit_axes, pick_sample
 
 if TYPE_CHECKING:
     from bridge.index.base import Vectors
-    from bridge.index.embedded.arrays import Axes, Numbers
-    from bridge.index.embedded.norm_bounds import Directions, Floats
+    from bridge.index.embedded.sketches import Axes, Frames
 
 Labels = NDArray[np.int32]
 Cosines = NDArray[np.float32]
@@ -33,67 +26,57 @@ _UNIT: Final = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
-class Grouping:
-    """centroids float32 [L, E]; row i is in list l = labels[i] and has a cosine of rims[l] or more to its centroid.
+class Clustering:
+    """centroids float32 [L, E]; row i is in list l = labels[i] and has a cosine of radii[l] or more to its centroid.
 
-    trained: how many vectors there were when the centroids were chosen. origin: the rows are directions seen from
-    there, float64 [E]; None: they are vectors of unit length.
+    trained: how many vectors there were when the centroids were chosen.
     """
 
     centroids: Vectors
     labels: Labels
-    rims: Cosines
+    radii: Cosines
     trained: int
-    origin: Floats | None = None
 
 
-def group(vectors: Vectors, before: Grouping | None = None, metric: str = COSINE) -> Grouping | None:
-    """Group vectors [N, E], N >= 1, of which `before` holds the first: their directions, where lengths differ.
+def cluster(vectors: Vectors, before: Clustering | None = None) -> Clustering | None:
+    """Group vectors [N, E], N >= 1, of which `before` holds the first.
 
     Centroids are chosen anew, about sqrt(N) of them, when there are twice as many vectors as at the last time. A fixed
-    seed: equal vectors give equal groups. None where vectors are not finite, or not of unit length although the metric
-    is the cosine.
+    seed: equal vectors give equal groups. None where vectors are not of unit length.
     """
-    found = _joined(vectors, before) if before is not None and len(vectors) < 2 * before.trained else None
-    if found is None:
-        found = _grouped(vectors, None)
-    if found is None and metric != COSINE:
-        found = _grouped(vectors, origin_of(_sample(vectors), metric))
-    return found
-
-
-def _grouped(vectors: Vectors, origin: Floats | None) -> Grouping | None:
-    sample = _sample(seen(vectors, origin))
+    if before is not None and len(vectors) < 2 * before.trained:
+        return _join(vectors, before)
+    sample = _draw_sample(vectors)
     if not _are_unit(sample).all():
         return None
     centroids = _train(sample, isqrt(len(vectors)))
-    nobody, rims = np.zeros(0, np.int32), np.ones(len(centroids), np.float32)
-    return _joined(vectors, Grouping(centroids, nobody, rims, len(vectors), origin))
+    nobody, radii = np.zeros(0, np.int32), np.ones(len(centroids), np.float32)
+    return _join(vectors, Clustering(centroids, nobody, radii, len(vectors)))
 
 
-def _joined(vectors: Vectors, before: Grouping) -> Grouping | None:
+def _join(vectors: Vectors, before: Clustering) -> Clustering | None:
     """Put into their lists those vectors that have none; None if these are not as the others are."""
-    labels, cosines = _nearest(seen(vectors[len(before.labels) :], before.origin), before.centroids)
+    labels, cosines = _find_nearest(vectors[len(before.labels) :], before.centroids)
     if not np.isfinite(cosines).all():
         return None
-    rims = before.rims.copy()
-    np.minimum.at(rims, labels, cosines)
-    return replace(before, labels=np.concatenate([before.labels, labels]), rims=rims)
+    radii = before.radii.copy()
+    np.minimum.at(radii, labels, cosines)
+    return replace(before, labels=np.concatenate([before.labels, labels]), radii=radii)
 
 
-def frames(vectors: Vectors | Directions, grouping: Grouping) -> tuple[Axes, Numbers]:
-    """Return axes float64 [F, P, E] for outlines of the vectors, and the frame of each list.
+def fit_frames(vectors: Vectors, clustering: Clustering) -> tuple[Axes, Frames]:
+    """Return axes float64 [F, P, E] for sketches of the vectors, and the frame of each list.
 
     Lists that are near each other share one; there are about sqrt(L).
     """
-    middles = _train(_sample(grouping.centroids), isqrt(len(grouping.centroids)))
-    frame_of = _nearest(grouping.centroids, middles)[0].astype(np.uint8)
-    which = frame_of[grouping.labels]
-    members = (sampled(np.flatnonzero(which == frame)) for frame in range(len(middles)))
-    return np.stack([axes_of(vectors[rows]) for rows in members]), frame_of
+    midpoints = _train(_draw_sample(clustering.centroids), isqrt(len(clustering.centroids)))
+    frame_of = _find_nearest(clustering.centroids, midpoints)[0].astype(np.uint8)
+    which = frame_of[clustering.labels]
+    members = (pick_sample(np.flatnonzero(which == frame)) for frame in range(len(midpoints)))
+    return np.stack([fit_axes(vectors[rows]) for rows in members]), frame_of
 
 
-def _sample(vectors: Vectors | Directions) -> Vectors:
+def _draw_sample(vectors: Vectors) -> Vectors:
     size = min(len(vectors), isqrt(len(vectors)) * _SAMPLED_PER_LIST)
     return np.ascontiguousarray(vectors[np.sort(np.random.default_rng(0).choice(len(vectors), size, replace=False))])
 
@@ -102,7 +85,7 @@ def _train(sample: Vectors, count: int) -> Vectors:
     """Return the centroids of so many groups."""
     centroids = sample[np.random.default_rng(0).choice(len(sample), count, replace=False)].copy()
     for _ in range(_ROUNDS):
-        labels, _ = _nearest(sample, centroids)
+        labels, _ = _find_nearest(sample, centroids)
         _move(centroids, sample, labels)
     return centroids
 
@@ -123,14 +106,14 @@ def _are_unit(rows: Vectors) -> NDArray[np.bool_]:
     return are
 
 
-def _nearest(vectors: Vectors | Directions, centroids: Vectors) -> tuple[Labels, Cosines]:
+def _find_nearest(vectors: Vectors, centroids: Vectors) -> tuple[Labels, Cosines]:
     """Return each vector's nearest centroid and the cosine to it, NaN where the vector is not of unit length."""
     labels = np.empty(len(vectors), np.int32)
     cosines = np.empty(len(vectors), np.float32)
     turned = np.ascontiguousarray(centroids.T)
     for start in range(0, len(vectors), _AT_ONCE):
         rows = vectors[start : start + _AT_ONCE]
-        with np.errstate(over="ignore", invalid="ignore"):  # of what is not of unit length, and told below
+        with np.errstate(over="ignore", invalid="ignore"):  # of what is not of unit length, and is NaN below
             products = rows @ turned
         best = products.argmax(axis=1)
         near = products[np.arange(len(best)), best]

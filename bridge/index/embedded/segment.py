@@ -1,8 +1,4 @@
-"""One immutable run of vectors: whose they are, and which of their episodes still count.
-
-Knows: vectors of many episodes, each episode's rows side by side; dead episodes; the certified lists of the same
-vectors, where there are any. Does not know: where the vectors lie (memory or file), searching, SQL.
-"""
+"""One immutable run of vectors: whose they are, and which of their episodes still count."""
 
 from __future__ import annotations
 
@@ -14,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.index.base import Point
-from bridge.index.embedded.checksums import Seals
-from bridge.index.embedded.router import Patience
+from bridge.index.embedded.checksums import Checksums
 from catalog.vectors.checksums import term
 from wshard.container.layout import checksum
 
@@ -24,10 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from bridge.index.base import Vectors
-    from bridge.index.embedded.arrays import Ids
-    from bridge.index.embedded.inverted_lists import Lists
-
+    from bridge.index.base import Ids, Vectors
 
 _AT_ONCE: Final = 4096  # rows that are widened to float64 at a time
 _REMEMBERED: Final = 200_000  # episodes asked for in all choices: some megabytes
@@ -35,7 +27,7 @@ _EACH: Final = 32  # episodes: as much memory as a choice of none takes
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class RowSelection:
     """The living ones among some episodes, in row order: each at a position, with rows starts:stops; rows: of all."""
 
     positions: Ids
@@ -49,7 +41,7 @@ class Segment:
     """vectors float32 [N, E]; episode i owns rows starts[i]:starts[i+1], at least one, and has the ledger's seqs[i].
 
     sums: the CRC32C of each episode's vectors, to be compared before they are used. alive[i] is False once the episode
-    was replaced or deleted. patience: with the lists, for queries among most of the vectors.
+    was replaced or deleted.
     """
 
     episodes: Ids
@@ -57,19 +49,17 @@ class Segment:
     starts: Ids
     vectors: Vectors
     sums: Ids | None = None
-    lists: Lists | None = None
     alive: NDArray[np.bool_] = field(init=False)
-    seals: Seals = field(init=False)
-    patience: Patience = field(init=False, default_factory=Patience)
+    checksums: Checksums = field(init=False)
     _order: Ids = field(init=False)
     _ends: Ids = field(init=False)
-    _choices: dict[int, tuple[Ids | None, Chosen]] = field(init=False, default_factory=dict)
+    _choices: dict[int, tuple[Ids | None, RowSelection]] = field(init=False, default_factory=dict)
     _remembered: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         """Index the episodes, which come in the order of their rows."""
         self.alive = np.ones(len(self.episodes), np.bool_)
-        self.seals = Seals(self.vectors, self.starts, self.sums, "vectors of the search copy")
+        self.checksums = Checksums(self.vectors, self.starts, self.sums, "vectors of the search copy")
         self._ends = self.starts[1:]
         self._order = np.argsort(self.episodes, kind="stable").astype(np.int64)
 
@@ -79,7 +69,7 @@ class Segment:
 
         Raises ChecksumError.
         """
-        self.seals.check()
+        self.checksums.check()
         squares = np.empty(len(self.vectors))
         for start in range(0, len(self.vectors), _AT_ONCE):
             rows = self.vectors[start : start + _AT_ONCE].astype(np.float64)
@@ -96,7 +86,7 @@ class Segment:
         return found
 
     @staticmethod
-    def of(points: Sequence[Point], dim: int) -> Segment:
+    def from_points(points: Sequence[Point], dim: int) -> Segment:
         """Copy points of different episodes into one segment; dim is E, which no point might tell."""
         sizes = np.array([len(point.vectors) for point in points], np.int64)
         return Segment(
@@ -131,17 +121,21 @@ class Segment:
 
     def points(self, alive: NDArray[np.bool_]) -> Iterator[Point]:
         """Yield the vectors of the episodes marked; raises ChecksumError."""
-        for position in np.flatnonzero(alive):
-            self.seals.check(np.array([position]))
+        return self.read(np.flatnonzero(alive))
+
+    def read(self, positions: Ids) -> Iterator[Point]:
+        """Yield the vectors of the episodes at these positions; raises ChecksumError."""
+        for position in positions:
+            self.checksums.check(np.array([position]))
             rows = self.vectors[self.starts[position] : self.starts[position + 1]]
             yield Point(int(self.episodes[position]), int(self.seqs[position]), rows)
 
-    def owners(self, rows: Ids) -> Ids:
+    def find_owners(self, rows: Ids) -> Ids:
         """Return the position of the episode that owns each row."""
         found: Ids = self._ends.searchsorted(rows, side="right")
         return found
 
-    def chosen(self, episodes: Ids | None) -> Chosen:
+    def select(self, episodes: Ids | None) -> RowSelection:
         """Return the living ones among these episodes, all for None; the answers for the last arrays are remembered."""
         known = self._choices.get(id(episodes))
         if known is None:
@@ -155,6 +149,14 @@ class Segment:
             self._remembered += size
             known = self._choices[id(episodes)] = (
                 episodes,
-                Chosen(positions, starts, stops, int((stops - starts).sum())),
+                RowSelection(positions, starts, stops, int((stops - starts).sum())),
             )
         return known[1]
+
+
+def expand_ranges(starts: Ids, stops: Ids) -> Ids:
+    """Return the numbers in these ranges, one after another."""
+    sizes = stops - starts
+    ends = np.cumsum(sizes)
+    rows: Ids = np.repeat(stops - ends, sizes) + np.arange(ends[-1])
+    return rows

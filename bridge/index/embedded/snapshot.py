@@ -1,8 +1,4 @@
-"""What one process holds of a Space: the search copy, and the ledger entries that came after it.
-
-Knows: how entries change what is held, whether that equals the ledger, and when a new copy is worth writing. Does not
-know: files, threads, searching.
-"""
+"""What one process has in memory of a Space: the disk copy, and the ledger entries that came after it."""
 
 from __future__ import annotations
 
@@ -12,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.index.base import Point, stored_vectors
-from bridge.index.embedded.lists_file import grouping_of
+from bridge.index.base import Point, decode_vectors
+from bridge.index.embedded.inverted_lists import SearchCopy
 from bridge.index.embedded.segment import Segment
 from catalog.vectors.checksums import term
 from wshard.container.layout import checksum
@@ -22,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from bridge.index.embedded.kmeans import Grouping
+    from bridge.index.base import Ids, Vectors
+    from bridge.index.embedded.kmeans import Clustering
     from catalog.catalog import Catalog
     from catalog.records import LedgerEntry
 
@@ -31,49 +28,49 @@ _TAKEN_AT_ONCE: Final = 256  # ledger entries
 
 
 @dataclass(eq=False)
-class Held:
-    """What this process holds of one Space: the generation and, after it, the tail.
+class Snapshot:
+    """One Space as this process knows it: the disk copy and, after it, the tail.
 
     seq: the last ledger entry taken in; clock: the catalog's when all of this was last known to equal the ledger;
-    home: the generation's folder; broken: its lists are damaged.
+    home: the copy's folder; broken: its inverted lists are damaged.
     """
 
     space_id: int
     dim: int
     seq: int
-    base: Segment
+    base: SearchCopy
     home: Path | None = None
     broken: bool = False
     clock: int = -1
     tail: dict[int, Point] = field(default_factory=dict)
     terms: dict[int, int] = field(default_factory=dict)  # of the tail's episodes, see catalog/vectors/checksums.py
-    joined: Segment | None = None  # the tail as one segment, made when needed
+    joined: SearchCopy | None = None  # the tail as one segment, made when needed
 
     def take(self, entries: Sequence[LedgerEntry]) -> None:
         """Absorb ledger entries: new vectors, replaced ones, or tombstones."""
-        self.base.kill(np.array([entry.episode_id for entry in entries], np.int64))
+        self.base.segment.kill(np.array([entry.episode_id for entry in entries], np.int64))
         for entry in entries:
             self.seq = max(self.seq, entry.seq)
             self.tail.pop(entry.episode_id, None)
             self.terms.pop(entry.episode_id, None)
             if entry.vectors:
-                vectors = stored_vectors(entry.episode_id, entry.vectors, (entry.count, self.dim))
+                vectors = decode_vectors(entry.episode_id, entry.vectors, (entry.count, self.dim))
                 self.tail[entry.episode_id] = Point(entry.episode_id, entry.seq, vectors)
                 self.terms[entry.episode_id] = term(checksum(entry.vectors), entry.seq, entry.episode_id)
             self.joined = None
 
-    def segments(self) -> tuple[Segment, Segment]:
-        """Return generation and tail."""
+    def join_tail(self) -> tuple[SearchCopy, SearchCopy]:
+        """Return disk copy and tail."""
         if self.joined is None:
-            self.joined = Segment.of([*self.tail.values()], self.dim)
+            self.joined = SearchCopy(Segment.from_points([*self.tail.values()], self.dim))
         return self.base, self.joined
 
     def count(self) -> int:
         """Return the number of vectors of living episodes."""
-        return self.base.count() + self.tail_rows()
+        return self.base.segment.count() + self.count_tail()
 
     def catch_up(self, catalog: Catalog) -> bool:
-        """Take in the catalog's ledger; False if what was held is not of it.
+        """Take in the catalog's ledger; False if what was here before is not of it.
 
         That is so after rows were dropped without tombstones, or another catalog was put in the place of this one: then
         number or checksum differ from those of the ledger.
@@ -82,33 +79,41 @@ class Held:
             self.follow(catalog)
             ledger = catalog.vectors.state(self.space_id)
             if ledger.last <= self.seq:
-                held = self.base.checksum() + sum(self.terms.values())
-                return (self.count(), held) == (ledger.vectors, ledger.checksum)
+                checksum_here = self.base.segment.checksum() + sum(self.terms.values())
+                return (self.count(), checksum_here) == (ledger.vectors, ledger.checksum)
 
     def follow(self, catalog: Catalog) -> None:
-        """Take in what the catalog's ledger has beyond seq."""
+        """Take in what the catalog's ledger has beyond seq: new vectors, replaced ones, tombstones."""
         entries = catalog.vectors.ledger(self.space_id, since=self.seq)
         while some := [*islice(entries, _TAKEN_AT_ONCE)]:
             self.take(some)
 
-    def tail_rows(self) -> int:
+    def count_tail(self) -> int:
         """Return the number of vectors in the tail."""
         return sum(len(point.vectors) for point in self.tail.values())
 
-    def due(self, tail_rows: int) -> bool:
-        """Say whether a new generation is worth it: a tail of more than so many rows, and than a share of the base."""
-        return self.broken or self.tail_rows() > max(tail_rows, _TAIL_SHARE * len(self.base.vectors))
+    def needs_copy(self, tail_rows: int) -> bool:
+        """Say whether a new disk copy is worth it: a tail of more than so many rows, and than a share of the base."""
+        return self.broken or self.count_tail() > max(tail_rows, _TAIL_SHARE * len(self.base.segment.vectors))
 
     def points(self) -> Iterator[Point]:
-        """Yield what is held now, whatever is taken in later; raises ChecksumError."""
-        alive = self.base.alive.copy()
+        """Yield what there is now, whatever is taken in later; raises ChecksumError."""
+        alive = self.base.segment.alive.copy()
         tail = [*self.tail.values()]
-        return (point for part in (self.base.points(alive), tail) for point in part)
+        return (point for part in (self.base.segment.points(alive), tail) for point in part)
 
-    def grouped(self) -> Grouping | None:
+    def read_vectors(self, episodes: Ids) -> dict[int, Vectors]:
+        """Return the vectors of those of the episodes that have any, by id; raises ChecksumError."""
+        found = {point.episode: point.vectors for point in self.base.segment.read(self.base.segment.find(episodes))}
+        for episode in episodes.tolist():
+            if episode in self.tail:
+                found[episode] = self.tail[episode].vectors
+        return found
+
+    def restore_clustering(self) -> Clustering | None:
         """Return to which lists the first of these points belong: those of the base."""
         if self.base.lists is None:
             return None
-        known = grouping_of(self.base.lists)
-        living = np.repeat(self.base.alive, np.diff(self.base.starts))
+        known = self.base.lists.restore_clustering()
+        living = np.repeat(self.base.segment.alive, np.diff(self.base.segment.starts))
         return replace(known, labels=known.labels[living])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from bridge.index.base import Answer, Explained, Match, Request
+from bridge.index.base import Answer, Explanation, Match, Request
 from bridge.search.ranking.diversity import diverse
 from bridge.search.ranking.scores import reciprocal_rank, reciprocal_ranks
 
@@ -142,7 +142,7 @@ def _rows(holdings: Holdings, space: Space, matches: Sequence[Match]) -> NDArray
     return np.stack([vectors_of(held.get(match.episode, nothing), match) for match in matches])
 
 
-def explained(answers: Sequence[Answer]) -> Explained | None:
+def explained(answers: Sequence[Answer]) -> Explanation | None:
     """Return how several answers were found, together; None where none of them says it."""
     told = [answer.explained for answer in answers if answer.explained is not None]
     if not told:
@@ -152,7 +152,7 @@ def explained(answers: Sequence[Answer]) -> Explained | None:
     for one in told:
         for name, value in one.milliseconds.items():
             spent[name] = spent.get(name, 0.0) + value
-    return Explained(
+    return Explanation(
         " + ".join(one.route for one in told),
         sum(one.passing for one in told),
         **sums,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.index.base import stored_vectors
+from bridge.index.base import decode_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -32,7 +32,7 @@ class Holdings:
         """Return the vectors [n, E] of those of the episodes that have any in the Space, by id."""
         number = self._number(space)
         found = {} if number is None or not episodes else self._catalog.vectors.load(number, episodes)
-        return {id_: stored_vectors(id_, data, (count, space.dim)) for id_, (count, data) in found.items()}
+        return {id_: decode_vectors(id_, data, (count, space.dim)) for id_, (count, data) in found.items()}
 
     def background(self, space: Space, query: Vectors) -> float:
         """Return the mean cosine of the query [E] with episodes in general; of several vectors the best counts."""

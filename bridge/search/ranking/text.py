@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from bridge.index.base import Answer, Explained, Match
+from bridge.index.base import Answer, Explanation, Match
 from embedders.text.base import encode_by, text_space
 from wshard.errors import SpaceMismatchError
 
@@ -48,7 +48,7 @@ class _Words:
         best = found[0][1] if found else 1.0
         matches = [Match(id_, 0, score / best) for id_, score in found]
         spent = {"words": (time.perf_counter() - begun) * 1e3}
-        told = Explained("words", 0, 0, 0, 0, 0, spent) if request.explain else None  # it compares no vectors
+        told = Explanation("words", 0, 0, 0, 0, 0, spent) if request.explain else None  # it compares no vectors
         return Answer(tuple(matches), exact=True, scored=len(found), explained=told)
 
 

@@ -61,7 +61,7 @@ def test_s4_nearly_equal_vectors_are_one_document_and_all_of_them_are_hits(tmp_p
         assert len(made.collection.documents) == 53
         for number in [*made.collection.documents][::2]:
             del made.collection.documents[number]
-        made.shelf.index.mend(made.space)
+        made.shelf.index.repair(made.space)
         assert made.shelf.index.audit(made.space, full=True).state == "ok"
         for at in range(0, 200, 9):
             check(made.shelf, made.space, vectors[at][0], top(60))

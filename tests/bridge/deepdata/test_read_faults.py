@@ -60,7 +60,7 @@ def test_s1_an_older_state_with_ids_that_are_given_out_again(filled, fresh):
     found = [document["metadata"]["uid"] for document in filled.collection.documents.values()]
     assert living <= set(found)
     assert len(found) == len(set(found)) == len(living) + 3, "the three that came back take places and are no hits"
-    assert "more than it was given" in filled.shelf.index.audit(filled.space).told
+    assert "more than it was given" in filled.shelf.index.audit(filled.space).reason
     filled.shelf.index.rebuild(filled.space)
     filled.healed()
 

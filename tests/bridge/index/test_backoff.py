@@ -9,9 +9,11 @@ import pytest
 
 from bridge.index.base import Point, Request
 from bridge.index.embedded import lists_file
-from bridge.index.embedded.kmeans import group
-from bridge.index.embedded.rerank import best
-from bridge.index.embedded.router import Patience
+from bridge.index.embedded.backoff import Backoff
+from bridge.index.embedded.inverted_lists import SearchCopy
+from bridge.index.embedded.kmeans import cluster
+from bridge.index.embedded.rerank import rank
+from bridge.index.embedded.router import SearchPlan
 from bridge.index.embedded.segment import Segment
 from bridge.index.metric import COSINE, DOT, L2
 from bridge.support.blas_threads import blas_threads, one_blas_thread
@@ -20,82 +22,84 @@ from catalog.filters.where import EVERYTHING
 ASKED = Request(5, EVERYTHING, distinct=False)
 
 
+def rank_all(copies, query, wanted, request, *, direct_rows=0, metric=COSINE):
+    return rank(copies, query, wanted, SearchPlan(request, metric, direct_rows))
+
+
 def test_it_runs_out_after_failures_in_a_row_only():
-    patience, tried = Patience(), []
+    backoff, tried = Backoff(), []
     for number in range(100):
-        if patience.left("few"):
+        if backoff.allows("few"):
             tried.append(number)
-            patience.learn("few", failed=number % 7 != 6)
+            backoff.record("few", failed=number % 7 != 6)
     assert len(tried) == 100
     tried = []
     for number in range(100):
-        if patience.left("few"):
+        if backoff.allows("few"):
             tried.append(number)
-            patience.learn("few", failed=True)
+            backoff.record("few", failed=True)
     assert tried[0] == 0
     assert len(tried) < 20
 
 
 def test_it_comes_back_with_the_first_success():
-    patience = Patience()
+    backoff = Backoff()
     for _ in range(60):
-        if patience.left("few"):
-            patience.learn("few", failed=True)
-    while not patience.left("few"):
+        if backoff.allows("few"):
+            backoff.record("few", failed=True)
+    while not backoff.allows("few"):
         pass
-    patience.learn("few", failed=False)
-    assert all(patience.left("few") for _ in range(5))
+    backoff.record("few", failed=False)
+    assert all(backoff.allows("few") for _ in range(5))
 
 
 def test_one_kind_of_search_does_not_pause_another():
-    patience = Patience()
+    backoff = Backoff()
     for _ in range(20):
-        patience.learn("many", failed=True)
-    assert not patience.left("many")
-    assert patience.left("few")
+        backoff.record("many", failed=True)
+    assert not backoff.allows("many")
+    assert backoff.allows("few")
 
 
 def unit(row):
     return (row / np.linalg.norm(row)).astype(np.float32)
 
 
-def segment_of(tmp_path, rows, metric):
-    segment = Segment.of([Point(n, n, rows[30 * n : 30 * n + 30]) for n in range(len(rows) // 30)], rows.shape[1])
-    lists_file.write(tmp_path / "lists", 7, segment.vectors, segment.starts, group(segment.vectors, metric=metric))
-    segment.lists = lists_file.read(tmp_path / "lists", 7, segment.vectors.shape, segment.starts)
-    return segment
+def make_copy(folder, rows):
+    segment = Segment.from_points([Point(n, n, rows[30 * n : 30 * n + 30]) for n in range(len(rows) // 30)], 48)
+    lists_file.write(folder / "lists", 7, segment.vectors, segment.starts, cluster(segment.vectors))
+    return SearchCopy(segment, lists_file.read(folder / "lists", 7, segment.vectors.shape, segment.starts))
 
 
-def found(segment, query, metric):
-    ranked = best((segment,), query, None, ASKED, direct_rows=0, metric=metric)
+def found(copy, query, metric):
+    ranked = rank_all((copy,), query, None, ASKED, direct_rows=0, metric=metric)
     return ranked.found[0].route, [(match.episode, match.window, match.score) for match in ranked.matches]
 
 
 @pytest.mark.parametrize("metric", [COSINE, DOT, L2])
-def test_directions_without_structure_are_soon_scanned_and_answers_stay_the_same(tmp_path, metric):
+def test_vectors_without_structure_are_soon_scanned_and_answers_stay_the_same(tmp_path, metric):
     rng = np.random.default_rng(3)
-    rows = rng.normal(size=(6000, 48)).astype(np.float32)
-    if metric == COSINE:
-        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    segment = segment_of(tmp_path, rows, metric)
+    rows = rng.normal(size=(6000, 48))
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    copy = make_copy(tmp_path, rows)
     queries = rng.normal(size=(60, 48)).astype(np.float32)
-    answers = [found(segment, query / np.linalg.norm(query), metric) for query in queries]
+    answers = [found(copy, query / np.linalg.norm(query), metric) for query in queries]
     routes = [route for route, _ in answers]
     assert routes[0] != "scan"
     assert routes.count("scan") > 40
-    segment.lists = None
+    plain = SearchCopy(copy.segment)
     for query, (_, matches) in zip(queries, answers, strict=True):
-        assert found(segment, query / np.linalg.norm(query), metric)[1] == matches
+        assert found(plain, query / np.linalg.norm(query), metric)[1] == matches
 
 
 def test_lists_that_help_are_used_again_after_others_were_in_vain(tmp_path):
     rng = np.random.default_rng(4)
     rows = np.cumsum(rng.normal(size=(6000, 48)), axis=0) + 40 * rng.normal(size=48)
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-    segment = segment_of(tmp_path, rows, COSINE)
+    copy = make_copy(tmp_path, rows)
     for _ in range(60):
-        segment.patience.learn((ASKED.distinct, ASKED.top_k.bit_length()), failed=True)
-    routes = [found(segment, rows[number], COSINE)[0] for number in range(0, 6000, 100)]
+        copy.backoff.record((ASKED.distinct, ASKED.top_k.bit_length()), failed=True)
+    routes = [found(copy, rows[number], COSINE)[0] for number in range(0, 6000, 100)]
     assert set(routes[:31]) == {"scan"}
     assert set(routes[31:]) == {"lists"}
 
@@ -105,12 +109,12 @@ def test_searches_for_few_do_not_pay_for_searches_for_many(tmp_path):
     centres = 3 * rng.normal(size=(6, 48))
     rows = centres[np.arange(200) % 6].repeat(30, axis=0) + 0.1 * rng.normal(size=(6000, 48))
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-    segment = segment_of(tmp_path, rows, COSINE)
+    copy = make_copy(tmp_path, rows)
     many = Request(150, EVERYTHING, distinct=True)
     for query in rows[::300]:
-        best((segment,), query, None, many, direct_rows=0)
-    assert best((segment,), rows[0], None, many, direct_rows=0).found[0].route == "scan"
-    assert found(segment, rows[0], COSINE)[0] == "lists"
+        rank_all((copy,), query, None, many, direct_rows=0)
+    assert rank_all((copy,), rows[0], None, many, direct_rows=0).found[0].route == "scan"
+    assert found(copy, rows[0], COSINE)[0] == "lists"
 
 
 @pytest.mark.parametrize("metric", [COSINE, DOT, L2])
@@ -119,9 +123,9 @@ def test_where_episodes_count_once_only_their_best_rows_are_ranked(metric):
     rng = np.random.default_rng(6)
     rows = rng.normal(size=48) + 0.3 * rng.normal(size=(6000, 48))
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-    segment = Segment.of([Point(n, n, rows[30 * n : 30 * n + 30]) for n in range(200)], 48)
+    copy = SearchCopy(Segment.from_points([Point(n, n, rows[30 * n : 30 * n + 30]) for n in range(200)], 48))
     query = rows[77]
-    ranked = best((segment,), query, None, Request(190, EVERYTHING), direct_rows=0, metric=metric)
+    ranked = rank_all((copy,), query, None, Request(190, EVERYTHING), direct_rows=0, metric=metric)
     assert len(ranked.found[0].rows) < 300
     wide = rows.astype(np.float64)
     right = (-np.linalg.norm(wide - wide[77], axis=1) if metric == L2 else wide @ wide[77]).reshape(200, 30)

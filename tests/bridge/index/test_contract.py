@@ -251,13 +251,10 @@ class _RememberingFilters(_Flat):
 
 class _MissingIsAnyReward(_Flat):
     def passing(self, where):
-        about = "total_reward"
-        others = all_of(*(p for p in parts_of(where) if about not in {clause.field for clause in comparisons(p)}))
-        lacking = {
-            row.id
-            for row in self.catalog.episodes.rows(self.catalog.query.ids(others)).values()
-            if row.total_reward is None
-        }
+        header = "total_reward"
+        others = all_of(*(p for p in parts_of(where) if header not in {clause.field for clause in comparisons(p)}))
+        rows = self.catalog.episodes.rows(self.catalog.query.ids(others))
+        lacking = {row.id for row in rows.values() if row.total_reward is None}
         return super().passing(where) | lacking
 
 
@@ -350,6 +347,19 @@ class _DeletedTakePlaces(_Flat):
         return super().search(space, query, request)
 
 
+class _ReadingWhatItWasTold(_Flat):
+    def __init__(self, catalog, folder) -> None:
+        super().__init__(catalog, folder)
+        self.told = {}
+
+    def upsert(self, space, points):
+        super().upsert(space, points)
+        self.told |= {point.episode: point.vectors for point in points}
+
+    def read_vectors(self, space, episodes):
+        return {episode: self.told[episode] for episode in episodes if episode in self.told}
+
+
 class _Doubtful(_Flat):
     def search(self, space, query, request):
         answer = super().search(space, query, request)
@@ -378,6 +388,7 @@ DOUBLES = [
     (_IgnoringTombstones, "test_a_deleted_episode_is_no_hit_and_the_next_best_takes_its_place"),
     (_DeletedTakePlaces, "test_deletions_near_the_query_cost_no_hits_however_many_equal_vectors_lie_farther_away"),
     (_ForgettingNumbers, "test_scan_gives_every_point_as_it_was_put"),
+    (_ReadingWhatItWasTold, "test_vectors_are_read_as_they_were_put_last"),
     (_OnlyWhatItWasTold, "test_an_index_that_is_opened_again_holds_the_same"),
     (_PostFiltering, "test_a_filter_never_costs_hits"),
     (_RememberingFilters, "test_filters_see_what_the_catalog_says_now"),

@@ -111,15 +111,15 @@ def test_a_generation_is_read_instead_of_the_ledger(tmp_path):
     with Catalog.open(tmp_path / "catalog.db") as catalog:
         home = home_of(tmp_path, space)
         found = disk_copy.read(home, catalog.edition, space.fingerprint, catalog.clock())
-        about = found.about
-        assert about.seq == catalog.vectors.state(1)[2]
+        header = found.header
+        assert header.seq == catalog.vectors.state(1).last
         assert found.segment.episodes.tolist() == ids
-        assert disk_copy.read(home, catalog.edition, space.fingerprint, about.seq - 1) is None
-        assert disk_copy.read(home, "another archive", space.fingerprint, about.seq) is None
-        assert disk_copy.read(home, catalog.edition, "another space", about.seq) is None
+        assert disk_copy.read(home, catalog.edition, space.fingerprint, header.seq - 1) is None
+        assert disk_copy.read(home, "another archive", space.fingerprint, header.seq) is None
+        assert disk_copy.read(home, catalog.edition, "another space", header.seq) is None
 
 
-@pytest.mark.parametrize("name", ["vectors.f32", "points.i64", "generation.json", "CURRENT"])
+@pytest.mark.parametrize("name", ["vectors.f32", "points.i64", "header.json", "CURRENT"])
 def test_a_damaged_copy_is_ignored_and_made_anew(tmp_path, name):
     held, space, ids = fill_and_compact(tmp_path)
     whole = tmp_path / "whole"
@@ -159,7 +159,7 @@ def _flip(data, bit):
 def assert_whole(shelf, folder, space):
     home = home_of(folder, space)
     found = disk_copy.read(home, shelf.catalog.edition, space.fingerprint, shelf.catalog.clock())
-    found.segment.seals.check()
+    found.segment.checksums.check()
 
 
 def test_the_copy_of_another_archive_is_ignored(tmp_path):
@@ -253,6 +253,29 @@ def test_thousands_of_equal_vectors_are_ranked_by_episode_and_window(tmp_path):
         assert answer.scored == 15_000
 
 
+def test_vectors_are_read_from_the_disk_copy_and_the_tail(tmp_path):
+    held, space, ids = fill_and_compact(tmp_path)
+    with opened(tmp_path, held=held) as shelf:
+        shelf.put(space, {ids[0]: unit_vectors(2, 50), ids[1]: unit_vectors(3, 51)})
+        shelf.bury(ids[2:4], space)
+        found = shelf.index.read_vectors(space, {*ids[:8], ids[-1] + 1})
+        assert sorted(found) == [*ids[:2], *ids[4:8]]
+        for episode, vectors in found.items():
+            assert np.array_equal(vectors, held[space.fingerprint][episode])
+        mapped = np.asarray(shelf.index._spaces[space.fingerprint].base.segment.vectors)
+        assert [np.shares_memory(found[id_], mapped) for id_ in (ids[0], ids[4], ids[7])] == [False, True, True]
+
+
+def test_damaged_vectors_are_read_from_the_ledger(tmp_path):
+    held, space, ids = fill_and_compact(tmp_path)
+    path = generation_of(tmp_path, space) / "vectors.f32"
+    path.write_bytes(_flip(path.read_bytes(), 100))
+    with opened(tmp_path, held=held) as shelf:
+        found = shelf.index.read_vectors(space, ids)
+        assert sorted(found) == ids
+        assert all(np.array_equal(vectors, held[space.fingerprint][id_]) for id_, vectors in found.items())
+
+
 def test_an_unknown_scheme_is_refused(tmp_path):
     with opened(tmp_path) as shelf:
         assert isinstance(open_index("embedded:", shelf.catalog, tmp_path), EmbeddedIndex)
@@ -323,9 +346,7 @@ def test_readers_beside_a_writer_see_what_was_committed(tmp_path):
 
 def test_two_processes_that_compact_at_once_do_not_disturb_each_other(tmp_path):
     space = make_space()
-    code = WRITER.replace("tail_rows=60", "tail_rows=0").replace(
-        "ids = catalog.query.ids()", "ids = catalog.query.ids() * 3"
-    )
+    code = WRITER.replace("tail_rows=60", "tail_rows=0").replace("query.ids()", "query.ids() * 3")
     with opened(tmp_path) as shelf:
         ids = shelf.register(150)
         shelf.put(space, {})
@@ -338,9 +359,7 @@ def test_two_processes_that_compact_at_once_do_not_disturb_each_other(tmp_path):
 
 def test_a_process_that_is_killed_while_it_compacts_costs_nothing(tmp_path):
     space, random = make_space(), Random(1)
-    code = WRITER.replace("tail_rows=60", "tail_rows=0").replace(
-        "ids = catalog.query.ids()", "ids = catalog.query.ids() * 1000"
-    )
+    code = WRITER.replace("tail_rows=60", "tail_rows=0").replace("query.ids()", "query.ids() * 1000")
     with opened(tmp_path) as shelf:
         ids = shelf.register(100)
         shelf.put(space, {id_: unit_vectors(3, id_) for id_ in ids})

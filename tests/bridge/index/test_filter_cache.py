@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bridge.index import filter_cache
-from bridge.index.filter_cache import Passing
+from bridge.index.filter_cache import FilterCache
 from catalog.catalog import Catalog
 from catalog.filters.where import EVERYTHING, build_where
 from catalog.testing.contract import make_record
@@ -13,13 +13,13 @@ def test_a_filter_is_asked_once_per_clock(tmp_path):
     where = build_where(min_length=1)
     with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
         catalog.episodes.register([make_record(number) for number in range(3)])
-        known = Passing(catalog)
-        assert known.ids(EVERYTHING, catalog.clock()) is None
-        first = known.ids(where, catalog.clock())
+        known = FilterCache(catalog)
+        assert known.find_episodes(EVERYTHING, catalog.clock()) is None
+        first = known.find_episodes(where, catalog.clock())
         assert first.tolist() == catalog.query.ids(where)
-        assert known.ids(where, catalog.clock()) is first
+        assert known.find_episodes(where, catalog.clock()) is first
         catalog.episodes.register([make_record(number) for number in range(3, 5)])
-        assert known.ids(where, catalog.clock()).tolist() == catalog.query.ids(where)
+        assert known.find_episodes(where, catalog.clock()).tolist() == catalog.query.ids(where)
         assert len(catalog.query.ids(where)) == 5
 
 
@@ -29,8 +29,8 @@ def test_no_more_is_remembered_than_fits(tmp_path, monkeypatch):
         clock = catalog.clock()
         for limit, value in (("_EPISODES", 20), ("_FILTERS", 2)):
             monkeypatch.setattr(filter_cache, limit, value)
-            known = Passing(catalog)
-            first = known.ids(build_where(min_length=1), clock)
-            known.ids(build_where(min_length=2), clock)
-            assert known.ids(build_where(min_length=1), clock) is not first
+            known = FilterCache(catalog)
+            first = known.find_episodes(build_where(min_length=1), clock)
+            known.find_episodes(build_where(min_length=2), clock)
+            assert known.find_episodes(build_where(min_length=1), clock) is not first
             monkeypatch.undo()

@@ -16,11 +16,14 @@ from index_folders import home_of
 
 from bridge.index.base import Point, Request
 from bridge.index.embedded import disk_copy, lists_file
-from bridge.index.embedded.checksums import Seals
+from bridge.index.embedded.checksums import Checksums
 from bridge.index.embedded.index import EmbeddedIndex
-from bridge.index.embedded.kmeans import Grouping, group
-from bridge.index.embedded.rerank import best
+from bridge.index.embedded.inverted_lists import SearchCopy
+from bridge.index.embedded.kmeans import Clustering, cluster
+from bridge.index.embedded.rerank import rank
+from bridge.index.embedded.router import SearchPlan
 from bridge.index.embedded.segment import Segment
+from bridge.index.metric import COSINE
 from bridge.testing.brute_force import Shelf, make_space, unit_vectors
 from bridge.testing.index_contract import IndexContract, check, top
 from catalog.catalog import Catalog
@@ -63,6 +66,10 @@ class TestListedIndexByInnerProduct(TestListedIndex):
 # ---- any data, without a catalog -------------------------------------------------------------------------------------
 
 
+def rank_all(copies, query, wanted, request, *, direct_rows=0, metric=COSINE):
+    return rank(copies, query, wanted, SearchPlan(request, metric, direct_rows))
+
+
 def unit(rows):
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
@@ -90,26 +97,26 @@ DATA = {
 
 def one_list(vectors):
     centre = unit(vectors[:1].astype(float))
-    return Grouping(centre, np.zeros(len(vectors), np.int32), (vectors @ centre.T).min(axis=0), len(vectors))
+    return Clustering(centre, np.zeros(len(vectors), np.int32), (vectors @ centre.T).min(axis=0), len(vectors))
 
 
 def with_empty_lists(vectors):
-    found = group(vectors)
+    found = cluster(vectors)
     strangers = np.concatenate([found.centroids, -found.centroids, found.centroids])
-    return replace(found, centroids=strangers, rims=np.tile(found.rims, 3))
+    return replace(found, centroids=strangers, radii=np.tile(found.radii, 3))
 
 
-GROUPINGS = {"trained": group, "one list": one_list, "empty lists": with_empty_lists}
+GROUPINGS = {"trained": cluster, "one list": one_list, "empty lists": with_empty_lists}
 
 
-def listed(folder, points, make=group):
+def listed(folder, points, make=cluster):
     """Return a segment with the lists that were written and read again."""
-    segment = Segment.of(points, points[0].vectors.shape[1])
+    segment = Segment.from_points(points, points[0].vectors.shape[1])
     place = folder / f"lists-{len(list(folder.iterdir()))}"
     lists_file.write(place, 7, segment.vectors, segment.starts, make(segment.vectors))
-    segment.lists = lists_file.read(place, 7, segment.vectors.shape, segment.starts)
-    assert segment.lists is not None
-    return segment
+    lists = lists_file.read(place, 7, segment.vectors.shape, segment.starts)
+    assert lists is not None
+    return SearchCopy(segment, lists)
 
 
 def cut(rng, vectors, first=0):
@@ -141,18 +148,18 @@ def assert_right(answer, points, query, request):
         assert match.score == pytest.approx(right, abs=1e-6)
 
 
-@pytest.mark.parametrize("grouping", GROUPINGS)
+@pytest.mark.parametrize("clustering", GROUPINGS)
 @pytest.mark.parametrize("data", DATA)
-def test_lists_give_what_brute_force_gives(data, grouping, tmp_path):
+def test_lists_give_what_brute_force_gives(data, clustering, tmp_path):
     """18 x 112 = 2,016 cases: filters, counts, distinct, deleted episodes, tails, queries near and far."""
     for seed in range(14):
-        rng = np.random.default_rng([seed, len(data), len(grouping)])
+        rng = np.random.default_rng([seed, len(data), len(clustering)])
         count, dim = int(rng.integers(1, 900)), int(rng.choice([1, 2, 3, 8, 40]))
         base = cut(rng, DATA[data](rng, count, dim))
         tail = cut(rng, DATA[data](rng, int(rng.integers(1, 30)), dim), first=5)
-        segment, younger = listed(tmp_path, base, GROUPINGS[grouping]), Segment.of(tail, dim)
+        copy, younger = listed(tmp_path, base, GROUPINGS[clustering]), SearchCopy(Segment.from_points(tail, dim))
         dead = {point.episode for point in base if rng.random() < 0.2}
-        segment.kill(np.array(sorted(dead), np.int64))
+        copy.segment.kill(np.array(sorted(dead), np.int64))
         living = [point for point in (*base, *tail) if point.episode not in dead]
         for _ in range(8):
             near = base[int(rng.integers(len(base)))].vectors[:1] + rng.normal(size=(1, dim)) * rng.choice([0, 0.1, 9])
@@ -161,7 +168,7 @@ def test_lists_give_what_brute_force_gives(data, grouping, tmp_path):
             request = Request(int(rng.choice([1, 3, 10, 1000])), EVERYTHING, distinct=bool(rng.integers(2)))
             query = unit(near)[0]
             chosen = None if share > 1 else np.array(sorted(wanted), np.int64)
-            found = best((segment, younger), query, chosen, request, direct_rows=0)
+            found = rank_all((copy, younger), query, chosen, request, direct_rows=0)
             assert all(one.exact for one in found.found)
             right = [point for point in living if share > 1 or point.episode in wanted]
             assert_right(found.matches, right, query, request)
@@ -180,12 +187,12 @@ def test_lists_of_unit_vectors_serve_other_metrics(metric, data, tmp_path):
         rng = np.random.default_rng([seed, len(data)])
         vectors = DATA[data](rng, 500, 8) * (1 + 9e-6 * rng.choice([-1, 1], size=(500, 1)))
         points = cut(rng, vectors.astype(np.float32))
-        segment = listed(tmp_path, points)
+        copy = listed(tmp_path, points)
         held = np.concatenate([point.vectors for point in points])
         for length in (0.0, 1e-4, 2e-3, 0.05, 1.0, 30.0):
             query = (unit(held[:1] + 0.1 * rng.normal(size=(1, 8)))[0] * length).astype(np.float32)
             request = Request(10, EVERYTHING, distinct=False)
-            found = best((segment,), query, None, request, direct_rows=0, metric=metric)
+            found = rank_all((copy,), query, None, request, direct_rows=0, metric=metric)
             assert found.found[0].exact
             right = np.sort(true_score(metric, held, query))[::-1][:10]
             assert [match.score for match in found.matches] == pytest.approx(right.tolist(), abs=1e-12)
@@ -194,9 +201,9 @@ def test_lists_of_unit_vectors_serve_other_metrics(metric, data, tmp_path):
 def test_distances_are_found_by_lists_where_there_is_structure(tmp_path):
     vectors = clustered(np.random.default_rng(5), 20_000, 16)
     points = [Point(number, number, vectors[100 * number : 100 * number + 100]) for number in range(200)]
-    segment = listed(tmp_path, points)
+    copy = listed(tmp_path, points)
     for metric in ("l2", "dot", "cosine"):
-        found = best((segment,), 3 * vectors[777], None, Request(10, EVERYTHING), direct_rows=0, metric=metric)
+        found = rank_all((copy,), 3 * vectors[777], None, Request(10, EVERYTHING), direct_rows=0, metric=metric)
         assert found.found[0].route == "lists"
         assert found.found[0].scored < 0.3 * len(vectors)
 
@@ -206,10 +213,10 @@ def test_most_is_not_read_where_there_is_structure(tmp_path):
     tasks = [np.cumsum(rng.normal(size=(100, 32)), axis=0) for _ in range(20)]
     vectors = np.concatenate([unit(tasks[i % 20] + rng.normal(size=(100, 32)) * 0.5) for i in range(200)])
     points = [Point(number, number, vectors[100 * number : 100 * number + 100]) for number in range(200)]
-    segment = listed(tmp_path, points)
+    copy = listed(tmp_path, points)
     for distinct in (False, True):
         request = Request(10, EVERYTHING, distinct=distinct)
-        found = best((segment,), vectors[777], None, request, direct_rows=0)
+        found = rank_all((copy,), vectors[777], None, request, direct_rows=0)
         assert found.found[0].route == "lists"
         assert found.found[0].scored < 0.3 * len(vectors)
         assert_right(found.matches, points, vectors[777], request)
@@ -218,19 +225,19 @@ def test_most_is_not_read_where_there_is_structure(tmp_path):
 def test_data_without_structure_are_scanned_after_a_short_look(tmp_path):
     vectors = unit(np.random.default_rng(1).normal(size=(40_000, 64)))
     points = [Point(number, number, vectors[100 * number : 100 * number + 100]) for number in range(400)]
-    segment = listed(tmp_path, points)
-    found = best((segment,), unit(-vectors[:1] + 0.5)[0], None, Request(10, EVERYTHING), direct_rows=0)
+    copy = listed(tmp_path, points)
+    found = rank_all((copy,), unit(-vectors[:1] + 0.5)[0], None, Request(10, EVERYTHING), direct_rows=0)
     assert found.found[0].route == "lists, then scan"
-    assert found.found[0].scored < 2.1 * len(vectors)  # all outlines too, at most
+    assert found.found[0].scored < 2.1 * len(vectors)  # all sketches too, at most
 
 
 def test_a_filter_that_nothing_near_passes_ends_in_the_direct_route(tmp_path):
     rng = np.random.default_rng(2)
     vectors = np.concatenate([clustered(rng, 20_000, 16), -np.abs(unit(rng.normal(size=(1000, 16))))])
     points = [Point(number, number, vectors[100 * number : 100 * number + 100]) for number in range(210)]
-    segment, query = listed(tmp_path, points), np.abs(unit(rng.normal(size=(1, 16))))[0]
+    copy, query = listed(tmp_path, points), np.abs(unit(rng.normal(size=(1, 16))))[0]
     request = Request(10, EVERYTHING)
-    found = best((segment,), query, np.arange(195, 210), request, direct_rows=0)
+    found = rank_all((copy,), query, np.arange(195, 210), request, direct_rows=0)
     assert found.found[0].route == "lists, then direct"
     assert found.found[0].scored < 8 * 1500
     assert_right(found.matches, points[195:], query, request)
@@ -239,25 +246,25 @@ def test_a_filter_that_nothing_near_passes_ends_in_the_direct_route(tmp_path):
 def test_a_budget_ends_a_search_and_says_so(tmp_path):
     vectors = unit(np.random.default_rng(3).normal(size=(20_000, 32)))
     points = [Point(number, number, vectors[100 * number : 100 * number + 100]) for number in range(200)]
-    segment, query = listed(tmp_path, points), unit(-vectors[:1] + 0.3)[0]
-    short = best((segment,), query, None, Request(10, EVERYTHING, budget=150), direct_rows=0)
+    copy, query = listed(tmp_path, points), unit(-vectors[:1] + 0.3)[0]
+    short = rank_all((copy,), query, None, Request(10, EVERYTHING, budget=150), direct_rows=0)
     assert [one.exact for one in short.found] == [False]
     assert short.found[0].scored < 2500
     assert len(short.matches) == 10
     # Of a filter that nothing near passes there are k hits all the same.
-    rare = best((segment,), query, np.arange(3), Request(10, EVERYTHING, distinct=False, budget=1), direct_rows=0)
+    rare = rank_all((copy,), query, np.arange(3), Request(10, EVERYTHING, distinct=False, budget=1), direct_rows=0)
     assert len(rare.matches) == 10
-    full = best((segment,), query, None, Request(10, EVERYTHING, budget=20_000), direct_rows=0)
+    full = rank_all((copy,), query, None, Request(10, EVERYTHING, budget=20_000), direct_rows=0)
     assert full.found[0].exact
 
 
 @pytest.mark.parametrize("wrong", [1.001, 0.5, 0.0, np.nan, np.inf])
 def test_vectors_that_are_not_of_unit_length_get_no_lists(wrong):
     vectors = clustered(np.random.default_rng(0), 500, 8)
-    assert group(vectors) is not None
+    assert cluster(vectors) is not None
     vectors[123] *= np.float32(wrong)
     with np.errstate(invalid="ignore"):
-        assert group(vectors) is None
+        assert cluster(vectors) is None
 
 
 # ---- in an archive ---------------------------------------------------------------------------------------------------
@@ -306,16 +313,16 @@ def test_the_answer_explains_itself(shelf):
 
 
 def test_new_vectors_join_the_lists_and_centroids_are_chosen_anew_when_the_archive_has_doubled(shelf, tmp_path):
-    space, before = make_space(), opened(shelf, tmp_path).segment.lists
+    space, before = make_space(), opened(shelf, tmp_path).lists
     ids = shelf.register(160)
     shelf.bury(ids[:3], space)
     shelf.put(space, {id_: unit_vectors(4, id_) for id_ in ids[60:100]})
-    grown = opened(shelf, tmp_path).segment.lists
+    grown = opened(shelf, tmp_path).lists
     assert (before.trained, grown.trained, len(grown.rows)) == (240, 240, 388)
     assert np.array_equal(grown.centroids, before.centroids)
     check_everything(shelf)
     shelf.put(space, {id_: unit_vectors(4, id_) for id_ in ids[100:]})
-    doubled = opened(shelf, tmp_path).segment.lists
+    doubled = opened(shelf, tmp_path).lists
     assert doubled.trained == len(doubled.rows) == 628
     check_everything(shelf)
 
@@ -324,13 +331,13 @@ def test_a_tail_that_a_killed_process_left_is_written_when_the_index_is_told_of_
     ids = shelf.register(80)
     killed = EmbeddedIndex(shelf.catalog, tmp_path / "index")  # never writes so few, as if it had not come to it
     Shelf(shelf.catalog, killed, held=shelf.held).put(make_space(), {id_: unit_vectors(4, id_) for id_ in ids[60:]})
-    assert opened(shelf, tmp_path).about.vectors == 240
+    assert opened(shelf, tmp_path).header.vectors == 240
     with Listed(shelf.catalog, tmp_path / "index") as index:
         index.upsert(make_space(), [])
-    assert opened(shelf, tmp_path).about.vectors == 320
+    assert opened(shelf, tmp_path).header.vectors == 320
 
 
-FILES = [*lists_file._SMALL, *lists_file._CODED, "listed.i16", "outlines.i16", "codes.i1", "lists.json"]
+FILES = [*lists_file._SMALL, "list_sketches.i16", "sketches.i16", "residual_codes.i8", "inverted_lists.json"]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -348,7 +355,7 @@ def test_damaged_lists_are_ignored_and_made_anew(shelf, tmp_path, name):
     for damage in damages:
         shutil.rmtree(tmp_path / "index")
         shutil.copytree(tmp_path / "whole", tmp_path / "index")
-        path = opened(shelf, tmp_path).home / "lists" / name
+        path = opened(shelf, tmp_path).home / "inverted_lists" / name
         data = path.read_bytes()
         path.unlink()
         if damage is not None:
@@ -361,7 +368,7 @@ def test_damaged_lists_are_ignored_and_made_anew(shelf, tmp_path, name):
         again.index.upsert(space, [])
         again.index.close()
         if held.broken:  # else the damage lies where no search has looked yet
-            opened(shelf, tmp_path).segment.lists.seals.check()
+            opened(shelf, tmp_path).lists.checksums.check()
         check_everything(again, [1])
 
 
@@ -370,27 +377,27 @@ def flipped(data, bit):
 
 
 def test_a_damaged_list_is_told_at_its_first_visit(shelf, tmp_path):
-    path = opened(shelf, tmp_path).home / "lists" / "listed.i16"
+    path = opened(shelf, tmp_path).home / "inverted_lists" / "list_sketches.i16"
     path.write_bytes(flipped(path.read_bytes(), 0))
-    lists = opened(shelf, tmp_path).segment.lists
-    lists.seals.check(np.array([3, 4]))
+    lists = opened(shelf, tmp_path).lists
+    lists.checksums.check(np.array([3, 4]))
     with pytest.raises(ChecksumError, match=r"lists of the search copy: expected CRC32C \w{8} of part 0, found"):
-        lists.seals.check(np.array([3, 0]))
+        lists.checksums.check(np.array([3, 0]))
 
 
 def test_a_part_that_is_asked_for_twice_does_not_vouch_for_another():
     vectors = unit_vectors(6)
     sums = np.array([checksum(vectors[:2].data), checksum(vectors[2:4].data), 0])
-    seals = Seals(vectors, np.array([0, 2, 4, 6]), sums, "test")
-    seals.check(np.array([0, 0, 1]))
+    checksums = Checksums(vectors, np.array([0, 2, 4, 6]), sums, "test")
+    checksums.check(np.array([0, 0, 1]))
     with pytest.raises(ChecksumError, match="of part 2, found"):
-        seals.check()
+        checksums.check()
 
 
 def test_a_part_that_two_threads_compare_at_once_does_not_vouch_for_another(monkeypatch):
     vectors, both = unit_vectors(6), threading.Barrier(2)
     sums = np.array([checksum(vectors[:2].data), checksum(vectors[2:4].data), 0])
-    seals = Seals(vectors, np.array([0, 2, 4, 6]), sums, "test")
+    checksums = Checksums(vectors, np.array([0, 2, 4, 6]), sums, "test")
 
     def side_by_side(data):
         found = checksum(data)
@@ -398,33 +405,33 @@ def test_a_part_that_two_threads_compare_at_once_does_not_vouch_for_another(monk
         return found
 
     monkeypatch.setattr("bridge.index.embedded.checksums.checksum", side_by_side)
-    threads = [threading.Thread(target=seals.check, args=(np.array([0, 1]),)) for _ in range(2)]
+    threads = [threading.Thread(target=checksums.check, args=(np.array([0, 1]),)) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     monkeypatch.undo()
     with pytest.raises(ChecksumError, match="of part 2, found"):
-        seals.check()
+        checksums.check()
 
 
 @pytest.mark.parametrize("trained", ["-1", "1e999", "null", "[]"])
 def test_a_number_that_cannot_be_reads_as_damage(shelf, tmp_path, trained):
-    path = opened(shelf, tmp_path).home / "lists" / "lists.json"
+    path = opened(shelf, tmp_path).home / "inverted_lists" / "inverted_lists.json"
     path.write_text(f'{{"trained": {trained}, "checksum": 0}}')
     found = opened(shelf, tmp_path)
-    assert found.segment.lists is None
+    assert found.lists is None
     assert found.broken
 
 
 def test_lists_of_another_generation_are_ignored(shelf, tmp_path):
     first = opened(shelf, tmp_path)
-    shutil.copytree(first.home / "lists", tmp_path / "older")
+    shutil.copytree(first.home / "inverted_lists", tmp_path / "older")
     shelf.put(make_space(), {id_: unit_vectors(4, 99) for id_ in shelf.catalog.query.ids()[:5]})
     second = opened(shelf, tmp_path)
-    shutil.rmtree(second.home / "lists")
-    shutil.copytree(tmp_path / "older", second.home / "lists")
-    assert opened(shelf, tmp_path).segment.lists is None
+    shutil.rmtree(second.home / "inverted_lists")
+    shutil.copytree(tmp_path / "older", second.home / "inverted_lists")
+    assert opened(shelf, tmp_path).lists is None
     assert opened(shelf, tmp_path).broken
     check_everything(reopened(shelf, tmp_path))
 
@@ -432,10 +439,10 @@ def test_lists_of_another_generation_are_ignored(shelf, tmp_path):
 def test_searches_go_on_while_a_generation_is_written(tmp_path, monkeypatch):
     go_on, entered, write = threading.Event(), threading.Event(), disk_copy.write
 
-    def slow(folder, about, points, regroup):
+    def slow(folder, header, points, recluster):
         entered.set()
         assert go_on.wait(30)
-        write(folder, about, points, regroup)
+        write(folder, header, points, recluster)
 
     space = make_space()
     with Catalog.open(tmp_path / "catalog.db", create=True) as catalog:
@@ -452,12 +459,12 @@ def test_searches_go_on_while_a_generation_is_written(tmp_path, monkeypatch):
         assert opened(shelf, tmp_path) is None
         go_on.set()
         index.close()  # what came meanwhile gets its own copy
-        assert opened(shelf, tmp_path).about.vectors == 114
+        assert opened(shelf, tmp_path).header.vectors == 114
         check_everything(shelf)
 
 
 def test_a_full_disk_in_the_thread_is_told(shelf, tmp_path, monkeypatch):
-    def full(folder, about, points, regroup):
+    def full(folder, header, points, recluster):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(disk_copy, "write", full)
@@ -510,18 +517,18 @@ def test_two_processes_that_write_lists_at_once_do_not_disturb_each_other(shelf,
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors
     check_everything(shelf)
-    assert opened(shelf, tmp_path).segment.lists is not None
+    assert opened(shelf, tmp_path).lists is not None
 
 
 def test_many_writers_leave_the_one_generation_that_is_current(tmp_path):
     points = [Point(1, 1, unit_vectors(2))]
-    about = disk_copy.About("archive", "space", 6, 1, 2)
+    header = disk_copy.CopyHeader("archive", "space", 6, 1, 2)
     home, barrier = tmp_path / "space", threading.Barrier(4)
 
     def write():
         barrier.wait()
         for _ in range(8):
-            disk_copy.write(home, about, points)
+            disk_copy.write(home, header, points)
 
     writers = [threading.Thread(target=write) for _ in range(4)]
     for one in writers:

@@ -1,4 +1,4 @@
-"""Codes bound every product; numpy's and numba's walks, over the rows of a filter and over lists, lose no best row."""
+"""Residual codes bound every product; scans with numpy and with numba, of rows and of lists, lose no best row."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from hypothesis import strategies as st
 
 from bridge.index.base import Point, Request
 from bridge.index.embedded import lists_file, numba_kernel
-from bridge.index.embedded.arrays import OFF, UNIT, WIDTH
-from bridge.index.embedded.candidates import Aim
-from bridge.index.embedded.checksums import Seals
-from bridge.index.embedded.filtered_scan import sift
-from bridge.index.embedded.kernel_loader import Kernel
-from bridge.index.embedded.kmeans import group
-from bridge.index.embedded.rerank import best
-from bridge.index.embedded.residual_codes import Codes, code
+from bridge.index.embedded.candidates import SearchTarget
+from bridge.index.embedded.checksums import Checksums
+from bridge.index.embedded.filtered_scan import scan_filtered
+from bridge.index.embedded.inverted_lists import SearchCopy
+from bridge.index.embedded.kernel_loader import KernelLoader
+from bridge.index.embedded.kmeans import cluster
+from bridge.index.embedded.rerank import rank
+from bridge.index.embedded.residual_codes import ResidualCodes, encode
+from bridge.index.embedded.router import SearchPlan
 from bridge.index.embedded.segment import Segment
-from bridge.index.embedded.sketches import axes_of, outline
-from bridge.index.metric import rounding
+from bridge.index.embedded.sketches import SKETCH_ERROR, STEPS, WIDTH, bound_rounding, fit_axes, sketch
+from bridge.index.metric import COSINE
 from catalog.filters.where import EVERYTHING
 from wshard.errors import ChecksumError
 
@@ -39,8 +40,8 @@ def unit(rows):
 
 
 def coded(left):
-    codes, steps = code(left.astype(np.float32))
-    return Codes(codes, steps, Seals(codes, np.array([0, len(codes)]), None, "test"))
+    codes, steps = encode(left.astype(np.float32))
+    return ResidualCodes(codes, steps, Checksums(codes, np.array([0, len(codes)]), None, "test"))
 
 
 def adversaries(rng, dim):
@@ -63,8 +64,8 @@ def test_no_product_is_farther_off_than_the_codes_say(seed, dim):
     worst = unit(np.where(lost[0] < 0, -1.0, 1.0))
     for query in (worst, unit(np.sign(lost[rows[0]]) + 1e-9), unit(rng.normal(size=dim)), unit(left[1] + 1e-9)):
         exact = left[rows] @ query.astype(np.float64)
-        found, off = some.products(rows, query)
-        room = rounding(dim) * (1e-30 + np.linalg.norm(left[rows], axis=1))
+        found, off = some.multiply(rows, query)
+        room = bound_rounding(dim) * (1e-30 + np.linalg.norm(left[rows], axis=1))
         assert (np.abs(found - exact) <= off + room).all()
 
 
@@ -75,7 +76,7 @@ def test_the_worst_rounding_is_what_the_codes_allow():
     some = coded(left[None])
     lost = left - some.codes[0] * some.steps[0].astype(np.float64)
     query = unit(lost)
-    found, off = some.products(np.array([0]), query)
+    found, off = some.multiply(np.array([0]), query)
     apart = abs(float(found[0]) - float(left @ query))
     assert 0.95 * off[0] < apart <= off[0]
 
@@ -106,12 +107,17 @@ def folder(tmp_path_factory):
 
 
 def listed(folder, points):
-    """Return a segment with lists, outlines and codes that were written and read again."""
-    segment = Segment.of(points, points[0].vectors.shape[1])
+    """Return a segment with lists, sketches and codes that were written and read again."""
+    segment = Segment.from_points(points, points[0].vectors.shape[1])
     place = folder / f"lists-{len(list(folder.iterdir()))}"
-    lists_file.write(place, 7, segment.vectors, segment.starts, group(segment.vectors))
-    segment.lists = lists_file.read(place, 7, segment.vectors.shape, segment.starts)
-    return segment
+    lists_file.write(place, 7, segment.vectors, segment.starts, cluster(segment.vectors))
+    lists = lists_file.read(place, 7, segment.vectors.shape, segment.starts)
+    assert lists is not None
+    return SearchCopy(segment, lists)
+
+
+def rank_all(copies, query, wanted, request, *, direct_rows=0, metric=COSINE):
+    return rank(copies, query, wanted, SearchPlan(request, metric, direct_rows))
 
 
 def cut(random, vectors):
@@ -125,10 +131,10 @@ def cut(random, vectors):
 
 
 def walked_by(monkeypatch, module):
-    kernel = Kernel(0)
+    kernel = KernelLoader(0)
     kernel.module = module
-    for walk in ("sift", "visit"):
-        monkeypatch.setattr(f"bridge.index.{walk}.kernel", lambda: kernel)
+    for scan in ("filtered_scan", "list_scan"):
+        monkeypatch.setattr(f"bridge.index.embedded.{scan}.get_kernel", lambda: kernel)
 
 
 def told(answer):
@@ -142,25 +148,24 @@ def test_both_kernels_give_what_brute_force_gives(data, direct_rows, folder, mon
     for seed in range(4):
         rng, random = np.random.default_rng([seed, len(data)]), Random(seed)
         dim = random.choice([1, 3, 16, 40, 70])
-        segment = listed(folder, cut(random, DATA[data](rng, random.randint(20, 700), dim)))
-        tail = Segment.of([Point(5, 999, DATA[data](rng, 9, dim))], dim)
-        segment.kill(segment.episodes[rng.random(len(segment.episodes)) < 0.1])
+        copy = listed(folder, cut(random, DATA[data](rng, random.randint(20, 700), dim)))
+        tail = SearchCopy(Segment.from_points([Point(5, 999, DATA[data](rng, 9, dim))], dim))
+        copy.segment.kill(copy.segment.episodes[rng.random(len(copy.segment.episodes)) < 0.1])
         for _ in range(10):
-            some = segment.episodes[rng.random(len(segment.episodes)) < random.choice([0.1, 0.5, 1.0])]
+            some = copy.segment.episodes[rng.random(len(copy.segment.episodes)) < random.choice([0.1, 0.5, 1.0])]
             wanted = None if random.random() < 0.2 else np.append(some, 5)
-            near = segment.vectors[:1] + rng.normal(size=(1, dim)) * random.choice([0, 0.1, 9])
+            near = copy.segment.vectors[:1] + rng.normal(size=(1, dim)) * random.choice([0, 0.1, 9])
             query = unit(near + 1e-6)[0]
             top_k = random.choice([1, 3, 10])
             request = Request(top_k, EVERYTHING, distinct=random.random() < 0.5)
             answers = []
             for module in (None, numba_kernel):
                 walked_by(monkeypatch, module)
-                found = best((segment, tail), query, wanted, request, direct_rows=direct_rows)
+                found = rank_all((copy, tail), query, wanted, request, direct_rows=direct_rows)
                 assert all(one.exact for one in found.found)
                 answers.append(told(found))
-            with monkeypatch.context() as patch:
-                patch.setattr(segment, "lists", None)
-                right = told(best((segment, tail), query, wanted, request, direct_rows=10**9))
+            plain = SearchCopy(copy.segment)
+            right = told(rank_all((plain, tail), query, wanted, request, direct_rows=10**9))
             assert answers == [right, right]
 
 
@@ -176,27 +181,27 @@ def segments(folder):
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(sorted(DATA)), st.booleans(), st.sampled_from([1, 2, 10, 40]))
 def test_no_best_row_is_lost_by_either_kernel(segments, seed, data, distinct, top_k):
-    rng, segment = np.random.default_rng(seed), segments[data]
-    query = unit(segment.vectors[0] + 0.3 * rng.normal(size=segment.vectors.shape[1]))
-    chosen = segment.chosen(segment.episodes[rng.random(len(segment.episodes)) < 0.6])
-    exact = segment.vectors.astype(np.float64) @ query.astype(np.float64)
+    rng, copy = np.random.default_rng(seed), segments[data]
+    query = unit(copy.segment.vectors[0] + 0.3 * rng.normal(size=copy.segment.vectors.shape[1]))
+    chosen = copy.segment.select(copy.segment.episodes[rng.random(len(copy.segment.episodes)) < 0.6])
+    exact = copy.segment.vectors.astype(np.float64) @ query.astype(np.float64)
     rows = np.concatenate([np.arange(a, b) for a, b in zip(chosen.starts, chosen.stops, strict=True)] or [[]])
     if not len(rows):
         return
     tops = [exact[a:b].max() for a, b in zip(chosen.starts, chosen.stops, strict=True)] if distinct else exact[rows]
     kth = np.sort(tops)[-min(top_k, len(tops))]
-    owners = segment.owners(rows.astype(np.int64))
+    owners = copy.segment.find_owners(rows.astype(np.int64))
     whole = {owner: exact[rows[owners == owner].astype(int)].max() for owner in set(owners.tolist())}
     needed = {
         int(row)
         for row, owner in zip(rows, owners.tolist(), strict=True)
         if exact[int(row)] >= kth and (not distinct or exact[int(row)] == whole[owner])
     }
-    aim = Aim(query, rounding(len(query)), top_k, distinct, 10**6)
+    target = SearchTarget(query, bound_rounding(len(query)), top_k, distinct, 10**6)
     for module in (None, numba_kernel):
         with pytest.MonkeyPatch.context() as patch:
             walked_by(patch, module)
-            found = sift(segment, segment.lists, aim, chosen)
+            found = scan_filtered(copy.segment, copy.lists, target, chosen)
         assert found.kernel == ("numpy" if module is None else "numba")
         assert needed <= set(found.rows.tolist())
         assert len(set(found.rows.tolist())) == len(found.rows)
@@ -206,21 +211,21 @@ def test_no_best_row_is_lost_by_either_kernel(segments, seed, data, distinct, to
 def test_codes_leave_hardly_more_than_the_best(folder, monkeypatch):
     rng = np.random.default_rng(2)
     vectors = unit(rng.normal(size=(4000, 128)))
-    segment = listed(folder, [Point(n, n, vectors[20 * n : 20 * n + 20]) for n in range(200)])
-    aim = Aim(vectors[77], rounding(128), 10, distinct=False, limit=10**6)
+    copy = listed(folder, [Point(n, n, vectors[20 * n : 20 * n + 20]) for n in range(200)])
+    target = SearchTarget(vectors[77], bound_rounding(128), 10, distinct=False, limit=10**6)
     for module in (None, numba_kernel):
         walked_by(monkeypatch, module)
-        found = sift(segment, segment.lists, aim, segment.chosen(None))
+        found = scan_filtered(copy.segment, copy.lists, target, copy.segment.select(None))
         assert found.rows is not None
         assert 10 <= len(found.rows) < 80
 
 
-def visited(monkeypatch, segment, query, *, distinct=True, budget=None):
+def visited(monkeypatch, copy, query, *, distinct=True, budget=None):
     """Return what both kernels find by lists among all vectors: matches and candidates of each."""
     found = []
     for module in (None, numba_kernel):
         walked_by(monkeypatch, module)
-        one = best((segment,), query, None, Request(10, EVERYTHING, distinct=distinct, budget=budget), direct_rows=0)
+        one = rank_all((copy,), query, None, Request(10, EVERYTHING, distinct=distinct, budget=budget), direct_rows=0)
         if one.found[0].route == "lists":
             assert one.found[0].kernel == ("numpy" if module is None else "numba")
         found.append((told(one), one.found[0]))
@@ -239,18 +244,18 @@ def walks(folder):
 @pytest.mark.parametrize("distinct", [False, True])
 def test_both_kernels_read_hardly_more_lists_than_it_takes(walks, distinct, monkeypatch):
     rng = np.random.default_rng(4)
-    for row in range(0, len(walks.vectors), 997):
-        query = unit(walks.vectors[row] + 0.02 * rng.normal(size=32))
+    for row in range(0, len(walks.segment.vectors), 997):
+        query = unit(walks.segment.vectors[row] + 0.02 * rng.normal(size=32))
         (numpys, by_numpy), (numbas, by_numba) = visited(monkeypatch, walks, query, distinct=distinct)
         assert numpys == numbas
         assert (by_numpy.route, by_numba.route) == ("lists", "lists")
         assert 0 < by_numba.lists <= by_numpy.lists  # which looks at what it found after several lists
-        assert 0 < by_numba.scored <= by_numpy.scored < len(walks.vectors) / 2
+        assert 0 < by_numba.scored <= by_numpy.scored < len(walks.segment.vectors) / 2
         assert len(by_numba.rows) < 200
 
 
 def test_a_budget_ends_either_kernel(walks, monkeypatch):
-    query = unit(walks.vectors.sum(axis=0))
+    query = unit(walks.segment.vectors.sum(axis=0))
     full = visited(monkeypatch, walks, query)
     assert all(one.exact for _, one in full)
     for matches, one in visited(monkeypatch, walks, query, budget=30):
@@ -263,8 +268,8 @@ def test_a_budget_ends_either_kernel(walks, monkeypatch):
 
 def test_either_kernel_gives_up_where_nothing_is_ruled_out(folder, monkeypatch):
     vectors = unit(np.random.default_rng(2).normal(size=(4000, 64)))
-    segment = listed(folder, [Point(n, n, vectors[20 * n : 20 * n + 20]) for n in range(200)])
-    (_, by_numpy), (_, by_numba) = visited(monkeypatch, segment, unit(np.ones(64)))
+    copy = listed(folder, [Point(n, n, vectors[20 * n : 20 * n + 20]) for n in range(200)])
+    (_, by_numpy), (_, by_numba) = visited(monkeypatch, copy, unit(np.ones(64)))
     assert by_numpy.route.startswith("lists, then")
     assert by_numba.route.startswith("lists, then")
 
@@ -276,7 +281,7 @@ def test_the_compiled_kernel_never_scans_wide_vectors_without_structure(folder, 
     request = Request(10, EVERYTHING, distinct=distinct)
     for dim, wide in ((128, True), (64, False)):
         vectors = unit(rng.normal(size=(4000, dim)))
-        segment = listed(folder, [Point(n, n, vectors[20 * n : 20 * n + 20]) for n in range(200)])
+        copy = listed(folder, [Point(n, n, vectors[20 * n : 20 * n + 20]) for n in range(200)])
         routes = {None: [], numba_kernel: []}
         for query in unit(rng.normal(size=(20, dim))):
             wide_rows = vectors.astype(np.float64)
@@ -284,7 +289,7 @@ def test_the_compiled_kernel_never_scans_wide_vectors_without_structure(folder, 
             right = np.sort(scores.reshape(200, 20).max(axis=1) if distinct else scores)[:-11:-1]
             for module, seen in routes.items():
                 walked_by(monkeypatch, module)
-                ranked = best((segment,), query, None, request, direct_rows=0)
+                ranked = rank_all((copy,), query, None, request, direct_rows=0)
                 assert [match.score for match in ranked.matches] == pytest.approx(right, abs=1e-12)
                 seen.append(ranked.found[0].route)
                 assert len(ranked.found[0].rows) < 100
@@ -294,11 +299,11 @@ def test_the_compiled_kernel_never_scans_wide_vectors_without_structure(folder, 
 
 @pytest.mark.parametrize("distinct", [False, True])
 def test_a_query_near_nothing_is_no_reason_to_scan_what_has_structure(walks, monkeypatch, distinct):
-    """Where the lists are given up, the compiled kernel looks at all outlines before it leaves codes alone."""
+    """Where the lists are given up, the compiled kernel looks at all sketches before it leaves codes alone."""
     walked_by(monkeypatch, numba_kernel)
-    wide, routes = walks.vectors.astype(np.float64), set()
+    wide, routes = walks.segment.vectors.astype(np.float64), set()
     for query in unit(np.random.default_rng(9).normal(size=(30, 32))):
-        ranked = best((walks,), query, None, Request(10, EVERYTHING, distinct=distinct), direct_rows=0)
+        ranked = rank_all((walks,), query, None, Request(10, EVERYTHING, distinct=distinct), direct_rows=0)
         scores = wide @ (query / np.linalg.norm(query.astype(np.float64))) / np.linalg.norm(wide, axis=1)
         right = np.sort(scores.reshape(300, 40).max(axis=1) if distinct else scores)[:-11:-1]
         assert [match.score for match in ranked.matches] == pytest.approx(right, abs=1e-12)
@@ -309,22 +314,24 @@ def test_a_query_near_nothing_is_no_reason_to_scan_what_has_structure(walks, mon
 @pytest.mark.parametrize("part", ["lists", "codes"])
 def test_what_the_compiled_kernel_has_read_is_checked_before_it_is_used(part, folder, monkeypatch):
     rng = np.random.default_rng(3)
-    segment = listed(folder, cut(Random(3), unit(rng.normal(size=(400, 20)))))
+    copy = listed(folder, cut(Random(3), unit(rng.normal(size=(400, 20)))))
     walked_by(monkeypatch, numba_kernel)
-    sums = segment.lists.seals if part == "lists" else segment.lists.codes.seals
+    sums = copy.lists.checksums if part == "lists" else copy.lists.residual_codes.checksums
     monkeypatch.setattr(sums, "_sums", sums._sums + 1)  # as if every byte had another value than when it was written
     request = Request(10, EVERYTHING, distinct=False)
     with pytest.raises(ChecksumError, match=f"{part} of the search copy: expected CRC32C"):
-        best((segment,), segment.vectors[7], None, request, direct_rows=0)
+        rank_all((copy,), copy.segment.vectors[7], None, request, direct_rows=0)
 
 
 def test_either_kernel_leaves_lists_that_a_filter_finds_nothing_in(walks, monkeypatch):
-    query = walks.vectors[5]
-    far = np.argsort([walks.vectors[a:b].max(axis=0) @ query for a, b in pairwise(walks.starts.tolist())])[:20]
+    query = walks.segment.vectors[5]
+    far = np.argsort(
+        [walks.segment.vectors[a:b].max(axis=0) @ query for a, b in pairwise(walks.segment.starts.tolist())]
+    )[:20]
     request = Request(10, EVERYTHING)
     for module in (None, numba_kernel):
         walked_by(monkeypatch, module)
-        (found,) = best((walks,), query, walks.episodes[far], request, direct_rows=0).found
+        (found,) = rank_all((walks,), query, walks.segment.episodes[far], request, direct_rows=0).found
         assert found.route == "lists, then direct"
         assert found.passing == 800
         assert 2 * 800 < found.scored < 4 * 800  # once in vain, at most two lists more, and then their own
@@ -343,46 +350,50 @@ def squeezed(numbers, name):
 
 @pytest.mark.parametrize(
     ("name", "how"),
-    [(name, how) for name in ("rows.i32", "frames.u1", "sizes.i64") for how in ("out", "below", "short", "long")]
-    + [(name, how) for name in ("rims.f32", "centroids.f32", "sums.i64", "steps.f32") for how in ("short", "long")]
-    + [("sizes.i64", "around"), ("sums.i64", "half")],
+    [(name, how) for name in ("rows.i32", "frames.u8", "sizes.i64") for how in ("out", "below", "short", "long")]
+    + [
+        (name, how)
+        for name in ("radii.f32", "centroids.f32", "checksums.i64", "steps.f32")
+        for how in ("short", "long")
+    ]
+    + [("sizes.i64", "around"), ("checksums.i64", "half")],
 )
 def test_lists_whose_numbers_lead_out_of_their_files_are_not_opened(name, how, folder):
     """Even if the checksum says that they were meant so."""
     vectors = unit(np.random.default_rng(6).normal(size=(300, 8)))
-    segment = Segment.of([Point(n, n, vectors[10 * n : 10 * n + 10]) for n in range(30)], 8)
+    segment = Segment.from_points([Point(n, n, vectors[10 * n : 10 * n + 10]) for n in range(30)], 8)
     place = folder / f"wrong-{name}-{how}"
-    lists_file.write(place, 7, segment.vectors, segment.starts, group(segment.vectors))
+    lists_file.write(place, 7, segment.vectors, segment.starts, cluster(segment.vectors))
     assert lists_file.read(place, 7, segment.vectors.shape, segment.starts) is not None
-    kinds = lists_file._SMALL | lists_file._CODED
+    kinds = lists_file._SMALL
     numbers = np.fromfile(place / name, kinds[name])
     (numbers[: len(numbers) // 2] if how == "half" else squeezed(numbers, name)[how]).tofile(place / name)
     small = {one: np.fromfile(place / one, kind) for one, kind in kinds.items()}
-    about = json.loads((place / "lists.json").read_text())
-    about["checksum"] = lists_file._checksum(7, about["trained"], small)
-    (place / "lists.json").write_text(json.dumps(about))
+    header = json.loads((place / "inverted_lists.json").read_text())
+    header["checksum"] = lists_file._checksum(7, header["trained"], small)
+    (place / "inverted_lists.json").write_text(json.dumps(header))
     assert lists_file.read(place, 7, segment.vectors.shape, segment.starts) is None
 
 
 def test_what_a_filter_chose_is_forgotten_when_an_episode_dies():
-    segment = Segment.of([Point(n, n, np.eye(3, dtype=np.float32)) for n in range(4)], 3)
+    segment = Segment.from_points([Point(n, n, np.eye(3, dtype=np.float32)) for n in range(4)], 3)
     wanted = np.array([1, 3, 9])
-    assert segment.chosen(wanted) is segment.chosen(wanted)
-    assert segment.chosen(wanted).positions.tolist() == [1, 3]
-    assert (segment.chosen(None).rows, segment.chosen(wanted).rows) == (12, 6)
+    assert segment.select(wanted) is segment.select(wanted)
+    assert segment.select(wanted).positions.tolist() == [1, 3]
+    assert (segment.select(None).rows, segment.select(wanted).rows) == (12, 6)
     segment.kill(np.array([3]))
-    assert segment.chosen(wanted).positions.tolist() == [1]
-    assert segment.chosen(wanted).stops.tolist() == [6]
-    assert segment.chosen(None).rows == 9
+    assert segment.select(wanted).positions.tolist() == [1]
+    assert segment.select(wanted).stops.tolist() == [6]
+    assert segment.select(None).rows == 9
 
 
 @pytest.mark.parametrize("size", [0, 100_000])
 def test_choices_of_episodes_that_are_elsewhere_do_not_pile_up(size):
-    segment = Segment.of([Point(1, 1, np.eye(3, dtype=np.float32))], 3)
+    segment = Segment.from_points([Point(1, 1, np.eye(3, dtype=np.float32))], 3)
     asked = [np.arange(5, 5 + size) for _ in range(10_000 if size == 0 else 20)]
     kept = [weakref.ref(one) for one in asked]
     while asked:
-        assert segment.chosen(asked.pop()).rows == 0
+        assert segment.select(asked.pop()).rows == 0
     left = sum(one() is not None for one in kept)
     assert left <= (6250 if size == 0 else 2)
 
@@ -390,64 +401,64 @@ def test_choices_of_episodes_that_are_elsewhere_do_not_pile_up(size):
 def test_outlines_leave_what_codes_say():
     rng = np.random.default_rng(5)
     vectors = unit(rng.normal(size=(50, 30)))
-    axes = axes_of(vectors)
-    outlines, left = outline(axes, vectors)
-    assert outlines[:, :-1] / UNIT @ axes + left == pytest.approx(vectors, abs=1e-6)
-    lengths = np.linalg.norm(left, axis=1) * UNIT
-    assert (lengths <= outlines[:, -1]).all()
-    assert (lengths > outlines[:, -1] - 1.01).all()  # rounded up
+    axes = fit_axes(vectors)
+    sketches, left = sketch(axes, vectors)
+    assert sketches[:, :-1] / STEPS @ axes + left == pytest.approx(vectors, abs=1e-6)
+    lengths = np.linalg.norm(left, axis=1) * STEPS
+    assert (lengths <= sketches[:, -1]).all()
+    assert (lengths > sketches[:, -1] - 1.01).all()  # rounded up
 
 
 def test_the_compiled_kernel_knows_outlines_as_they_are():
     assert numba_kernel._WIDTH == WIDTH
-    assert numba_kernel._UNIT == UNIT
-    assert float(numba_kernel._OFF) == pytest.approx(OFF, rel=1e-6)
+    assert numba_kernel._UNIT == STEPS
+    assert float(numba_kernel._OFF) == pytest.approx(SKETCH_ERROR, rel=1e-6)
 
 
 # ---- when the compiled one is loaded ---------------------------------------------------------------------------------
 
 
 def test_the_compiled_kernel_is_loaded_after_so_many_walks():
-    kernel = Kernel(3)
-    assert [kernel.walked(), kernel.walked()] == [None, None]
+    kernel = KernelLoader(3)
+    assert [kernel.use(), kernel.use()] == [None, None]
     assert kernel._thread is None
-    assert kernel.walked() in (None, numba_kernel)  # loading has begun
-    kernel.settle()
-    assert kernel.walked() is numba_kernel
+    assert kernel.use() in (None, numba_kernel)  # loading has begun
+    kernel.wait()
+    assert kernel.use() is numba_kernel
 
 
 def test_without_numba_numpy_goes_on(monkeypatch):
     monkeypatch.delitem(sys.modules, "bridge.index.embedded.numba_kernel")
     monkeypatch.setitem(sys.modules, "numba", None)
-    kernel = Kernel(1)
-    kernel.walked()
-    kernel.settle()
-    assert kernel.walked() is None
+    kernel = KernelLoader(1)
+    kernel.use()
+    kernel.wait()
+    assert kernel.use() is None
 
 
 ENDING = """
 import os, sys
 import bridge.index.embedded.index, bridge.search.retriever
-from bridge.index.embedded.kernel_loader import Kernel
+from bridge.index.embedded.kernel_loader import KernelLoader
 assert "numba" not in sys.modules
-kernel = Kernel(1)
-kernel.walked()
+kernel = KernelLoader(1)
+kernel.use()
 assert "bridge.index.embedded.numba_kernel" not in sys.modules or kernel.module is not None
 child = os.fork()  # waits
 assert kernel.module is not None
 if child == 0:
-    os._exit(kernel.walked() is None)
+    os._exit(kernel.use() is None)
 status = os.waitpid(child, 0)[1]
-Kernel(1).walked()  # and goes on loading while the process ends
+KernelLoader(1).use()  # and goes on loading while the process ends
 sys.exit(status)
 """
 
 
 FORKING = """
 import os, sys
-from bridge.index.embedded.kernel_loader import Kernel
+from bridge.index.embedded.kernel_loader import KernelLoader
 assert "logging" not in sys.modules  # whose hook comes before those of whoever is registered earlier
-Kernel(1).walked()
+KernelLoader(1).use()
 while not hasattr(sys.modules.get("logging"), "Formatter"):
     pass
 child = os.fork()

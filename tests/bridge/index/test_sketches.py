@@ -1,4 +1,4 @@
-"""Outlines bound every product from above, tightly where vectors lie near few axes; a shortlist loses no best row."""
+"""Sketches bound every product from above, tightly where vectors lie near few axes; a shortlist loses no best row."""
 
 from __future__ import annotations
 
@@ -8,12 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge.index.base import Point
-from bridge.index.embedded.arrays import OFF, UNIT, WIDTH
-from bridge.index.embedded.candidates import Aim, Shortlist
-from bridge.index.embedded.checksums import Seals
+from bridge.index.embedded.candidates import SearchTarget, Shortlist
+from bridge.index.embedded.checksums import Checksums
 from bridge.index.embedded.segment import Segment
-from bridge.index.embedded.sketches import Outlines, axes_of, outline, outlined, sampled
-from bridge.index.metric import rounding
+from bridge.index.embedded.sketches import (
+    SKETCH_ERROR,
+    STEPS,
+    WIDTH,
+    Sketches,
+    bound_rounding,
+    fit_axes,
+    iterate_sketches,
+    pick_sample,
+    sketch,
+)
 
 
 def unit(rows):
@@ -27,8 +35,8 @@ def near_a_plane(rng, count, dim, noise):
 
 
 def held(vectors, axes, which):
-    outlines = np.concatenate([some for some, _ in outlined(vectors, axes, which)])
-    return Outlines(axes, which, outlines, Seals(outlines, np.array([0, len(outlines)]), None, "test"))
+    sketches = np.concatenate([some for some, _ in iterate_sketches(vectors, axes, which)])
+    return Sketches(axes, which, sketches, Checksums(sketches, np.array([0, len(sketches)]), None, "test"))
 
 
 @settings(max_examples=60, deadline=None)
@@ -39,63 +47,67 @@ def test_no_product_is_above_its_bound(seed, dim, noise):
     rng = np.random.default_rng(seed)
     vectors = near_a_plane(rng, 60, dim, noise)
     vectors[:5] = vectors[0]
-    frames = np.stack([axes_of(vectors[:30]), axes_of(rng.normal(size=(3, dim)).astype(np.float32))])
+    frames = np.stack([fit_axes(vectors[:30]), fit_axes(rng.normal(size=(3, dim)).astype(np.float32))])
     some = held(vectors, frames, rng.integers(0, 2, 60).astype(np.uint8))
     for query in (vectors[0], -vectors[1], unit(vectors[2] + 0.1 * rng.normal(size=dim)), unit(rng.normal(size=dim))):
         exact = vectors.astype(np.float64) @ query.astype(np.float64)
         rows = rng.permutation(60)
-        bounds = some.bounds(rows, some.sides(query, rows))
+        bounds = some.bound_products(rows, some.sketch_query(query, rows))
         assert (exact[rows] <= bounds + (WIDTH + 8) * 2.0**-24).all()
-        sides = some.sides(query)
-        assert bounds == pytest.approx((some.outlines * sides[some.which]).sum(axis=1)[rows] + OFF, abs=1e-6)
+        query_sketch = some.sketch_query(query)
+        assert bounds == pytest.approx(
+            (some.sketches * query_sketch[some.which]).sum(axis=1)[rows] + SKETCH_ERROR, abs=1e-6
+        )
 
 
 def test_bounds_are_tight_where_the_axes_hold_nearly_all():
     rng = np.random.default_rng(0)
     vectors = near_a_plane(rng, 2000, 256, 0.03)
-    some = held(vectors, axes_of(vectors[:500])[None], np.zeros(2000, np.uint8))
+    some = held(vectors, fit_axes(vectors[:500])[None], np.zeros(2000, np.uint8))
     query = unit(vectors[7] + 0.03 * rng.normal(size=256) / 16)
-    loose = some.bounds(np.arange(2000), some.sides(query)) - vectors @ query
+    loose = some.bound_products(np.arange(2000), some.sketch_query(query)) - vectors @ query
     assert np.median(loose) < 0.03 * 0.03
-    assert np.median(outline(some.axes[0], vectors)[0][:, -1]) < 0.03 * UNIT
+    assert np.median(sketch(some.axes[0], vectors)[0][:, -1]) < 0.03 * STEPS
 
 
 def test_the_worst_rounding_is_what_bounds_allow_for():
-    """All coordinates half a step off, and a query along that: nothing much less than OFF would do."""
+    """All coordinates half a step off, and a query along that: nothing much less than SKETCH_ERROR would do."""
     axes = np.eye(WIDTH - 1)
     steps = np.random.default_rng(1).integers(0, 6000, WIDTH - 1) + 0.49
-    steps[0] = np.sqrt(UNIT**2 - (steps[1:] ** 2).sum())
-    vector, up = steps / UNIT, np.where(steps % 1 < 0.5, 1.0, -1.0)
+    steps[0] = np.sqrt(STEPS**2 - (steps[1:] ** 2).sum())
+    vector, up = steps / STEPS, np.where(steps % 1 < 0.5, 1.0, -1.0)
     query = up / np.linalg.norm(up)
     some = held(vector[None].astype(np.float32), axes[None], np.zeros(1, np.uint8))
-    bound = some.bounds(np.array([0]), some.sides(query.astype(np.float32)))[0]
-    assert 0 < bound - float(vector @ query) < 0.2 * OFF
+    bound = some.bound_products(np.array([0]), some.sketch_query(query.astype(np.float32)))[0]
+    assert 0 < bound - float(vector @ query) < 0.2 * SKETCH_ERROR
 
 
 def test_axes_are_orthonormal_even_of_hardly_any_vectors():
     for sample in (np.zeros((0, 40)), np.zeros((3, 40)), np.ones((50, 40)), np.eye(40)[:2], np.eye(8)):
-        axes = axes_of(sample.astype(np.float32))
+        axes = fit_axes(sample.astype(np.float32))
         assert axes.shape == (min(WIDTH - 1, sample.shape[1]), sample.shape[1])
         assert axes @ axes.T == pytest.approx(np.eye(len(axes)), abs=1e-12)
 
 
 def test_a_frame_is_made_from_a_sample_of_its_rows():
     members = np.arange(0, 9000, 3)
-    some = sampled(members)
+    some = pick_sample(members)
     assert len(some) == 1024
     assert len(set(some.tolist()) & set(members.tolist())) == 1024
-    assert np.array_equal(sampled(members[:10]), members[:10])
+    assert np.array_equal(pick_sample(members[:10]), members[:10])
 
 
 # ---- the shortlist ---------------------------------------------------------------------------------------------------
 
 
-def aim(query, top_k=10, *, distinct=False, limit=10**6):
-    return Aim(query, rounding(len(query)), top_k, distinct, limit)
+def target(query, top_k=10, *, distinct=False, limit=10**6):
+    return SearchTarget(query, bound_rounding(len(query)), top_k, distinct, limit)
 
 
 def segment_of(vectors):
-    return Segment.of([Point(n, n, vectors[n * 10 : n * 10 + 10]) for n in range(len(vectors) // 10)], vectors.shape[1])
+    return Segment.from_points(
+        [Point(n, n, vectors[n * 10 : n * 10 + 10]) for n in range(len(vectors) // 10)], vectors.shape[1]
+    )
 
 
 @pytest.mark.parametrize("distinct", [False, True])
@@ -107,7 +119,7 @@ def test_a_shortlist_holds_all_of_the_best_however_loose_the_bounds(off, loose, 
     segment, query = segment_of(vectors), vectors[4]
     exact = vectors @ query
     bounds = (exact + loose * rng.random(3000) + 1e-5).astype(np.float32)
-    best = Shortlist(segment, aim(query, distinct=distinct), lambda rows, *_: (exact[rows] - off, exact[rows] + off))
+    best = Shortlist(segment, target(query, distinct=distinct), lambda rows, *_: (exact[rows] - off, exact[rows] + off))
     for rows in np.array_split(rng.permutation(3000), 5):
         best.offer(rows, bounds[rows])
     tops = exact.reshape(300, 10).max(axis=1) if distinct else exact
@@ -126,13 +138,13 @@ def test_a_shortlist_gives_up_where_too_many_vectors_would_have_to_be_read():
     def narrow(rows, owners, bounds):
         return vectors[rows] @ vectors[0], vectors[rows] @ vectors[0]
 
-    best = Shortlist(segment_of(vectors), aim(vectors[0], limit=1500), narrow)
+    best = Shortlist(segment_of(vectors), target(vectors[0], limit=1500), narrow)
     best.offer(np.arange(3000), np.ones(3000, np.float32))
     assert best.hopeless
     assert best.compared == 64
-    foreseen = Shortlist(segment_of(vectors), aim(vectors[0], limit=1500), narrow)
+    foreseen = Shortlist(segment_of(vectors), target(vectors[0], limit=1500), narrow)
     foreseen.offer(np.arange(1000), np.ones(1000, np.float32))
-    foreseen.foresee(0.4)
+    foreseen.expect_more(0.4)
     assert not foreseen.hopeless
-    foreseen.foresee(0.6)
+    foreseen.expect_more(0.6)
     assert foreseen.hopeless

@@ -298,7 +298,7 @@ def test_a_damaged_database_is_told_as_such(archive):
     assert set(mended(archive)) == {"database"}
 
 
-COPIED = ("vectors.f32", "points.i64", "generation.json", "CURRENT", "listed.i16", "sizes.i64")
+COPIED = ("vectors.f32", "points.i64", "header.json", "CURRENT", "list_sketches.i16", "sizes.i64")
 
 
 @pytest.mark.parametrize(

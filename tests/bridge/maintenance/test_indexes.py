@@ -48,16 +48,16 @@ def test_rebuild_writes_a_copy_although_nothing_is_new(archive):
         assert state.ok
         (after,) = copies(archive.folder)
         assert after not in before
-        assert (after / "lists").is_dir()
+        assert (after / "inverted_lists").is_dir()
 
 
 def test_rebuild_replaces_a_damaged_copy(archive):
     archive.index.close()
     (home,) = copies(archive.folder)
-    (home / "generation.json").write_text("{}")
+    (home / "header.json").write_text("{}")
     indexes.rebuild(archive)
     (home,) = copies(archive.folder)
-    assert json.loads((home / "generation.json").read_text())["about"]["vectors"] == 90
+    assert json.loads((home / "header.json").read_text())["header"]["vectors"] == 90
 
 
 def test_holdings_tell_what_the_ledger_has(archive):

@@ -1,7 +1,4 @@
-"""Work that goes on beside its caller: one job at a time, in a thread of its own.
-
-Knows: whether a job runs, and how the last one ended. Does not know: what the job is.
-"""
+"""Work that goes on beside its caller: one job at a time, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Builder:
-    """Runs one job at a time; what a job raised is raised by the next call of `settle` or `told`."""
+class BackgroundJob:
+    """Runs one job at a time; what a job raised is raised by the next call of `wait` or `raise_failure`."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -26,22 +23,22 @@ class Builder:
 
     def start(self, job: Callable[[], None]) -> None:
         """Run the job in a thread; only while none is running. A process does not end before its job has."""
-        self._thread = threading.Thread(target=self._run, args=(job,), name="index-builder")
+        self._thread = threading.Thread(target=self._run, args=(job,), name="background-job")
         self._thread.start()
 
     def _run(self, job: Callable[[], None]) -> None:
         try:
             job()
-        except Exception as error:  # noqa: BLE001  (raised by told(), in the caller's thread)
+        except Exception as error:  # noqa: BLE001  (raised by raise_failure(), in the caller's thread)
             self._failed = error
 
-    def settle(self) -> None:
+    def wait(self) -> None:
         """Wait for the job that is running, if any; raises what it raised."""
         if self._thread is not None:
             self._thread.join()
-        self.told()
+        self.raise_failure()
 
-    def told(self) -> None:
+    def raise_failure(self) -> None:
         """Raise, once, what an ended job raised."""
         failed, self._failed = self._failed, None
         if failed is not None:

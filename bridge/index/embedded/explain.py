@@ -1,0 +1,32 @@
+"""How an answer of the embedded index was found: route, counts and milliseconds by step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from bridge.index.base import Explanation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bridge.index.embedded.rerank import Ranking
+    from bridge.index.embedded.snapshot import Snapshot
+
+_STEPS: Final = ("refresh", "filter", "find", "rank")
+
+
+def explain(ranking: Ranking, snapshot: Snapshot, times: Sequence[float]) -> Explanation:
+    """Return how the ranking came from the snapshot; times: when the search began, had the ledger, had the filter."""
+    base, tail = ranking.found
+    lists = snapshot.base.lists
+    spent = (times[1] - times[0], times[2] - times[1], *ranking.seconds)
+    return Explanation(
+        route=base.route if len(snapshot.base.segment.vectors) else tail.route,
+        passing=base.passing + tail.passing,
+        scored=base.scored + tail.scored,
+        lists=base.lists,
+        all_lists=0 if lists is None else len(lists.centroids),
+        tail=snapshot.count_tail(),
+        milliseconds=dict(zip(_STEPS, (1e3 * one for one in spent), strict=True)),
+        kernel=base.kernel,
+    )
