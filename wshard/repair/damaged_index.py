@@ -6,8 +6,9 @@ Rules by number: FORMAT.md.
 from __future__ import annotations
 
 import contextlib
+import json
 from bisect import bisect_left
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wshard.container.layout import (
     ALIGNMENTS,
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from wshard.container.reader import ShardReader
+
+_META_KEYS: Final = {"meta/channels": "channels", "meta/episode": "episode_id"}  # what every writer puts there alone
 
 
 def restore_index(reader: ShardReader) -> tuple[list[str], dict[int, str]]:
@@ -58,7 +61,7 @@ def restore_index(reader: ShardReader) -> tuple[list[str], dict[int, str]]:
         for number, name in names.items()
         if name not in META_BLOCKS  # these tell what they are
     }
-    return list(dict.fromkeys(notes)), doubts | _hollow(reader) | _rivals(reader, unproved)
+    return list(dict.fromkeys(notes)), doubts | _hollow(reader) | _rivals(reader, unproved) | _find_foreign_meta(reader)
 
 
 def _restore_header(reader: ShardReader) -> list[str]:
@@ -138,6 +141,21 @@ def misfit(reader: ShardReader, number: int, about: Description) -> str:
     except LaneError as error:
         return str(error).removeprefix(f"{reader.where}: ")
     return ""
+
+
+def _find_foreign_meta(reader: ShardReader) -> dict[int, str]:
+    """Return the meta blocks whose content is that of another meta block."""
+    found: dict[int, str] = {}
+    for number, entry in enumerate(reader.entries):
+        if reader.header.role != ROLE_WSHARD or entry.name not in META_BLOCKS:
+            continue
+        with contextlib.suppress(FormatError, ValueError, RecursionError):  # what cannot be read is found elsewhere
+            content = json.loads(bytes(reader.block(number)))
+            keys = content.keys() if isinstance(content, dict) else ()
+            others = [name for name, key in _META_KEYS.items() if name != entry.name and key in keys]
+            if others and _META_KEYS.get(entry.name) not in keys:
+                found[number] = f"block {entry.name!r}: it has the content of {others[0]!r}"
+    return found
 
 
 def _hollow(reader: ShardReader) -> dict[int, str]:

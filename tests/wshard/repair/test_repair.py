@@ -18,6 +18,7 @@ from wshard_files import saved
 from wshard_older_stream import OlderStream
 
 from wshard.cli.files import app
+from wshard.container.layout import HEADER_SIZE, INDEX_ENTRY_SIZE
 from wshard.container.metadata import ShardMetadata
 from wshard.container.reader import ShardReader
 from wshard.container.writer import ShardWriter
@@ -486,6 +487,21 @@ def test_a_repair_that_fails_leaves_the_folder_as_it_was(tmp_path, monkeypatch):
             repair(path, **options)
     assert [child.name for child in tmp_path.iterdir()] == ["a.wshard"]
     assert path.read_bytes() == damaged_bytes
+
+
+def test_a_meta_block_with_the_content_of_another_is_not_believed(tmp_path):
+    """R-14: names, hashes and checksums agree where damage exchanged the places that two index entries name."""
+    data = bytearray(saved(make_episode()))
+    reader = ShardReader(bytes(data))
+    names = reader.names()
+    places = {name: HEADER_SIZE + INDEX_ENTRY_SIZE * number for number, name in enumerate(names)}
+    spans = [slice(places[name] + 16, places[name] + 44) for name in ("meta/episode", "meta/channels")]
+    data[spans[0]], data[spans[1]] = data[spans[1]], data[spans[0]]  # data_offset, disk_size, orig_size, checksum
+    written(tmp_path, bytes(data))
+    report = repair(tmp_path / "a.wshard", tmp_path / "out.wshard")
+    assert {"meta/episode", "meta/channels"} <= report.lost.keys()
+    with ShardReader(tmp_path / "out.wshard") as repaired:
+        assert not {"meta/episode", "meta/channels"} & set(repaired.names())
 
 
 def test_links_are_followed_and_stay_links(tmp_path):
