@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from bridge.results import EpisodeRef, Hits
-    from bridge.search.query.prepare import Query
+    from bridge.search.query.fit import Query
     from embedders.space import Space
 
 EXAMPLE = "An episode file, a .npy array [T, D], or a catalogued episode's id; with @START:STOP timesteps of it"

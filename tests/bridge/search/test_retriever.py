@@ -16,7 +16,7 @@ from bridge_episodes import episode, ingest, looked_into, save, spaces_of
 import bridge
 import catalog
 from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.search.query.prepare import cut
+from bridge.search.query.fit import cut
 from bridge.search.retriever import TrajectoryRetriever
 from catalog.filters.where import Compare
 from embedders.space import WindowPlan
@@ -429,7 +429,8 @@ def test_an_episode_that_changes_while_it_is_searched_for_is_no_false_hit(tmp_pa
 
     with TrajectoryRetriever(archive) as retriever:
         index = retriever._archive.index
-        retriever._archive = replace(retriever._archive, index=_Overtaken(index, overtake))
+        overtaken = replace(retriever._archive, index=_Overtaken(index, overtake))
+        retriever._episodes = replace(retriever._episodes, archive=overtaken)
         hits = retriever.search_similar_timesteps(state(episode(1, 0, 45))[-10:], 18)
     assert {hit.file_path for hit in hits} == {str(kept), str(shorter)}
     assert {hit.span for hit in hits if hit.file_path == str(shorter)} == {(0, 8)}
