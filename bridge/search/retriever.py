@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from bridge.archive import Archive, open_archive
 from bridge.index.base import Request
-from bridge.results import Answered, Hits
+from bridge.results import Hits
 from bridge.search.matches import EpisodeRows
 from bridge.search.moments.nearest_example import find_moments
 from bridge.search.moments.search import MomentSearch
 from bridge.search.query.examples import find_own_episodes
 from bridge.search.query.notes import explain_empty_result, explain_unmatched_text
 from bridge.search.query.options import MomentOptions, SearchOptions
-from bridge.search.query.prepare import PreparedQuery, QueryPreparer
+from bridge.search.query.prepare import PreparedQuery, QueryPreparer, describe_views, is_chosen
 from bridge.search.ranking.episodes import EpisodeSearch
 from bridge.search.ranking.rankers import join_explanations
 from bridge.search.ranking.stored_vectors import StoredVectors
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from bridge.search.moments.search import FoundMoments
     from bridge.search.query.examples import Example
     from bridge.search.query.fit import Query
-    from bridge.search.query.prepare import PreparedView
     from bridge.search.ranking.episodes import FoundEpisodes
     from catalog.filters.where import Where
     from embedders.base import Embedder
@@ -189,7 +188,7 @@ class TrajectoryRetriever:
             raise QueryError("text: expected a search for episodes, found one for timesteps, which have no words")
         known = build_where(env_id=env_id, min_length=min_length, reward_range=reward_range)
         request = Request(_check_count(top_k), known & as_where(where), distinct=distinct, explain=explain)
-        return self._search(query_obs, request, options, lambda plan: _is_cut(plan, size, only))
+        return self._search(query_obs, request, options, lambda plan: is_chosen(plan, size, only))
 
     def search_moments(  # noqa: PLR0913  (each option by its name)
         self,
@@ -245,7 +244,7 @@ class TrajectoryRetriever:
             milliseconds=(time.perf_counter() - begun) * 1e3,
             missing=max(one.missing for one in found),
             explained=join_explanations([one.answer for one in found]),
-            answered=_describe_views(prepared, notes),
+            answered=describe_views(prepared, notes),
         )
 
     def _search(
@@ -268,7 +267,7 @@ class TrajectoryRetriever:
             milliseconds=spent,
             missing=found.missing,
             explained=found.answer.explained,
-            answered=_describe_views(prepared, notes),
+            answered=describe_views(prepared, notes),
         )
 
     def _run(
@@ -287,15 +286,9 @@ class TrajectoryRetriever:
         found = self._episodes.search(prepared)
         if prepared.options.alignment:
             for view in prepared.views:
-                found = self._align(found, view)
+                stored = self._stored.load(view.space, {match.episode for _, match in found.hits})
+                found = replace(found, hits=self._moments.align(view, found.hits, stored))
         return found
-
-    def _align(self, found: FoundEpisodes, view: PreparedView) -> FoundEpisodes:
-        """Align the hits that are not aligned yet and have vectors in this view with the first query."""
-        stored = self._stored.load(view.space, {match.episode for ref, match in found.hits if not ref.alignment})
-        aligned = self._moments.align(view, [(ref, match) for ref, match in found.hits if match.episode in stored])
-        refs = {match: ref for ref, match in aligned}
-        return replace(found, hits=[(refs.get(match, ref), match) for ref, match in found.hits])
 
     def _find_moments(self, prepared: PreparedQuery[MomentOptions]) -> tuple[list[EpisodeRef], Sequence[FoundMoments]]:
         def find_source(example: Example, space: Space) -> tuple[int, int] | None:
@@ -304,15 +297,3 @@ class TrajectoryRetriever:
             return (min(stored), example.start) if stored else None
 
         return find_moments(self._moments, prepared, find_source)
-
-
-def _is_cut(plan: WindowPlan, size: int | None, only: WindowPlan | None) -> bool:
-    return not plan.whole and size in (None, plan.size) and only in (None, plan)
-
-
-def _describe_views(
-    prepared: PreparedQuery[SearchOptions] | PreparedQuery[MomentOptions], notes: list[str]
-) -> Answered:
-    """Return which Spaces answered, which others could have, and the notes."""
-    spaces = [space for view in prepared.views for space in view.spaces]
-    return Answered(tuple(spaces), tuple(prepared.others), tuple(notes))

@@ -20,7 +20,7 @@ from embedders.space import LaneSpec, Statistics
 from wshard.errors import FormatError, StaleEpisodeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -116,15 +116,22 @@ class MomentSearch:
                 return FoundMoments(refs, answer, len(windows.gone) + stale)
             count, most = 4 * count, 4 * most  # what was found lies too close together, or is gone
 
-    def align(self, view: PreparedView, hits: Sequence[tuple[EpisodeRef, Match]]) -> list[tuple[EpisodeRef, Match]]:
-        """Return the hits with what of their spans meets the first query, at any speed; as they are without a file."""
+    def align(
+        self, view: PreparedView, hits: Sequence[tuple[EpisodeRef, Match]], stored: Collection[int]
+    ) -> list[tuple[EpisodeRef, Match]]:
+        """Return the hits with what of their spans meets the view's first query, at any speed.
+
+        Hits stay as they are if they are aligned already, not of the episodes stored in the Space, or without a file.
+        """
         space, scaling = view.space, self._scaling(view.space)
-        rows = self._episode_rows.load({match.episode for _, match in hits})
+        rows = self._episode_rows.load({m.episode for ref, m in hits if m.episode in stored and not ref.alignment})
         lanes, _ = self._read([*rows], rows, space, scaling)
         query = prepare_rows(view.windows[0], scaling)
         there = {rows[id_].digest: found for id_, found in lanes.items()}  # not what took an episode's place meanwhile
         return [
-            (_align_span(ref, space, query, there[ref.digest]) if ref.digest in there else ref, match)
+            (_align_span(ref, space, query, there[ref.digest]), match)
+            if match.episode in lanes and ref.digest in there and not ref.alignment
+            else (ref, match)
             for ref, match in hits
         ]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from bridge.index.metric import COSINE
+from bridge.results import Answered
 from bridge.search.query.examples import ExampleReader, Examples, exclude_examples
 from bridge.search.query.options import MomentOptions, SearchOptions
 from bridge.search.query.views import Views, choose_views
@@ -177,6 +178,19 @@ class QueryPreparer:
             with suppress(EmbedderError):  # another one's embedder, which nobody passed
                 return self._embed(other, view.windows)
         return None
+
+
+def describe_views(
+    prepared: PreparedQuery[SearchOptions] | PreparedQuery[MomentOptions], notes: Sequence[str]
+) -> Answered:
+    """Return which Spaces answered, which others could have, and the notes."""
+    spaces = [space for view in prepared.views for space in view.spaces]
+    return Answered(tuple(spaces), tuple(prepared.others), tuple(notes))
+
+
+def is_chosen(plan: WindowPlan, size: int | None, only: WindowPlan | None) -> bool:
+    """Say whether a plan cuts episodes into windows of the size, if one is given, and is the only one, if one is."""
+    return not plan.whole and size in (None, plan.size) and only in (None, plan)
 
 
 def _prefer_several_sizes(spaces: Sequence[Space]) -> Sequence[Space]:

@@ -65,10 +65,11 @@ class EpisodeSearch:
         request, count = prepared.request, prepared.request.top_k
         while True:
             answer = rank(replace(request, top_k=count))
-            hits, missing = self._find_hits(answer.matches, plan, request.top_k)
-            if len(hits) == request.top_k or len(answer.matches) < count:
+            hits = self._find_hits(answer.matches, plan)
+            if len(hits) >= request.top_k or len(answer.matches) < count:
                 break
             count *= 2  # some hits are files that are gone: their places go to the next best
+        missing, hits = len(answer.matches) - len(hits), hits[: request.top_k]
         if prepared.options.contributions and queries:
             hits = self._add_contributions(hits, queries)
         return FoundEpisodes(hits, answer, missing)
@@ -97,7 +98,7 @@ class EpisodeSearch:
             spaces = [query.space for query in queries]
 
             def find_present(matches: Sequence[Match]) -> set[Match]:
-                return {match for _, match in self._find_hits(matches, plan, len(matches))[0]}
+                return {match for _, match in self._find_hits(matches, plan)}
 
             rank = diversify(rank, self.stored, spaces, options.diversity, find_present)
         return rank
@@ -108,26 +109,16 @@ class EpisodeSearch:
             expand = 0 if windows is None else EXPAND
         return Fusion(self.archive.index, self.stored, query, windows, expand)
 
-    def _find_hits(
-        self, matches: Sequence[Match], plan: WindowPlan, most: int
-    ) -> tuple[list[tuple[EpisodeRef, Match]], int]:
-        """Return up to `most` of the matches as hits, and how many were passed over.
-
-        Those without a file or their window are; files of matches behind the last hit are not looked at.
-        """
+    def _find_hits(self, matches: Sequence[Match], plan: WindowPlan) -> list[tuple[EpisodeRef, Match]]:
+        """Return the matches that have a window and a file as hits."""
         rows = self.rows.load({match.episode for match in matches})
         places, spans = find_spans(matches, rows, plan)
-        hits: list[tuple[EpisodeRef, Match]] = []
-        last = -1
-        for place, (start, stop) in zip(places.tolist(), spans.tolist(), strict=True):
-            if len(hits) == most:
-                break
-            match, last = matches[place], place
-            row = rows[match.episode]
-            if has_file(row):
-                hits.append((make_ref(row, match.score, (start, stop)), match))
-        seen = last + 1 if len(hits) == most else len(matches)
-        return hits, seen - len(hits)
+        found = zip([matches[place] for place in places.tolist()], spans.tolist(), strict=True)
+        return [
+            (make_ref(rows[match.episode], match.score, (start, stop)), match)
+            for match, (start, stop) in found
+            if has_file(rows[match.episode])
+        ]
 
     def _add_contributions(
         self, hits: Sequence[tuple[EpisodeRef, Match]], queries: Sequence[QueryVector]
