@@ -355,7 +355,7 @@ def test_a_hit_tells_of_its_episode_and_loads_it(own):
         with looked_into(archive) as opened:
             row = opened.catalog.episodes.get(hit.uid)
         assert (hit.episode_id, hit.file_path, hit.span) == ("task-1-2", str(paths[6]), (0, 30))
-        known = {"env_id": "task-1", "length_T": 30, "total_reward": 60.0, "success": True, "tags": []}
+        known = {"env_id": "task-1", "length": 30, "total_reward": 60.0, "success": True, "tags": []}
         assert hit.metadata == {"number": 2, **known}
         assert row.path == hit.file_path
     assert_same_episode(hit.load(), load_wshard(paths[6]))  # also after the archive was closed
@@ -475,7 +475,7 @@ def test_importing_the_packages_loads_nothing_heavy():
 
 
 def test_text_that_is_no_query_is_refused(retriever):
-    with pytest.raises(QueryError, match="expected the path of an episode file, found none at 'task-0-1'"):
-        retriever.search_similar_episodes("task-0-1")
+    with pytest.raises(QueryError, match="expected the path of an episode file, found none at 'task-0-99'"):
+        retriever.search_similar_episodes("task-0-99")
     with pytest.raises(QueryError, match="lane 'odd': expected an array"):
         retriever.search_similar_episodes({"state": Channel.of("state", np.zeros((3, 4))), "odd": [[1], [1, 2]]})
