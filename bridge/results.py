@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
 
 from wshard.arguments import whole_number
-from wshard.errors import QueryError, StaleEpisodeError
+from wshard.errors import MissingExtraError, QueryError, StaleEpisodeError
+from wshard.messages import how_to_install, plural
 from wshard.open import open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import pandas as pd
+    import pyarrow as pa
 
     from bridge.index.base import Explanation
     from catalog.records import EpisodeRow
@@ -20,12 +25,30 @@ if TYPE_CHECKING:
     from wshard.types import Episode
 
 
-@dataclass(frozen=True)
+_COLUMNS: Final = {
+    "rank": "int64",
+    "score": "float64",
+    "episode_id": "string",
+    "env_id": "string",
+    "length": "int64",
+    "total_reward": "float64",
+    "success": "bool_",
+    "start": "int64",
+    "stop": "int64",
+    "uid": "string",
+    "file_path": "string",
+}
+"""Columns of hits as a table, and their Arrow types."""
+
+_SHOWN: Final = 3  # hits in a repr
+
+
+@dataclass(frozen=True, repr=False)
 class EpisodeRef:
     """One hit. score: higher is better, 1 = the same, see docs/search.md. span: timesteps [start, stop) that matched.
 
-    metadata: the episode's own, and env_id, length_T, total_reward, success, tags. contributions: what each lane adds
-    to the cosine of query and hit, their sum; empty where it was not asked for. alignment: pairs (query step, episode
+    metadata: the episode's own, and env_id, length, total_reward, success, tags. contributions: what each lane adds to
+    the cosine of query and hit, their sum; empty where it was not asked for. alignment: pairs (query step, episode
     step) that meet, of moments and where it was asked for; lane_scores: how well each lane alone agrees along them, 0
     to 1. Hits may be kept in sets: equal ones have equal hashes.
     """
@@ -36,10 +59,14 @@ class EpisodeRef:
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
     span: tuple[int, int] = (0, 0)
     uid: str = ""
-    digest: str = field(default="", repr=False)
-    contributions: Mapping[str, float] = field(default_factory=dict, repr=False, hash=False)
-    alignment: tuple[tuple[int, int], ...] = field(default=(), repr=False)
-    lane_scores: Mapping[str, float] = field(default_factory=dict, repr=False, hash=False)
+    digest: str = ""
+    contributions: Mapping[str, float] = field(default_factory=dict, hash=False)
+    alignment: tuple[tuple[int, int], ...] = ()
+    lane_scores: Mapping[str, float] = field(default_factory=dict, hash=False)
+
+    def __repr__(self) -> str:
+        """Return what names the hit: its episode, span and score."""
+        return f"EpisodeRef({self.episode_id!r}, span={self.span}, score={self.score:.4f})"
 
     @property
     def aligned(self) -> tuple[int, int]:
@@ -49,7 +76,7 @@ class EpisodeRef:
     @property
     def remaining(self) -> int:
         """Timesteps that the episode goes on for after the span; 0 where the catalog does not say its length."""
-        return max(0, int(self.metadata.get("length_T", 0)) - self.span[1])
+        return max(0, int(self.metadata.get("length", 0)) - self.span[1])
 
     def after(self, steps: int) -> EpisodeRef:
         """Return what comes next: the same episode with the span of up to `steps` timesteps behind this one.
@@ -93,7 +120,7 @@ def make_ref(row: EpisodeRow, score: float, span: tuple[int, int]) -> EpisodeRef
     """Return the hit for a catalogued episode."""
     known = {
         "env_id": row.env_id,
-        "length_T": row.length,
+        "length": row.length,
         "total_reward": row.total_reward,
         "success": row.success,
         "tags": list(row.tags),
@@ -137,3 +164,47 @@ class Hits(list[EpisodeRef]):
         self.missing = missing
         self.explained = explained
         self.answered = answered
+
+    def __repr__(self) -> str:
+        """Return how many hits there are, and the first ones."""
+        first = ", ".join(f"{ref.episode_id!r} {ref.score:.4f}" for ref in self[:_SHOWN])
+        more = ", ..." if len(self) > _SHOWN else ""
+        return f"<{plural(len(self), 'hit')}{': ' if self else ''}{first}{more}>"
+
+    def _repr_html_(self) -> str:
+        """Return the table that notebooks show."""
+        head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
+        rows = ("".join(f"<td>{_format_cell(value)}</td>" for value in row.values()) for row in self._rows())
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def to_arrow(self) -> pa.Table:
+        """Return the hits, best first, as an Arrow table; raises MissingExtraError without pyarrow."""
+        try:
+            import pyarrow as pa  # noqa: PLC0415  (only tables need it)
+        except ImportError as error:
+            raise MissingExtraError(f"tables need pyarrow: {how_to_install('parquet')}") from error
+        rows = [*self._rows()]
+        columns = {name: pa.array([row[name] for row in rows], getattr(pa, kind)()) for name, kind in _COLUMNS.items()}
+        return pa.table(columns)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the hits, best first, as a data frame; raises MissingExtraError without pyarrow or pandas."""
+        try:
+            import pandas as _  # noqa: F401, ICN001, PLC0415  (only to say what is missing)
+        except ImportError as error:
+            raise MissingExtraError(f"data frames need pandas: {how_to_install('pandas')}") from error
+        return self.to_arrow().to_pandas()
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        for rank, ref in enumerate(self, 1):
+            about = {name: ref.metadata.get(name) for name in ("env_id", "length", "total_reward", "success")}
+            start, stop = ref.span
+            place = {"start": start, "stop": stop, "uid": ref.uid, "file_path": ref.file_path}
+            yield {"rank": rank, "score": ref.score, "episode_id": ref.episode_id, **about, **place}
+
+
+def _format_cell(value: object) -> str:
+    if value is None:
+        return ""
+    return escape(f"{value:.4f}" if isinstance(value, float) else str(value))

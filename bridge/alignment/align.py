@@ -1,7 +1,7 @@
-"""Align a query with a piece of an episode: which steps meet, where the match begins and ends, and what it costs.
+"""Aligns a query with pieces of episodes: which steps meet, where the match begins and ends, and what it costs.
 
-Two modules do the arithmetic, `compiled` where numba is installed and `plain` otherwise; their results are equal to the
-last bit.
+Two modules do the arithmetic, `numba_kernel` where numba is installed and `numpy_kernel` otherwise; their results are
+equal to the last bit.
 
 A path is a series of pairs (query step, row) that starts at query step 0 and ends at the last one. Every pair costs the
 root of the weighted squares of the differences, times the steps that it advances in both (2 for its first). The cost
@@ -48,7 +48,7 @@ class Rule:
     match; None = anywhere. end_penalty: what every row costs by which start or stop differ from the expected ones.
     row_gain: what every matched row is worth; without it a match shrinks to its cheapest part, with the mean cost as
     gain it takes in whatever is not dearer than the rest. The last two are in units of Pieces.worth; they choose among
-    alignments, and are not part of the cost told.
+    alignments, and are not part of the reported cost.
     """
 
     steps: tuple[tuple[int, int], ...] = FREE
@@ -110,17 +110,17 @@ def align_all(
     weights: [n, D] >= 0, how much each channel counts at each query step; None = 1 / D, so that a pair costs the root
     of the mean square. Raises QueryError for arrays of other shapes, without rows or with NaN.
     """
-    asked = _checked(query, "query", (None, None))
-    channels = asked.shape[1]
-    heed = np.full(asked.shape, 1.0 / channels) if weights is None else _checked(weights, "weights", asked.shape)
-    rows = _checked(pieces.rows, "rows", (None, channels))
+    query = _check_array(query, "query", (None, None))
+    channels = query.shape[1]
+    heed = np.full(query.shape, 1.0 / channels) if weights is None else _check_array(weights, "weights", query.shape)
+    rows = _check_array(pieces.rows, "rows", (None, channels))
     if (np.diff(pieces.edges) < 1).any():
         raise QueryError("alignment: expected rows in every piece, found a piece without")
     steps = (np.array(rule.steps, np.int64), rule.prices())
     rates = (rule.end_penalty * pieces.worth, rule.row_gain * pieces.worth)
-    held = (rows, pieces.edges, pieces.expected)
+    parts = (rows, pieces.edges, pieces.expected)
     costs, spans, paths, ends = solver().solve(
-        asked, heed, held, _bounds(len(asked), pieces, rule), (*steps, *rates), traced
+        query, heed, parts, _bounds(len(query), pieces, rule), (*steps, *rates), traced
     )
     return Alignments(costs, spans, np.split(paths, ends[:-1]) if traced else ())
 
@@ -136,30 +136,30 @@ def solver() -> Any:
 
 def compiling(tell: Callable[[], object]) -> AbstractContextManager[None]:
     """Call `tell` when an alignment inside must be compiled first: seconds, once per machine, and only with numba."""
-    watched: AbstractContextManager[None] = solver().told(tell)
+    watched: AbstractContextManager[None] = solver().watch_compilation(tell)
     return watched
 
 
-def _checked(array: Rows, what: str, shape: tuple[int | None, int | None]) -> Rows:
+def _check_array(array: Rows, what: str, shape: tuple[int | None, int | None]) -> Rows:
     rows = np.ascontiguousarray(array, np.float64)
     fits = rows.ndim == 2 and rows.size and all(b in (None, a) for a, b in zip(rows.shape, shape, strict=True))
     if not fits or not np.isfinite(rows).all():
-        told = ", ".join(letter if size is None else str(size) for letter, size in zip("TD", shape, strict=True))
-        raise QueryError(f"alignment: expected {what} of finite numbers [{told}], found {list(rows.shape)}")
+        expected = ", ".join(letter if size is None else str(size) for letter, size in zip("TD", shape, strict=True))
+        raise QueryError(f"alignment: expected {what} of finite numbers [{expected}], found {list(rows.shape)}")
     return rows
 
 
-def _bounds(asked: int, pieces: Pieces, rule: Rule) -> Ints:
+def _bounds(steps: int, pieces: Pieces, rule: Rule) -> Ints:
     """Return [m, n, 2]: the rows [low, high) of each piece that each query step may meet."""
-    held = np.diff(pieces.edges)[:, None]
-    bounds = np.zeros((len(held), asked, 2), np.int64)
+    lengths = np.diff(pieces.edges)[:, None]
+    bounds = np.zeros((len(lengths), steps, 2), np.int64)
     if rule.band is None:
-        bounds[..., 1] = held
+        bounds[..., 1] = lengths
         return bounds
     start, stop = pieces.expected[:, :1], pieces.expected[:, 1:]
-    slope = (stop - start) / asked
+    slope = (stop - start) / steps
     radius = np.maximum(np.maximum(rule.band * (stop - start), slope), _NARROWEST)
-    middle = start + slope * (np.arange(asked) + 0.5) - 0.5
-    bounds[..., 0] = np.minimum(np.maximum(np.ceil(middle - radius), 0), held - 1)
-    bounds[..., 1] = np.maximum(np.minimum(np.floor(middle + radius) + 1, held), bounds[..., 0] + 1)
+    middle = start + slope * (np.arange(steps) + 0.5) - 0.5
+    bounds[..., 0] = np.minimum(np.maximum(np.ceil(middle - radius), 0), lengths - 1)
+    bounds[..., 1] = np.maximum(np.minimum(np.floor(middle + radius) + 1, lengths), bounds[..., 0] + 1)
     return bounds

@@ -1,6 +1,6 @@
 """The alignment kernel compiled by numba (extra "align"): compiled once per machine, then read from numba's cache.
 
-Its results are those of `plain`. Imported only where numba is installed.
+Its results are those of `numpy_kernel`. Imported only where numba is installed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         return numba.njit(nogil=True)(function)
 
 
-class _Told(Listener):
+class _CompilationListener(Listener):
     """Calls `tell` when numba begins to compile, once."""
 
     def __init__(self, tell: Callable[[], object]) -> None:
@@ -41,9 +41,9 @@ class _Told(Listener):
 
 
 @contextmanager
-def told(tell: Callable[[], object]) -> Iterator[None]:
+def watch_compilation(tell: Callable[[], object]) -> Iterator[None]:
     """Call `tell` when something is compiled inside, which takes seconds."""
-    with install_listener("numba:compile", _Told(tell)):
+    with install_listener("numba:compile", _CompilationListener(tell)):
         yield
 
 

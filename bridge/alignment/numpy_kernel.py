@@ -1,7 +1,7 @@
 """The alignment kernel in numpy alone: many pieces at once, diagonal by diagonal.
 
 The cells of a diagonal do not need each other, so that each is a few operations over all pieces. Adds and compares in
-the order of `compiled`: equal to the last bit.
+the order of `numba_kernel`: equal to the last bit.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _CELLS: Final = 2_000_000  # of all pieces in one go: bounds the memory
 
 
-def told(_: Callable[[], object]) -> AbstractContextManager[None]:
-    """Tell nothing, as nothing is ever compiled here."""
+def watch_compilation(_: Callable[[], object]) -> AbstractContextManager[None]:
+    """Never call it, as nothing is compiled here."""
     return nullcontext()
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from bridge.results import EpisodeRef, Hits
-    from bridge.search.query.prepare import Query
+    from bridge.search.query.fit import Query
     from embedders.space import Space
 
 EXAMPLE = "An episode file, a .npy array [T, D], or a catalogued episode's id; with @START:STOP timesteps of it"
@@ -145,7 +145,7 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
             "agreement": " ".join(f"{name} {agreed:.2f}" for name, agreed in ref.lane_scores.items()),
             "lanes": " ".join(f"{name} {added:+.2f}" for name, added in ref.contributions.items()),
         }
-        length, reward = str(about["length_T"]), number(about["total_reward"])
+        length, reward = str(about["length"]), number(about["total_reward"])
         place = shorten(ref.file_path)
         more = (cells[name] for name in extra)
         rows.append((str(rank), f"{ref.score:.4f}", ref.episode_id, about["env_id"], length, reward, *more, place))

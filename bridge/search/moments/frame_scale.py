@@ -1,4 +1,4 @@
-"""How much frames differ within an episode of an archive: the unit in which alignment compares images."""
+"""Measures how much frames differ within episodes: the unit in which alignment compares images."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SAMPLE: Final = 12  # episodes
 
 
-def frame_scale(catalog: Catalog, space: Space) -> Statistics:
+def measure_frame_scale(catalog: Catalog, space: Space) -> Statistics:
     """Return statistics of sketches of the Space's images, one deviation for all channels, mean 0.
 
     It is the root mean square over about 12 episodes and all channels: what stands still does not count. 1 where

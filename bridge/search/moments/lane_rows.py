@@ -1,4 +1,4 @@
-"""The lanes of episodes as alignment compares them: read from their files, standardised, lightly smoothed, kept."""
+"""Reads the lanes of episodes as alignment compares them: standardised and lightly smoothed, the last ones cached."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     from embedders.space import Space, Statistics
 
 SMOOTHED: Final = 5  # timesteps: recordings and actions jitter from one to the next, movements do not
-_KEPT_BYTES: Final = 1 << 28
+_CACHE_BYTES: Final = 1 << 28
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedRows:
     """Standardised rows [T, D], and the same averaged over SMOOTHED timesteps around each."""
 
     rows: Rows
     smooth: Rows
 
 
-def prepare(window: NDArray[Any], scaling: Statistics) -> Prepared:
+def prepare_rows(window: NDArray[Any], scaling: Statistics) -> PreparedRows:
     """Return a window [T, D], or images [T, height, width, ...] by their sketches, as alignment compares it.
 
     Raises EmbedderError for values that are not finite.
@@ -47,7 +47,7 @@ def prepare(window: NDArray[Any], scaling: Statistics) -> Prepared:
         rows = sketches(window, "images") / scales(scaling.std)
     else:
         rows = standardise(validate_windows([window], scaling.mean.size).rows, scaling)
-    return Prepared(rows, _smooth(rows))
+    return PreparedRows(rows, _smooth(rows))
 
 
 def _smooth(rows: Rows) -> Rows:
@@ -66,46 +66,46 @@ def _smooth(rows: Rows) -> Rows:
 class LaneRows:
     """Prepared rows of catalogued episodes; the last used stay in memory while files and scaling stay the same."""
 
-    def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
-        self._kept_bytes = kept_bytes
-        self._held: OrderedDict[tuple[str, str], _Held] = OrderedDict()
+    def __init__(self, cache_bytes: int = _CACHE_BYTES) -> None:
+        self._cache_bytes = cache_bytes
+        self._cache: OrderedDict[tuple[str, str], _CachedRows] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
-    def of(self, row: EpisodeRow, space: Space, scaling: Statistics) -> Prepared:
+    def load(self, row: EpisodeRow, space: Space, scaling: Statistics) -> PreparedRows:
         """Return the episode's rows of the Space's lanes. Raises StaleEpisodeError, OSError, FormatError."""
         key, first = (space.fingerprint, row.path + row.digest), _status(Path(row.path))
         # A Space without statistics is scaled by those of today, which move as the archive grows.
         scaled = (scaling.mean.tobytes(), scaling.std.tobytes())
         with self._lock:
-            held = self._held.get(key)
-            if held is not None and held.stamp == (scaled, first, *map(_status, held.chunks)):
-                self._held.move_to_end(key)
-                return held.rows
+            cached = self._cache.get(key)
+            if cached is not None and cached.stamp == (scaled, first, *map(_status, cached.chunks)):
+                self._cache.move_to_end(key)
+                return cached.rows
         with open_episode(row.path, hashed=False) as file:
             chunks = tuple(part.path for part in file.parts()[1:])
             stamp = (scaled, first, *map(_status, chunks))
             if file.digest() != row.digest:
                 raise StaleEpisodeError(f"{row.path}: changed since it was ingested: ingest it again")
-            rows = prepare(read_lanes(file, space), scaling)
-        self._keep(key, _Held(rows, chunks, stamp))
+            rows = prepare_rows(read_lanes(file, space), scaling)
+        self._store(key, _CachedRows(rows, chunks, stamp))
         return rows
 
-    def _keep(self, key: tuple[str, str], held: _Held) -> None:
+    def _store(self, key: tuple[str, str], cached: _CachedRows) -> None:
         with self._lock:
-            if key in self._held:
-                self._bytes -= self._held.pop(key).rows.rows.nbytes * 2
-            self._held[key] = held
-            self._bytes += held.rows.rows.nbytes * 2
-            while self._bytes > self._kept_bytes and len(self._held) > 1:
-                self._bytes -= self._held.popitem(last=False)[1].rows.rows.nbytes * 2
+            if key in self._cache:
+                self._bytes -= self._cache.pop(key).rows.rows.nbytes * 2
+            self._cache[key] = cached
+            self._bytes += cached.rows.rows.nbytes * 2
+            while self._bytes > self._cache_bytes and len(self._cache) > 1:
+                self._bytes -= self._cache.popitem(last=False)[1].rows.rows.nbytes * 2
 
 
 @dataclass(frozen=True, eq=False)
-class _Held:
+class _CachedRows:
     """Rows, the chunks they are from (none of an episode in one file), and how files and scaling were."""
 
-    rows: Prepared
+    rows: PreparedRows
     chunks: tuple[Path, ...]
     stamp: tuple[object, ...]
 

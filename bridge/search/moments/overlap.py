@@ -1,18 +1,28 @@
-"""Overlap of spans, and the rule that of hits that overlap only the best counts."""
+"""Overlap of spans: of hits that overlap too much only the best counts."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
+    from bridge.alignment.arrays import Ints
     from bridge.results import EpisodeRef
 
-Ints = NDArray[np.int64]
+
+@dataclass(frozen=True)
+class MomentLimits:
+    """How many moments, how much two of one episode may overlap, and how many of one episode (None = any)."""
+
+    top_k: int
+    max_overlap: float
+    per_episode: int | None = None
 
 
 def overlap(spans: Ints, span: Sequence[int] | Ints) -> NDArray[np.float64]:
@@ -26,25 +36,33 @@ def overlap(spans: Ints, span: Sequence[int] | Ints) -> NDArray[np.float64]:
     return shares
 
 
-def suppress(episodes: Ints, spans: Ints, limit: float, most: int, *, per_episode: int | None = None) -> Ints:
-    """Return the places of at most `most` hits, best first, none of which overlaps a better one by more than `limit`.
+def suppress(
+    episodes: Ints,
+    spans: Ints,
+    limits: MomentLimits,
+    is_there: Callable[[int], bool] = lambda _: True,
+) -> Ints:
+    """Return the places of at most limits.top_k hits, best first, none of which overlaps a better one too much.
 
-    episodes [n] and spans [n, 2] of the hits, best first; spans of different episodes never overlap. per_episode: how
-    many of one episode at most.
+    episodes [n] and spans [n, 2] of the hits, best first; spans of different episodes never overlap. is_there: which
+    episodes may be hits; called only for those that would be.
     """
-    taken: dict[int, list[tuple[int, int]]] = {}
-    kept: list[int] = []
-    # Few are kept, and of one episode fewer: plain numbers are faster than arrays of one or two.
+    chosen: dict[int, list[tuple[int, int]]] = {}
+    places: list[int] = []
+    limit = limits.max_overlap
+    # Few are chosen, and of one episode fewer: plain numbers are faster than arrays of one or two.
     for place, (episode, start, stop) in enumerate(np.column_stack([episodes, spans]).tolist()):
-        if len(kept) == most:
+        if len(places) == limits.top_k:
             break
-        others = taken.setdefault(episode, [])
-        if len(others) != per_episode and all(
+        others = chosen.setdefault(episode, [])
+        if len(others) != limits.per_episode and all(
             min(stop, end) - max(start, begin) <= limit * (max(stop, end) - min(start, begin)) for begin, end in others
         ):
+            if not others and not is_there(episode):
+                continue
             others.append((start, stop))
-            kept.append(place)
-    return np.array(kept, np.int64)
+            places.append(place)
+    return np.array(places, np.int64)
 
 
 def without_overlaps(
@@ -56,4 +74,5 @@ def without_overlaps(
     """
     _, episodes = np.unique([hit.uid for hit in hits], return_inverse=True)
     spans = np.array([hit.span for hit in hits], np.int64).reshape(-1, 2)
-    return [hits[place] for place in suppress(episodes, spans, max_overlap, len(hits), per_episode=per_episode)]
+    limits = MomentLimits(len(hits), max_overlap, per_episode)
+    return [hits[place] for place in suppress(episodes, spans, limits)]

@@ -1,4 +1,4 @@
-"""Moments like a query: from windows that look alike to spans with exact bounds, each with its alignment.
+"""Refines windows that look like a query to moments: spans with exact bounds, each with its alignment.
 
 1. Every candidate is aligned with the query, near its window's bounds and diagonal.
 2. The best of them tell what makes the moment: where they all come near to the query, a difference counts, where they
@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.alignment.align import FREE, LIMITED, Pieces, Rule, align_all
-from bridge.search.moments.overlap import suppress
+from bridge.search.moments.overlap import MomentLimits, suppress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from bridge.alignment.align import Alignments
     from bridge.alignment.arrays import Ints, Rows
-    from bridge.search.moments.lane_rows import Prepared
+    from bridge.search.moments.lane_rows import PreparedRows
 
 SHARED: Final = 0.7
 _FRIENDS: Final = 20  # moments that tell what they share with the query
@@ -58,17 +58,8 @@ class Moment:
         return 1.0 / (1.0 + self.cost)
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """How many moments, how much two of one episode may overlap, and how many of one episode (None = any)."""
-
-    top_k: int
-    max_overlap: float
-    per_episode: int | None
-
-
 @dataclass(frozen=True, eq=False)
-class _Near:
+class _Candidates:
     """Candidates: episodes [m], timesteps [start, stop) that matched [m, 2], costs [m].
 
     first: so many of them come before others of the same cost.
@@ -79,24 +70,21 @@ class _Near:
     costs: Rows
     first: int = 0
 
-    def best(self, wanted: Wanted) -> Ints:
+    def best(self, limits: MomentLimits) -> Ints:
         """Return the places of the best that do not overlap, best first."""
         behind = np.arange(len(self.costs)) >= self.first
         order = np.lexsort((self.spans[:, 1], self.spans[:, 0], self.episodes, behind, self.costs))
-        kept = suppress(
-            self.episodes[order], self.spans[order], wanted.max_overlap, wanted.top_k, per_episode=wanted.per_episode
-        )
-        return order[kept]
+        return order[suppress(self.episodes[order], self.spans[order], limits)]
 
 
 def refine(
-    query: Prepared,
+    query: PreparedRows,
     windows: tuple[Ints, Ints],
-    rows_of: Callable[[int], Prepared],
-    wanted: Wanted,
+    rows_of: Callable[[int], PreparedRows],
+    limits: MomentLimits,
     source: tuple[int, int] | None = None,
 ) -> list[Moment]:
-    """Return the moments best first, at most wanted.top_k of them.
+    """Return the moments best first, at most limits.top_k of them.
 
     query: of n timesteps; windows: episodes [m] and spans [m, 2] of the candidates; rows_of: gives an episode's rows;
     source: the episode and the timestep where the query itself begins, if that is a moment too.
@@ -105,30 +93,30 @@ def refine(
     if not len(episodes):
         return []
     every = min(1 + len(query.smooth) // _STEPS, int((spans[:, 1] - spans[:, 0]).min()))
-    asked = query.smooth[::every]
+    thinned = query.smooth[::every]
     pieces, firsts = _cut(spans, [rows_of(episode).smooth for episode in episodes.tolist()], every)
-    own = align_all(asked, pieces, _RANKING, traced=True)
-    friends = _Near(episodes, own.spans * every + firsts, own.costs).best(Wanted(_FRIENDS, _APART, None))
-    heed = _heed(asked, pieces, own, friends)
-    shared = align_all(asked, pieces.worthy(own.costs), _WEIGHTED, heed)
-    near = _Near(episodes, shared.spans * every + firsts, _joint(own.costs, shared.costs))
-    most = max(_FINALISTS, 2 * wanted.top_k)
-    best = near.best(Wanted(most, max(_APART, wanted.max_overlap), wanted.per_episode))
-    again = _Near(episodes[best], near.spans[best], shared.costs[best])
-    heed = np.repeat(heed, every, axis=0)[: len(query.rows)]
-    itself = [] if source is None else _itself(query.rows, *source, rows_of)
+    own = align_all(thinned, pieces, _RANKING, traced=True)
+    friends = _Candidates(episodes, own.spans * every + firsts, own.costs).best(MomentLimits(_FRIENDS, _APART))
+    weights = _step_weights(thinned, pieces, own, friends)
+    shared = align_all(thinned, pieces.worthy(own.costs), _WEIGHTED, weights)
+    near = _Candidates(episodes, shared.spans * every + firsts, _joint(own.costs, shared.costs))
+    most = max(_FINALISTS, 2 * limits.top_k)
+    best = near.best(MomentLimits(most, max(_APART, limits.max_overlap), limits.per_episode))
+    again = _Candidates(episodes[best], near.spans[best], shared.costs[best])
+    weights = np.repeat(weights, every, axis=0)[: len(query.rows)]
+    itself = [] if source is None else _find_itself(query.rows, *source, rows_of)
     found = [
         *itself,
-        *_identical(query.rows, dict.fromkeys(episodes.tolist()), rows_of),
-        *_bounded(query.rows, heed, again, rows_of),
+        *_find_identical(query.rows, dict.fromkeys(episodes.tolist()), rows_of),
+        *_find_bounds(query.rows, weights, again, rows_of),
     ]
-    told = _Near(
+    moments = _Candidates(
         np.array([one.episode for one in found], np.int64),
         np.array([(one.start, one.stop) for one in found], np.int64).reshape(-1, 2),
         np.array([one.cost for one in found]),
         len(itself),
     )
-    return [found[place] for place in told.best(wanted)]
+    return [found[place] for place in moments.best(limits)]
 
 
 def _cut(spans: Ints, rows: Sequence[Rows], every: int = 1) -> tuple[Pieces, Ints]:
@@ -136,33 +124,33 @@ def _cut(spans: Ints, rows: Sequence[Rows], every: int = 1) -> tuple[Pieces, Int
     margins = ((spans[:, 1] - spans[:, 0]) * _MARGIN).astype(np.int64)
     firsts = np.maximum(spans[:, 0] - margins, 0)
     lasts = (spans[:, 1] + margins).tolist()
-    held = [one[first:last:every] for one, first, last in zip(rows, firsts.tolist(), lasts, strict=True)]
-    return Pieces.of(held, (spans - firsts[:, None]) // every), firsts[:, None]
+    pieces = [one[first:last:every] for one, first, last in zip(rows, firsts.tolist(), lasts, strict=True)]
+    return Pieces.of(pieces, (spans - firsts[:, None]) // every), firsts[:, None]
 
 
-def _heed(query: Rows, pieces: Pieces, own: Alignments, friends: Ints) -> Rows:
+def _step_weights(query: Rows, pieces: Pieces, own: Alignments, friends: Ints) -> Rows:
     """Return what each value of the query counts [n, D].
 
     The variance of a value is the median of the friends' squared differences from it: half of them may be something
     else. Weighted by one over it, friends cost on average what they cost unweighted.
     """
-    apart = np.stack([pieces.rows[_met(own.paths[place]) + pieces.edges[place]] for place in friends]) - query
+    apart = np.stack([pieces.rows[_last_rows(own.paths[place]) + pieces.edges[place]] for place in friends]) - query
     apart **= 2
     variance = np.median(apart, axis=0)
-    heed = 1.0 / (_DOUBT + variance)
-    weighted = float((heed * apart).sum())
-    heed *= float(apart.sum()) / weighted / query.shape[1] if weighted else _DOUBT / query.shape[1]
-    return heed
+    weights = 1.0 / (_DOUBT + variance)
+    weighted = float((weights * apart).sum())
+    weights *= float(apart.sum()) / weighted / query.shape[1] if weighted else _DOUBT / query.shape[1]
+    return weights
 
 
-def _met(path: Ints) -> Ints:
+def _last_rows(path: Ints) -> Ints:
     """Return the last row that each query step meets."""
     rows = np.empty(path[-1, 0] + 1, np.int64)
     rows[path[:, 0]] = path[:, 1]
     return rows
 
 
-def _itself(query: Rows, episode: int, start: int, rows_of: Callable[[int], Prepared]) -> list[Moment]:
+def _find_itself(query: Rows, episode: int, start: int, rows_of: Callable[[int], PreparedRows]) -> list[Moment]:
     """Return the place that the query is from: windows of few timesteps are too much alike to be sure to lead there."""
     stop = start + len(query)
     same = np.array_equal(rows_of(episode).rows[start:stop], query)
@@ -173,7 +161,7 @@ def _equal(episode: int, start: int, stop: int) -> Moment:
     return Moment(episode, start, stop, 0.0, np.arange(stop - start)[:, None] + np.array([0, start]))
 
 
-def _identical(query: Rows, episodes: Iterable[int], rows_of: Callable[[int], Prepared]) -> list[Moment]:
+def _find_identical(query: Rows, episodes: Iterable[int], rows_of: Callable[[int], PreparedRows]) -> list[Moment]:
     """Return every stretch of the episodes that equals the query value by value: no window need be exactly there."""
     steps = len(query)
     same = []
@@ -188,15 +176,17 @@ def _identical(query: Rows, episodes: Iterable[int], rows_of: Callable[[int], Pr
     return same
 
 
-def _bounded(query: Rows, heed: Rows, best: _Near, rows_of: Callable[[int], Prepared]) -> list[Moment]:
+def _find_bounds(query: Rows, weights: Rows, best: _Candidates, rows_of: Callable[[int], PreparedRows]) -> list[Moment]:
     """Align the best anew, on rows as they are, from the bounds found so far; best.costs: the weighted ones."""
     rows = [rows_of(episode).rows for episode in best.episodes.tolist()]
     pieces, firsts = _cut(best.spans, rows)
-    paced = align_all(query, pieces.worthy(best.costs), _BOUNDS, heed, traced=True)
+    paced = align_all(query, pieces.worthy(best.costs), _BOUNDS, weights, traced=True)
     paths = list(paced.paths)
     hard = np.flatnonzero(paced.costs > _SLOWER * best.costs)
     if len(hard):  # a pause, or more than twice the speed
-        free = align_all(query, _cut(best.spans[hard], [rows[place] for place in hard])[0], _PAUSES, heed, traced=True)
+        free = align_all(
+            query, _cut(best.spans[hard], [rows[place] for place in hard])[0], _PAUSES, weights, traced=True
+        )
         for number in np.flatnonzero(free.costs * _SLOWER < paced.costs[hard]).tolist():
             paths[hard[number]] = free.paths[number]
     costs = _joint(_apart(query, pieces, paths), best.costs)

@@ -1,4 +1,4 @@
-"""Queries that name an episode: a hit, a file, or timesteps of a file."""
+"""Reads the queries that name an episode: a hit, a file, a catalogued episode's id, or timesteps of one."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bridge.episodes.discover import SUFFIX, is_episode
 from bridge.episodes.files import locate
-from bridge.results import EpisodeRef
-from bridge.search.query.prepare import cut
+from bridge.results import EpisodeRef, make_ref
+from bridge.search.query.fit import cut
 from catalog.filters.where import Compare, all_of
 from wshard.arguments import whole_number
-from wshard.errors import FormatError, QueryError
+from wshard.errors import EntryNotFoundError, FormatError, QueryError
 from wshard.formats.base import OWN_DATA
 from wshard.messages import shown
 from wshard.open import open_episode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from bridge.search.query.prepare import Query
+    from bridge.search.query.fit import Query
     from catalog.catalog import Catalog
     from catalog.filters.where import Where
     from wshard.episode.protocol import EpisodeReader
@@ -32,7 +32,7 @@ _IMAGE: Final = 2
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """What a query holds, and where from: path is that of its file, uid the episode's, each "" where unknown.
+    """The content of a query, and where it is from: the file's path and the episode's uid, each "" where unknown.
 
     start: the timestep of that episode with which it begins.
     """
@@ -43,31 +43,83 @@ class Example:
     start: int = 0
 
 
-def read_example(query: Query, embedded: Callable[[], Collection[str]]) -> Example:
-    """Return what a query of any form holds; those that name an episode are read from its file.
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """The queries that hits should be like, and those that they should not be like."""
 
-    embedded: gives the lanes that any Space is of; images that are not among them are not decoded.
-    Raises QueryError for a path without a file and a span that is not in the episode, StaleEpisodeError for a hit whose
-    file has changed since, FileNotFoundError for one whose file is gone, FormatError.
+    like: Sequence[Example]
+    unlike: Sequence[Example]
+
+    @property
+    def all(self) -> list[Example]:
+        """Examples, then counter-examples."""
+        return [*self.like, *self.unlike]
+
+
+class ExampleReader:
+    """Reads the queries of one search, each file once.
+
+    lanes: gives the lanes that any Space is of; images that are not among them are not decoded.
     """
-    if isinstance(query, EpisodeRef):
-        with query.open() as file:
-            episode = _read(file, embedded())
-        start, stop = query.span
-        return Example(episode if query.span == (0, 0) else cut(episode, start, stop), uid=query.uid, start=start)
-    if isinstance(query, (str, os.PathLike)):
-        return Example(_load(query, embedded()), path=locate(query))
-    if isinstance(query, tuple) and query and isinstance(query[0], (str, os.PathLike)):
-        if len(query) != 3:
-            raise QueryError(f"(file, start, stop): expected these three, found {shown(query)}")
-        path, start, stop = query
-        episode = _load(path, embedded())
-        first, _, _ = slice(_step(start), None).indices(episode.length)
-        return Example(cut(episode, _step(start), _step(stop)), path=locate(path), start=first)
-    return Example(query)
+
+    def __init__(self, catalog: Catalog, lanes: Callable[[], Collection[str]]) -> None:
+        self._catalog = catalog
+        self._lanes = lanes
+        self._episodes: dict[object, Episode] = {}
+
+    def read(self, query: Query) -> Example:
+        """Return the content of a query of any form.
+
+        Raises QueryError for text that names neither a file nor one catalogued episode and for a span outside of the
+        episode, StaleEpisodeError for a hit or an id whose file has changed, FileNotFoundError for one whose file is
+        gone, FormatError.
+        """
+        if isinstance(query, EpisodeRef):
+            start, stop = (None, None) if query.span == (0, 0) else query.span
+            return self._read_named(query, start, stop)
+        if isinstance(query, (str, os.PathLike)):
+            return self._read_named(query, None, None)
+        if isinstance(query, tuple) and query and isinstance(query[0], (str, os.PathLike)):
+            if len(query) != 3:
+                raise QueryError(f"(file, start, stop): expected these three, found {shown(query)}")
+            return self._read_named(query[0], _check_step(query[1]), _check_step(query[2]))
+        return Example(query)
+
+    def _read_named(self, name: EpisodeRef | str | os.PathLike[str], start: int | None, stop: int | None) -> Example:
+        """Return timesteps of an episode; all of it if neither start nor stop is given."""
+        if isinstance(name, str) and name and not os.path.lexists(name):
+            name = self._find(name) or name
+        if isinstance(name, EpisodeRef):
+            key, path, uid = (name.uid, name.digest, name.file_path), "", name.uid
+        else:
+            key, path, uid = ("", "", locate(name)), locate(name), ""
+        if key not in self._episodes:
+            self._episodes[key] = self._load(name)
+        episode = self._episodes[key]
+        if (start, stop) == (None, None):
+            return Example(episode, path, uid)
+        first, _, _ = slice(start, None).indices(episode.length)
+        return Example(cut(episode, start, stop), path, uid, first)
+
+    def _load(self, name: EpisodeRef | str | os.PathLike[str]) -> Episode:
+        if isinstance(name, EpisodeRef):
+            with name.open() as file:
+                return _read_lanes(file, self._lanes())
+        return _load_path(name, self._lanes())
+
+    def _find(self, name: str) -> EpisodeRef | None:
+        """Return the catalogued episode of that uid or episode_id, None without one; QueryError for several."""
+        try:
+            rows = [self._catalog.episodes.get(name)]
+        except EntryNotFoundError:
+            rows = [*self._catalog.query.select(Compare("episode_id", "eq", name), limit=10).rows]
+        if len(rows) > 1:
+            places = "\n".join(f"  {row.uid}  {row.path}" for row in rows)
+            raise QueryError(f"query: several episodes have the id {name!r}; give the uid or the file:\n{places}")
+        return make_ref(rows[0], 1.0, (0, 0)) if rows else None
 
 
-def without_their_episodes(examples: Iterable[Example], catalog: Catalog) -> Where:
+def exclude_examples(examples: Iterable[Example], catalog: Catalog) -> Where:
     """Return the filter that leaves out the episodes that examples name, as far as the archive holds them.
 
     Raises QueryError for an example that names none.
@@ -79,23 +131,23 @@ def without_their_episodes(examples: Iterable[Example], catalog: Catalog) -> Whe
                 "exclude_self: expected queries that name an episode (a hit, a file, or (file, start, stop)), "
                 f"found {type(example.query).__name__}"
             )
-        uids |= _uids(example, catalog)
+        uids |= _load_uids(example, catalog)
     return all_of(~Compare("uid", "in", tuple(sorted(uids)))) if uids else all_of()
 
 
-def its_episodes(example: Example, catalog: Catalog, where: Where) -> list[int]:
+def find_own_episodes(example: Example, catalog: Catalog, where: Where) -> list[int]:
     """Return the ids of the episodes that the example names, as far as they pass the filter."""
-    uids = _uids(example, catalog)
+    uids = _load_uids(example, catalog)
     return catalog.query.ids(where & all_of(Compare("uid", "in", tuple(sorted(uids))))) if uids else []
 
 
-def _uids(example: Example, catalog: Catalog) -> set[str]:
+def _load_uids(example: Example, catalog: Catalog) -> set[str]:
     known = catalog.episodes.known([example.path]).get(example.path, ()) if example.path else ()
     rows = catalog.episodes.rows([one.id for one in known]).values()
     return {row.uid for row in rows} | ({example.uid} if example.uid else set())
 
 
-def _read(file: EpisodeReader, embedded: Collection[str]) -> Episode:
+def _read_lanes(file: EpisodeReader, embedded: Collection[str]) -> Episode:
     """Return the episode without images that no Space is of: to decode them takes longer than all else."""
     lanes = file.lanes()
     channels = {name: name.partition("/")[2] for name in lanes if name.startswith(("signal/", "action/"))}
@@ -108,10 +160,10 @@ def _read(file: EpisodeReader, embedded: Collection[str]) -> Episode:
     return file.load(None if len(needed) == len(channels) else needed)
 
 
-def _load(path: str | os.PathLike[str], embedded: Collection[str]) -> Episode:
+def _load_path(path: str | os.PathLike[str], embedded: Collection[str]) -> Episode:
     try:
         with open_episode(path) as file:
-            return _read(file, embedded)
+            return _read_lanes(file, embedded)
     except FormatError as error:
         if is_episode(os.path.basename(path)):  # noqa: PTH119  (likewise)
             raise
@@ -122,10 +174,10 @@ def _load(path: str | os.PathLike[str], embedded: Collection[str]) -> Episode:
             raise
         found = "a folder" if folder else "none"
         raise QueryError(
-            f"query: expected the path of an episode file, found {found} at {os.fspath(path)!r}; if an archive's file "
-            "was moved, ingest the place where it is now"
+            f"query: expected the path of an episode file, found {found} at {os.fspath(path)!r}, and no catalogued "
+            "episode has that id; if an archive's file was moved, re-ingest it from its new location"
         ) from None
 
 
-def _step(value: Any) -> int | None:
+def _check_step(value: Any) -> int | None:
     return None if value is None else whole_number(value, "(file, start, stop)", QueryError)

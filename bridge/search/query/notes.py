@@ -1,4 +1,4 @@
-"""What is to be told beside hits: texts that nothing holds, filters that nothing passes."""
+"""Explanations beside hits: a text that no episode has, a filter that no episode passes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from catalog.filters.where import Where
 
 
-def about_text(catalog: Catalog, text: str | None, where: Where) -> list[str]:
-    """Say so where no episode that passes has a word of the text."""
+def explain_unmatched_text(catalog: Catalog, text: str | None, where: Where) -> list[str]:
+    """Return a note if no episode that passes the filter has a word of the text."""
     if text is None or catalog.query.relevant(text, where, limit=1):
         return []
     return [f"no text matched: no task and no note of the episodes that pass has a word of {text!r}"]
 
 
-def about_nothing(catalog: Catalog, where: Where, *, limited: bool) -> list[str]:
-    """Say why a search found nothing: which part of the filter leaves nothing, by itself or with the others.
+def explain_empty_result(catalog: Catalog, where: Where, *, limited: bool) -> list[str]:
+    """Return why a search found nothing: which part of the filter leaves nothing, by itself or with the others.
 
     limited: hits may have been left out for other reasons, too.
     """
@@ -31,5 +31,5 @@ def about_nothing(catalog: Catalog, where: Where, *, limited: bool) -> list[str]
         return [f"{part} alone matches 0 of {total}" for part in alone]
     if passing := catalog.query.count(where):
         return [] if limited else [f"{passing} of {total} pass the filter, none of them has vectors of this kind"]
-    told = ", ".join(f"{part} {count}" for part, count in counts.items())
-    return [f"together the parts of the filter match 0 of {total}; each alone: {told}"] if counts else []
+    each = ", ".join(f"{part} {count}" for part, count in counts.items())
+    return [f"together the parts of the filter match 0 of {total}; each alone: {each}"] if counts else []

@@ -1,11 +1,11 @@
-"""What a search may be asked for besides query, number of hits and filter: one value, checked once."""
+"""The options of a search besides query, number of hits and filter: values that are checked once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from catalog.full_text import words
 from embedders.windows import as_plan
@@ -16,44 +16,15 @@ from wshard.messages import shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bridge.search.query.prepare import Query
     from catalog.filters.where import Where
     from embedders.windows import WindowPlan
 
 
-class Asked(TypedDict, total=False):
-    """The options of a search by name, as keyword arguments; see Wishes for what they mean."""
-
-    where: Where | str | None
-    text: str | None
-    like: Sequence[Query]
-    unlike: Sequence[Query]
-    expand: int | None
-    plain: bool
-    least: bool
-    min_score: float | None
-    diversity: float
-    contributions: bool
-    alignment: bool
-    exclude_self: bool
-    explain: bool
-
-
 @dataclass(frozen=True, eq=False)
-class Wishes:
-    """Options of a search.
+class SearchOptions:
+    """Options of a search for episodes or windows; TrajectoryRetriever.search_similar_episodes says what they mean.
 
-    where: any further filter, as a value or as text. text: words of the task or of notes; episodes that hold them
-    come first, and with a text encoder those whose task means the same. like, unlike: lists of further
-    examples, and counter-examples, in any form of a query. expand: how many of the best hits lead the search to their
-    like; None = 8 where whole episodes and windows are searched together, else none.
-    plain: rank by the one cosine of whole episodes, also where there are windows. least: the least similar first.
-    min_score: no hits below it. diversity: 0 to 1; after the best hit always the one with the highest
-    (1 - diversity) * score - diversity * (highest cosine with those chosen), among the best 100 or 4 * top_k.
-    contributions: let every hit say what each lane adds to its similarity. alignment: let every hit say which of its
-    timesteps meet which of the (first) query's, read from the files, and how well each lane agrees there.
-    exclude_self: leave out the episodes that query and examples name (by a hit or a file). explain: let the hits say
-    how they were found. Raises QueryError for values that cannot be, or not together.
+    Raises QueryError for values that cannot be, or not together.
     """
 
     where: Where | str | None = None
@@ -71,8 +42,8 @@ class Wishes:
     explain: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "like", _several("like", self.like))
-        object.__setattr__(self, "unlike", _several("unlike", self.unlike))
+        object.__setattr__(self, "like", _check_queries("like", self.like))
+        object.__setattr__(self, "unlike", _check_queries("unlike", self.unlike))
         if self.text is not None and not words(plain_text(self.text, "text", QueryError)):
             raise QueryError(f"text: expected words, found {shown(self.text)}")
         if self.expand is not None:
@@ -87,42 +58,20 @@ class Wishes:
             "expand": bool(self.expand),
         }
         if self.least and any(others.values()):
-            named = " and ".join(name for name, given in others.items() if given)
+            named = " and ".join(name for name, used in others.items() if used)
             raise QueryError(f"least: expected a search for the least similar alone, found it together with {named}")
 
     @property
-    def turn_vectors(self) -> bool:
-        """Whether any of the wishes takes vectors for directions: what is not so for every metric."""
+    def need_cosine(self) -> bool:
+        """Whether any option takes vectors as directions, which not every metric allows."""
         return bool(self.unlike or self.expand or self.least or self.diversity or self.contributions)
 
 
-class AskedMoments(TypedDict, total=False):
-    """The options of a search for moments by name, as keyword arguments; see MomentWishes for what they mean."""
-
-    where: Where | str | None
-    like: Sequence[Query]
-    unlike: Sequence[Query]
-    windows: WindowPlan | str | None
-    refine: bool
-    max_overlap: float
-    per_episode: int | None
-    min_score: float | None
-    exclude_self: bool
-    explain: bool
-
-
 @dataclass(frozen=True, eq=False)
-class MomentWishes:
-    """Options of a search for moments.
+class MomentOptions:
+    """Options of a search for moments; TrajectoryRetriever.search_moments says what they mean.
 
-    where: any further filter, as a value or as text. like, unlike: lists of further examples and counter-examples, in
-    any form of a query: a moment belongs to the one that it is most like, and is no hit if that is a counter-example.
-    windows: the plan that they were cut by, or its notation ("32:16"), where several were ingested; None = those of
-    several sizes. refine: align the query with the lanes in the files, for exact bounds. max_overlap: of two moments of
-    one episode, as the share of the timesteps that either of them covers. per_episode: how many of one episode at most.
-    min_score: no hits below it. exclude_self: leave out the episodes that the query and examples name. explain: let the
-    hits say how the index found their windows. Raises QueryError for values that cannot be, EmbedderError for windows
-    that are no plan.
+    Raises QueryError for values that cannot be, EmbedderError for an invalid window plan.
     """
 
     where: Where | str | None = None
@@ -137,8 +86,8 @@ class MomentWishes:
     explain: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "like", _several("like", self.like))
-        object.__setattr__(self, "unlike", _several("unlike", self.unlike))
+        object.__setattr__(self, "like", _check_queries("like", self.like))
+        object.__setattr__(self, "unlike", _check_queries("unlike", self.unlike))
         if self.windows is not None:
             plan = as_plan(self.windows)
             if plan.whole:
@@ -151,22 +100,8 @@ class MomentWishes:
         _check_score(self.min_score)
 
 
-Kind = TypeVar("Kind", Wishes, MomentWishes)
-
-
-def wishes_of(kind: type[Kind], asked: Mapping[str, Any]) -> Kind:
-    """Return the options of a search that were given by name.
-
-    Raises TypeError for another name, as any call does, but says which there are.
-    """
-    names = [field.name for field in fields(kind)]
-    if strange := [name for name in asked if name not in names]:
-        raise TypeError(f"expected options of this search ({', '.join(names)}), found {strange[0]!r}")
-    return kind(**asked)
-
-
-def _several(name: str, queries: Any) -> tuple[Any, ...]:
-    """Return several queries; QueryError for what is one (a file, a span, an array, a list of numbers), or none."""
+def _check_queries(name: str, queries: Any) -> tuple[Any, ...]:
+    """Return several queries; QueryError for a single one (a file, a span, an array, a list of numbers), or none."""
     several = isinstance(queries, Iterable) and not isinstance(queries, str | bytes | Mapping)
     listed = tuple(queries) if several and not hasattr(queries, "__array__") else (None,)
     if any(one is None or isinstance(one, Real) for one in listed):

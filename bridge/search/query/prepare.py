@@ -1,221 +1,197 @@
-"""From what a user has in hand to a window of one Space."""
+"""Prepares a query once for a whole search: what it consists of, which Spaces answer it, and its vectors there."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from bridge.results import EpisodeRef
-from bridge.spaces.identity import describe
-from bridge.spaces.lanes import block_name
-from embedders.numeric import first_bad, is_real
-from wshard.arguments import array_of
-from wshard.episode.lanes import REWARD
-from wshard.errors import QueryError
-from wshard.messages import shown
-from wshard.types import Channel, Episode
+from bridge.index.metric import COSINE
+from bridge.results import Answered
+from bridge.search.query.examples import ExampleReader, Examples, exclude_examples
+from bridge.search.query.options import MomentOptions, SearchOptions
+from bridge.search.query.views import Views, choose_views
+from bridge.spaces.identity import identity, maker_of
+from bridge.spaces.space_choice import SpaceChoice
+from bridge.support.blas_threads import one_blas_thread
+from embedders.base import embed_by
+from embedders.registry import EMBEDDERS, as_embedder, embedder_of
+from wshard.errors import EmbedderError, QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
-    from embedders.space import LaneSpec, Space
+    from numpy.typing import NDArray
 
+    from bridge.index.base import Request
+    from bridge.search.query.fit import Query
+    from bridge.search.query.views import View
+    from catalog.catalog import Catalog
+    from catalog.filters.where import Where
+    from embedders.base import Embedder, Vectors
+    from embedders.space import Space
+    from embedders.trajectory.pooled import PooledFunction
+    from embedders.windows import WindowPlan
 
-class SupportsArray(Protocol):
-    """What numpy makes an array of: tensors of other libraries."""
-
-    def __array__(self) -> NDArray[Any]:
-        """Return the array."""
-        ...
-
-
-Query = SupportsArray | Sequence[Any] | Mapping[str, Any] | Episode | EpisodeRef | str | os.PathLike[str]
-"""An observation [D], a window [T, D], images [T, H, W, C], a mapping {lane: array}, or an Episode.
-
-Or what names an episode: a hit (its span), the path of a file, or (path, start, stop); see examples.py.
-"""
-
-
-_Plain = NDArray[Any] | Mapping[str, NDArray[Any]] | Episode
+Options = TypeVar("Options", SearchOptions, MomentOptions)
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
-    """A query as one Space takes it: window [T, *window_shape]."""
+class PreparedView:
+    """One Space that answers: of each example, then each counter-example, its window and its vector [n, E].
+
+    parts: the same by the Space of windows of several sizes that ranks together with this one of whole episodes.
+    """
 
     space: Space
-    window: NDArray[Any]
+    windows: Sequence[NDArray[Any]]
+    vectors: Vectors
+    parts: PreparedView | None = None
+
+    @property
+    def spaces(self) -> list[Space]:
+        """The Space, and that of the parts."""
+        return [self.space] if self.parts is None else [self.space, self.parts.space]
 
 
-def fits(
-    query: Query, spaces: Sequence[Space], prefer: Callable[[Sequence[Space]], Sequence[Space]] | None = None
-) -> list[Fit]:
-    """Return the query as the window of every Space that it fits, one at least.
+@dataclass(frozen=True, eq=False)
+class PreparedQuery(Generic[Options]):
+    """A query as it is searched for: examples, counter-examples, filter, options, and the views that answer.
 
-    An array fits a Space by its number of channels, or the shape of its images; a mapping by lane names and shapes; an
-    Episode by the lanes that it has, and of Spaces that differ in lanes only the one that takes in more of it counts.
-    Windows of several sizes are what ingest makes by itself: those of one size, which somebody asked for, come first.
-    A number per timestep may come as [T] or as [T, 1], whichever the lane is; where one Space has it as the other, and
-    another one as it comes, that one counts. prefer: which of those that it fits count.
-    Raises QueryError, listing the Spaces, where none fits, for lanes of different lengths, for what is no array of
-    numbers, and for NaN, infinities and numbers above those of float32 outside of images.
+    request: number of hits and filter. views: none for words alone. others: further Spaces that the query fits.
     """
-    asked = _plain(query)
-    found = _fits(asked, spaces, loosely=False) or _fits(asked, spaces, loosely=True)
-    if prefer is not None:
-        kept = prefer([one.space for one in found])
-        found = [one for one in found if one.space in kept]
-    if isinstance(query, Episode):
-        found = [one for one in found if not any(_takes_more(other.space, one.space) for other in found)]
-    asked_for = {one.space.lanes for one in found if one.space.windows.scales is None}
-    found = [one for one in found if one.space.windows.scales is None or one.space.lanes not in asked_for]
-    if not found:
-        listed = "\n".join(f"  {describe(space)}" for space in spaces)
-        raise QueryError(
-            f"the query {_told(asked)} fits none of the Spaces that can be searched (other lanes come by lanes= at "
-            f"ingest):\n{listed}"
-        )
-    for one in found:
-        _refuse_unusable_numbers(asked, one)
-    return found
+
+    examples: Examples
+    request: Request
+    options: Options
+    views: Sequence[PreparedView]
+    others: Sequence[Space]
 
 
-def _fits(asked: _Plain, spaces: Sequence[Space], *, loosely: bool) -> list[Fit]:
-    """Return the Spaces that the query fits; loosely: also where it has [T] for [T, 1], or the other way round."""
-    windows = ((space, _window(asked, space, loosely=loosely)) for space in spaces)
-    return [Fit(space, window) for space, window in windows if window is not None]
+class QueryPreparer:
+    """Prepares queries for the Spaces of an archive, narrowed by what a retriever was opened with."""
 
+    def __init__(
+        self,
+        catalog: Catalog,
+        embedder: str | Embedder | PooledFunction | None,
+        lanes: Sequence[str] | Mapping[str, float] | None,
+    ) -> None:
+        self._catalog = catalog
+        self._embedder = None if embedder is None else as_embedder(embedder)
+        named = isinstance(embedder, str) and embedder in EMBEDDERS
+        self.spaces = SpaceChoice(catalog, self._embedder, lanes, named=named)
+        self._embedders: dict[str, Embedder] = {}  # by the Space's fingerprint
 
-def _refuse_unusable_numbers(asked: _Plain, found: Fit) -> None:
-    """Say which lane of the query holds them: an embedder sees the lanes side by side."""
-    window = found.window
-    if window.ndim != 2 or not is_real(window.dtype) or not (bad := first_bad(window)):
-        return
-    timestep, channel = bad
-    for lane in found.space.lanes:
-        if channel < lane.channels:
-            break
-        channel -= lane.channels
-    raise QueryError(
-        f"the query {_told(asked)}: lane {lane.name!r}: expected finite float32-sized numbers, found {window[bad]} at "
-        f"timestep {timestep}, channel {channel}"
-    )
+    def read(self, query: Query | None, options: SearchOptions | MomentOptions) -> Examples:
+        """Return the query and the options' examples, read from their files. Raises as ExampleReader.read."""
+        reader = ExampleReader(self._catalog, self.spaces.embedded)
+        like = [*([] if query is None else [query]), *options.like]
+        return Examples([reader.read(one) for one in like], [reader.read(one) for one in options.unlike])
 
+    def narrow(self, request: Request, examples: Examples, options: SearchOptions | MomentOptions) -> Request:
+        """Return the request, without the episodes that examples name where the options say so."""
+        if not options.exclude_self:
+            return request
+        return replace(request, where=request.where & exclude_examples(examples.all, self._catalog))
 
-def cut(episode: Episode, start: int | None, stop: int | None) -> Episode:
-    """Return timesteps [start, stop) of whatever may be embedded of an episode.
+    def prepare(
+        self, examples: Examples, request: Request, options: SearchOptions, cut: Callable[[WindowPlan], bool]
+    ) -> PreparedQuery[SearchOptions]:
+        """Return the query for episodes or windows in the Spaces of these window plans.
 
-    Raises QueryError if there are none, or not as many as that.
-    """
-    span = slice(start, stop)
-    length = len(range(*span.indices(episode.length)))
-    if not length or (stop or 0) > episode.length:
-        found = "ends after the last" if length else "holds no"
-        raise QueryError(f"span {start}:{stop} {found} timestep of episode {episode.id!r}, which has {episode.length}")
-    return Episode(
-        episode.id,
-        episode.env_id,
-        length,
-        observations=_cut(episode.observations, span),
-        actions=_cut(episode.actions, span),
-        rewards=None if episode.rewards is None else episode.rewards[span],
-        omens={owner: _cut(models, span) for owner, models in episode.omens.items()},
-        uncerts=_cut(episode.uncerts, span),
-    )
+        Raises QueryError where nothing is searched for, no Space fits or a Space's metric does not allow the options.
+        """
+        if not examples.like:
+            if options.text is None:
+                raise QueryError("expected a query, examples (like=[...]) or words (text=...), found none of them")
+            if examples.unlike or options.diversity:
+                raise QueryError("unlike and diversity: expected a query or examples beside them, found words alone")
+            return PreparedQuery(examples, request, options, [], [])
+        views = self._choose(examples, request.where, self.spaces.spaces(cut)).cut_alike()
+        if options.least:
+            views = views.only_newest()
+        metric = views.chosen[0].space.metric
+        if metric != COSINE and (len(examples.like) > 1 or options.need_cosine):
+            raise QueryError(
+                f"like, unlike, expand, least, diversity and contributions: expected a Space compared by the cosine, "
+                f"found one compared by {metric}"
+            )
+        prepared = [self._embed_view(view) for view in views.chosen]
+        if not (options.plain or options.least):
+            prepared = [replace(view, parts=self._prepare_parts(view)) for view in prepared]
+        return PreparedQuery(examples, request, options, prepared, views.others)
 
+    def prepare_moments(
+        self, examples: Examples, request: Request, options: MomentOptions
+    ) -> PreparedQuery[MomentOptions]:
+        """Return the query for moments, in the Spaces of windows of several sizes if there are. Raises as prepare."""
+        spaces = self.spaces.spaces(lambda plan: not plan.whole and options.windows in (None, plan))
+        views = self._choose(examples, request.where, spaces, _prefer_several_sizes)
+        views = views if options.refine else views.only_newest()  # cosines of several cannot be compared
+        return PreparedQuery(examples, request, options, [*map(self._embed_view, views.chosen)], views.others)
 
-def _cut(group: Mapping[str, Channel], span: slice) -> dict[str, Channel]:
-    return {name: replace(channel, data=channel.data[span]) for name, channel in group.items()}
+    def is_outdated(self, prepared: PreparedQuery[SearchOptions] | PreparedQuery[MomentOptions]) -> bool:
+        """Say whether an ingest has replaced one of the Spaces since: its successor answers."""
+        return not all(view.space in self.spaces.active() for view in prepared.views)
 
+    def embedder_for(self, space: Space) -> Embedder:
+        """Return the embedder of a Space: the one that was passed, if it made the Space. Raises EmbedderError."""
+        if self._embedder is not None and identity(self._embedder) == maker_of(space):
+            return self._embedder
+        if space.fingerprint not in self._embedders:
+            self._embedders[space.fingerprint] = embedder_of(space)
+        return self._embedders[space.fingerprint]
 
-def _lanes(episode: Episode) -> dict[str, NDArray[Any]]:
-    """Return whatever of an episode may be embedded, by block name."""
-    rewards = {} if episode.rewards is None else {REWARD: np.asarray(episode.rewards, np.float32)}  # as in its file
-    channels = {**episode.lanes(), **episode.predictions()}
-    return {**{name: channel.data for name, channel in channels.items()}, **rewards}
+    def _choose(
+        self,
+        examples: Examples,
+        where: Where,
+        spaces: Sequence[Space],
+        prefer: Callable[[Sequence[Space]], Sequence[Space]] = lambda spaces: spaces,
+    ) -> Views:
+        queries = [one.query for one in examples.all]
+        return choose_views(queries, spaces, lambda some: prefer(self.spaces.holding(some, where)), self.embedder_for)
 
+    def _embed_view(self, view: View) -> PreparedView:
+        return self._embed(view.space, [one.window for one in view.queries])
 
-def _takes_more(other: Space, space: Space) -> bool:
-    same = other.windows == space.windows and all(
-        getattr(other, name) == getattr(space, name) for name in ("embedder", "version", "parameters")
-    )
-    return same and set(other.lanes) > set(space.lanes)
+    @one_blas_thread()
+    def _embed(self, space: Space, windows: Sequence[NDArray[Any]]) -> PreparedView:
+        return PreparedView(space, windows, embed_by(self.embedder_for(space), space, windows))
 
+    def _prepare_parts(self, view: PreparedView) -> PreparedView | None:
+        """Return the view by the Space of windows of several sizes that were cut from the same lanes, if there is one.
 
-def _plain(query: Query) -> _Plain:
-    if isinstance(query, Episode):
-        return query
-    if isinstance(query, Mapping):
-        return {name: _array(f"query: lane {name!r}", value) for name, value in query.items()}
-    return _array("query, [D] or [T, D]", query)
-
-
-def _array(where: str, value: Any) -> NDArray[Any]:
-    array = array_of(value.data if isinstance(value, Channel) else value, where, QueryError)
-    if not is_real(array.dtype):
-        raise QueryError(
-            f"{where}: expected real numbers, found {shown(value)}; one query is one episode, file or array; several "
-            "are given by like=[...]"
-        )
-    return array
-
-
-def _window(query: _Plain, space: Space, *, loosely: bool) -> NDArray[Any] | None:
-    if isinstance(query, Episode):
-        lanes = _lanes(query)
-        if any(lane.name not in lanes for lane in space.lanes):
+        Those by the embedder of the same name come first, then the newest.
+        """
+        space = view.space
+        if not space.windows.whole or space.metric != COSINE:
             return None
-        return _side_by_side({lane.name: lanes[lane.name] for lane in space.lanes}, space, loosely=loosely)
-    if isinstance(query, Mapping):
-        held = {lane.name for lane in space.lanes}
-        named = {block_name(name, held): value for name, value in query.items()}
-        if set(named) != held:
-            return None
-        return _side_by_side(named, space, loosely=loosely)
-    return _rows(query, space.window_shape)
-
-
-def _side_by_side(values: Mapping[str, NDArray[Any]], space: Space, *, loosely: bool) -> NDArray[Any] | None:
-    if len(space.window_shape) > 1:
-        (images,) = values.values()
-        return _rows(images, space.window_shape)
-    columns = [_lane_rows(values[lane.name], lane, loosely=loosely) for lane in space.lanes]
-    known = [column for column in columns if column is not None]
-    if len(known) < len(columns):
+        alike = [
+            other
+            for other in reversed(self.spaces.active())
+            if other.windows.scales
+            and all(getattr(other, name) == getattr(space, name) for name in ("lanes", "weights", "metric"))
+        ]
+        for other in sorted(alike, key=lambda other: other.embedder != space.embedder):
+            with suppress(EmbedderError):  # another one's embedder, which nobody passed
+                return self._embed(other, view.windows)
         return None
-    if len({len(column) for column in known}) != 1:
-        shown = ", ".join(f"{lane.name} of {len(rows)}" for lane, rows in zip(space.lanes, known, strict=True))
-        raise QueryError(f"expected a query with lanes of as many timesteps, found {shown}")
-    return np.concatenate(known, axis=1, dtype=np.float64)
 
 
-def _lane_rows(array: NDArray[Any], lane: LaneSpec, *, loosely: bool) -> NDArray[Any] | None:
-    if array.shape == lane.shape:
-        return array.reshape(1, lane.channels)
-    if array.ndim == 0:
-        return None
-    step = array.shape[1:]
-    fitting = step == lane.shape or (loosely and {step, lane.shape} == {(), (1,)})
-    return array.reshape(len(array), lane.channels) if fitting else None
+def describe_views(
+    prepared: PreparedQuery[SearchOptions] | PreparedQuery[MomentOptions], notes: Sequence[str]
+) -> Answered:
+    """Return which Spaces answered, which others could have, and the notes."""
+    spaces = [space for view in prepared.views for space in view.spaces]
+    return Answered(tuple(spaces), tuple(prepared.others), tuple(notes))
 
 
-def _rows(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any] | None:
-    """Return an array as [T, *shape]: [*shape] is one observation, [T] a series of a one-channel lane."""
-    if array.ndim == 1 and shape == (1,):
-        return array.reshape(-1, 1)
-    if array.shape == shape:
-        return array[None]
-    return array if array.shape[1:] == shape else None
+def is_chosen(plan: WindowPlan, size: int | None, only: WindowPlan | None) -> bool:
+    """Say whether a plan cuts episodes into windows of the size, if one is given, and is the only one, if one is."""
+    return not plan.whole and size in (None, plan.size) and only in (None, plan)
 
 
-def _told(query: _Plain) -> str:
-    if isinstance(query, Episode):
-        return f"episode {query.id!r} with lanes {', '.join(_lanes(query))}"
-    if isinstance(query, Mapping):
-        return "with lanes " + (", ".join(f"{name}{list(array.shape)}" for name, array in query.items()) or "(none)")
-    return f"of shape {list(query.shape)}"
+def _prefer_several_sizes(spaces: Sequence[Space]) -> Sequence[Space]:
+    return [space for space in spaces if space.windows.scales is not None] or spaces

@@ -1,4 +1,4 @@
-"""What each lane adds to the similarity of a query and a hit."""
+"""Splits the similarity of a query and a hit into what each lane contributes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from embedders.space import Space
 
 
-def contributions(embedder: Embedder, space: Space, query: Vectors, hit: Vectors) -> dict[str, float]:
+def split_by_lane(embedder: Embedder, space: Space, query: Vectors, hit: Vectors) -> dict[str, float]:
     """Return the part of each lane, by block name, in the cosine of two unit vectors [E]: together they are it.
 
     A part is negative where the lane speaks against the hit. Empty for an embedder whose values are of all channels
@@ -30,7 +30,7 @@ def contributions(embedder: Embedder, space: Space, query: Vectors, hit: Vectors
     return {lane.name: float(part.sum()) for lane, part in zip(space.lanes, np.split(channels, edges), strict=True)}
 
 
-def averaged(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def average_parts(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the parts of lanes in the mean of several cosines, of their parts in each; {} where one has none."""
     if not all(parts):
         return {}

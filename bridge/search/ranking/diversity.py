@@ -1,4 +1,4 @@
-"""Hits that differ from each other: maximal marginal relevance."""
+"""Selects hits that differ from each other, by maximal marginal relevance."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _EQUAL: Final = 1e-6  # what float32 vectors leave of two values that are equal
 
 
-def diverse(
+def select_diverse(
     scores: NDArray[np.float64], vectors: NDArray[np.floating], count: int, *, diversity: float
 ) -> tuple[list[int], list[float]]:
     """Return `count` numbers of candidates, the best score first, then always the one of the highest

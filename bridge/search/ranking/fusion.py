@@ -1,11 +1,9 @@
-"""Episodes ranked as a whole, by their best window, and by what the best hits have in common; by one view or several.
+"""Ranks episodes as a whole, by their best window and by the expanded query, in one view or the mean of several.
 
-    near    the better of: cosine of the whole, cosine of the best window; each calibrated
-    grown   cosine with the query that was expanded by its nearest; so a part of an episode finds what it is a part of,
-            and through it all that is like the whole
-    score   two thirds grown, one third the best window; never below what near alone says of almost equal ones
-
-Several views (of other lanes, say): the mean of the scores in those that have the episode.
+near    the better of: cosine of the whole, cosine of the best window; each calibrated
+grown   cosine with the query expanded by its nearest hits: a partial query retrieves its full episode, and through
+        it similar ones
+score   two thirds grown, one third the best window; never below what near alone says of almost equal ones
 """
 
 from __future__ import annotations
@@ -17,17 +15,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.index.base import Answer, Match
-from bridge.search.ranking.rankers import depth, explained, vectors_of
-from bridge.search.ranking.scores import calibrated, combined, expanded, fused, nearness
+from bridge.search.ranking.rankers import depth, join_explanations
+from bridge.search.ranking.scores import calibrate, combine_examples, combine_nearness, expand_query, fuse_scores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from bridge.index.base import Request, VectorIndex, Vectors
-    from bridge.search.ranking.rankers import Aim
-    from bridge.search.ranking.stored_vectors import Holdings
+    from bridge.search.ranking.rankers import QueryVector
+    from bridge.search.ranking.stored_vectors import StoredVectors
 
 EXPAND: Final = 8
 """Hits that a query is expanded by, where nothing else is asked for."""
@@ -53,20 +51,23 @@ class _Seen:
 
     @cached_property
     def vectors(self) -> NDArray[np.float32]:
-        """The candidates' own vectors [N, E], at least one."""
-        return np.stack([vectors_of(self.whole[episode], Match(episode, window, 0.0)) for episode, window in self.keys])
+        """The candidates' own vectors [N, E], at least one; the last of an episode that has fewer by now."""
+        return np.stack([found[min(window, len(found) - 1)] for found, window in self._pairs()])
+
+    def _pairs(self) -> Iterator[tuple[Vectors, int]]:
+        return ((self.whole[episode], window) for episode, window in self.keys)
 
 
 @dataclass(frozen=True, eq=False)
 class _Scaled:
     """What one Space is searched for, and how alike that is to episodes in general."""
 
-    aim: Aim
+    query: QueryVector
     level: float
 
     def of(self, cosines: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return cosines on the common scale."""
-        return calibrated(cosines, self.level)
+        return calibrate(cosines, self.level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,14 +85,14 @@ class Fusion:
     """A ranker over one Space, and its windows where they are there too; expand: by how many hits, 0 = by none."""
 
     index: VectorIndex
-    holdings: Holdings
-    main: Aim
-    windows: Aim | None
+    stored: StoredVectors
+    main: QueryVector
+    windows: QueryVector | None
     expand: int
 
     def __call__(self, request: Request) -> Answer:
         """Return the best of all episodes that pass: exact where it is proven that none was overlooked."""
-        return _deepened(request, self.expand, lambda deep: self.scored(request, deep))
+        return _deepen(request, self.expand, lambda deep: self.scored(request, deep))
 
     def scored(self, request: Request, deep: int, also: Iterable[_Key] = ()) -> _Scored:
         """Return the scores of the first `deep` of each list, and of others that pass as far as they have vectors."""
@@ -99,50 +100,53 @@ class Fusion:
         main = self._scaled(self.main)
         windows = None if self.windows is None else self._scaled(self.windows)
         scaled = [main] if windows is None else [main, windows]
-        answers = [self.index.search(one.aim.space, one.aim.vector, deeper) for one in scaled]
+        answers = [self.index.search(one.query.space, one.query.vector, deeper) for one in scaled]
         keys = {(match.episode, match.window) for match in answers[0].matches} | {*also}
         keys |= {(match.episode, 0) for answer in answers[1:] for match in answer.matches}
         seen = self._look(keys, _Seen([], {}, {}))
         if not seen.keys:
             return _Scored([], np.zeros(0), answers, _proof(answers, deep, float("-inf")))
-        scores, _ = _near(seen, main, windows)
+        near, parts = _near(seen, main, windows)
+        scores = near
         beyond = max(_tail(answer, deep, one) for answer, one in zip(answers, scaled, strict=True))
         if self.expand:
-            grown = self._scaled(self._grown(seen, scores))
-            answers.append(self.index.search(grown.aim.space, grown.aim.vector, deeper))
-            seen = self._look(keys | {(match.episode, match.window) for match in answers[-1].matches}, seen)
-            near, parts = _near(seen, main, windows)
-            scores = fused(near, grown.of(_cosines(seen.vectors, grown.aim.vector)), parts)
+            grown = self._scaled(self._expand(seen, near))
+            answers.append(self.index.search(grown.query.space, grown.query.vector, deeper))
+            more = self._look(keys | {(match.episode, match.window) for match in answers[-1].matches}, seen)
+            if more.keys != seen.keys:
+                seen = more
+                near, parts = _near(seen, main, windows)
+            scores = fuse_scores(near, grown.of(_cosines(seen.vectors, grown.query.vector)), parts)
             last, part = np.array([beyond]), None if windows is None else np.array([beyond])
-            beyond = float(fused(last, np.array([_tail(answers[-1], deep, grown)]), part)[0])
+            beyond = float(fuse_scores(last, np.array([_tail(answers[-1], deep, grown)]), part)[0])
         return _Scored(seen.keys, scores, answers, _proof(answers, deep, beyond))
 
     def _look(self, keys: Iterable[_Key], before: _Seen) -> _Seen:
-        """Return candidates that the ledger still has, by episode and window; what was read before is not again."""
+        """Return candidates that still have vectors, by episode and window; what was read before is not read again."""
         ordered = sorted(keys)
         new = {episode for episode, _ in ordered} - before.whole.keys()
-        whole = before.whole | self.holdings.vectors(self.main.space, new)
-        parts = {} if self.windows is None else self.holdings.vectors(self.windows.space, new)
+        whole = before.whole | self.stored.load(self.main.space, new)
+        parts = {} if self.windows is None else self.stored.load(self.windows.space, new)
         return _Seen([key for key in ordered if key[0] in whole], whole, before.windows | parts)
 
-    def _grown(self, seen: _Seen, near: NDArray[np.float64]) -> Aim:
+    def _expand(self, seen: _Seen, near: NDArray[np.float64]) -> QueryVector:
         seeds = np.lexsort((np.arange(len(near)), -near))[: self.expand]
-        vector = expanded(self.main.vector, seen.vectors[seeds], near[seeds], own=OWN_WEIGHT, power=POWER)
-        return replace(self.main, vector=combined(vector[None], self.main.against))
+        vector = expand_query(self.main.vector, seen.vectors[seeds], near[seeds], own=OWN_WEIGHT, power=POWER)
+        return replace(self.main, vector=combine_examples(vector[None], self.main.against))
 
-    def _scaled(self, aim: Aim) -> _Scaled:
-        return _Scaled(aim, self.holdings.background(aim.space, aim.vector))
+    def _scaled(self, query: QueryVector) -> _Scaled:
+        return _Scaled(query, self.stored.background(query.space, query.vector))
 
 
 @dataclass(frozen=True, eq=False)
-class Together:
+class ViewFusion:
     """A ranker over several views: the mean of the scores of an episode in those that have vectors of it."""
 
     views: Sequence[Fusion]
 
     def __call__(self, request: Request) -> Answer:
         """Return the best of all that pass, as Fusion does."""
-        return _deepened(request, max(view.expand for view in self.views), lambda deep: self._scored(request, deep))
+        return _deepen(request, max(view.expand for view in self.views), lambda deep: self._scored(request, deep))
 
     def _scored(self, request: Request, deep: int) -> _Scored:
         request = replace(request, distinct=False)  # the best window of one view may not be that of all
@@ -163,7 +167,7 @@ class Together:
         return _Scored(keys, scores, answers, max(part.proof for part in parts))
 
 
-def _deepened(request: Request, expand: int, attempt: Callable[[int], _Scored]) -> Answer:
+def _deepen(request: Request, expand: int, attempt: Callable[[int], _Scored]) -> Answer:
     """Return the answer, of longer and longer lists while it is not proven and longer ones could prove more."""
     for times in _DEEPER:
         scored = attempt(times * depth(max(request.top_k, expand)))
@@ -177,23 +181,23 @@ def _near(
     seen: _Seen, main: _Scaled, windows: _Scaled | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
     """Return nearness, and the calibrated similarity of the best window; where there is none, of the whole."""
-    whole = main.of(_cosines(seen.vectors, main.aim.vector))
+    whole = main.of(_cosines(seen.vectors, main.query.vector))
     if windows is None:
         return whole, None
     parts = whole.copy()
     places = [place for place, (episode, _) in enumerate(seen.keys) if episode in seen.windows]
     if places:
-        held = [seen.windows[seen.keys[place][0]] for place in places]
-        firsts = np.cumsum([0, *map(len, held[:-1])])
-        best = np.maximum.reduceat(_cosines(np.concatenate(held), windows.aim.vector), firsts)
+        vectors = [seen.windows[seen.keys[place][0]] for place in places]
+        firsts = np.cumsum([0, *map(len, vectors[:-1])])
+        best = np.maximum.reduceat(_cosines(np.concatenate(vectors), windows.query.vector), firsts)
         parts[places] = windows.of(best)
-    return nearness(whole, parts), parts
+    return combine_nearness(whole, parts), parts
 
 
 def _cosines(vectors: NDArray[np.float32], query: Vectors) -> NDArray[np.float64]:
-    rows, asked = vectors.astype(np.float64), query.astype(np.float64)
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows) * (asked @ asked))  # each within a rounding of 1
-    cosines: NDArray[np.float64] = np.maximum(rows @ asked / lengths, -1.0)
+    rows, wide = vectors.astype(np.float64), query.astype(np.float64)
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows) * (wide @ wide))  # each within a rounding of 1
+    cosines: NDArray[np.float64] = np.maximum(rows @ wide / lengths, -1.0)
     cosines[cosines > _SAME] = 1.0
     return cosines
 
@@ -223,4 +227,4 @@ def _answer(scored: _Scored, request: Request) -> Answer:
     matches = tuple(Match(episode, window, score) for episode, window, score in chosen)
     enough = len(matches) == request.top_k and matches[-1].score > scored.proof
     exact = scored.proof == float("-inf") or enough
-    return Answer(matches, exact, sum(answer.scored for answer in answers), explained(answers))
+    return Answer(matches, exact, sum(answer.scored for answer in answers), join_explanations(answers))

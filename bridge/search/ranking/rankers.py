@@ -1,4 +1,4 @@
-"""Ways to rank: each takes a request and gives an answer, so that they can be put around each other."""
+"""Rankers: functions from a request to an answer, which can be wrapped in each other."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from bridge.index.base import Answer, Explanation, Match, Request
-from bridge.search.ranking.diversity import diverse
-from bridge.search.ranking.scores import reciprocal_rank, reciprocal_ranks
+from bridge.search.ranking.diversity import select_diverse
+from bridge.search.ranking.scores import combine_examples, reciprocal_rank, reciprocal_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.index.base import VectorIndex, Vectors
-    from bridge.search.ranking.stored_vectors import Holdings
+    from bridge.search.query.prepare import PreparedView
+    from bridge.search.ranking.stored_vectors import StoredVectors
     from embedders.space import Space
 
 Ranker: TypeAlias = Callable[[Request], Answer]
@@ -28,10 +29,10 @@ LEAST_DEPTH: Final = 100
 
 
 @dataclass(frozen=True, eq=False)
-class Aim:
+class QueryVector:
     """What one Space is searched for: a unit vector [E], made of examples and counter-examples.
 
-    against: the vectors [m, E] of the counter-examples, for who takes other vectors into it.
+    against: the vectors [m, E] of the counter-examples, which an expanded query takes away again.
     """
 
     space: Space
@@ -39,43 +40,49 @@ class Aim:
     against: Vectors
 
 
+def combine_view(view: PreparedView, like: int) -> QueryVector:
+    """Return what a view is searched for: the first `like` of its queries are examples, the others against."""
+    against = view.vectors[like:]
+    return QueryVector(view.space, combine_examples(view.vectors[:like], against), against)
+
+
 def depth(top_k: int) -> int:
     """Return how far to look for so many hits."""
     return max(LEAST_DEPTH, 4 * top_k)
 
 
-def nearest(index: VectorIndex, aim: Aim) -> Ranker:
+def rank_nearest(index: VectorIndex, query: QueryVector) -> Ranker:
     """Rank by cosine, as the index does."""
-    return lambda request: index.search(aim.space, aim.vector, request)
+    return lambda request: index.search(query.space, query.vector, request)
 
 
-def farthest(index: VectorIndex, aim: Aim) -> Ranker:
+def rank_farthest(index: VectorIndex, query: QueryVector) -> Ranker:
     """Rank by cosine, the lowest first: what is nearest to the opposite of the query."""
 
     def rank(request: Request) -> Answer:
-        answer = index.search(aim.space, -aim.vector, request)
+        answer = index.search(query.space, -query.vector, request)
         return replace(answer, matches=tuple(match._replace(score=-match.score) for match in answer.matches))
 
     return rank
 
 
-def fused_by_rank(ways: Sequence[Ranker], *, reach: Callable[[int], int] = depth) -> Ranker:
-    """Rank whole episodes by the reciprocal ranks that several ways give them; 1 is first in all; one way stays.
+def fuse_by_rank(rankers: Sequence[Ranker], *, reach: Callable[[int], int] = depth) -> Ranker:
+    """Rank whole episodes by the reciprocal ranks that several rankers give them; 1 is first in all.
 
     reach: how far to look in their lists for so many hits.
     """
 
     def together(request: Request) -> Answer:
         deeper = replace(request, top_k=reach(request.top_k))
-        answers = [way(deeper) for way in ways]
+        answers = [rank(deeper) for rank in rankers]
         scores = reciprocal_ranks([[match.episode for match in answer.matches] for answer in answers])
         order = sorted(scores, key=lambda id_: (-scores[id_], id_))[: request.top_k]
         matches = tuple(Match(id_, 0, scores[id_]) for id_ in order)
         scored = sum(answer.scored for answer in answers)
         exact = all(answer.exact for answer in answers) and _certain(answers, deeper.top_k, scores, order)
-        return Answer(matches, exact, scored, explained(answers))
+        return Answer(matches, exact, scored, join_explanations(answers))
 
-    return ways[0] if len(ways) == 1 else together
+    return rankers[0] if len(rankers) == 1 else together
 
 
 def _certain(answers: Sequence[Answer], deep: int, scores: Mapping[int, float], order: Sequence[int]) -> bool:
@@ -92,7 +99,7 @@ def _certain(answers: Sequence[Answer], deep: int, scores: Mapping[int, float], 
     return complete and min(scores[id_] for id_ in order) > max(best, beyond * len(cut))
 
 
-def at_least(rank: Ranker, score: float) -> Ranker:
+def limit_score(rank: Ranker, score: float) -> Ranker:
     """Leave out matches below a score."""
 
     def cut(request: Request) -> Answer:
@@ -102,9 +109,9 @@ def at_least(rank: Ranker, score: float) -> Ranker:
     return cut
 
 
-def differing(
+def diversify(
     rank: Ranker,
-    holdings: Holdings,
+    stored: StoredVectors,
     spaces: Sequence[Space],
     diversity: float,
     there: Callable[[Sequence[Match]], Collection[Match]] = lambda matches: matches,
@@ -123,9 +130,9 @@ def differing(
         able = [match for match in answer.matches if match in present]
         if not able:
             return answer
-        rows = np.concatenate([_rows(holdings, space, able) for space in spaces], axis=1) / np.sqrt(len(spaces))
+        rows = np.concatenate([_rows(stored, space, able) for space in spaces], axis=1) / np.sqrt(len(spaces))
         scores = np.array([match.score for match in able])
-        chosen, values = diverse(scores, rows, request.top_k, diversity=diversity)
+        chosen, values = select_diverse(scores, rows, request.top_k, diversity=diversity)
         beyond = (1 - diversity) * answer.matches[-1].score + diversity  # of the opposite of all that were chosen
         everything = len(answer.matches) < deep
         exact = answer.exact and (everything or min(values[1:], default=np.inf) > beyond)
@@ -135,33 +142,33 @@ def differing(
     return choose
 
 
-def _rows(holdings: Holdings, space: Space, matches: Sequence[Match]) -> NDArray[np.float32]:
+def _rows(stored: StoredVectors, space: Space, matches: Sequence[Match]) -> NDArray[np.float32]:
     """Return the vectors [n, E] of matches in a Space, zeros for episodes that have none there."""
-    held = holdings.vectors(space, {match.episode for match in matches})
+    found = stored.load(space, {match.episode for match in matches})
     nothing = np.zeros((1, space.dim), np.float32)
-    return np.stack([vectors_of(held.get(match.episode, nothing), match) for match in matches])
+    return np.stack([select_vector(found.get(match.episode, nothing), match) for match in matches])
 
 
-def explained(answers: Sequence[Answer]) -> Explanation | None:
+def join_explanations(answers: Sequence[Answer]) -> Explanation | None:
     """Return how several answers were found, together; None where none of them says it."""
-    told = [answer.explained for answer in answers if answer.explained is not None]
-    if not told:
+    parts = [answer.explained for answer in answers if answer.explained is not None]
+    if not parts:
         return None
-    sums = {name: sum(getattr(one, name) for one in told) for name in ("scored", "lists", "all_lists", "tail")}
+    sums = {name: sum(getattr(one, name) for one in parts) for name in ("scored", "lists", "all_lists", "tail")}
     spent: dict[str, float] = {}
-    for one in told:
+    for one in parts:
         for name, value in one.milliseconds.items():
             spent[name] = spent.get(name, 0.0) + value
     return Explanation(
-        " + ".join(one.route for one in told),
-        sum(one.passing for one in told),
+        " + ".join(one.route for one in parts),
+        sum(one.passing for one in parts),
         **sums,
         milliseconds=spent,
-        kernel=" + ".join(dict.fromkeys(one.kernel for one in told)),
+        kernel=" + ".join(dict.fromkeys(one.kernel for one in parts)),
     )
 
 
-def vectors_of(vectors: Vectors, match: Match) -> Vectors:
+def select_vector(vectors: Vectors, match: Match) -> Vectors:
     """Return the vector [E] of a match among those of its episode, the last one where it has fewer by now."""
     row: Vectors = vectors[min(match.window, len(vectors) - 1)]
     return row

@@ -1,4 +1,4 @@
-"""Similarities on one scale: what cosines of several Spaces, and ranks of several lists, mean together.
+"""Puts cosines of several Spaces, and ranks of several lists, on one scale.
 
 A cosine says little by itself: of windows the best of many is always high. So distance (1 - cosine) is measured in
 that of the average episode: 1 is the same, 0 as far as the average episode, below 0 farther.
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Scores = NDArray[np.float64]
-    from numpy.typing import NDArray
-
     from bridge.index.base import Vectors
+
+    Scores = NDArray[np.float64]
 
 
 WINDOWS_WEIGHT: Final = 0.5
@@ -38,25 +37,25 @@ RANK_OFFSET: Final = 60
 _NEAREST: Final = 1e-3  # the average episode of an archive of copies is not nearer than that
 
 
-def calibrated(cosines: Scores, background: float) -> Scores:
+def calibrate(cosines: Scores, background: float) -> Scores:
     """Return 1 - (1 - cosine) / (1 - background); background: the mean cosine of the query with other episodes."""
     scaled: Scores = 1.0 - (1.0 - cosines) / max(1.0 - background, _NEAREST)
     return scaled
 
 
-def nearness(whole: Scores, windows: Scores) -> Scores:
+def combine_nearness(whole: Scores, windows: Scores) -> Scores:
     """Return how near episodes are, as a whole or in part: the better of two calibrated similarities."""
     nearer: Scores = np.maximum(whole, windows)
     return nearer
 
 
-def fused(near: Scores, grown: Scores, windows: Scores | None) -> Scores:
+def fuse_scores(near: Scores, grown: Scores, windows: Scores | None) -> Scores:
     """Return the score of episodes: nearness, similarity to the expanded query, and of the best window, calibrated.
 
     It is 1 where near is 1, and below 1 elsewhere unless the others are 1 too.
     """
-    kept = grown if windows is None else (grown + WINDOWS_WEIGHT * windows) / (1 + WINDOWS_WEIGHT)
-    scores: Scores = np.maximum(kept, 1.0 - STEEPNESS * (1.0 - near))
+    similarity = grown if windows is None else (grown + WINDOWS_WEIGHT * windows) / (1 + WINDOWS_WEIGHT)
+    scores: Scores = np.maximum(similarity, 1.0 - STEEPNESS * (1.0 - near))
     return scores
 
 
@@ -84,7 +83,7 @@ AGAINST: Final = 0.5
 _LEAST: Final = 1e-6
 
 
-def combined(like: NDArray[np.floating], unlike: NDArray[np.floating]) -> Vectors:
+def combine_examples(like: NDArray[np.floating], unlike: NDArray[np.floating]) -> Vectors:
     """Return the unit vector of mean(like [n, E]) - AGAINST * mean(unlike [m, E]), m may be 0; one example is itself.
 
     Raises QueryError where they cancel out.
@@ -99,7 +98,7 @@ def combined(like: NDArray[np.floating], unlike: NDArray[np.floating]) -> Vector
     return unit(towards)
 
 
-def expanded(
+def expand_query(
     query: Vectors, hits: NDArray[np.floating], similarities: NDArray[np.float64], *, own: float, power: float
 ) -> Vectors:
     """Return unit(own * query [E] + the sum of hits [n, E], each times max(similarity, 0) ** power).

@@ -1,4 +1,4 @@
-"""The vectors that an archive holds, by episode: what hits are compared with each other by."""
+"""The stored vectors of episodes, by which ranking compares hits with queries and with each other."""
 
 from __future__ import annotations
 
@@ -6,38 +6,44 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.index.base import decode_vectors
+from bridge.index.base import read_vectors
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from bridge.archive import Archive
     from bridge.index.base import Vectors
-    from catalog.catalog import Catalog
     from catalog.session import Instant
     from embedders.space import Space
 
 _SAMPLE: Final = 64  # episodes: their mean similarity to a query has an error of a hundredth or two
 
 
-class Holdings:
-    """Reads vectors of episodes; of each Space a sample of episodes is kept until the archive has doubled."""
+class StoredVectors:
+    """Reads vectors of episodes; of each Space a sample of episodes stays in memory until the archive has doubled."""
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+    def __init__(self, archive: Archive) -> None:
+        self._catalog = archive.catalog
+        self._index = archive.index
         self._numbers: dict[str, int] = {}
         self._samples: dict[str, tuple[int, list[Vectors]]] = {}
         self._life = ""
 
-    def vectors(self, space: Space, episodes: Collection[int]) -> dict[int, Vectors]:
-        """Return the vectors [n, E] of those of the episodes that have any in the Space, by id."""
-        number = self._number(space)
-        found = {} if number is None or not episodes else self._catalog.vectors.load(number, episodes)
-        return {id_: decode_vectors(id_, data, (count, space.dim)) for id_, (count, data) in found.items()}
+    def load(self, space: Space, episodes: Collection[int]) -> dict[int, Vectors]:
+        """Return the vectors [n, E] of those of the episodes that have any in the Space, by id.
+
+        They come from the index where it has them at hand, else from the ledger. Raises SpaceMismatchError.
+        """
+        return read_vectors(self._index, space, catalog=self._catalog, episodes=episodes) if episodes else {}
 
     def background(self, space: Space, query: Vectors) -> float:
         """Return the mean cosine of the query [E] with episodes in general; of several vectors the best counts."""
         sample = self._sample(space)
-        return float(np.mean([(vectors @ query).max() for vectors in sample])) if sample else 0.0
+        if not sample:
+            return 0.0
+        cosines = np.concatenate([vectors @ query for vectors in sample])
+        firsts = np.cumsum([0, *map(len, sample[:-1])])
+        return float(np.mean(np.maximum.reduceat(cosines, firsts)))
 
     def _sample(self, space: Space) -> list[Vectors]:
         clock = self._now().clock
@@ -45,7 +51,8 @@ class Holdings:
         if not sample or clock > 2 * taken:
             number = self._number(space)
             ids = [] if number is None else self._catalog.vectors.sample(number, _SAMPLE)
-            sample = [*self.vectors(space, ids).values()]
+            found = self.load(space, ids)
+            sample = [found[id_].copy() for id_ in ids if id_ in found]
             self._samples[space.fingerprint] = (clock, sample)
         return sample
 

@@ -1,4 +1,4 @@
-"""Ways to rank episodes by what is said about them: by words, and by what sentences mean where an encoder is there."""
+"""Ranks episodes by text: by the words of tasks and notes, and by meaning where a sentence encoder is given."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from embedders.text.base import TextEncoder
 
 
-def by_text(archive: Archive, text: str, encoder: TextEncoder | None) -> list[Ranker]:
-    """Return the ways to rank by a text, to be fused: by its words, and by its meaning.
+def rank_by_text(archive: Archive, text: str, encoder: TextEncoder | None) -> list[Ranker]:
+    """Return the rankers of a text, to be fused: by its words, and by its meaning.
 
     Raises SpaceMismatchError where the archive has no vectors of the encoder, EmbedderError for what the encoder does.
     """
@@ -48,8 +48,8 @@ class _Words:
         best = found[0][1] if found else 1.0
         matches = [Match(id_, 0, score / best) for id_, score in found]
         spent = {"words": (time.perf_counter() - begun) * 1e3}
-        told = Explanation("words", 0, 0, 0, 0, 0, spent) if request.explain else None  # it compares no vectors
-        return Answer(tuple(matches), exact=True, scored=len(found), explained=told)
+        explained = Explanation("words", 0, 0, 0, 0, 0, spent) if request.explain else None  # it compares no vectors
+        return Answer(tuple(matches), exact=True, scored=len(found), explained=explained)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,5 +62,5 @@ class _Meaning:
 
     def __call__(self, request: Request) -> Answer:
         answer = self.archive.index.search(self.space, self.vector, request)
-        told = answer.explained
-        return replace(answer, explained=told and replace(told, route=f"sentences by {told.route}"))
+        own = answer.explained
+        return replace(answer, explained=own and replace(own, route=f"sentences by {own.route}"))

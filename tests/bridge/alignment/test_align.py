@@ -290,10 +290,11 @@ def test_who_waits_for_the_compiler_is_told_once_and_nobody_else():
         return made(made(x))
 
     made, again, heard = njit(half), njit(quarter), []
-    with numba_kernel.told(lambda: heard.append("compiling")):
+    with numba_kernel.watch_compilation(lambda: heard.append("compiling")):
         assert again(4.0) == 1
     assert heard == ["compiling"], "two functions were compiled, the one inside the other"
-    with numba_kernel.told(lambda: heard.append("again")), numpy_kernel.told(lambda: heard.append("again")):
+    again_heard = partial(heard.append, "again")
+    with numba_kernel.watch_compilation(again_heard), numpy_kernel.watch_compilation(again_heard):
         assert again(8.0) == 2
     assert heard == ["compiling"]
 

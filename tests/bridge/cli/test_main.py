@@ -105,7 +105,7 @@ def test_search_filters_and_json(home):
     found = json.loads(done.stdout)
     assert found["exact"] is True
     assert {hit["metadata"]["env_id"] for hit in found["items"]} == {"Reach-v1"}
-    assert sorted(hit["metadata"]["length_T"] for hit in found["items"]) == [34, 36]
+    assert sorted(hit["metadata"]["length"] for hit in found["items"]) == [34, 36]
 
 
 def test_search_with_an_array_file_and_a_span(home, tmp_path):
@@ -152,7 +152,7 @@ def test_filters_as_text(home):
     both = command("ls", "--where", "env:Push-v1", "--max-length", 33, folder=home)
     assert both.stdout == some.stdout
     hits = json.loads(command("search", "reach-0003", "-w", "length:33..35 meta.task:*", "--json", folder=home).stdout)
-    assert sorted(hit["metadata"]["length_T"] for hit in hits["items"]) == [33, 34, 35]
+    assert sorted(hit["metadata"]["length"] for hit in hits["items"]) == [33, 34, 35]
     lanes = json.loads(command("ls", "-w", "lane.signal/joint_pos.max[6]:*", "--json", folder=home).stdout)
     assert lanes["total"] == 8
     wrong = command("ls", "-w", "env:Push-v1 lenght:5", folder=home)

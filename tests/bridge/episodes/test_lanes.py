@@ -12,7 +12,7 @@ import pytest
 from bridge_episodes import command, spaces_of
 
 from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.search.query.prepare import cut
+from bridge.search.query.fit import cut
 from bridge.search.retriever import TrajectoryRetriever
 from bridge.spaces.identity import describe
 from catalog.catalog import Catalog

@@ -15,7 +15,7 @@ from bridge.archive import is_url, open_archive, restore_archive
 from bridge.cli.main import app
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.maintenance.fsck import check, repair
-from bridge.search.ranking.stored_vectors import Holdings
+from bridge.search.ranking.stored_vectors import StoredVectors
 from bridge.search.retriever import TrajectoryRetriever
 from embedders.space import Space
 from wshard.errors import CatalogNotFoundError, CatalogUnreachableError
@@ -168,10 +168,10 @@ def test_a_program_that_keeps_an_archive_open_notices_that_it_was_restored(produ
     with TrajectoryRetriever(place) as retriever, open_archive(place) as archive:
         assert retriever.search_similar_episodes(gone, 1)[0].file_path == str(gone)
         before = archive.catalog.instant()
-        held, (row,) = Holdings(archive.catalog), archive.catalog.vectors.spaces()
+        stored, (row,) = StoredVectors(archive), archive.catalog.vectors.spaces()
         space = Space.from_json(row.definition)
         query = np.eye(space.dim, dtype=np.float32)[0]
-        held.background(space, query)
+        stored.background(space, query)
         if product == "sqlite":
             restore_archive(file, place, force=True)
         else:
@@ -182,7 +182,7 @@ def test_a_program_that_keeps_an_archive_open_notices_that_it_was_restored(produ
         hits = retriever.search_similar_episodes(other, 20)
         assert {hit.file_path for hit in hits} == {str(path) for path in (*known, other)}
         assert [hits[0].file_path, round(hits[0].score, 5)] == [str(other), 1.0]
-        assert held.background(space, query) == Holdings(archive.catalog).background(space, query)
+        assert stored.background(space, query) == StoredVectors(archive).background(space, query)
 
 
 def run(*arguments: str) -> str:

@@ -154,7 +154,7 @@ def test_a_counter_example_that_takes_everything_ends_the_search_soon(swings, mo
     path = swings / "episodes" / "swing-0.wshard"
     with TrajectoryRetriever(swings) as retriever:
         find = retriever._moments.search
-        monkeypatch.setattr(retriever._moments, "search", lambda *a: (asked.append(a[2].top_k), find(*a))[1])
+        monkeypatch.setattr(retriever._moments, "search", lambda *a: (asked.append(a[1].top_k), find(*a))[1])
         retriever.search_moments((path, 0, 30), 2, unlike=[(path, 0, 30)])
         assert len(asked) <= 8
         assert max(asked) <= 4 * 64 * 2

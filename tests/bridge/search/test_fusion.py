@@ -13,7 +13,7 @@ import bridge.episodes.read
 import bridge.ingest.embed
 import bridge.search.ranking.fusion
 from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.search.query.prepare import cut
+from bridge.search.query.fit import cut
 from bridge.search.retriever import TrajectoryRetriever
 from embedders.registry import default_embedder
 from embedders.trajectory.arc import ArcDct

@@ -19,9 +19,9 @@ from bridge.cli.main import app
 from bridge.results import EpisodeRef
 from bridge.search.moments import refine as moments
 from bridge.search.moments import search as moment_search
-from bridge.search.moments.lane_rows import LaneRows, prepare
-from bridge.search.moments.overlap import overlap, suppress, without_overlaps
-from bridge.search.moments.refine import Wanted, refine
+from bridge.search.moments.lane_rows import LaneRows, prepare_rows
+from bridge.search.moments.overlap import MomentLimits, overlap, suppress, without_overlaps
+from bridge.search.moments.refine import refine
 from bridge.search.retriever import TrajectoryRetriever
 from embedders.space import Statistics
 from embedders.windows import WindowPlan
@@ -100,13 +100,13 @@ def errands(number):
 def alike(query, others):
     """Return, of the ten best of all errands as candidates a few steps off, which lead to the same place."""
     scaling = Statistics(1, np.zeros(3), np.ones(3))
-    held = {number: prepare(rows, scaling) for number, (rows, _) in others.items()}
+    held = {number: prepare_rows(rows, scaling) for number, (rows, _) in others.items()}
     found = [(number, *span) for number, (_, spans) in others.items() for span in spans]
     windows = np.array([(max(0, start - 3), stop - 2) for _, _, start, stop in found])
     number, (target, start, stop) = query
-    asked = prepare(errands(number)[0][start:stop], scaling)
+    asked = prepare_rows(errands(number)[0][start:stop], scaling)
     episodes = np.array([episode for episode, *_ in found])
-    hits = refine(asked, (episodes, windows), held.__getitem__, Wanted(10, 0.3, None))
+    hits = refine(asked, (episodes, windows), held.__getitem__, MomentLimits(10, 0.3, None))
     best = [max((overlap(np.array([span]), (one.start, one.stop))[0], aim)
                 for aim, *span in others[one.episode][1]) for one in hits]  # fmt: skip
     return [share >= 0.5 and aim == target for share, aim in best]
@@ -116,7 +116,7 @@ def test_what_the_best_share_with_the_query_decides(monkeypatch):
     others = {number: errands(number) for number in range(20)}
     queries = [(number, span) for number in range(30, 36) for span in errands(number)[1]]
     weighted = np.mean([alike(query, others) for query in queries])
-    monkeypatch.setattr(moments, "_heed", lambda query, *_: np.full(query.shape, 1.0 / 3))
+    monkeypatch.setattr(moments, "_step_weights", lambda query, *_: np.full(query.shape, 1.0 / 3))
     assert weighted > 0.95
     assert np.mean([alike(query, others) for query in queries]) < weighted - 0.05
 
@@ -337,21 +337,21 @@ def test_files_that_are_gone_or_changed_give_their_places_to_the_next(tmp_path):
 
 def test_lanes_in_memory_are_few_and_follow_their_files(archive):
     with TrajectoryRetriever(archive) as opened:
-        (space,) = opened._aims.choice.active()
+        (space,) = opened._queries.spaces.active()
         rows = [*opened._archive.catalog.episodes.rows(opened._archive.catalog.query.ids()).values()][:4]
-        small = LaneRows(kept_bytes=1)
-        first = [small.of(row, space, space.scaling) for row in rows]
-        assert len(small._held) == 1
+        small = LaneRows(cache_bytes=1)
+        first = [small.load(row, space, space.scaling) for row in rows]
+        assert len(small._cache) == 1
         large = LaneRows()
-        kept = [large.of(row, space, space.scaling) for row in rows]
-        assert all(large.of(row, space, space.scaling) is one for row, one in zip(rows, kept, strict=True))
+        kept = [large.load(row, space, space.scaling) for row in rows]
+        assert all(large.load(row, space, space.scaling) is one for row, one in zip(rows, kept, strict=True))
         for one, other in zip(first, kept, strict=True):
             assert np.array_equal(one.rows, other.rows)
             assert np.array_equal(one.smooth, other.smooth)
         half = kept[0].rows
         expected = [half[max(0, step - 2) : step + 3].mean(axis=0) for step in range(len(half))]
         np.testing.assert_allclose(kept[0].smooth, expected, atol=1e-12)
-        assert len(prepare(np.zeros((1, 4)), space.scaling).smooth) == 1
+        assert len(prepare_rows(np.zeros((1, 4)), space.scaling).smooth) == 1
 
 
 # ---- kernels, embedders, overlap ------------------------------------------------------------------------------------
@@ -403,7 +403,7 @@ def test_windows_of_one_size_serve_too_and_whole_episodes_do_not(tmp_path):
 def test_suppression_keeps_the_best_and_only_them(found, limit):
     episodes = np.array([episode for episode, _, _ in found], np.int64)
     spans = np.array([(start, start + length) for _, start, length in found], np.int64).reshape(-1, 2)
-    kept = suppress(episodes, spans, limit, len(found)).tolist()
+    kept = suppress(episodes, spans, MomentLimits(len(found), limit)).tolist()
     slow: list[int] = []
     for place in range(len(found)):
         steps = set(range(*spans[place]))
@@ -416,7 +416,7 @@ def test_suppression_keeps_the_best_and_only_them(found, limit):
         if all(share <= limit for share in shares):
             slow.append(place)
     assert kept == slow
-    assert suppress(episodes, spans, limit, 2).tolist() == slow[:2]
+    assert suppress(episodes, spans, MomentLimits(2, limit)).tolist() == slow[:2]
 
 
 def test_what_comes_after_a_hit_of_unknown_length_is_nothing():

@@ -10,12 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.index.base import Answer, Match, Request
-from bridge.search.query.options import Asked, Wishes
-from bridge.search.ranking.contributions import contributions
-from bridge.search.ranking.diversity import diverse
-from bridge.search.ranking.fusion import Fusion, Together
-from bridge.search.ranking.rankers import Aim, differing, fused_by_rank
-from bridge.search.ranking.scores import calibrated, combined, expanded, fused, nearness, reciprocal_ranks
+from bridge.search.query.options import SearchOptions
+from bridge.search.ranking.contributions import split_by_lane
+from bridge.search.ranking.diversity import select_diverse
+from bridge.search.ranking.fusion import Fusion, ViewFusion
+from bridge.search.ranking.rankers import QueryVector, diversify, fuse_by_rank
+from bridge.search.ranking.scores import (
+    calibrate,
+    combine_examples,
+    combine_nearness,
+    expand_query,
+    fuse_scores,
+    reciprocal_ranks,
+)
 from bridge.testing.brute_force import make_space
 from catalog.filters.where import EVERYTHING
 from embedders.base import shares_of
@@ -38,25 +45,25 @@ def units(count: int, dim: int = 5, seed: int = 0):
 def test_examples_are_averaged_and_counter_examples_taken_away():
     like, unlike = units(3), units(2, seed=1)
     wanted = [sum(v[n] for v in like) / 3 - 0.5 * sum(v[n] for v in unlike) / 2 for n in range(5)]
-    np.testing.assert_allclose(combined(like, unlike), np.array(wanted) / math.hypot(*wanted), atol=1e-6)
-    assert np.array_equal(combined(like[:1], unlike[:0]), like[0])
+    np.testing.assert_allclose(combine_examples(like, unlike), np.array(wanted) / math.hypot(*wanted), atol=1e-6)
+    assert np.array_equal(combine_examples(like[:1], unlike[:0]), like[0])
     with pytest.raises(QueryError, match="the examples cancel out"):
-        combined(np.stack([like[0], -like[0]]), unlike[:0])
+        combine_examples(np.stack([like[0], -like[0]]), unlike[:0])
 
 
 def test_a_query_grows_by_its_hits_times_a_power_of_their_similarity():
     query, hits = units(1)[0], units(3, seed=2)
     similarities = np.array([0.9, 0.5, -0.2])
     wanted = [0.25 * query[n] + 0.9**3 * hits[0][n] + 0.5**3 * hits[1][n] for n in range(5)]
-    found = expanded(query, hits, similarities, own=0.25, power=3)
+    found = expand_query(query, hits, similarities, own=0.25, power=3)
     np.testing.assert_allclose(found, np.array(wanted) / math.hypot(*wanted), atol=1e-6)
-    np.testing.assert_allclose(expanded(query, hits[:0], similarities[:0], own=0.25, power=3), query, atol=1e-6)
-    assert np.array_equal(expanded(query, -query[None], np.array([1.0]), own=1.0, power=3), query)
+    np.testing.assert_allclose(expand_query(query, hits[:0], similarities[:0], own=0.25, power=3), query, atol=1e-6)
+    assert np.array_equal(expand_query(query, -query[None], np.array([1.0]), own=1.0, power=3), query)
 
 
 @given(st.lists(COSINES, min_size=1, max_size=8), st.floats(-1, 0.99))
 def test_the_calibrated_scale_keeps_the_order_and_has_1_and_0_where_it_says(cosines, background):
-    found = calibrated(np.array([*cosines, 1.0, background]), background)
+    found = calibrate(np.array([*cosines, 1.0, background]), background)
     assert found[-2] == 1.0
     assert found[-1] == pytest.approx(0.0, abs=1e-9)
     ordered = found[np.argsort([*cosines, 1.0, background], kind="stable")]
@@ -64,17 +71,17 @@ def test_the_calibrated_scale_keeps_the_order_and_has_1_and_0_where_it_says(cosi
 
 
 def test_an_archive_of_copies_still_has_scores():
-    assert calibrated(np.array([1.0, 0.5]), 1.0).tolist() == [1.0, -499.0]
+    assert calibrate(np.array([1.0, 0.5]), 1.0).tolist() == [1.0, -499.0]
 
 
 @given(COSINES, COSINES, COSINES)
 def test_a_score_is_1_for_what_is_near_1_and_else_below(near, grown, part):
     values = (np.array([value]) for value in (near, grown, part))
-    score = fused(*values)[0]
+    score = fuse_scores(*values)[0]
     assert score <= 1
-    assert fused(np.array([1.0]), np.array([grown]), np.array([part]))[0] == 1.0
+    assert fuse_scores(np.array([1.0]), np.array([grown]), np.array([part]))[0] == 1.0
     assert (score == 1.0) == (near == 1.0 or (grown + 0.5 * part) / 1.5 == 1.0)
-    assert nearness(np.array([near]), np.array([part]))[0] == max(near, part)
+    assert combine_nearness(np.array([near]), np.array([part]))[0] == max(near, part)
 
 
 def test_reciprocal_ranks_reward_what_several_lists_agree_on():
@@ -96,7 +103,7 @@ def test_diverse_hits_are_those_of_a_slow_greedy_choice(count, among, diversity,
         best = max(left, key=value) if chosen else max(left, key=lambda n: scores[n])
         chosen.append(best)
         left.remove(best)
-    assert diverse(scores, vectors, count, diversity=diversity)[0] == chosen
+    assert select_diverse(scores, vectors, count, diversity=diversity)[0] == chosen
     if diversity == 0:
         assert chosen == sorted(range(among), key=lambda n: -scores[n])[:count]
 
@@ -114,7 +121,7 @@ def test_fused_lists_are_called_exact_only_where_nothing_beyond_them_can_matter(
                 tuple(Match(id_, 0, 1.0 - place / 40) for place, id_ in enumerate(order[: request.top_k])), True, 40
             )
 
-        answer = fused_by_rank([ranker(order) for order in orders], reach=lambda _: 12)(Request(3, EVERYTHING))
+        answer = fuse_by_rank([ranker(order) for order in orders], reach=lambda _: 12)(Request(3, EVERYTHING))
         scores = reciprocal_ranks(orders)
         assert len(answer.matches) == 3
         if answer.exact:
@@ -127,26 +134,26 @@ def test_of_hits_that_are_equally_diverse_the_better_one_comes_first():
     vectors = units(30, seed=4)  # the first is the query: what the others score is how much they are like it
     scores = (vectors.astype(np.float64) @ vectors[0]).round(12)
     best = int(np.argsort(scores)[-2])
-    assert diverse(scores, vectors, 2, diversity=0.5)[0] == [0, best]
+    assert select_diverse(scores, vectors, 2, diversity=0.5)[0] == [0, best]
 
 
 def test_equal_hits_are_put_back():
     vectors = units(2)[[0, 0, 0, 1]]
-    assert diverse(np.array([0.9, 0.89, 0.88, 0.3]), vectors, 4, diversity=0.6)[0] == [0, 3, 1, 2]
+    assert select_diverse(np.array([0.9, 0.89, 0.88, 0.3]), vectors, 4, diversity=0.6)[0] == [0, 3, 1, 2]
 
 
 class Rows:
-    """Holdings of episodes of one vector each."""
+    """Stored vectors of episodes of one vector each."""
 
     def __init__(self, vectors) -> None:
         self.rows = vectors
 
-    def vectors(self, _, episodes):
+    def load(self, _, episodes):
         return {id_: self.rows[id_][None] for id_ in episodes}
 
 
 class Vectors:
-    """An index and holdings of one vector per episode in several Spaces: {space: {episode: vector}}."""
+    """An index and stored vectors of one vector per episode in several Spaces: {space: {episode: vector}}."""
 
     def __init__(self, held) -> None:
         self.held = {space.fingerprint: vectors for space, vectors in held.items()}
@@ -156,7 +163,7 @@ class Vectors:
         order = sorted(cosines, key=lambda id_: (-cosines[id_], id_))[: request.top_k]
         return Answer(tuple(Match(id_, 0, cosines[id_]) for id_ in order), True, len(cosines))
 
-    def vectors(self, space, episodes):
+    def load(self, space, episodes):
         held = self.held[space.fingerprint]
         return {id_: held[id_][None] for id_ in episodes if id_ in held}
 
@@ -177,8 +184,8 @@ def test_views_together_are_called_exact_only_where_nothing_beyond_their_lists_c
         seen = {id_: near[id_] for id_ in range(500) if seed % 2 or id_ % 3}  # not of all episodes
         there = Vectors({left: dict(enumerate(rows)), right: seen})
         queries = zip((left, right), (rows[1], near[1]), strict=True)
-        aims = [Aim(space, query, np.zeros((0, 5), np.float32)) for space, query in queries]
-        rank = Together([Fusion(there, there, aim, None, expand) for aim in aims])
+        aims = [QueryVector(space, query, np.zeros((0, 5), np.float32)) for space, query in queries]
+        rank = ViewFusion([Fusion(there, there, aim, None, expand) for aim in aims])
         answer, everything = rank(Request(3, EVERYTHING)), rank(Request(500, EVERYTHING))
         assert (everything.exact, len(everything.matches)) == (True, 500)
         if expand == 0:
@@ -204,7 +211,7 @@ def test_diverse_hits_are_called_exact_only_where_no_other_could_have_been_chose
         scores = vectors.astype(float) @ query
         order = np.argsort(-scores)
         all_of_them = [Match(int(id_), 0, float(scores[id_])) for id_ in order]
-        rank = differing(
+        rank = diversify(
             lambda request, found=all_of_them: Answer(tuple(found[: request.top_k]), True, len(found)),
             Rows(vectors),
             [space],
@@ -213,7 +220,7 @@ def test_diverse_hits_are_called_exact_only_where_no_other_could_have_been_chose
         answer = rank(Request(4, EVERYTHING))
         if answer.exact:
             proven += 1
-            slow, _ = diverse(scores[order], vectors[order], 4, diversity=diversity)
+            slow, _ = select_diverse(scores[order], vectors[order], 4, diversity=diversity)
             assert [match.episode for match in answer.matches] == order[slow].tolist()
     assert proven == 18 if count <= 100 else 3 <= proven < 15
 
@@ -234,10 +241,10 @@ def test_what_lanes_add_is_the_cosine(embedder):
         statistics,
     )
     one, two = embedder.embed([rng.normal(size=(20, 5)).cumsum(axis=0) for _ in range(2)], statistics)
-    parts = contributions(embedder, space, one, two)
+    parts = split_by_lane(embedder, space, one, two)
     assert [*parts] == ["signal/pose", "signal/grip", "reward"]
     assert sum(parts.values()) == pytest.approx(float(one @ two), abs=1e-6)
-    own = contributions(embedder, space, one, one)
+    own = split_by_lane(embedder, space, one, one)
     assert all(part >= 0 for part in own.values())
 
 
@@ -262,7 +269,7 @@ def test_an_embedder_that_mixes_channels_has_no_contributions():
 
     embedder = PooledCallable(swap)
     space = Space("swap", 1, {}, (LaneSpec("reward", ()),), WindowPlan(), 1, "cosine", None)
-    assert contributions(embedder, space, np.ones(1, np.float32), np.ones(1, np.float32)) == {}
+    assert split_by_lane(embedder, space, np.ones(1, np.float32), np.ones(1, np.float32)) == {}
 
 
 def test_the_level_scales_the_mean_along_the_path_and_older_spaces_keep_their_names():
@@ -276,8 +283,7 @@ def test_the_level_scales_the_mean_along_the_path_and_older_spaces_keep_their_na
         ArcDct(level=-1)
 
 
-def test_wishes_that_cannot_be_are_refused():
-    assert set(Asked.__annotations__) == set(Wishes.__dataclass_fields__)
+def test_options_that_cannot_be_are_refused():
     for wrong, told in (
         ({"expand": -1}, "expand: expected at least 0, found -1"),
         ({"diversity": 1.1}, "diversity: expected a number from 0 to 1"),
@@ -285,4 +291,4 @@ def test_wishes_that_cannot_be_are_refused():
         ({"least": True, "text": "door", "expand": 3}, "least: .* together with text and expand"),
     ):
         with pytest.raises(QueryError, match=told):
-            Wishes(**wrong)
+            SearchOptions(**wrong)

@@ -16,7 +16,7 @@ from bridge_episodes import episode, ingest, looked_into, save, spaces_of
 import bridge
 import catalog
 from bridge.ingest.ingestor import TrajectoryIngestor
-from bridge.search.query.prepare import cut
+from bridge.search.query.fit import cut
 from bridge.search.retriever import TrajectoryRetriever
 from catalog.filters.where import Compare
 from embedders.space import WindowPlan
@@ -355,7 +355,7 @@ def test_a_hit_tells_of_its_episode_and_loads_it(own):
         with looked_into(archive) as opened:
             row = opened.catalog.episodes.get(hit.uid)
         assert (hit.episode_id, hit.file_path, hit.span) == ("task-1-2", str(paths[6]), (0, 30))
-        known = {"env_id": "task-1", "length_T": 30, "total_reward": 60.0, "success": True, "tags": []}
+        known = {"env_id": "task-1", "length": 30, "total_reward": 60.0, "success": True, "tags": []}
         assert hit.metadata == {"number": 2, **known}
         assert row.path == hit.file_path
     assert_same_episode(hit.load(), load_wshard(paths[6]))  # also after the archive was closed
@@ -429,7 +429,8 @@ def test_an_episode_that_changes_while_it_is_searched_for_is_no_false_hit(tmp_pa
 
     with TrajectoryRetriever(archive) as retriever:
         index = retriever._archive.index
-        retriever._archive = replace(retriever._archive, index=_Overtaken(index, overtake))
+        overtaken = replace(retriever._archive, index=_Overtaken(index, overtake))
+        retriever._episodes = replace(retriever._episodes, archive=overtaken)
         hits = retriever.search_similar_timesteps(state(episode(1, 0, 45))[-10:], 18)
     assert {hit.file_path for hit in hits} == {str(kept), str(shorter)}
     assert {hit.span for hit in hits if hit.file_path == str(shorter)} == {(0, 8)}
@@ -474,7 +475,7 @@ def test_importing_the_packages_loads_nothing_heavy():
 
 
 def test_text_that_is_no_query_is_refused(retriever):
-    with pytest.raises(QueryError, match="expected the path of an episode file, found none at 'task-0-1'"):
-        retriever.search_similar_episodes("task-0-1")
+    with pytest.raises(QueryError, match="expected the path of an episode file, found none at 'task-0-99'"):
+        retriever.search_similar_episodes("task-0-99")
     with pytest.raises(QueryError, match="lane 'odd': expected an array"):
         retriever.search_similar_episodes({"state": Channel.of("state", np.zeros((3, 4))), "odd": [[1], [1, 2]]})

@@ -1,0 +1,64 @@
+"""The catalogued episodes behind an index's matches, and the timesteps that their windows cover."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from bridge.index.base import Match
+    from catalog.catalog import Catalog
+    from catalog.records import EpisodeRow
+    from catalog.session import Instant
+    from embedders.windows import WindowPlan
+
+Ints = NDArray[np.int64]
+
+_MOST_ROWS: Final = 10_000  # kept in memory
+
+
+class EpisodeRows:
+    """Rows of the catalog by episode id; those read last stay in memory until the catalog changes."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._known: tuple[Instant | None, dict[int, EpisodeRow]] = (None, {})
+
+    def load(self, ids: Collection[int]) -> dict[int, EpisodeRow]:
+        """Return the rows of these episodes; those that the catalog does not have are left out."""
+        now = self._catalog.instant()
+        if self._known[0] != now or len(self._known[1]) > _MOST_ROWS:
+            self._known = (now, {})
+        known = self._known[1]
+        if missing := set(ids) - known.keys():
+            known |= self._catalog.episodes.rows(missing)
+        return {id_: known[id_] for id_ in ids if id_ in known}
+
+
+def find_spans(matches: Sequence[Match], rows: Mapping[int, EpisodeRow], plan: WindowPlan) -> tuple[Ints, Ints]:
+    """Return the places [n] of the matches whose windows their episodes have, and the windows' timesteps [n, 2].
+
+    An episode may have been removed, or ingested again and shorter, since the index answered.
+    """
+    places, spans = [], []
+    by_length: dict[int, Ints] = {}
+    for place, match in enumerate(matches):
+        row = rows.get(match.episode)
+        if row is None:
+            continue
+        if row.length not in by_length:
+            by_length[row.length] = plan.spans(row.length)
+        if match.window < len(by_length[row.length]):
+            places.append(place)
+            spans.append(by_length[row.length][match.window])
+    return np.array(places, np.int64), np.array(spans, np.int64).reshape(-1, 2)
+
+
+def has_file(row: EpisodeRow) -> bool:
+    """Say whether the episode's file is where the catalog says."""
+    return os.path.exists(row.path)  # noqa: PTH110  (Path.exists can raise)

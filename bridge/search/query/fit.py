@@ -1,0 +1,222 @@
+"""Fits a query (an array, a mapping of lanes, an episode) to the Spaces of an archive: the window of each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bridge.results import EpisodeRef
+from bridge.spaces.identity import describe
+from bridge.spaces.lanes import block_name
+from embedders.numeric import first_bad, is_real
+from wshard.arguments import array_of
+from wshard.episode.lanes import REWARD
+from wshard.errors import QueryError
+from wshard.messages import shown
+from wshard.types import Channel, Episode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from embedders.space import LaneSpec, Space
+
+
+class SupportsArray(Protocol):
+    """What numpy makes an array of: tensors of other libraries."""
+
+    def __array__(self) -> NDArray[Any]:
+        """Return the array."""
+        ...
+
+
+Query = SupportsArray | Sequence[Any] | Mapping[str, Any] | Episode | EpisodeRef | str | os.PathLike[str]
+"""An observation [D], a window [T, D], images [T, H, W, C], a mapping {lane: array}, or an Episode.
+
+Or what names an episode: a hit (its span), the path of a file, the episode_id or uid of a catalogued episode, or
+(path or id, start, stop).
+"""
+
+
+_Arrays = NDArray[Any] | Mapping[str, NDArray[Any]] | Episode
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A query as one Space takes it: window [T, *window_shape]."""
+
+    space: Space
+    window: NDArray[Any]
+
+
+def fit_query(
+    query: Query, spaces: Sequence[Space], prefer: Callable[[Sequence[Space]], Sequence[Space]] | None = None
+) -> list[Fit]:
+    """Return the query as the window of every Space that it fits, one at least.
+
+    An array fits a Space by its number of channels, or the shape of its images; a mapping by lane names and shapes; an
+    Episode by the lanes that it has, and of Spaces that differ in lanes only the one that takes in more of it counts.
+    Windows of several sizes are what ingest makes by itself: those of one size, which somebody asked for, come first.
+    A number per timestep may come as [T] or as [T, 1], whichever the lane is; where one Space has it as the other, and
+    another one as it comes, that one counts. prefer: which of those that it fits count.
+    Raises QueryError, listing the Spaces, where none fits, for lanes of different lengths, for what is no array of
+    numbers, and for NaN, infinities and numbers above those of float32 outside of images.
+    """
+    arrays = _to_arrays(query)
+    found = _fit_spaces(arrays, spaces, loosely=False) or _fit_spaces(arrays, spaces, loosely=True)
+    if prefer is not None:
+        preferred = prefer([one.space for one in found])
+        found = [one for one in found if one.space in preferred]
+    if isinstance(query, Episode):
+        found = [one for one in found if not any(_takes_more(other.space, one.space) for other in found)]
+    of_one_size = {one.space.lanes for one in found if one.space.windows.scales is None}
+    found = [one for one in found if one.space.windows.scales is None or one.space.lanes not in of_one_size]
+    if not found:
+        listed = "\n".join(f"  {describe(space)}" for space in spaces)
+        raise QueryError(
+            f"the query {_describe(arrays)} fits none of the Spaces that can be searched (other lanes come by lanes= "
+            f"at ingest):\n{listed}"
+        )
+    for one in found:
+        _check_numbers(arrays, one)
+    return found
+
+
+def _fit_spaces(query: _Arrays, spaces: Sequence[Space], *, loosely: bool) -> list[Fit]:
+    """Return the Spaces that the query fits; loosely: also where it has [T] for [T, 1], or the other way round."""
+    windows = ((space, _window(query, space, loosely=loosely)) for space in spaces)
+    return [Fit(space, window) for space, window in windows if window is not None]
+
+
+def _check_numbers(query: _Arrays, found: Fit) -> None:
+    """Raise QueryError naming the lane with unusable numbers: an embedder sees the lanes side by side."""
+    window = found.window
+    if window.ndim != 2 or not is_real(window.dtype) or not (bad := first_bad(window)):
+        return
+    timestep, channel = bad
+    for lane in found.space.lanes:
+        if channel < lane.channels:
+            break
+        channel -= lane.channels
+    raise QueryError(
+        f"the query {_describe(query)}: lane {lane.name!r}: expected finite float32-sized numbers, found {window[bad]} "
+        f"at timestep {timestep}, channel {channel}"
+    )
+
+
+def cut(episode: Episode, start: int | None, stop: int | None) -> Episode:
+    """Return timesteps [start, stop) of whatever may be embedded of an episode.
+
+    Raises QueryError if there are none, or not as many as that.
+    """
+    span = slice(start, stop)
+    length = len(range(*span.indices(episode.length)))
+    if not length or (stop or 0) > episode.length:
+        found = "ends after the last" if length else "holds no"
+        raise QueryError(f"span {start}:{stop} {found} timestep of episode {episode.id!r}, which has {episode.length}")
+    return Episode(
+        episode.id,
+        episode.env_id,
+        length,
+        observations=_cut(episode.observations, span),
+        actions=_cut(episode.actions, span),
+        rewards=None if episode.rewards is None else episode.rewards[span],
+        omens={owner: _cut(models, span) for owner, models in episode.omens.items()},
+        uncerts=_cut(episode.uncerts, span),
+    )
+
+
+def _cut(group: Mapping[str, Channel], span: slice) -> dict[str, Channel]:
+    return {name: replace(channel, data=channel.data[span]) for name, channel in group.items()}
+
+
+def _lanes(episode: Episode) -> dict[str, NDArray[Any]]:
+    """Return whatever of an episode may be embedded, by block name."""
+    rewards = {} if episode.rewards is None else {REWARD: np.asarray(episode.rewards, np.float32)}  # as in its file
+    channels = {**episode.lanes(), **episode.predictions()}
+    return {**{name: channel.data for name, channel in channels.items()}, **rewards}
+
+
+def _takes_more(other: Space, space: Space) -> bool:
+    same = other.windows == space.windows and all(
+        getattr(other, name) == getattr(space, name) for name in ("embedder", "version", "parameters")
+    )
+    return same and set(other.lanes) > set(space.lanes)
+
+
+def _to_arrays(query: Query) -> _Arrays:
+    if isinstance(query, Episode):
+        return query
+    if isinstance(query, Mapping):
+        return {name: _array(f"query: lane {name!r}", value) for name, value in query.items()}
+    return _array("query, [D] or [T, D]", query)
+
+
+def _array(where: str, value: Any) -> NDArray[Any]:
+    array = array_of(value.data if isinstance(value, Channel) else value, where, QueryError)
+    if not is_real(array.dtype):
+        raise QueryError(
+            f"{where}: expected real numbers, found {shown(value)}; one query is one episode, file or array; several "
+            "are given by like=[...]"
+        )
+    return array
+
+
+def _window(query: _Arrays, space: Space, *, loosely: bool) -> NDArray[Any] | None:
+    if isinstance(query, Episode):
+        lanes = _lanes(query)
+        if any(lane.name not in lanes for lane in space.lanes):
+            return None
+        return _side_by_side({lane.name: lanes[lane.name] for lane in space.lanes}, space, loosely=loosely)
+    if isinstance(query, Mapping):
+        names = {lane.name for lane in space.lanes}
+        named = {block_name(name, names): value for name, value in query.items()}
+        if set(named) != names:
+            return None
+        return _side_by_side(named, space, loosely=loosely)
+    return _rows(query, space.window_shape)
+
+
+def _side_by_side(values: Mapping[str, NDArray[Any]], space: Space, *, loosely: bool) -> NDArray[Any] | None:
+    if len(space.window_shape) > 1:
+        (images,) = values.values()
+        return _rows(images, space.window_shape)
+    columns = [_lane_rows(values[lane.name], lane, loosely=loosely) for lane in space.lanes]
+    known = [column for column in columns if column is not None]
+    if len(known) < len(columns):
+        return None
+    if len({len(column) for column in known}) != 1:
+        lengths = ", ".join(f"{lane.name} of {len(rows)}" for lane, rows in zip(space.lanes, known, strict=True))
+        raise QueryError(f"expected a query with lanes of as many timesteps, found {lengths}")
+    return np.concatenate(known, axis=1, dtype=np.float64)
+
+
+def _lane_rows(array: NDArray[Any], lane: LaneSpec, *, loosely: bool) -> NDArray[Any] | None:
+    if array.shape == lane.shape:
+        return array.reshape(1, lane.channels)
+    if array.ndim == 0:
+        return None
+    step = array.shape[1:]
+    fitting = step == lane.shape or (loosely and {step, lane.shape} == {(), (1,)})
+    return array.reshape(len(array), lane.channels) if fitting else None
+
+
+def _rows(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any] | None:
+    """Return an array as [T, *shape]: [*shape] is one observation, [T] a series of a one-channel lane."""
+    if array.ndim == 1 and shape == (1,):
+        return array.reshape(-1, 1)
+    if array.shape == shape:
+        return array[None]
+    return array if array.shape[1:] == shape else None
+
+
+def _describe(query: _Arrays) -> str:
+    if isinstance(query, Episode):
+        return f"episode {query.id!r} with lanes {', '.join(_lanes(query))}"
+    if isinstance(query, Mapping):
+        return "with lanes " + (", ".join(f"{name}{list(array.shape)}" for name, array in query.items()) or "(none)")
+    return f"of shape {list(query.shape)}"

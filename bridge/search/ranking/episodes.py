@@ -1,0 +1,138 @@
+"""Searches for episodes and windows by a prepared query: ranks them, and turns the best into hits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from bridge.results import EpisodeRef, make_ref
+from bridge.search.matches import find_spans, has_file
+from bridge.search.ranking.contributions import average_parts, split_by_lane
+from bridge.search.ranking.fusion import EXPAND, Fusion, ViewFusion
+from bridge.search.ranking.rankers import (
+    combine_view,
+    diversify,
+    fuse_by_rank,
+    limit_score,
+    rank_farthest,
+    rank_nearest,
+    select_vector,
+)
+from bridge.search.ranking.text import rank_by_text
+from embedders.windows import WindowPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bridge.archive import Archive
+    from bridge.index.base import Answer, Match
+    from bridge.search.matches import EpisodeRows
+    from bridge.search.query.options import SearchOptions
+    from bridge.search.query.prepare import PreparedQuery, PreparedView
+    from bridge.search.ranking.rankers import QueryVector, Ranker
+    from bridge.search.ranking.stored_vectors import StoredVectors
+    from embedders.base import Embedder
+    from embedders.space import Space
+    from embedders.text.base import TextEncoder
+
+WHOLE: Final = WindowPlan()
+
+
+@dataclass(frozen=True, eq=False)
+class FoundEpisodes:
+    """Hits, best first, each with the match that it is; the answer; how many matches were left out without files."""
+
+    hits: list[tuple[EpisodeRef, Match]]
+    answer: Answer
+    missing: int
+
+
+@dataclass(frozen=True, eq=False)
+class EpisodeSearch:
+    """Searches one archive; embedder_for: gives the embedder of a Space."""
+
+    archive: Archive
+    rows: EpisodeRows
+    stored: StoredVectors
+    encoder: TextEncoder | None
+    embedder_for: Callable[[Space], Embedder]
+
+    def search(self, prepared: PreparedQuery[SearchOptions]) -> FoundEpisodes:
+        """Return the best hits whose files are there, with contributions if asked for. Raises SpaceMismatchError."""
+        plan = prepared.views[0].space.windows if prepared.views else WHOLE
+        queries = [combine_view(view, len(prepared.examples.like)) for view in prepared.views]
+        rank = self._make_ranker(prepared, queries, plan)
+        request, count = prepared.request, prepared.request.top_k
+        while True:
+            answer = rank(replace(request, top_k=count))
+            hits = self._find_hits(answer.matches, plan)
+            if len(hits) >= request.top_k or len(answer.matches) < count:
+                break
+            count *= 2  # some hits are files that are gone: their places go to the next best
+        missing, hits = len(answer.matches) - len(hits), hits[: request.top_k]
+        if prepared.options.contributions and queries:
+            hits = self._add_contributions(hits, queries)
+        return FoundEpisodes(hits, answer, missing)
+
+    def _make_ranker(
+        self, prepared: PreparedQuery[SearchOptions], queries: Sequence[QueryVector], plan: WindowPlan
+    ) -> Ranker:
+        """Return the ranker that the options ask for."""
+        options, index = prepared.options, self.archive.index
+        rankers = [] if options.text is None else rank_by_text(self.archive, options.text, self.encoder)
+        if options.least:
+            return rank_farthest(index, queries[0])
+        like = len(prepared.examples.like)
+        pairs = zip(prepared.views, queries, strict=True)
+        fusions = [self._fuse(view, query, options.expand, like) for view, query in pairs]
+        if len(fusions) > 1:
+            rankers = [ViewFusion(fusions), *rankers]
+        elif fusions:
+            alone = fusions[0]
+            fuses = alone.windows is not None or alone.expand
+            rankers = [alone if fuses else rank_nearest(index, alone.main), *rankers]
+        rank = fuse_by_rank(rankers)
+        if options.min_score is not None:
+            rank = limit_score(rank, options.min_score)
+        if queries and options.diversity:
+            spaces = [query.space for query in queries]
+
+            def find_present(matches: Sequence[Match]) -> set[Match]:
+                return {match for _, match in self._find_hits(matches, plan)}
+
+            rank = diversify(rank, self.stored, spaces, options.diversity, find_present)
+        return rank
+
+    def _fuse(self, view: PreparedView, query: QueryVector, expand: int | None, like: int) -> Fusion:
+        windows = None if view.parts is None else combine_view(view.parts, like)
+        if expand is None:
+            expand = 0 if windows is None else EXPAND
+        return Fusion(self.archive.index, self.stored, query, windows, expand)
+
+    def _find_hits(self, matches: Sequence[Match], plan: WindowPlan) -> list[tuple[EpisodeRef, Match]]:
+        """Return the matches that have a window and a file as hits."""
+        rows = self.rows.load({match.episode for match in matches})
+        places, spans = find_spans(matches, rows, plan)
+        found = zip([matches[place] for place in places.tolist()], spans.tolist(), strict=True)
+        return [
+            (make_ref(rows[match.episode], match.score, (start, stop)), match)
+            for match, (start, stop) in found
+            if has_file(rows[match.episode])
+        ]
+
+    def _add_contributions(
+        self, hits: Sequence[tuple[EpisodeRef, Match]], queries: Sequence[QueryVector]
+    ) -> list[tuple[EpisodeRef, Match]]:
+        """Add to hits what each lane contributes; hits found by words alone get nothing."""
+        parts: dict[int, list[dict[str, float]]] = {}
+        for query in queries:
+            embedder = self.embedder_for(query.space)
+            found = self.stored.load(query.space, {match.episode for _, match in hits})
+            for number, (_, match) in enumerate(hits):
+                if (vectors := found.get(match.episode)) is not None:
+                    own = split_by_lane(embedder, query.space, query.vector, select_vector(vectors, match))
+                    parts.setdefault(number, []).append(own)
+        return [
+            (replace(ref, contributions=average_parts(parts[number])), match) if number in parts else (ref, match)
+            for number, (ref, match) in enumerate(hits)
+        ]
