@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bridge.archive import Archive
-    from bridge.curation.projection import Ids, Vectors
+    from bridge.curation.arrays import Ids, Vectors
     from bridge.curation.time_shift import Rows
     from catalog.filters.where import Where
     from catalog.records import EpisodeRow

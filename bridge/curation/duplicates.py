@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from bridge.curation.archive_vectors import reader, whole_spaces
-from bridge.curation.candidates import candidates
-from bridge.curation.projection import widest
+from bridge.curation.neighbours import find_candidates
 from bridge.curation.time_shift import closest_shift, comparable
 from bridge.support.progress import Silent, counted
 from wshard.arguments import finite_number
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from bridge.archive import Archive
     from bridge.curation.archive_vectors import Held
-    from bridge.curation.projection import Ids
+    from bridge.curation.arrays import Ids, Vectors
     from bridge.support.progress import Progress
     from catalog.filters.where import Where
     from catalog.records import EpisodeRow
@@ -35,6 +34,7 @@ WITHIN: Final = 0.006
 
 
 _CANDIDATES: Final = 20  # nearest neighbours that are looked at
+_SAMPLE: Final = 4096  # vectors that choose the order of reading
 _FARTHEST: Final = 1.0  # distance of the vector of a candidate
 
 
@@ -133,7 +133,7 @@ def _alike(
     """Yield what vectors and files show to be the same, within one set of episodes or between two."""
     check_within(within)
     spaces = whole_spaces(archive, space)
-    near = candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
+    near = find_candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
     for held, _, pairs in near:
         ordered = np.sort(pairs, axis=1) if len(sets) == 1 else pairs
         yield from _confirmed(archive, held, ordered, within, progress or Silent())
@@ -146,7 +146,7 @@ def _confirmed(
     left, right = sets
     read = reader(archive, left, right)
     pairs = np.unique(pairs, axis=0)
-    along = left.vectors @ widest(left.vectors)
+    along = left.vectors @ _principal_direction(left.vectors)
     ordered = pairs[np.argsort(along[pairs[:, 0]], kind="stable")].tolist()
     for here, there in counted(ordered, "pairs", progress):
         one, other = left.episodes[here], right.episodes[there]
@@ -159,6 +159,17 @@ def _confirmed(
             yield Twin(one, other, "vector" if equal else "near", shift.apart, shift.steps)
         elif equal and (rows is None or others is None):
             yield Twin(one, other, "vector")
+
+
+def _principal_direction(rows: Vectors) -> Vectors:
+    """Return the direction of unit length along which a sample of the rows [N, E] varies most."""
+    sample = rows[:: max(1, len(rows) // _SAMPLE)].astype(np.float64)
+    if not len(sample):
+        return np.zeros(rows.shape[1], np.float32)
+    apart = sample - sample.mean(axis=0)
+    _, vectors = np.linalg.eigh(apart.T @ apart)
+    direction: Vectors = vectors[:, -1].astype(np.float32)
+    return direction
 
 
 def each_once(twins: Iterable[Twin]) -> list[Twin]:

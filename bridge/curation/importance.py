@@ -9,7 +9,7 @@ import numpy as np
 from bridge.curation.neighbours import nearest
 
 if TYPE_CHECKING:
-    from bridge.curation.projection import Floats, Vectors
+    from bridge.curation.arrays import Floats, Vectors
 
 _ROWS: Final = 1024
 _COLUMNS: Final = 4096

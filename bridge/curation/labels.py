@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.archive import Archive
-    from bridge.curation.projection import Floats, Ids, Vectors
+    from bridge.curation.arrays import Floats, Ids, Vectors
     from bridge.support.progress import Progress
     from catalog.filters.fields import Field
     from catalog.records import EpisodeRow

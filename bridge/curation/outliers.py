@@ -9,7 +9,7 @@ import numpy as np
 from bridge.curation.neighbours import nearest
 
 if TYPE_CHECKING:
-    from bridge.curation.projection import Floats, Ids, Vectors
+    from bridge.curation.arrays import Floats, Ids, Vectors
     from bridge.support.progress import Progress
 
 _ALIKE: Final = 201  # as many of about the same length are compared with

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.curation.archive_vectors import reader, window_spaces
-from bridge.curation.candidates import candidates
 from bridge.curation.duplicates import WITHIN, Twin, check_within
+from bridge.curation.neighbours import find_candidates
 from bridge.curation.time_shift import shared_piece
 from bridge.support.progress import Silent, counted
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from bridge.archive import Archive
     from bridge.curation.archive_vectors import Held
-    from bridge.curation.projection import Ids
+    from bridge.curation.arrays import Ids
     from bridge.support.progress import Progress
     from catalog.filters.where import Where
 
@@ -65,7 +65,7 @@ def _shared(
     """Yield the pieces that vectors and files show, within one set of episodes or between two."""
     check_within(within)
     spaces = window_spaces(archive, space)
-    near = candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
+    near = find_candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
     for held, apart, pairs in near:
         found = zip(apart.tolist(), *pairs.T.tolist(), strict=True)
         yield from _confirmed(archive, held, found, within, progress or Silent())

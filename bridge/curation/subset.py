@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from bridge.curation.projection import Floats, Ids, Vectors
+    from bridge.curation.arrays import Floats, Ids, Vectors
 
 _AT_ONCE: Final = 8192  # rows compared at a time
 _CANDIDATES: Final = 64  # gains computed in one go

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from bridge.curation.projection import Floats, Ids
+    from bridge.curation.arrays import Floats, Ids
 
 Rows = NDArray[np.float32]
 

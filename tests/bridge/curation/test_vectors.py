@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge.curation import neighbours, projection
+from bridge.curation import neighbours
 from bridge.curation.duplicates import connected
 from bridge.curation.importance import bandwidth, importance
 from bridge.curation.labels import doubts
-from bridge.curation.neighbours import nearest
+from bridge.curation.neighbours import near_pairs, nearest
 from bridge.curation.outliers import apart_by_length, outlyingness
 from bridge.curation.subset import facility_location, k_center
 from bridge.curation.time_shift import closest_shift, comparable
@@ -36,9 +36,7 @@ def apart(left, right):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Let a few vectors need many blocks."""
-    for module, rows, columns in ((projection, 16, 32), (neighbours, 8, 16)):
-        monkeypatch.setattr(module, "_ROWS", rows)
-        monkeypatch.setattr(module, "_COLUMNS", columns)
+    monkeypatch.setattr(neighbours, "_BLOCK", 1000)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -51,6 +49,38 @@ def test_nearest_equals_all_distances_sorted(small_blocks, seed):
         np.testing.assert_allclose(found.distances, np.sort(distances, axis=1)[:, :6], atol=1e-12)
         np.testing.assert_allclose(np.take_along_axis(distances, found.rows, 1), found.distances, atol=1e-12)
         assert all(len(set(row)) == 6 for row in found.rows.tolist())
+
+
+@pytest.mark.parametrize("apart_by", [1e-5, 1e-7])
+def test_nearly_equal_vectors_are_ranked_by_their_exact_distance(small_blocks, apart_by):
+    rng = np.random.default_rng(3)
+    vectors = clustered(40)
+    vectors[:8] = unit(vectors[0] + apart_by * rng.normal(size=(8, 8)))
+    every = apart(vectors, vectors)
+    np.fill_diagonal(every, np.inf)
+    np.testing.assert_allclose(nearest(vectors, 3).distances, np.sort(every, axis=1)[:, :3], atol=1e-15)
+
+
+def test_vectors_of_one_owner_are_no_neighbours(small_blocks):
+    vectors, others = clustered(60, 1), clustered(50, 2)
+    owners = np.arange(60) // 6, np.arange(50) // 4
+    distances = apart(vectors, others)
+    distances[owners[0][:, None] == owners[1]] = np.inf
+    found = nearest(vectors, 5, among=others, owners=owners)
+    np.testing.assert_allclose(found.distances, np.sort(distances, axis=1)[:, :5], atol=1e-12)
+    alone = nearest(vectors, 2, among=others, owners=(np.zeros(60, int), np.zeros(50, int)))
+    assert np.isinf(alone.distances).all()
+
+
+def test_near_pairs_are_found_from_either_side(small_blocks):
+    left, right = clustered(40, 1), clustered(30, 1)
+    distances = apart(left, right)
+    found, pairs = near_pairs(left, right, 3, 0.5)
+    np.testing.assert_allclose(distances[tuple(pairs.T)], found, atol=1e-12)
+    mine, theirs = np.argsort(distances, axis=1)[:, :3], np.argsort(distances, axis=0)[:3].T
+    wanted = {(row, place) for row, places in enumerate(mine.tolist()) for place in places}
+    wanted |= {(place, row) for row, places in enumerate(theirs.tolist()) for place in places}
+    assert set(map(tuple, pairs.tolist())) == {pair for pair in wanted if distances[pair] <= 0.5}
 
 
 def test_nearest_of_few():
