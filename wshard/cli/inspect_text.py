@@ -1,7 +1,4 @@
-"""What a file holds, as people read it: a few lines about the episode, and the tree of blocks.
-
-Knows: the terminal. Does not know: files, or how the report is made (inspection.py).
-"""
+"""The report of `wshard inspect` as text: a few lines about the episode, and the tree of blocks."""
 
 from __future__ import annotations
 

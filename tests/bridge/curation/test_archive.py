@@ -256,8 +256,8 @@ def test_commands_say_which_of_several_spaces_they_compare_by(own, data, verb):
     ingest(own, data, embedder="dct")
     both = wshard(*verb)
     assert both.exit_code == 0
-    assert "compared by dct over signal/state" in both.stderr
-    assert "there is too: arcdct over" in both.stderr
+    assert "using dct over signal/state" in both.stderr
+    assert "also available (--space): arcdct over" in both.stderr
     with looked_into(own) as archive:
         arc = whole_spaces(archive)[0].fingerprint
     assert "compared by" not in wshard(*verb, "--space", arc).stderr
@@ -282,14 +282,14 @@ def test_evaluation_is_leave_one_out_in_every_space(own, data):
 def test_evaluate_says_what_each_of_its_bars_is_for(own, data):
     ingest(own, data, embedder=None, windows="multi:10,15")
     told = wshard("evaluate", "--label", "env").stderr
-    for what in ("arcdct over signal/state, whole episodes", "windows of 10, 15", "search, as it ranks by default"):
+    for what in ("arcdct over signal/state, whole episodes", "windows of 10, 15", "search, default ranking"):
         assert f"queries: {what}" in told or f"signal/state, {what}" in told
     assert told.count("queries: ") >= 3
 
 
 def test_duplicates_on_the_command_line(own):
     told = wshard("duplicates", "--write", "group", "--collection", "clean").stdout
-    assert "4 groups; 5 of 38 episodes are a copy of another" in told
+    assert "4 groups; 5 of 38 episodes are duplicates" in told
     assert "1 group; 1 of 2 episodes" in wshard("duplicates", "-w", "episode:task-1-3,noisy").stdout
     assert "collection clean: 33 picks" in told
     assert "near" in told
@@ -311,7 +311,7 @@ def test_a_set_that_is_neither_a_collection_nor_a_filter_is_told_as_both(own):
 
 def test_leaks_on_the_command_line(own):
     done = wshard("leaks", "meta.number:0..3 -episode:noisy", "episode:noisy", "--collection", "rest", code=1)
-    assert "1 of 1 episodes of the second set are in the first one, or a copy is" in done.stdout
+    assert "1 of 1 episodes of the second set are in the first, or duplicate one there" in done.stdout
     assert json.loads(wshard("collection", "show", "rest", "--json").stdout)["items"] == []
     pair = json.loads(wshard("leaks", "episode:task-1-3", "episode:noisy", "--json", code=1).stdout)["items"][0]
     assert (pair["left"]["episode_id"], pair["right"]["episode_id"]) == ("task-1-3", "noisy")
@@ -337,8 +337,8 @@ def test_values_are_kept_and_can_be_asked_for(own):
     assert len(picks) == 38
     assert sum(pick["weight"] for pick in picks) == pytest.approx(38)
     told = wshard("mislabeled", "--label", "env").stdout.splitlines()
-    assert told[0].split() == ["rank", "doubt", "episode", "label", "neighbours", "say", "length", "file"]
-    assert "more neighbours have one other label" in told[-1]
+    assert told[0].split() == ["rank", "doubt", "episode", "label", "suggested", "length", "file"]
+    assert "another label is more frequent among their neighbours" in told[-1]
     assert "mean cosine" in wshard("select", "-k", 2, "--method", "facility-location").stdout
     assert "'facility-location'" in wshard("select", "-k", 2, "--method", "x", code=2).stderr
 
@@ -364,7 +364,7 @@ def test_evaluate_tells_how_the_search_ranks_that_takes_several_spaces(own, data
     some = "meta.number:0..2"
     every = json.loads(wshard("evaluate", "--label", "task", "--where", some, "--json").stdout)["items"]
     assert [one["space"] is None for one in every] == [True, False, False]
-    assert every[0]["about"] == "search, as it ranks by default"
+    assert every[0]["about"] == "search, default ranking"
     with TrajectoryRetriever(own) as retriever, looked_into(own) as archive:
         rows = archive.catalog.episodes.rows(archive.catalog.query.ids(some)).values()
         labels = {row.uid: row.metadata["task"] for row in rows}
@@ -476,7 +476,7 @@ def test_the_command_line_has_the_threshold_of_the_library():
 def test_a_set_without_episodes_is_no_proof_on_the_command_line(own):
     for sets in (("slip-of-the-pen", "env:*"), ("env:*", "slip-of-the-pen")):
         told = wshard("leaks", *sets, code=1).stderr
-        assert "found 'slip-of-the-pen'" in told
+        assert "found none for 'slip-of-the-pen'" in told
 
 
 def test_empty_sets_have_nothing_in_common(home):
