@@ -1,6 +1,6 @@
-"""The contracts that every embedder and every text encoder keeps, as test classes to inherit from.
+"""Contract test classes for embedders and text encoders.
 
-A subclass whose name begins with "Test" gives `make`; any runner that calls `test_*` methods will do.
+A subclass whose name begins with "Test" defines `make`; any runner that calls `test_*` methods works.
 """
 
 from __future__ import annotations

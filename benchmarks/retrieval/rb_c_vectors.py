@@ -28,7 +28,7 @@ from rb_c_pieces import measure_pieces
 from rb_c_plot import draw_found
 
 from bridge.archive import open_archive
-from bridge.curation.archive_vectors import hold_one
+from bridge.curation.archive_vectors import read_chosen_vectors
 from bridge.curation.duplicates import find_duplicates, find_leaks
 from bridge.curation.signals import find_mislabeled
 from bridge.ingest.ingestor import TrajectoryIngestor
@@ -92,7 +92,7 @@ def _duplicates(found: set[Pair], pairs: dict[str, set[Pair]], channels: str) ->
 
 def _by_threshold(archive: Archive, pairs: dict[str, set[Pair]], channels: str) -> list[Result]:
     """Return the precision of the best threshold of the cosine alone at a recall of 0.98: the baseline."""
-    held = hold_one(archive, "")
+    held = read_chosen_vectors(archive, "")
     near = set().union(*(made for kind, made in pairs.items() if kind in NEAR))
     exact = set().union(*(made for kind, made in pairs.items() if kind not in NEAR))
     names = [Path(row.path).stem for row in held.episodes]

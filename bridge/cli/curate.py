@@ -64,7 +64,7 @@ def duplicates(
     --write saves the group of every episode (`collection split --by score.NAME` then keeps groups together),
     --collection saves one episode of each group.
     """
-    from bridge.curation.duplicates import each_once, find_duplicates, group_of
+    from bridge.curation.duplicates import drop_repeats, find_duplicates, group_episodes
     from bridge.curation.shared_pieces import find_pieces
     from bridge.present.findings import group_twins, present_group
     from bridge.support.progress import watched
@@ -74,8 +74,8 @@ def duplicates(
         with watched() as progress:
             twins = find_duplicates(opened, where or "", within=within, progress=progress)
             if pieces:
-                twins = each_once([*twins, *find_pieces(opened, where or "", within=within, progress=progress)])
-        groups = group_of(opened.catalog.query.ids(where or ""), twins)
+                twins = drop_repeats([*twins, *find_pieces(opened, where or "", within=within, progress=progress)])
+        groups = group_episodes(opened.catalog.query.ids(where or ""), twins)
         lines = save_result(opened, options, groups, picks=[id_ for id_, group in groups.items() if id_ == group])
     found = group_twins(twins, groups)
     if as_json:
@@ -101,7 +101,7 @@ def leaks(
 
     Put filters that begin with a minus after --. --collection saves the second set without these episodes.
     """
-    from bridge.curation.duplicates import each_once, find_leaks
+    from bridge.curation.duplicates import drop_repeats, find_leaks
     from bridge.curation.shared_pieces import find_shared
     from bridge.present.findings import present_pair
     from bridge.support.progress import watched
@@ -111,7 +111,7 @@ def leaks(
         with watched() as progress:
             twins = find_leaks(opened, mine, others, within=within, progress=progress)
             if pieces:
-                twins = each_once([*twins, *find_shared(opened, mine, others, within=within, progress=progress)])
+                twins = drop_repeats([*twins, *find_shared(opened, mine, others, within=within, progress=progress)])
         leaked = {twin.right.id for twin in twins}
         tested = opened.catalog.query.ids(others)
         lines = save_result(

@@ -1,1 +1,1 @@
-"""What vectors say about a data set: copies, leaks, outliers, subsets, weights, doubtful labels."""
+"""Data curation by vectors: duplicates, leaks, outliers, subsets, weights and doubtful labels."""

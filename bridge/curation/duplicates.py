@@ -1,6 +1,6 @@
-"""Episodes that are there twice: the same data, or the same recording with noise, cut, or encoded anew.
+"""Find duplicate episodes: the same data, or the same recording with noise, trimmed or re-encoded.
 
-Copies on another clock (resampled, at another speed) are not duplicates here.
+Copies on another clock (resampled, or at another speed) are not duplicates here.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from bridge.curation.archive_vectors import reader, whole_spaces
+from bridge.curation.archive_vectors import find_whole_spaces, lane_reader
 from bridge.curation.neighbours import find_candidates
-from bridge.curation.time_shift import closest_shift, comparable
+from bridge.curation.time_shift import find_shift, is_comparable
 from bridge.support.progress import Silent, counted
 from wshard.arguments import finite_number
 from wshard.errors import QueryError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from bridge.archive import Archive
-    from bridge.curation.archive_vectors import Held
+    from bridge.curation.archive_vectors import EpisodeVectors
     from bridge.curation.arrays import Ids, Vectors
     from bridge.support.progress import Progress
     from catalog.filters.where import Where
@@ -70,7 +70,7 @@ def find_duplicates(
     vectors tell the candidates; None = every one of whole episodes. Raises QueryError, FilterError.
     """
     same = _same_data(_rows(archive, where))
-    return each_once([*same, *_alike(archive, (where,), within, space, progress)])
+    return drop_repeats([*same, *_alike(archive, (where,), within, space, progress)])
 
 
 def find_leaks(
@@ -88,7 +88,7 @@ def find_leaks(
     find_duplicates.
     """
     same = _in_both(*(_rows(archive, where) for where in (left, right)))
-    return each_once([*same, *_alike(archive, (left, right), within, space, progress)])
+    return drop_repeats([*same, *_alike(archive, (left, right), within, space, progress)])
 
 
 def check_within(within: float) -> None:
@@ -97,13 +97,13 @@ def check_within(within: float) -> None:
         raise QueryError(f"within: expected 0 or more, found {within}")
 
 
-def group_of(episodes: Sequence[int], twins: Iterable[Twin]) -> dict[int, int]:
+def group_episodes(episodes: Sequence[int], twins: Iterable[Twin]) -> dict[int, int]:
     """Return for each of the episodes, by id ascending, the smallest id of what is the same; alone it is its own."""
     places = {id_: place for place, id_ in enumerate(episodes)}
     known = [(twin.left.id, twin.right.id) for twin in twins]
     pairs = [(places[one], places[other]) for one, other in known if one in places and other in places]
     left, right = np.array(pairs, np.int64).reshape(-1, 2).T
-    return {episodes[place]: episodes[first] for place, first in enumerate(connected(len(episodes), left, right))}
+    return {episodes[place]: episodes[first] for place, first in enumerate(connect(len(episodes), left, right))}
 
 
 def _rows(archive: Archive, where: Where | str) -> list[EpisodeRow]:
@@ -132,7 +132,7 @@ def _alike(
 ) -> Iterator[Twin]:
     """Yield what vectors and files show to be the same, within one set of episodes or between two."""
     check_within(within)
-    spaces = whole_spaces(archive, space)
+    spaces = find_whole_spaces(archive, space)
     near = find_candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
     for held, _, pairs in near:
         ordered = np.sort(pairs, axis=1) if len(sets) == 1 else pairs
@@ -140,20 +140,20 @@ def _alike(
 
 
 def _confirmed(
-    archive: Archive, sets: tuple[Held, Held], pairs: Ids, within: float, progress: Progress
+    archive: Archive, sets: tuple[EpisodeVectors, EpisodeVectors], pairs: Ids, within: float, progress: Progress
 ) -> Iterator[Twin]:
     """Yield what is the same of the pairs [n, 2] of places; those that are alike are read one after the other."""
     left, right = sets
-    read = reader(archive, left, right)
+    read = lane_reader(archive, left, right)
     pairs = np.unique(pairs, axis=0)
     along = left.vectors @ _principal_direction(left.vectors)
     ordered = pairs[np.argsort(along[pairs[:, 0]], kind="stable")].tolist()
     for here, there in counted(ordered, "pairs", progress):
         one, other = left.episodes[here], right.episodes[there]
-        if one.digest == other.digest or not comparable(one.length, other.length):
+        if one.digest == other.digest or not is_comparable(one.length, other.length):
             continue
         rows, others = read(one.id), read(other.id)
-        shift = None if rows is None or others is None else closest_shift(rows, others)
+        shift = None if rows is None or others is None else find_shift(rows, others)
         equal = one.length == other.length and np.array_equal(left.vectors[here], right.vectors[there])
         if shift is not None and shift.apart <= within:
             yield Twin(one, other, "vector" if equal else "near", shift.apart, shift.steps)
@@ -172,7 +172,7 @@ def _principal_direction(rows: Vectors) -> Vectors:
     return direction
 
 
-def each_once(twins: Iterable[Twin]) -> list[Twin]:
+def drop_repeats(twins: Iterable[Twin]) -> list[Twin]:
     """Return the first twin of each pair, whichever of them is called left; ordered by id."""
     found: dict[frozenset[int], Twin] = {}
     for twin in twins:
@@ -180,7 +180,7 @@ def each_once(twins: Iterable[Twin]) -> list[Twin]:
     return sorted(found.values(), key=lambda twin: (twin.left.id, twin.right.id))
 
 
-def connected(count: int, left: Ids, right: Ids) -> Ids:
+def connect(count: int, left: Ids, right: Ids) -> Ids:
     """Return for each of `count` numbers the smallest one of its group, int64 [count]; alone it is its own.
 
     left, right [p]: the pairs.

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.curation.archive_vectors import hold
+from bridge.curation.archive_vectors import read_vectors
 from bridge.support.progress import Silent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from bridge.archive import Archive
-    from bridge.curation.archive_vectors import Held
+    from bridge.curation.archive_vectors import EpisodeVectors
     from bridge.curation.arrays import Floats, Ids, Vectors
     from bridge.support.progress import Progress
     from catalog.filters.where import Where
@@ -32,7 +32,7 @@ class Neighbours:
     distances: Floats
 
 
-def nearest(
+def find_nearest(
     vectors: Vectors,
     k: int,
     *,
@@ -69,7 +69,7 @@ def nearest(
     return found
 
 
-def near_pairs(
+def find_near_pairs(
     left: Vectors,
     right: Vectors | None,
     k: int,
@@ -82,11 +82,11 @@ def near_pairs(
 
     right None: pairs within `left`. owners: as in `nearest`.
     """
-    apart, pairs = _pairs(nearest(left, k, among=right, owners=owners, progress=progress), farthest)
+    apart, pairs = _pairs(find_nearest(left, k, among=right, owners=owners, progress=progress), farthest)
     if right is None:
         return apart, pairs
     turned = owners and owners[::-1]
-    further, places = _pairs(nearest(right, k, among=left, owners=turned, progress=progress), farthest)
+    further, places = _pairs(find_nearest(right, k, among=left, owners=turned, progress=progress), farthest)
     return np.concatenate([apart, further]), np.concatenate([pairs, places[:, ::-1]])
 
 
@@ -115,7 +115,7 @@ def find_candidates(
     nearest: int,
     farthest: float,
     progress: Progress | None,
-) -> Iterator[tuple[tuple[Held, Held], Floats, Ids]]:
+) -> Iterator[tuple[tuple[EpisodeVectors, EpisodeVectors], Floats, Ids]]:
     """Yield for each Space what it holds of the first and the last set, and the pairs that are near each other.
 
     sets: one set of episodes, which is compared with itself, or two. A pair is near where one is among the `nearest` of
@@ -123,14 +123,14 @@ def find_candidates(
     are no pair.
     """
     for space in spaces:
-        held = [hold(archive, space, where) for where in sets]
+        held = [read_vectors(archive, space, where) for where in sets]
         mine, others = held[0], held[-1]
         among = None if mine is others else others.directions
         owners = None if space.windows.whole else (_owner_ids(mine), _owner_ids(others))
-        apart, pairs = near_pairs(mine.directions, among, nearest, farthest, owners=owners, progress=progress)
+        apart, pairs = find_near_pairs(mine.directions, among, nearest, farthest, owners=owners, progress=progress)
         yield (mine, others), apart, pairs
 
 
-def _owner_ids(held: Held) -> Ids:
+def _owner_ids(held: EpisodeVectors) -> Ids:
     """Return the id of the episode of each vector."""
     return np.array([row.id for row in held.episodes], np.int64)[held.owners]

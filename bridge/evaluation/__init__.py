@@ -1,1 +1,1 @@
-"""Measure how good the search is on labels of an archive."""
+"""Evaluate the search on labels of an archive."""

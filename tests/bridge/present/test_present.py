@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bridge.archive import open_archive
-from bridge.curation.duplicates import find_duplicates, group_of
+from bridge.curation.duplicates import find_duplicates, group_episodes
 from bridge.curation.signals import find_outliers
 from bridge.episodes.read import Failure
 from bridge.evaluation.compare import evaluate_label
@@ -125,7 +125,7 @@ def test_rankings_count_from_one(archive):
 
 def test_duplicates_are_groups_of_pairs(archive):
     twins = find_duplicates(archive)
-    (group,) = group_twins(twins, group_of(archive.catalog.query.ids(), twins)).items()
+    (group,) = group_twins(twins, group_episodes(archive.catalog.query.ids(), twins)).items()
     found = plain(present_group(*group))
     assert [one["episode_id"] for one in found["episodes"]] == ["arm-0", "arm-3"]
     assert found["pairs"] == [present_pair(twins[0])]

@@ -42,10 +42,12 @@ def listed(where: str) -> list[str]:
 
 
 def test_tags_by_name_and_by_filter(archive: Path) -> None:
-    assert run("tag", "good", "episode_000003", "/data/set/episode_000004.wshard").stdout == "tag good added to 2 of 2 episodes\n"
+    told = run("tag", "good", "episode_000003", "/data/set/episode_000004.wshard").stdout
+    assert told == "tag good added to 2 of 2 episodes\n"
     assert run("tag", "good", "--where", "length:..103").stdout == "tag good added to 3 of 4 episodes\n"
     assert listed("tag:good") == [f"episode_00000{number}" for number in range(5)]
-    assert run("tag", "good", "-w", "tag:good", "episode_000009", "--remove").stdout == "tag good removed from 5 of 6 episodes\n"
+    told = run("tag", "good", "-w", "tag:good", "episode_000009", "--remove").stdout
+    assert told == "tag good removed from 5 of 6 episodes\n"
     assert listed("tag:good") == []
 
 
@@ -262,7 +264,7 @@ def test_splits_and_lists_from_the_command_line(archive: Path, tmp_path: Path) -
     assert "12 picks, 1266 timesteps; 2 of them removed or changed since" in run("collection", "show", "all").stdout
     assert json.loads(run("collection", "show", "all", "--json").stdout)["gone"] == 2
     told = run("export-list", "all", "--to", str(tmp_path / "list.csv"), code=1).stderr
-    assert "2 of 12 picks without a path" in told
+    assert "2 of 12 picks have no path" in told
     assert len((tmp_path / "list.csv").read_text().splitlines()) == 13
     run("collection", "split", "all", "--fractions", "nonsense", code=2)
     assert "add up to 1" in run("collection", "split", "all", "--fractions", "a=0.5", code=2).stderr
