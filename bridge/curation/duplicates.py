@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["episode", "data", "vector", "near", "piece"]
 WITHIN: Final = 0.006
-"""Difference (Twin.apart) up to which recordings count as one: see docs/curation.md for how it was chosen."""
+"""Largest difference (Twin.apart) between duplicates: see docs/curation.md for how it was chosen."""
 
 
 _CANDIDATES: Final = 20  # nearest neighbours that are looked at
@@ -40,10 +40,10 @@ _FARTHEST: Final = 1.0  # distance of the vector of a candidate
 
 @dataclass(frozen=True)
 class Twin:
-    """Two catalogued episodes that are the same; where one set was searched, left.id < right.id.
+    """A pair of duplicate episodes; within one set, left.id < right.id.
 
     kind: "episode" (one episode in both sets), "data" (equal content digests), "vector" (equal vectors and lengths),
-    "near", or "piece" (only timesteps `span` [start, stop) of the left are in the right: see pieces.py). Timestep t of
+    "near", or "piece" (only timesteps `span` [start, stop) of the left are in the right). Timestep t of
     the right is timestep t + shift of the left. apart: root mean square of what then remains, in standard deviations of
     the archive, averaged over 8 timesteps at a time, so that noise of 0.01 counts 0.0035.
     """
@@ -64,10 +64,10 @@ def find_duplicates(
     space: str | None = None,
     progress: Progress | None = None,
 ) -> list[Twin]:
-    """Return pairs of the same among the episodes that pass the filter; whatever is the same is connected by pairs.
+    """Return pairs of duplicates among the episodes that pass the filter; the pairs connect each group.
 
-    within: how different two may be (see Twin.apart). space: the beginning of the fingerprint of the Space whose
-    vectors tell the candidates; None = every one of whole episodes. Raises QueryError, FilterError.
+    within: the largest difference (see Twin.apart). space: fingerprint prefix of the Space whose vectors give the
+    candidates; None = all Spaces of whole episodes. Raises QueryError, FilterError.
     """
     same = _same_data(_rows(archive, where))
     return drop_repeats([*same, *_alike(archive, (where,), within, space, progress)])
@@ -82,7 +82,7 @@ def find_leaks(
     space: str | None = None,
     progress: Progress | None = None,
 ) -> list[Twin]:
-    """Return pairs of the same, one of the episodes that pass the left filter and one of those that pass the right.
+    """Return pairs of duplicates between the episodes that pass the left filter and those that pass the right.
 
     Every episode that has a twin in the other set is in a pair; one that is in both sets is its own. Else as
     find_duplicates.
@@ -92,7 +92,7 @@ def find_leaks(
 
 
 def check_within(within: float) -> None:
-    """Raise QueryError for what is no difference between two recordings."""
+    """Raise QueryError unless `within` is a number of 0 or more."""
     if finite_number(within, "within", QueryError) < 0:
         raise QueryError(f"within: expected 0 or more, found {within}")
 

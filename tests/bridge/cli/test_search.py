@@ -89,7 +89,7 @@ def test_mistakes_are_told_in_the_words_of_the_command_line(home, tmp_path):
     )
     for option, told in (
         ("--distinct", "--distinct requires --moments"),
-        ("--sentences=none", "expected --text beside"),
+        ("--sentences=none", "--sentences requires --text"),
     ):
         assert told in run("search", "task-0-0", option, "--archive", home / "archive", code=2).output
     for embedder in ("dct", "stats"):
