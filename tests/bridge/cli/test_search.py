@@ -97,4 +97,4 @@ def test_mistakes_are_told_in_the_words_of_the_command_line(home, tmp_path):
     told = run("search", "task-0-0", "--archive", tmp_path).stderr
     assert "searched stats over" in told
     assert "also available (--embedder, --lanes, --windows or --env): dct over" in told
-    assert "--embedder, --lanes, --windows or --env choose" in told
+    assert "--embedder, --lanes, --windows or --env" in told

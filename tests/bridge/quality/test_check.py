@@ -426,4 +426,4 @@ def test_the_command_tells_and_exits(archive, folder, tmp_path):
     code, out, _ = run("check", "-a", archive, "--limits", tmp_path / "none.toml")
     assert (code, out.strip()) == (0, f"0 of {COUNT} episodes flagged")
     code, _, err = run("check", folder, "-a", archive, "-w", "flag:*")
-    assert (code, "name files, or choose" in err) == (2, True)
+    assert (code, "expected either files or --where" in err) == (2, True)
