@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from wshard.cli.interrupts import end_when_interrupted, interrupt_once, interrupts_over
+from wshard.cli.interrupts import end_when_interrupted, interrupt_once, restore_interrupts
 
 
 def main() -> int:
@@ -31,13 +31,13 @@ def main() -> int:
         interrupt_once()
         run(options.folder, plan(options.tasks, options.episodes, options.camera_episodes), options.workers)
     except KeyboardInterrupt:
-        sys.stderr.write("\ninterrupted: what is finished stays; run the same command again to go on\n")
+        sys.stderr.write("\ninterrupted: finished work is kept; run the same command again to resume\n")
         return 128 + signal.SIGINT
     except (WShardError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
     finally:
-        interrupts_over()
+        restore_interrupts()
     return 0
 
 

@@ -1,7 +1,4 @@
-"""Arrays in, vectors out: the flat list of public names.
-
-Names that a module of the package bears, such as `embedders.statistics.statistics`, are imported from there.
-"""
+"""Embedders: arrays in, vectors out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an embedder is: windows [T, D] or [T, *shape] in, one unit vector per window out."""
+"""The embedder protocol: windows [T, D] or [T, *shape] in, one unit vector per window out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one JSON text of a value, and the checks that values of Spaces share."""
+"""Canonical JSON of a value, and checks that values of Spaces share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that can be computed with: real, finite and within the range of float32."""
+"""Validate arrays: real, finite, and within the range of float32."""
 
 from __future__ import annotations
 

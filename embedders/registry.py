@@ -1,7 +1,7 @@
-"""Embedders by name: one table, other packages' entry points, and whatever a caller passes in person.
+"""Look up embedders by name: a table, entry points of other packages, "module:attribute", and objects passed directly.
 
-What a stored Space names is only ever looked up in the table and the entry points: a database must not decide which
-module gets imported.
+The embedder of a stored Space is only looked up in the table and the entry points, as a database must not decide
+which module is imported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Spaces: everything that decides whether two vectors may be compared, as plain values with fingerprints."""
+"""Spaces: everything that decides whether two vectors may be compared, as values with fingerprints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Z-scores with the frozen statistics of an archive: (x - mean) / std, clipped, times the factors of the lanes."""
+"""Z-scores with the frozen statistics of an archive, clipped and multiplied by the weights of the lanes."""
 
 from __future__ import annotations
 

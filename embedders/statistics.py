@@ -1,4 +1,4 @@
-"""Moments of lanes that can be merged, and the archive statistics and their drift that follow from them."""
+"""Mergeable moments of lanes, and the archive statistics and drift computed from them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The contracts that every embedder and every text encoder keeps, as test classes to inherit from.
+"""Contract test classes for embedders and text encoders.
 
-A subclass whose name begins with "Test" gives `make`; any runner that calls `test_*` methods will do.
+A subclass whose name begins with "Test" defines `make`; any runner that calls `test_*` methods works.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class EmbedderContract:
         parameters = dict(self.make().parameters())
         assert json.loads(json.dumps(parameters, allow_nan=False)) == parameters == dict(self.make().parameters())
 
-    def test_name_version_and_metric_are_told(self) -> None:
+    def test_name_version_and_metric_are_valid(self) -> None:
         embedder = self.make()
         assert embedder.name
         assert embedder.version >= 1
@@ -220,24 +220,24 @@ class TextEncoderContract:
     def test_what_is_no_text_is_refused(self) -> None:
         for wrong in (None, 7, b"wave", ["wave"]):
             texts: list[Any] = ["wave", wrong]
-            message = _told(partial(self.make().encode, texts))
+            message = _error_message(partial(self.make().encode, texts))
             assert "text 1" in message, f"expected the text's number, found {message!r}"
 
     def test_parameters_are_json_and_never_change(self) -> None:
         parameters = dict(self.make().parameters())
         assert json.loads(json.dumps(parameters, allow_nan=False)) == parameters == dict(self.make().parameters())
 
-    def test_name_and_version_are_told(self) -> None:
+    def test_name_and_version_are_valid(self) -> None:
         encoder = self.make()
         assert encoder.name
         assert encoder.version >= 1
 
 
 def _refusal(embedder: Embedder, windows: Sequence[NDArray[Any]], frozen: Statistics | None) -> str:
-    return _told(lambda: embedder.embed(windows, frozen))
+    return _error_message(lambda: embedder.embed(windows, frozen))
 
 
-def _told(call: Callable[[], Vectors]) -> str:
+def _error_message(call: Callable[[], Vectors]) -> str:
     try:
         call()
     except EmbedderError as error:

@@ -1,4 +1,4 @@
-"""Windows as they are cut from episodes: what overlapping windows share is there once, and is computed once."""
+"""Windows of episodes as batches; rows that overlapping windows share are stored and computed once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an episode is cut into windows, as a plain value."""
+"""Window plans: how an episode is cut into windows."""
 
 from __future__ import annotations
 

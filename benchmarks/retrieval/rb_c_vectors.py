@@ -28,9 +28,8 @@ from rb_c_pieces import measure_pieces
 from rb_c_plot import draw_found
 
 from bridge.archive import open_archive
-from bridge.curation.archive_vectors import hold_one
+from bridge.curation.archive_vectors import read_chosen_vectors
 from bridge.curation.duplicates import find_duplicates, find_leaks
-from bridge.curation.projection import close_pairs
 from bridge.curation.signals import find_mislabeled
 from bridge.ingest.ingestor import TrajectoryIngestor
 
@@ -93,16 +92,17 @@ def _duplicates(found: set[Pair], pairs: dict[str, set[Pair]], channels: str) ->
 
 def _by_threshold(archive: Archive, pairs: dict[str, set[Pair]], channels: str) -> list[Result]:
     """Return the precision of the best threshold of the cosine alone at a recall of 0.98: the baseline."""
-    held = hold_one(archive, "")
+    held = read_chosen_vectors(archive, "")
     near = set().union(*(made for kind, made in pairs.items() if kind in NEAR))
     exact = set().union(*(made for kind, made in pairs.items() if kind not in NEAR))
     names = [Path(row.path).stem for row in held.episodes]
     found: list[tuple[float, bool]] = []
-    for left, right, apart in close_pairs(held.vectors, None, 1.0):
-        for one, other, distance in zip(left.tolist(), right.tolist(), apart.tolist(), strict=True):
-            pair = frozenset({names[one], names[other]})
+    for one, row in enumerate(held.vectors):
+        apart = np.linalg.norm(held.vectors[one + 1 :].astype(np.float64) - row, axis=1)
+        for place in np.flatnonzero(apart <= 1.0).tolist():
+            pair = frozenset({names[one], names[one + 1 + place]})
             if pair not in exact:
-                found.append((distance, pair in near))
+                found.append((float(apart[place]), pair in near))
     true = np.array([one for _, one in sorted(found)])
     place = int(np.searchsorted(true.cumsum(), int(np.ceil(0.98 * len(near)))))
     return [

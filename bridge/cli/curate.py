@@ -1,4 +1,4 @@
-"""The verbs that look after a data set by its vectors: duplicates, leaks, outliers, select, weights."""
+"""The verbs that curate a data set by its vectors: duplicates, leaks, outliers, select, weights."""
 
 from __future__ import annotations
 
@@ -7,22 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bridge.cli.findings import as_group, as_pair, by_group, print_lines, print_twins
-from bridge.cli.output import (
-    CollectionOption,
-    LimitOption,
-    NeighboursOption,
-    SpaceOption,
-    Wanted,
-    WriteOption,
-    by_id,
-    keep,
-    opened,
-    rank,
-    set_named,
-    show,
-    space_told,
+from bridge.cli.curation_output import (
+    OutputOptions,
+    choose_space,
+    open_named,
+    parse_set,
+    print_ranked,
+    print_result,
+    save_result,
+    values_by_id,
 )
+from bridge.cli.options import CollectionOption, LimitOption, NeighboursOption, SpaceOption, WriteOption
+from bridge.cli.output import print_lines, print_twins
 from catalog.cli.common import ArchiveOption, WhereOption
 from wshard.cli.common import EXIT_FAILED, JsonOption, print_items, reported
 from wshard.messages import plural
@@ -38,17 +34,17 @@ WITHIN = 0.006  # as bridge/curation/duplicates.py has it, whose import would ta
 
 
 class Method(StrEnum):
-    """How `wshard select` chooses."""
+    """The methods of `wshard select`."""
 
     K_CENTER = "k-center"
     FACILITY_LOCATION = "facility-location"
 
 
 WithinOption = Annotated[
-    float, typer.Option("--within", min=0, help="Difference up to which recordings count as one, in deviations.")
+    float, typer.Option("--within", min=0, help="Largest difference between copies, in standard deviations.")
 ]
 PiecesOption = Annotated[
-    bool, typer.Option("--pieces", help="Find shared pieces of episodes too (needs windows of several sizes).")
+    bool, typer.Option("--pieces", help="Also find shared pieces of episodes (requires embedded windows).")
 ]
 
 
@@ -63,36 +59,37 @@ def duplicates(
     archive: ArchiveOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find episodes that are there twice: the same data, or a copy with noise, cut at the ends, or encoded anew.
+    """Find duplicate episodes: the same data, or copies that are noisy, trimmed or re-encoded.
 
-    --write keeps the group of every episode (`collection split --by score.NAME` then keeps groups together),
-    --collection one episode of each group.
+    --write saves the group of every episode (`collection split --by score.NAME` then keeps groups together),
+    --collection saves one episode of each group.
     """
-    from bridge.curation.duplicates import each_once, find_duplicates, group_of
+    from bridge.curation.duplicates import drop_repeats, find_duplicates, group_episodes
     from bridge.curation.shared_pieces import find_pieces
+    from bridge.present.findings import group_twins, present_group
     from bridge.support.progress import watched
 
-    wanted = Wanted(write, collection)
-    with opened(archive) as held:
+    options = OutputOptions(write, collection)
+    with open_named(archive) as opened:
         with watched() as progress:
-            twins = find_duplicates(held, where or "", within=within, progress=progress)
+            twins = find_duplicates(opened, where or "", within=within, progress=progress)
             if pieces:
-                twins = each_once([*twins, *find_pieces(held, where or "", within=within, progress=progress)])
-        groups = group_of(held.catalog.query.ids(where or ""), twins)
-        told = keep(held, wanted, groups, picks=[id_ for id_, group in groups.items() if id_ == group])
-    found = by_group(twins, groups)
+                twins = drop_repeats([*twins, *find_pieces(opened, where or "", within=within, progress=progress)])
+        groups = group_episodes(opened.catalog.query.ids(where or ""), twins)
+        lines = save_result(opened, options, groups, picks=[id_ for id_, group in groups.items() if id_ == group])
+    found = group_twins(twins, groups)
     if as_json:
-        print_items((as_group(group, pairs) for group, pairs in found.items()), episodes=len(groups))
+        print_items((present_group(group, pairs) for group, pairs in found.items()), episodes=len(groups))
         return
     print_twins([twin for pairs in found.values() for twin in pairs][:limit])
     spare = len(groups) - len(set(groups.values()))
-    print_lines([f"{plural(len(found), 'group')}; {spare} of {len(groups)} episodes are a copy of another", *told])
+    print_lines([f"{plural(len(found), 'group')}; {spare} of {len(groups)} episodes are duplicates", *lines])
 
 
 @reported()
 def leaks(
-    left: Annotated[str, typer.Argument(help="A filter, or the name of a collection: what is trained on, say.")],
-    right: Annotated[str, typer.Argument(help="Another one: what is tested with, say.")],
+    left: Annotated[str, typer.Argument(help="Filter or collection, e.g. the training set.")],
+    right: Annotated[str, typer.Argument(help="Filter or collection, e.g. the test set.")],
     within: WithinOption = WITHIN,
     pieces: PiecesOption = False,
     collection: CollectionOption = None,
@@ -100,29 +97,35 @@ def leaks(
     archive: ArchiveOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find episodes of one set that are in another one too, or are a copy of one there; exit 1 if there are any.
+    """Find episodes of the second set that are in the first, or duplicate one there; exit 1 if there are any.
 
-    Filters that begin with a minus come after --. --collection keeps the second set without them.
+    Put filters that begin with a minus after --. --collection saves the second set without these episodes.
     """
-    from bridge.curation.duplicates import each_once, find_leaks
+    from bridge.curation.duplicates import drop_repeats, find_leaks
     from bridge.curation.shared_pieces import find_shared
+    from bridge.present.findings import present_pair
     from bridge.support.progress import watched
 
-    with opened(archive) as held:
-        mine, others = (_some(held, text) for text in (left, right))
+    with open_named(archive) as opened:
+        mine, others = (_parse_nonempty_set(opened, text) for text in (left, right))
         with watched() as progress:
-            twins = find_leaks(held, mine, others, within=within, progress=progress)
+            twins = find_leaks(opened, mine, others, within=within, progress=progress)
             if pieces:
-                twins = each_once([*twins, *find_shared(held, mine, others, within=within, progress=progress)])
+                twins = drop_repeats([*twins, *find_shared(opened, mine, others, within=within, progress=progress)])
         leaked = {twin.right.id for twin in twins}
-        tested = held.catalog.query.ids(others)
-        told = keep(held, Wanted(collection=collection), {}, picks=[id_ for id_ in tested if id_ not in leaked])
+        tested = opened.catalog.query.ids(others)
+        lines = save_result(
+            opened, OutputOptions(collection=collection), {}, picks=[id_ for id_ in tested if id_ not in leaked]
+        )
     if as_json:
-        print_items(map(as_pair, twins), leaked=len(leaked), episodes=len(tested))
+        print_items(map(present_pair, twins), leaked=len(leaked), episodes=len(tested))
     else:
         print_twins(twins[:limit])
         print_lines(
-            [f"{len(leaked)} of {len(tested)} episodes of the second set are in the first one, or a copy is", *told]
+            [
+                f"{len(leaked)} of {len(tested)} episodes of the second set are in the first, or duplicate one there",
+                *lines,
+            ]
         )
     if twins:
         raise typer.Exit(EXIT_FAILED)
@@ -138,23 +141,23 @@ def outliers(
     archive: ArchiveOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Rank episodes by how far they are from all others of about their length; above 3 is rare."""
+    """Rank episodes by distance from all others of similar length; values above 3 are rare."""
     from bridge.curation.signals import find_outliers
 
-    def find(held: Archive, progress: Progress) -> list[Valued]:
+    def find(opened: Archive, progress: Progress) -> list[Valued]:
         return find_outliers(
-            held, where or "", neighbours=neighbours, space=space_told(held, where, space), progress=progress
+            opened, where or "", neighbours=neighbours, space=choose_space(opened, where, space), progress=progress
         )
 
-    wanted = Wanted(write, limit=limit, as_json=as_json)
-    rank(archive, wanted, "outlier", find, beyond=(RARE, ", which is rare"))
+    options = OutputOptions(write, limit=limit, as_json=as_json)
+    print_ranked(archive, options, "outlier", find, beyond=(RARE, ", which is rare"))
 
 
 @reported()
 def select(
-    count: Annotated[int, typer.Option("--count", "-k", min=1, help="How many episodes.")],
+    count: Annotated[int, typer.Option("--count", "-k", min=1, help="Number of episodes.")],
     method: Annotated[
-        Method, typer.Option("--method", help="k-center (rare ones too) or facility-location (typical ones).")
+        Method, typer.Option("--method", help="k-center (covers rare episodes) or facility-location (typical ones).")
     ] = Method.K_CENTER,
     where: WhereOption = None,
     space: SpaceOption = None,
@@ -164,25 +167,25 @@ def select(
     archive: ArchiveOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Choose episodes that stand for all, in order: the first n of a choice are a choice of n.
+    """Select a representative subset; results are nested, so any prefix is valid.
 
-    --write keeps each one's place in the order.
+    --write saves the rank of each selected episode.
     """
     from bridge.curation.signals import select_subset
 
-    wanted = Wanted(write, collection, limit, as_json)
-    with opened(archive) as held:
-        found = select_subset(held, count, where or "", method=method, space=space_told(held, where, space))
+    options = OutputOptions(write, collection, limit, as_json)
+    with open_named(archive) as opened:
+        found = select_subset(opened, count, where or "", method=method, space=choose_space(opened, where, space))
         ranks = {one.episode.id: rank for rank, one in enumerate(found, 1)}
-        told = keep(held, wanted, ranks, picks=ranks)
-    show(found, "farthest" if method is Method.K_CENTER else "mean cosine", wanted, told)
+        lines = save_result(opened, options, ranks, picks=ranks)
+    print_result(found, "farthest" if method is Method.K_CENTER else "mean cosine", options, lines)
 
 
 @reported()
 def weights(
-    target: Annotated[str, typer.Option("--target", "-t", help="A filter, or a collection: what it should look like.")],
+    target: Annotated[str, typer.Option("--target", "-t", help="Filter or collection to match.")],
     where: WhereOption = None,
-    clip: Annotated[float, typer.Option("--clip", help="Weights are cut at so many times their mean.")] = 10.0,
+    clip: Annotated[float, typer.Option("--clip", help="Largest weight, as a multiple of the mean.")] = 10.0,
     space: SpaceOption = None,
     write: WriteOption = None,
     collection: CollectionOption = None,
@@ -190,29 +193,31 @@ def weights(
     archive: ArchiveOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Weigh episodes so that they look like a target set; the mean weight is 1.
+    """Weight episodes so that their distribution matches a target set; the mean weight is 1.
 
-    --collection keeps them with these weights.
+    --collection saves the episodes with their weights.
     """
     from bridge.curation.signals import weigh
 
     if not clip > 1:
         raise typer.BadParameter(f"--clip: expected a number above 1, found {clip}")
-    wanted = Wanted(write, collection, limit, as_json)
-    with opened(archive) as held:
-        found = weigh(held, set_named(held, target), where or "", clip=clip, space=space_told(held, where, space))
-        values = by_id(found)
-        told = keep(held, wanted, values, picks=values, weights=values)
-    show(found, "weight", wanted, told)
+    options = OutputOptions(write, collection, limit, as_json)
+    with open_named(archive) as opened:
+        found = weigh(
+            opened, parse_set(opened, target), where or "", clip=clip, space=choose_space(opened, where, space)
+        )
+        values = values_by_id(found)
+        lines = save_result(opened, options, values, picks=values, weights=values)
+    print_result(found, "weight", options, lines)
 
 
-def _some(held: Archive, text: str) -> Where:
-    """Return the filter that is meant; QueryError where nothing passes: a slip of the pen must not prove innocence."""
+def _parse_nonempty_set(opened: Archive, text: str) -> Where:
+    """Return the filter; raises QueryError where no episode passes, as a typing error must not look like no leak."""
     from wshard.errors import QueryError
 
-    chosen = set_named(held, text)
-    if not held.catalog.query.count(chosen):
-        raise QueryError(f"expected a filter that episodes pass, or a collection with episodes, found {text!r}")
+    chosen = parse_set(opened, text)
+    if not opened.catalog.query.count(chosen):
+        raise QueryError(f"expected a filter or collection that matches episodes, found none for {text!r}")
     return chosen
 
 

@@ -1,4 +1,4 @@
-"""Where the command `wshard` begins: with Ctrl-C, before anything that takes time is imported."""
+"""The entry point of the command `wshard`: handles Ctrl-C before anything slow is imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs `wshard index ...`: the Spaces of an archive, and the copies of their vectors that searches use."""
+"""The verbs `wshard index ...`: Spaces, and the indexes that hold copies of their vectors."""
 
 from __future__ import annotations
 
@@ -6,27 +6,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bridge.cli.options import index_target
+from bridge.cli.options import IndexOption, index_target
 from catalog.cli.common import ArchiveOption, print_table
 from wshard.cli.common import EXIT_FAILED, JsonOption, print_items, reported
 from wshard.messages import plural
 
 if TYPE_CHECKING:
-    from bridge.maintenance.indexes import Holding, State
+    from bridge.maintenance.indexes import State
 
-IndexOption = Annotated[str | None, typer.Option("--index", help="URL of a vector index (default: embedded).")]
-
-app = typer.Typer(help="Look after vectors and their index: spaces, audit, rebuild, copy.", no_args_is_help=True)
+app = typer.Typer(help="Manage Spaces and vector indexes: list, audit, rebuild, copy, drop.", no_args_is_help=True)
 
 
 def spaces(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
-    """List what the archive's episodes were embedded as."""
+    """List the Spaces of the archive: embedder, lanes, windows, size."""
     from bridge.archive import open_archive
     from bridge.maintenance import indexes
+    from bridge.present.reports import present_space
     from catalog.location import archive_named
 
     with open_archive(archive_named(archive)) as opened:
-        rows = [_about(one) for one in indexes.holdings(opened)]
+        rows = [present_space(one) for one in indexes.holdings(opened)]
     if as_json:
         print_items(rows)
         return
@@ -36,12 +35,12 @@ def spaces(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
 
 
 def drop(
-    space: Annotated[str, typer.Argument(help="The beginning of its fingerprint; `wshard index spaces` lists them.")],
+    space: Annotated[str, typer.Argument(help="Fingerprint prefix of the Space (see `wshard index spaces`).")],
     archive: ArchiveOption = None,
     index: IndexOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Confirm.")] = False,
 ) -> None:
-    """Remove a Space: its vectors, and the index's copy of them. Episodes stay, and can be embedded again."""
+    """Remove the vectors of a Space from archive and index. The episodes stay and can be embedded again."""
     from bridge.archive import open_archive
     from bridge.maintenance import indexes
     from bridge.spaces.identity import describe
@@ -50,13 +49,13 @@ def drop(
     named = archive_named(archive)
     with open_archive(index_target(index, named), archive=named) as opened:
         found = indexes.find(opened, space)
-        told = f"{plural(found.vectors, 'vector')} of {plural(found.episodes, 'episode')}, {found.size} bytes"
-        told = f"{told}: {describe(found.space)}"
+        about = f"{plural(found.vectors, 'vector')} of {plural(found.episodes, 'episode')}, {found.size} bytes"
+        about = f"{about}: {describe(found.space)}"
         if not yes:
-            typer.echo(f"would remove {told}\nsay --yes to do it", err=True)
+            typer.echo(f"would remove {about}\nuse --yes to confirm", err=True)
             raise typer.Exit(EXIT_FAILED)
         indexes.drop(opened, found.space)
-    typer.echo(f"removed {told}")
+    typer.echo(f"removed {about}")
 
 
 def _cell(value: Any) -> str:
@@ -65,57 +64,40 @@ def _cell(value: Any) -> str:
     return "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _about(one: Holding) -> dict[str, Any]:
-    space = one.space
-    return {
-        "space": space.fingerprint,
-        "state": one.state,
-        "embedder": f"{space.embedder} {space.version}",
-        "lanes": [lane.name for lane in space.lanes],
-        "rates": list(space.rates or [None] * len(space.lanes)),
-        "windows": str(space.windows),
-        "metric": space.metric,
-        "dim": space.dim,
-        "episodes": one.episodes,
-        "vectors": one.vectors,
-        "bytes": one.size,
-    }
-
-
 def audit(
     archive: ArchiveOption = None,
     index: IndexOption = None,
-    full: Annotated[bool, typer.Option("--full", help="Ask for every document, not for a sample.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Compare every document instead of a sample.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare an index with the archive's ledger; exit 1 unless it holds just that."""
+    """Compare an index with the catalog; exit 1 if they differ."""
     from bridge.archive import open_archive
     from bridge.maintenance import indexes
     from catalog.location import archive_named
 
     named = archive_named(archive)
     with open_archive(index_target(index, named), archive=named) as opened:
-        _tell(indexes.audit(opened, full=full), as_json)
+        _print_states(indexes.audit(opened, full=full), as_json)
 
 
 def rebuild(archive: ArchiveOption = None, index: IndexOption = None, as_json: JsonOption = False) -> None:
-    """Drop what an index holds of this archive and fill it again from the ledger; nothing is embedded again."""
+    """Rebuild this archive's part of an index from the catalog, without embedding again."""
     from bridge.archive import open_archive
     from bridge.maintenance import indexes
     from catalog.location import archive_named
 
     named = archive_named(archive)
     with open_archive(index_target(index, named), archive=named) as opened:
-        _tell(indexes.rebuild(opened), as_json)
+        _print_states(indexes.rebuild(opened), as_json)
 
 
 def copy(
-    to: Annotated[str, typer.Option("--to", help="URL of the index to fill, or embedded:")],
+    to: Annotated[str, typer.Option("--to", help="URL of the index to fill, or embedded:.")],
     archive: ArchiveOption = None,
     source: Annotated[str, typer.Option("--from", help="URL of the index to read.")] = "embedded:",
     as_json: JsonOption = False,
 ) -> None:
-    """Fill one index from another without embedding again."""
+    """Copy the vectors of one index to another, without embedding again."""
     from bridge.archive import open_archive
     from bridge.maintenance import indexes
     from bridge.spaces.identity import describe
@@ -128,31 +110,18 @@ def copy(
     ):
         copied = indexes.copy(opened, target.index)
     if as_json:
-        print_items({"space": describe(space), "read": read, "held": held} for space, read, held in copied)
+        print_items({"space": describe(space), "read": read, "vectors": count} for space, read, count in copied)
     else:
-        table = [(str(read), str(held), describe(space)) for space, read, held in copied]
-        print_table((">read", ">held", "space"), list(table))
+        table = [(str(read), str(count), describe(space)) for space, read, count in copied]
+        print_table((">read", ">vectors", "space"), table)
 
 
-def _tell(states: list[State], as_json: bool) -> None:
+def _print_states(states: list[State], as_json: bool) -> None:
+    from bridge.present.reports import present_index_state
     from bridge.spaces.identity import describe
 
     if as_json:
-        found = [
-            {
-                "space": describe(state.space),
-                "ok": state.ok,
-                "state": state.finding.state,
-                "held": state.held,
-                "ledger": state.ledger,
-                "documents": state.finding.documents,
-                "expected": state.finding.expected,
-                "missing": len(state.finding.missing),
-                "told": state.finding.reason,
-            }
-            for state in states
-        ]
-        print_items(found)
+        print_items(map(present_index_state, states))
     else:
         rows: list[tuple[str, ...]] = [
             (
@@ -164,22 +133,22 @@ def _tell(states: list[State], as_json: bool) -> None:
             )
             for state in states
         ]
-        print_table(("state", ">held", ">ledger", ">documents", "space"), rows)
+        print_table(("state", ">vectors", ">catalog", ">documents", "space"), rows)
         for state in states:
             if state.finding.reason:
                 typer.echo(f"{state.space.fingerprint[:12]}: {state.finding.reason}", err=True)
     if not all(state.ok for state in states):
         for advice in dict.fromkeys(_advice(state) for state in states if not state.ok):
-            typer.echo(f"the ledger has everything: {advice}", err=True)
+            typer.echo(f"the catalog has all vectors: {advice}", err=True)
         raise typer.Exit(EXIT_FAILED)
 
 
 def _advice(state: State) -> str:
     match state.finding.state:
         case "more":
-            return "`wshard fsck --repair` with the same --index removes what is too much"
+            return "`wshard fsck --repair` with the same --index removes the surplus"
         case "foreign":
-            return "`wshard index rebuild` replaces an older copy of this archive; else name another prefix"
+            return "`wshard index rebuild` replaces an older copy of this archive; otherwise choose another prefix"
     return "ingest again to catch up, or `wshard index rebuild`"
 
 

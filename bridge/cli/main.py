@@ -1,12 +1,10 @@
-"""The command `wshard`: the verbs about ingest and search, and the assembly of every package's verbs."""
+"""The command `wshard`: the verbs of all packages together."""
 
 from __future__ import annotations
 
 import io
 import sys
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,48 +12,24 @@ import bridge.cli.care
 import bridge.cli.check
 import bridge.cli.curate
 import bridge.cli.index
+import bridge.cli.ingest
 import bridge.cli.labels
 import bridge.cli.moments
 import bridge.cli.search
+import bridge.cli.show
 import bridge.cli.train
 import catalog.cli.annotate
 import catalog.cli.collection
 import catalog.cli.explore
 import catalog.cli.ls
-import catalog.cli.show
 import wshard.cli.convert
+import wshard.cli.doctor
 import wshard.cli.files
-from bridge.cli.check import CheckOption, LimitsOption, limits_of
-from bridge.cli.index import IndexOption
-from bridge.cli.options import (
-    EmbedderOption,
-    LanesOption,
-    PlansOption,
-    SentencesOption,
-    WorkersOption,
-    index_target,
-    parse_lanes,
-    parse_plans,
-)
-from bridge.cli.output import tell_files
-from catalog.cli.common import ArchiveOption, print_table
-from wshard.cli.common import (
-    EXIT_FAILED,
-    EXIT_INTERRUPTED,
-    JsonOption,
-    named_path,
-    print_items,
-    print_json,
-    printable,
-    reported,
-)
-from wshard.cli.interrupts import interrupt_once, interrupts_over
+from wshard.cli.common import EXIT_INTERRUPTED
+from wshard.cli.interrupts import interrupt_once, restore_interrupts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from bridge.ingest.ingestor import IngestReport
-_SUFFIXES_TOLD = 5
+    from collections.abc import Callable
 
 app = typer.Typer(
     help="The episode archive you can search.",
@@ -65,127 +39,8 @@ app = typer.Typer(
 )
 
 
-@reported()
-def ingest(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(help="Episode files, and folders to search for them.", parser=named_path, metavar="PATHS"),
-    ],
-    archive: ArchiveOption = None,
-    index: IndexOption = None,
-    embedder: EmbedderOption = None,
-    lanes: LanesOption = None,
-    windows: PlansOption = None,
-    sentences: SentencesOption = None,
-    workers: WorkersOption = 1,
-    prune: Annotated[
-        bool, typer.Option("--prune", help="Forget episodes below the given folders whose files are gone.")
-    ] = False,
-    check: CheckOption = True,
-    limits: LimitsOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Prune although most episodes there are gone.")] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Put episodes into an archive: catalog, embeddings, search index. Run it again to go on or to update."""
-    from bridge.episodes.discover import expect_episodes
-    from bridge.ingest.ingestor import TrajectoryIngestor
-    from bridge.ingest.text import loaded
-    from bridge.support.progress import watched
-    from catalog.location import DATABASE, archive_named, place_of
-
-    named = archive_named(archive)
-    plans = parse_plans(windows)
-    known = prune and (isinstance(named, str) or (named / DATABASE).exists())
-    if not known:
-        expect_episodes(paths)  # before an archive is made for nothing
-    encoder = loaded(sentences)
-    wanted = limits_of(limits) if check else None
-    with TrajectoryIngestor(
-        index_target(index, named), embedder, lanes=parse_lanes(lanes), archive=named, limits=wanted
-    ) as ingestor:
-        forget: bool | Literal["cautiously"] = (yes or "cautiously") if prune else False
-        try:
-            with watched() as progress:
-                how: dict[str, Any] = {"windows": plans, "sentences": encoder, "workers_count": workers}
-                report = ingestor.ingest(list(paths), prune=forget, progress=progress, **how)
-        except KeyboardInterrupt:
-            typer.echo("interrupted: what was committed stays; run the same command again to go on", err=True)
-            raise typer.Exit(EXIT_INTERRUPTED) from None
-    _tell(report, place_of(named).name, as_json)
-    if not report.ok:
-        raise typer.Exit(EXIT_FAILED)
-
-
-def _tell(report: IngestReport, place: str, as_json: bool) -> None:
-    from bridge.episodes.discover import is_episode
-    from wshard.errors import HeaderError
-    from wshard.formats.base import OWN_DATA
-
-    counts = {
-        name: getattr(report, name)
-        for name in ("new", "changed", "moved", "unchanged", "removed", "missing", "embedded", "tasks", "flagged")
-    }
-    if as_json:
-        failed = [{"path": failure.path, "error": failure.error} for failure in report.failed]
-        unembedded = [{"path": failure.path, "error": failure.error} for failure in report.unembedded]
-        about = {
-            **counts,
-            "failed": failed,
-            "unembedded": unembedded,
-            "replaced": [asdict(other) for other in report.replaced],
-            "delayed": report.delayed,
-            "skipped": dict(report.skipped),
-            "seconds": round(report.seconds, 3),
-        }
-        print_json(about)
-        return
-    tell_files("catalogued, not embedded", [(one.path, one.error) for one in report.unembedded])
-    tell_files("replaced", [(one.path, str(one)) for one in report.replaced])
-    tell_files("left out", [(one.path, one.error) for one in report.failed])
-    if any(isinstance(failure.cause, HeaderError) and not is_episode(failure.path) for failure in report.failed):
-        typer.echo(f"only episode files are ingested: {OWN_DATA}", err=True)
-    if report.skipped:
-        typer.echo(f"skipped: {_by_suffix(report.skipped)}: no episode files; {OWN_DATA}", err=True)
-    if report.delayed is not None:
-        typer.echo(f"index delayed: {printable(report.delayed)}", err=True)
-        typer.echo("the vectors are safe in the catalog; run the same command again to catch up", err=True)
-    if report.missing:
-        typer.echo("missing: no file where they are catalogued; wshard fsck lists them, --prune forgets them", err=True)
-    told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to do"
-    failed_count = f", {len(report.failed)} left out" if report.failed else ""
-    typer.echo(f"{place}: {told}{failed_count} in {report.seconds:.1f} s")
-
-
-def _by_suffix(skipped: Mapping[str, int]) -> str:
-    """Return "12 .json, 3 .mp4", the most first; of many suffixes the others as one number."""
-    named = [f"{count} {suffix or 'without suffix'}" for suffix, count in [*skipped.items()][:_SUFFIXES_TOLD]]
-    others = sum([*skipped.values()][_SUFFIXES_TOLD:])
-    return printable(", ".join([*named, *([f"{others} others"] if others else [])]))
-
-
-@reported()
-def health(archive: ArchiveOption = None, index: IndexOption = None, as_json: JsonOption = False) -> None:
-    """Say how healthy the vectors are: stale ones, duplicates, hubs, and how searches fare."""
-    from bridge.archive import open_archive
-    from bridge.maintenance.health import examine
-    from bridge.spaces.identity import describe
-    from catalog.location import archive_named
-
-    named = archive_named(archive)
-    with open_archive(index_target(index, named), archive=named) as opened:
-        found = [vars(one) | {"space": describe(one.space)} for one in examine(opened)]
-    if as_json:
-        print_items(found)
-        return
-    for number, one in enumerate(found):
-        if number:
-            typer.echo()
-        shown = {name: round(value, 4) if isinstance(value, float) else value for name, value in one.items()}
-        print_table(("", ""), [(name, str(value)) for name, value in shown.items()])
-
-
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         from wshard import __version__
 
         typer.echo(f"wshard {__version__}")
@@ -195,7 +50,7 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """The episode archive you can search."""  # noqa: D401  (what `wshard --help` says first)
@@ -203,7 +58,7 @@ def options(
 
 _VERBS: dict[str, tuple[Callable[..., None], ...]] = {
     "Archive": (
-        *(ingest, bridge.cli.care.watch, catalog.cli.ls.ls, catalog.cli.show.show),
+        *(bridge.cli.ingest.ingest, bridge.cli.ingest.watch, catalog.cli.ls.ls, bridge.cli.show.show),
         *(catalog.cli.explore.facets, catalog.cli.explore.stats, catalog.cli.explore.sql),
     ),
     "Search": (
@@ -219,7 +74,7 @@ _VERBS: dict[str, tuple[Callable[..., None], ...]] = {
             catalog.cli.collection.export_list,
         ),
     ),
-    "Care": (bridge.cli.care.fsck, health, bridge.cli.care.backup, bridge.cli.care.restore),
+    "Care": (bridge.cli.care.fsck, bridge.cli.care.health, bridge.cli.care.backup, bridge.cli.care.restore),
     "Files": (
         *(
             wshard.cli.files.inspect,
@@ -228,7 +83,7 @@ _VERBS: dict[str, tuple[Callable[..., None], ...]] = {
             wshard.cli.files.recover,
             wshard.cli.files.cat,
         ),
-        *(wshard.cli.convert.convert, wshard.cli.convert.export, wshard.cli.convert.doctor),
+        *(wshard.cli.convert.convert, wshard.cli.convert.export, wshard.cli.doctor.doctor),
     ),
 }
 for _panel, _verbs in _VERBS.items():
@@ -239,7 +94,7 @@ app.add_typer(bridge.cli.index.app, name="index", rich_help_panel="Care")
 
 
 def command() -> Any:
-    """Return the command with all its verbs; the help of a flag names no type, as it takes no value."""
+    """Return the command with all its verbs; the help of flags shows no type, as they take no value."""
     whole = typer.main.get_command(app)
     _without_types(whole)
     return whole
@@ -258,12 +113,12 @@ def main() -> None:
     """Run the command."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show must not end a list
+            stream.reconfigure(errors="backslashreplace")  # names that the terminal cannot show must not end a listing
     try:
         interrupt_once()
         command()(prog_name="wshard")
-    except KeyboardInterrupt:  # between two verbs' own answers to it
+    except KeyboardInterrupt:  # outside of a verb, which handles its own
         typer.echo("interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)
     finally:
-        interrupts_over()
+        restore_interrupts()

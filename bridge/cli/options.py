@@ -1,7 +1,8 @@
-"""What several verbs of the command line share: options about embedding, and how their texts are read."""
+"""Options that several verbs share, and how their texts are read."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,38 +10,81 @@ import typer
 from wshard.cli.common import option_read
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from embedders.windows import WindowPlan
+    from wshard.quality.thresholds import Thresholds
 
-EmbedderOption = Annotated[str | None, typer.Option("--embedder", help="arcdct, combo, dct, ... or module:attribute.")]
+IndexOption = Annotated[str | None, typer.Option("--index", help="URL of a vector index (default: embedded).")]
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout", min=0.001, max=999_999, help="Time limit for requests to the --index.", metavar="SECONDS"
+    ),
+]
+EmbedderOption = Annotated[
+    str | None, typer.Option("--embedder", help="Embedder: arcdct, combo, dct, ... or module:attribute.")
+]
 LanesOption = Annotated[
     str | None,
     typer.Option("--lanes", help="Lanes to embed, e.g. state,reward or state=2,reward=1 (default: all small vectors)."),
 ]
-
 PlansOption = Annotated[
     list[str] | None,
     typer.Option(
         "--windows",
-        help="What to embed: both (default) = whole and multi, which ranks best; whole, multi, or SIZE:STRIDE; may be "
-        "repeated. An archive that has whole or multi already keeps to what it has by default.",
+        help="What to embed: whole (one vector per episode), multi (windows of several sizes), both (recommended), or "
+        "SIZE:STRIDE; may be repeated. Default: both for a new archive, else what the archive already has.",
         metavar="PLAN",
     ),
 ]
 WindowsOption = Annotated[
     str | None,
-    typer.Option("--windows", help="Which windows, where several kinds were ingested.", metavar="PLAN"),
+    typer.Option("--windows", help="Window plan to search, if several were ingested.", metavar="PLAN"),
 ]
-
 WorkersOption = Annotated[
-    int, typer.Option("--workers", min=1, help="Processes that read and embed, this one among them.")
+    int, typer.Option("--workers", min=1, help="Processes for reading and embedding, including this one.")
 ]
-
+ReadersOption = Annotated[int, typer.Option("--workers", min=1, help="Processes for reading files.")]
 SentencesOption = Annotated[
     str | None,
-    typer.Option(help="A folder with a sentence encoder: text is compared by what it means too.", metavar="FOLDER"),
+    typer.Option(
+        help="Folder of a sentence encoder; enables text search by meaning in addition to words.", metavar="FOLDER"
+    ),
 ]
+LimitsOption = Annotated[
+    Path | None, typer.Option("--limits", help="TOML or JSON file with quality-check limits, e.g. spike = 8.")
+]
+CheckOption = Annotated[bool, typer.Option("--check/--no-check", help="Run quality checks (see `wshard check`).")]
+SpaceOption = Annotated[
+    str | None, typer.Option("--space", help="Fingerprint prefix of the Space to use, if there are several.")
+]
+WriteOption = Annotated[str | None, typer.Option("--write", help="Save the values as a score with this name.")]
+CollectionOption = Annotated[
+    str | None, typer.Option("--collection", help="Save the result as a collection with this name.")
+]
+LimitOption = Annotated[
+    int, typer.Option("--limit", "-n", min=1, help="Maximum number of rows to print; --json prints all.")
+]
+NeighboursOption = Annotated[int, typer.Option("--neighbours", min=1, help="Number of nearest neighbours to compare.")]
+LabelOption = Annotated[
+    str, typer.Option("--label", help="Label: a metadata key, or a field such as env, tag or meta.a.b.")
+]
+TopOption = Annotated[int, typer.Option("--top", "-k", min=1, help="Number of hits.")]
+LikeOption = Annotated[
+    list[str] | None, typer.Option(help="Additional example, given like QUERY; may be repeated.", metavar="QUERY")
+]
+UnlikeOption = Annotated[
+    list[str] | None, typer.Option(help="Counter-example, given like QUERY; may be repeated.", metavar="QUERY")
+]
+MinScoreOption = Annotated[float | None, typer.Option(help="Minimum score of a hit.")]
+ExcludeSelfOption = Annotated[bool, typer.Option("--exclude-self", help="Exclude the query episodes from the results.")]
+ExplainOption = Annotated[bool, typer.Option("--explain", help="Show how the index found the hits.")]
+
+
+def read_quality_limits(path: Path | None) -> Thresholds:
+    """Return the limits of the quality checks from a file, or the default ones."""
+    from wshard.quality.thresholds import DEFAULT_THRESHOLDS, read_thresholds
+
+    return DEFAULT_THRESHOLDS if path is None else read_thresholds(path)
 
 
 def parse_lanes(text: str | None) -> list[str] | dict[str, float] | None:
@@ -58,7 +102,7 @@ def parse_lanes(text: str | None) -> list[str] | dict[str, float] | None:
 
 
 def parse_plans(texts: list[str] | None) -> list[WindowPlan] | None:
-    """Read what to embed: how episodes are cut, "both" for whole ones and windows of several sizes; None as it is."""
+    """Read window plans; "both" stands for whole episodes and windows of several sizes. None stays None."""
     from embedders.windows import as_plans
 
     with option_read():
@@ -66,27 +110,15 @@ def parse_plans(texts: list[str] | None) -> list[WindowPlan] | None:
 
 
 def parse_windows(text: str) -> WindowPlan:
-    """Read how episodes are cut."""
+    """Read one window plan."""
     from embedders.windows import WindowPlan
 
     with option_read():
         return WindowPlan.read(text)
 
 
-TimeoutOption = Annotated[
-    float | None,
-    typer.Option(
-        "--timeout",
-        min=0.001,
-        max=999_999,
-        help="Give up after so many seconds (with --index).",
-        metavar="SECONDS",
-    ),
-]
-
-
 def index_target(index: str | None, archive: str | Path, timeout: float | None = None) -> str | Path:
-    """Return what ingestor and retriever are opened with: the index's URL, with the time limit, else the archive."""
+    """Return what ingestor and retriever are opened with: the index URL with its time limit, else the archive."""
     from bridge.archive import is_url
     from wshard.errors import UnknownIndexError
     from wshard.messages import public_url
@@ -94,7 +126,7 @@ def index_target(index: str | None, archive: str | Path, timeout: float | None =
     if index is not None and not is_url(index):
         raise UnknownIndexError(f"expected the URL of an index such as http://host:8080, found {public_url(index)!r}")
     if timeout is not None and index is None:
-        raise typer.BadParameter("--timeout: expected --index beside it")
+        raise typer.BadParameter("--timeout requires --index")
     if index is None:
         return archive
     return index if timeout is None else f"{index}{'&' if '?' in index else '?'}timeout={timeout:.6f}"

@@ -1,21 +1,26 @@
-"""The verb `search`: queries and options from the command line, hits as a table or JSON."""
+"""The verb `search`: similar episodes or windows, as a table or JSON."""
 
 from __future__ import annotations
 
 import re
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bridge.cli.index import IndexOption
 from bridge.cli.options import (
     EmbedderOption,
+    ExcludeSelfOption,
+    ExplainOption,
+    IndexOption,
     LanesOption,
+    LikeOption,
+    MinScoreOption,
     SentencesOption,
     TimeoutOption,
+    TopOption,
+    UnlikeOption,
     WindowsOption,
     index_target,
     parse_lanes,
@@ -28,7 +33,7 @@ from catalog.cli.common import (
     RewardOption,
     WhereOption,
     find_episode,
-    number,
+    format_number,
     open_catalog,
     parse_range,
     print_table,
@@ -38,102 +43,111 @@ from wshard.cli.common import JsonOption, parse_span, print_json, printable, rep
 from wshard.messages import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
-    from bridge.results import EpisodeRef, Hits
+    from bridge.results import Hits
     from bridge.search.query.fit import Query
-    from embedders.space import Space
 
-EXAMPLE = "An episode file, a .npy array [T, D], or a catalogued episode's id; with @START:STOP timesteps of it"
+EXAMPLE = "Episode file, .npy array [T, D], or id of a catalogued episode; append @START:STOP for a span of timesteps"
 
 
 @reported()
 def search(
-    query: Annotated[str | None, typer.Argument(help=f"{EXAMPLE}; none with --like or --text.")] = None,
+    query: Annotated[str | None, typer.Argument(help=f"{EXAMPLE}. Optional with --like or --text.")] = None,
     archive: ArchiveOption = None,
     index: IndexOption = None,
     timeout: TimeoutOption = None,
-    top: Annotated[int, typer.Option("--top", "-k", min=1, help="How many hits.")] = 10,
-    span: Annotated[str | None, typer.Option(help="Use timesteps START:STOP of the query only.")] = None,
-    like: Annotated[
-        list[str] | None, typer.Option(help="A further example, as QUERY; may be repeated.", metavar="QUERY")
+    top: TopOption = 10,
+    span: Annotated[str | None, typer.Option(help="Span START:STOP of the query.")] = None,
+    like: LikeOption = None,
+    unlike: UnlikeOption = None,
+    text: Annotated[
+        str | None, typer.Option(help="Text of task descriptions or notes; alone, or combined with a query.")
     ] = None,
-    unlike: Annotated[
-        list[str] | None, typer.Option(help="A counter-example, as QUERY; may be repeated.", metavar="QUERY")
-    ] = None,
-    text: Annotated[str | None, typer.Option(help="Words of the task or of notes; alone, or beside a query.")] = None,
     sentences: SentencesOption = None,
-    moments: Annotated[bool, typer.Option("--moments", help="Search windows (see ingest --windows).")] = False,
+    moments: Annotated[
+        bool, typer.Option("--moments", help="Search windows instead of episodes (see ingest --windows).")
+    ] = False,
     windows: WindowsOption = None,
-    distinct: Annotated[bool, typer.Option("--distinct", help="With --moments: one hit per episode.")] = False,
+    distinct: Annotated[bool, typer.Option("--distinct", help="With --moments: at most one hit per episode.")] = False,
     env: EnvOption = None,
     reward: RewardOption = None,
     min_length: MinLengthOption = None,
     where: WhereOption = None,
     embedder: EmbedderOption = None,
     lanes: LanesOption = None,
-    expand: Annotated[int | None, typer.Option(min=0, help="Let so many of the best hits lead to their like.")] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Rank by the cosine of whole episodes alone.")] = False,
-    least: Annotated[bool, typer.Option("--least", help="The least similar first.")] = False,
-    min_score: Annotated[float | None, typer.Option(help="No hits below this score.")] = None,
+    expand: Annotated[
+        int | None, typer.Option(min=0, help="Query expansion: number of top hits to add to the query.")
+    ] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Rank only by the cosine similarity of whole episodes.")
+    ] = False,
+    least: Annotated[bool, typer.Option("--least", help="Rank the least similar first.")] = False,
+    min_score: MinScoreOption = None,
     diversity: Annotated[
         float,
-        typer.Option(min=0, max=1, help="After the best hit rank by (1 - N) * score - N * cosine with a hit before."),
+        typer.Option(
+            min=0, max=1, help="Maximal marginal relevance: (1 - N) * score - N * similarity to earlier hits."
+        ),
     ] = 0.0,
-    contributions: Annotated[bool, typer.Option("--contributions", help="Say what each lane adds.")] = False,
-    alignment: Annotated[
-        bool, typer.Option("--alignment", help="Say which timesteps meet the query's, and how well each lane agrees.")
+    contributions: Annotated[
+        bool, typer.Option("--contributions", help="Show how much each lane contributes to the score.")
     ] = False,
-    exclude_self: Annotated[bool, typer.Option("--exclude-self", help="Leave out the episodes that ask.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Say how the index found the hits.")] = False,
+    alignment: Annotated[
+        bool, typer.Option("--alignment", help="Show the timestep alignment and a score per lane.")
+    ] = False,
+    exclude_self: ExcludeSelfOption = False,
+    explain: ExplainOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Find the episodes or moments most like a query, like examples and unlike others, or told by words."""
+    """Find episodes or windows similar to a query, to examples (minus counter-examples), or by text."""
     from bridge.search.retriever import TrajectoryRetriever
     from catalog.location import archive_named
 
     if query is None and not like and text is None:
-        raise typer.BadParameter("expected QUERY, --like or --text, found none of them")
+        raise typer.BadParameter("expected at least one of QUERY, --like and --text")
     if distinct and not (moments or windows is not None):
-        raise typer.BadParameter("--distinct: expected --moments beside it; of episodes each is one hit")
+        raise typer.BadParameter("--distinct requires --moments: a search for episodes returns each only once")
     if sentences is not None and text is None:
-        raise typer.BadParameter("--sentences: expected --text beside it")
+        raise typer.BadParameter("--sentences requires --text")
     named = archive_named(archive)
     target, used = index_target(index, named, timeout), None if span is None else parse_span(span)
-    asked: dict[str, Any] = {"where": where, "text": text, "expand": expand, "plain": plain, "least": least}
-    asked |= {"min_score": min_score, "diversity": diversity, "contributions": contributions, "explain": explain}
-    asked |= {"alignment": alignment, "exclude_self": exclude_self}
-    asked |= {"like": [read_query(one, named) for one in like or ()]}
-    asked |= {"unlike": [read_query(one, named) for one in unlike or ()]}
+    options: dict[str, Any] = {"where": where, "text": text, "expand": expand, "plain": plain, "least": least}
+    options |= {"min_score": min_score, "diversity": diversity, "contributions": contributions, "explain": explain}
+    options |= {"alignment": alignment, "exclude_self": exclude_self}
+    options |= {"like": [read_query(one, named) for one in like or ()]}
+    options |= {"unlike": [read_query(one, named) for one in unlike or ()]}
     opened = TrajectoryRetriever(target, embedder, lanes=parse_lanes(lanes), archive=named, sentences=sentences)
-    with compiling_told() if alignment else nullcontext(), opened as retriever:
+    with report_compiling() if alignment else nullcontext(), opened as retriever:
         find: Callable[..., Hits] = retriever.search_similar_episodes
         if moments or windows is not None:
             find = retriever.search_similar_timesteps
-            asked |= {"windows": None if windows is None else parse_windows(windows), "distinct": distinct}
-        wanted = None if query is None else read_query(query, named, used)
-        hits = find(wanted, top, env or None, min_length, parse_range(reward), **asked)
+            options |= {"windows": None if windows is None else parse_windows(windows), "distinct": distinct}
+        example = None if query is None else read_query(query, named, used)
+        hits = find(example, top, env or None, min_length, parse_range(reward), **options)
     if as_json:
-        print_json(hits_as_json(hits))
+        from bridge.present.hits import present_hits
+
+        print_json(present_hits(hits))
     else:
         print_hits(hits, with_span=moments or windows is not None)
 
 
 @contextmanager
-def compiling_told() -> Iterator[None]:
-    """Say so when an alignment inside must be compiled first."""
+def report_compiling() -> Iterator[None]:
+    """Print a message if the alignment has to be compiled first."""
     from bridge.alignment.align import compiling
 
-    with compiling(lambda: typer.echo("compiling the alignment: once on this machine, up to half a minute", err=True)):
+    with compiling(lambda: typer.echo("compiling the alignment (once per machine, up to 30 seconds)", err=True)):
         yield
 
 
 def print_hits(hits: Hits, *, with_span: bool = False) -> None:
     """Print hits as a table, and how they were found."""
-    told = any(ref.contributions for ref in hits)
+    contributions = any(ref.contributions for ref in hits)
     part = any(ref.aligned != ref.span for ref in hits)
     several = any(len(ref.lane_scores) > 1 for ref in hits)
-    shown = {"span": with_span, "aligned": part, "agreement": several, "lanes": told}
+    shown = {"span": with_span, "aligned": part, "agreement": several, "lanes": contributions}
     extra = [name for name, wanted in shown.items() if wanted]
     columns = (">rank", ">score", "episode", "env", ">length", ">reward", *extra, "/file")
     rows = []
@@ -145,58 +159,43 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
             "agreement": " ".join(f"{name} {agreed:.2f}" for name, agreed in ref.lane_scores.items()),
             "lanes": " ".join(f"{name} {added:+.2f}" for name, added in ref.contributions.items()),
         }
-        length, reward = str(about["length"]), number(about["total_reward"])
+        length, reward = str(about["length"]), format_number(about["total_reward"])
         place = shorten(ref.file_path)
         more = (cells[name] for name in extra)
         rows.append((str(rank), f"{ref.score:.4f}", ref.episode_id, about["env_id"], length, reward, *more, place))
     print_table(columns, rows)
-    _tell_views(hits)
+    _print_spaces(hits)
     for note in hits.answered.notes:
         typer.echo(printable(note), err=True)
     how = "exact" if hits.exact else "approximate"
     typer.echo(f"{plural(len(hits), 'hit')}, {how}, {hits.milliseconds:.1f} ms")
     if hits.missing:
         typer.echo(
-            f"{hits.missing} left out: their files are gone or were changed; ingest the place where they are now",
+            f"{hits.missing} skipped: their files are gone or changed; re-ingest them from their new location",
             err=True,
         )
     if (explained := hits.explained) is not None:
         steps = ", ".join(f"{name} {spent:.2f} ms" for name, spent in explained.milliseconds.items())
-        scored = f"{explained.scored} of {explained.passing} vectors that pass were scored by {explained.kernel}"
+        scored = f"{explained.scored} of {explained.passing} filtered vectors scored by {explained.kernel}"
         lists = f"{explained.lists} of {explained.all_lists} lists visited, {explained.tail} in the tail"
         typer.echo(f"index: {explained.route}; {scored}, {lists}; {steps}")
 
 
-def _tell_views(hits: Hits) -> None:
-    """Say which Spaces answered where it could have been others, or where they are of several lanes."""
+def _print_spaces(hits: Hits) -> None:
+    """Print the Spaces that were searched, if there were others to choose from, or they differ in lanes."""
     from bridge.spaces.identity import describe
 
     spaces, others = hits.answered.spaces, hits.answered.others
     if not others and len({space.lanes for space in spaces}) < 2:
         return
-    typer.echo(f"answered by {printable('; '.join(map(describe, spaces)))}", err=True)
+    typer.echo(f"searched {printable('; '.join(map(describe, spaces)))}", err=True)
     if others:
-        told = printable("; ".join(map(describe, others)))
-        typer.echo(f"fits too: {told} (--embedder, --lanes, --windows or --env choose)", err=True)
-
-
-def hits_as_json(hits: Hits) -> dict[str, Any]:
-    """Return hits as a JSON value."""
-    from bridge.spaces.identity import describe
-
-    def spaces(some: Iterable[Space]) -> list[dict[str, str]]:
-        return [{"space": one.fingerprint, "about": describe(one)} for one in some]
-
-    found = [_as_json(rank, ref) for rank, ref in enumerate(hits, 1)]
-    told: dict[str, Any] = {"items": found, "total": len(found), "missing": hits.missing, "exact": hits.exact}
-    told |= {"milliseconds": round(hits.milliseconds, 3)}
-    answered = hits.answered
-    told |= {"spaces": spaces(answered.spaces), "others": spaces(answered.others), "notes": list(answered.notes)}
-    return told if hits.explained is None else told | {"explained": asdict(hits.explained)}
+        listed = printable("; ".join(map(describe, others)))
+        typer.echo(f"also available (--embedder, --lanes, --windows or --env): {listed}", err=True)
 
 
 def read_query(text: str, archive: Path | str, span: tuple[int | None, int | None] | None = None) -> Query:
-    """Return the file or array that a text names, or timesteps of it, [start, stop) or as NAME@START:STOP."""
+    """Return the file or array that a text names, or a span of it: as `span` [start, stop), or as NAME@START:STOP."""
     import numpy as np
 
     from wshard.errors import QueryError
@@ -221,18 +220,3 @@ def read_query(text: str, archive: Path | str, span: tuple[int | None, int | Non
         with open_catalog(archive) as opened:
             path = Path(find_episode(opened, text).path)
     return path if span is None else (path, *span)
-
-
-def _as_json(rank: int, ref: EpisodeRef) -> dict[str, Any]:
-    about = {
-        "rank": rank,
-        "score": ref.score,
-        "episode_id": ref.episode_id,
-        "uid": ref.uid,
-        "span": list(ref.span),
-        "file_path": ref.file_path,
-        "metadata": dict(ref.metadata),
-    }
-    about |= {"contributions": dict(ref.contributions)} if ref.contributions else {}
-    met = {"lane_scores": dict(ref.lane_scores), "alignment": ref.alignment}
-    return about | (met if ref.alignment else {})

@@ -1,4 +1,4 @@
-"""The vectors that an archive holds of some episodes, and the lanes from which they were made."""
+"""The vectors of episodes in one Space, and the lanes that they were made from."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bridge.archive import Archive
-    from bridge.curation.projection import Ids, Vectors
+    from bridge.curation.arrays import Ids, Vectors
     from bridge.curation.time_shift import Rows
     from catalog.filters.where import Where
     from catalog.records import EpisodeRow
@@ -35,7 +35,7 @@ _KEPT: Final = 512  # episodes in memory
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class EpisodeVectors:
     """Vectors float32 [N, E] of one Space; episode i, of M, has rows starts[i]:starts[i + 1], at least one."""
 
     space: Space
@@ -58,15 +58,15 @@ class Held:
         """Whose each vector is: places in `episodes`, int64 [N]."""
         return np.repeat(np.arange(len(self.episodes)), np.diff(self.starts))
 
-    def only(self, places: Sequence[int]) -> Held:
+    def only(self, places: Sequence[int]) -> EpisodeVectors:
         """Return what the episodes at these places, which rise, have."""
         kept = np.isin(self.owners, places)
         sizes = np.diff(self.starts)[places] if len(places) else np.zeros(0, np.int64)
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return Held(self.space, tuple(self.episodes[place] for place in places), starts, self.vectors[kept])
+        return EpisodeVectors(self.space, tuple(self.episodes[place] for place in places), starts, self.vectors[kept])
 
 
-def hold(archive: Archive, space: Space, where: Where | str) -> Held:
+def read_vectors(archive: Archive, space: Space, where: Where | str) -> EpisodeVectors:
     """Return the vectors that episodes passing the filter have in a Space of the archive, by episode id."""
     catalog = archive.catalog
     wanted = set(catalog.query.ids(where))
@@ -81,10 +81,10 @@ def hold(archive: Archive, space: Space, where: Where | str) -> Held:
     sizes = [len(found[id_]) for id_ in ids]
     vectors = np.concatenate([np.zeros((0, space.dim), np.float32), *(found[id_] for id_ in ids)])
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return Held(space, tuple(rows[id_] for id_ in ids), starts, vectors)
+    return EpisodeVectors(space, tuple(rows[id_] for id_ in ids), starts, vectors)
 
 
-def whole_spaces(archive: Archive, name: str | None = None) -> list[Space]:
+def find_whole_spaces(archive: Archive, name: str | None = None) -> list[Space]:
     """Return the active Spaces of whole episodes, by the newest version of each embedder; or the one of that name.
 
     The oldest come first. name: the beginning of its fingerprint. Raises QueryError where there is none, or where
@@ -93,8 +93,8 @@ def whole_spaces(archive: Archive, name: str | None = None) -> list[Space]:
     return _spaces(archive, name, "whole episodes", lambda plan: plan.whole)
 
 
-def window_spaces(archive: Archive, name: str | None = None) -> list[Space]:
-    """Return the active Spaces of windows; else as whole_spaces."""
+def find_window_spaces(archive: Archive, name: str | None = None) -> list[Space]:
+    """Return the active Spaces of windows; else as find_whole_spaces."""
     return _spaces(archive, name, "windows (`wshard ingest --windows both`)", lambda plan: not plan.whole)
 
 
@@ -126,7 +126,7 @@ def choose_space(archive: Archive, where: Where | str, name: str | None = None) 
     )
     found = [
         (space, ids)
-        for space in whole_spaces(archive, name)
+        for space in find_whole_spaces(archive, name)
         if (ids := passing & set(catalog.vectors.embedded(numbers[space.fingerprint])))
     ]
     if not found:
@@ -141,16 +141,16 @@ def choose_space(archive: Archive, where: Where | str, name: str | None = None) 
     return chosen, [space for space, _ in found]
 
 
-def hold_one(archive: Archive, where: Where | str, name: str | None = None) -> Held:
+def read_chosen_vectors(archive: Archive, where: Where | str, name: str | None = None) -> EpisodeVectors:
     """Return what the episodes have in the one Space that choose_space chooses. Raises QueryError as it does."""
-    return hold(archive, choose_space(archive, where, name)[0], where)
+    return read_vectors(archive, choose_space(archive, where, name)[0], where)
 
 
 def _listed(spaces: Sequence[Space]) -> str:
     return "\n".join(f"  {describe(space)}" for space in spaces) or "  nothing"
 
 
-def reader(archive: Archive, *sets: Held) -> Callable[[int], Rows | None]:
+def lane_reader(archive: Archive, *sets: EpisodeVectors) -> Callable[[int], Rows | None]:
     """Return what reads an episode of the sets, all of one Space, by its id, and remembers the last few hundred.
 
     It returns the lanes side by side as the Space has them, [T, D] in standard deviations of the archive; None where

@@ -1,6 +1,6 @@
-"""Episodes that are there twice: the same data, or the same recording with noise, cut, or encoded anew.
+"""Find duplicate episodes: the same data, or the same recording with noise, trimmed or re-encoded.
 
-Copies on another clock (resampled, at another speed) are not duplicates here.
+Copies on another clock (resampled, or at another speed) are not duplicates here.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from bridge.curation.archive_vectors import reader, whole_spaces
-from bridge.curation.candidates import candidates
-from bridge.curation.projection import widest
-from bridge.curation.time_shift import closest_shift, comparable
+from bridge.curation.archive_vectors import find_whole_spaces, lane_reader
+from bridge.curation.neighbours import find_candidates
+from bridge.curation.time_shift import find_shift, is_comparable
 from bridge.support.progress import Silent, counted
 from wshard.arguments import finite_number
 from wshard.errors import QueryError
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from bridge.archive import Archive
-    from bridge.curation.archive_vectors import Held
-    from bridge.curation.projection import Ids
+    from bridge.curation.archive_vectors import EpisodeVectors
+    from bridge.curation.arrays import Ids, Vectors
     from bridge.support.progress import Progress
     from catalog.filters.where import Where
     from catalog.records import EpisodeRow
@@ -31,19 +30,20 @@ if TYPE_CHECKING:
 
 Kind = Literal["episode", "data", "vector", "near", "piece"]
 WITHIN: Final = 0.006
-"""Difference (Twin.apart) up to which recordings count as one: see docs/curation.md for how it was chosen."""
+"""Largest difference (Twin.apart) between duplicates: see docs/curation.md for how it was chosen."""
 
 
 _CANDIDATES: Final = 20  # nearest neighbours that are looked at
+_SAMPLE: Final = 4096  # vectors that choose the order of reading
 _FARTHEST: Final = 1.0  # distance of the vector of a candidate
 
 
 @dataclass(frozen=True)
 class Twin:
-    """Two catalogued episodes that are the same; where one set was searched, left.id < right.id.
+    """A pair of duplicate episodes; within one set, left.id < right.id.
 
     kind: "episode" (one episode in both sets), "data" (equal content digests), "vector" (equal vectors and lengths),
-    "near", or "piece" (only timesteps `span` [start, stop) of the left are in the right: see pieces.py). Timestep t of
+    "near", or "piece" (only timesteps `span` [start, stop) of the left are in the right). Timestep t of
     the right is timestep t + shift of the left. apart: root mean square of what then remains, in standard deviations of
     the archive, averaged over 8 timesteps at a time, so that noise of 0.01 counts 0.0035.
     """
@@ -64,13 +64,13 @@ def find_duplicates(
     space: str | None = None,
     progress: Progress | None = None,
 ) -> list[Twin]:
-    """Return pairs of the same among the episodes that pass the filter; whatever is the same is connected by pairs.
+    """Return pairs of duplicates among the episodes that pass the filter; the pairs connect each group.
 
-    within: how different two may be (see Twin.apart). space: the beginning of the fingerprint of the Space whose
-    vectors tell the candidates; None = every one of whole episodes. Raises QueryError, FilterError.
+    within: the largest difference (see Twin.apart). space: fingerprint prefix of the Space whose vectors give the
+    candidates; None = all Spaces of whole episodes. Raises QueryError, FilterError.
     """
     same = _same_data(_rows(archive, where))
-    return each_once([*same, *_alike(archive, (where,), within, space, progress)])
+    return drop_repeats([*same, *_alike(archive, (where,), within, space, progress)])
 
 
 def find_leaks(
@@ -82,28 +82,28 @@ def find_leaks(
     space: str | None = None,
     progress: Progress | None = None,
 ) -> list[Twin]:
-    """Return pairs of the same, one of the episodes that pass the left filter and one of those that pass the right.
+    """Return pairs of duplicates between the episodes that pass the left filter and those that pass the right.
 
     Every episode that has a twin in the other set is in a pair; one that is in both sets is its own. Else as
     find_duplicates.
     """
     same = _in_both(*(_rows(archive, where) for where in (left, right)))
-    return each_once([*same, *_alike(archive, (left, right), within, space, progress)])
+    return drop_repeats([*same, *_alike(archive, (left, right), within, space, progress)])
 
 
 def check_within(within: float) -> None:
-    """Raise QueryError for what is no difference between two recordings."""
+    """Raise QueryError unless `within` is a number of 0 or more."""
     if finite_number(within, "within", QueryError) < 0:
         raise QueryError(f"within: expected 0 or more, found {within}")
 
 
-def group_of(episodes: Sequence[int], twins: Iterable[Twin]) -> dict[int, int]:
+def group_episodes(episodes: Sequence[int], twins: Iterable[Twin]) -> dict[int, int]:
     """Return for each of the episodes, by id ascending, the smallest id of what is the same; alone it is its own."""
     places = {id_: place for place, id_ in enumerate(episodes)}
     known = [(twin.left.id, twin.right.id) for twin in twins]
     pairs = [(places[one], places[other]) for one, other in known if one in places and other in places]
     left, right = np.array(pairs, np.int64).reshape(-1, 2).T
-    return {episodes[place]: episodes[first] for place, first in enumerate(connected(len(episodes), left, right))}
+    return {episodes[place]: episodes[first] for place, first in enumerate(connect(len(episodes), left, right))}
 
 
 def _rows(archive: Archive, where: Where | str) -> list[EpisodeRow]:
@@ -132,28 +132,28 @@ def _alike(
 ) -> Iterator[Twin]:
     """Yield what vectors and files show to be the same, within one set of episodes or between two."""
     check_within(within)
-    spaces = whole_spaces(archive, space)
-    near = candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
+    spaces = find_whole_spaces(archive, space)
+    near = find_candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
     for held, _, pairs in near:
         ordered = np.sort(pairs, axis=1) if len(sets) == 1 else pairs
         yield from _confirmed(archive, held, ordered, within, progress or Silent())
 
 
 def _confirmed(
-    archive: Archive, sets: tuple[Held, Held], pairs: Ids, within: float, progress: Progress
+    archive: Archive, sets: tuple[EpisodeVectors, EpisodeVectors], pairs: Ids, within: float, progress: Progress
 ) -> Iterator[Twin]:
     """Yield what is the same of the pairs [n, 2] of places; those that are alike are read one after the other."""
     left, right = sets
-    read = reader(archive, left, right)
+    read = lane_reader(archive, left, right)
     pairs = np.unique(pairs, axis=0)
-    along = left.vectors @ widest(left.vectors)
+    along = left.vectors @ _principal_direction(left.vectors)
     ordered = pairs[np.argsort(along[pairs[:, 0]], kind="stable")].tolist()
     for here, there in counted(ordered, "pairs", progress):
         one, other = left.episodes[here], right.episodes[there]
-        if one.digest == other.digest or not comparable(one.length, other.length):
+        if one.digest == other.digest or not is_comparable(one.length, other.length):
             continue
         rows, others = read(one.id), read(other.id)
-        shift = None if rows is None or others is None else closest_shift(rows, others)
+        shift = None if rows is None or others is None else find_shift(rows, others)
         equal = one.length == other.length and np.array_equal(left.vectors[here], right.vectors[there])
         if shift is not None and shift.apart <= within:
             yield Twin(one, other, "vector" if equal else "near", shift.apart, shift.steps)
@@ -161,7 +161,18 @@ def _confirmed(
             yield Twin(one, other, "vector")
 
 
-def each_once(twins: Iterable[Twin]) -> list[Twin]:
+def _principal_direction(rows: Vectors) -> Vectors:
+    """Return the direction of unit length along which a sample of the rows [N, E] varies most."""
+    sample = rows[:: max(1, len(rows) // _SAMPLE)].astype(np.float64)
+    if not len(sample):
+        return np.zeros(rows.shape[1], np.float32)
+    apart = sample - sample.mean(axis=0)
+    _, vectors = np.linalg.eigh(apart.T @ apart)
+    direction: Vectors = vectors[:, -1].astype(np.float32)
+    return direction
+
+
+def drop_repeats(twins: Iterable[Twin]) -> list[Twin]:
     """Return the first twin of each pair, whichever of them is called left; ordered by id."""
     found: dict[frozenset[int], Twin] = {}
     for twin in twins:
@@ -169,7 +180,7 @@ def each_once(twins: Iterable[Twin]) -> list[Twin]:
     return sorted(found.values(), key=lambda twin: (twin.left.id, twin.right.id))
 
 
-def connected(count: int, left: Ids, right: Ids) -> Ids:
+def connect(count: int, left: Ids, right: Ids) -> Ids:
     """Return for each of `count` numbers the smallest one of its group, int64 [count]; alone it is its own.
 
     left, right [p]: the pairs.

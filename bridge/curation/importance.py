@@ -1,4 +1,4 @@
-"""How much each vector of a set should count, for the set to look like another one."""
+"""Importance weights that make one set of vectors distributed like another."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.curation.neighbours import nearest
+from bridge.curation.neighbours import find_nearest
 
 if TYPE_CHECKING:
-    from bridge.curation.projection import Floats, Vectors
+    from bridge.curation.arrays import Floats, Vectors
 
 _ROWS: Final = 1024
 _COLUMNS: Final = 4096
@@ -37,7 +37,7 @@ def bandwidth(prior: Vectors) -> float:
     """
     if len(prior) < 2:
         return _LEAST
-    found = nearest(prior, max(1, round(len(prior) ** 0.5)))
+    found = find_nearest(prior, max(1, round(len(prior) ** 0.5)))
     return max(float(np.median(found.distances[:, -1])), _LEAST)
 
 

@@ -1,4 +1,4 @@
-"""Which labels the neighbours do not believe."""
+"""Labels of episodes, and which of them disagree with their nearest neighbours."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.curation.neighbours import nearest
+from bridge.curation.neighbours import find_nearest
 from catalog.filters.evaluate import NO_FACTS, parts_of, read_field
 from catalog.filters.fields import ALIASES, FAMILIES, FIELDS, field_of
 from wshard.errors import FilterError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.archive import Archive
-    from bridge.curation.projection import Floats, Ids, Vectors
+    from bridge.curation.arrays import Floats, Ids, Vectors
     from bridge.support.progress import Progress
     from catalog.filters.fields import Field
     from catalog.records import EpisodeRow
@@ -28,7 +28,7 @@ _LEAST: Final = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Doubts:
+class LabelDoubts:
     """What the neighbours of each vector say of its label.
 
     doubt: float64 [N], from 0 (all have its label) to 1 (all have one other label). suggested: which of `names` has
@@ -40,23 +40,23 @@ class Doubts:
     names: tuple[str, ...]
 
 
-def doubts(
+def doubt_labels(
     vectors: Vectors, labels: Sequence[str], *, neighbours: int = 10, progress: Progress | None = None
-) -> Doubts:
+) -> LabelDoubts:
     """Return how much the neighbours of each of the unit vectors [N, E] doubt its label.
 
     doubt = (1 + share of the votes for the best other label - share for its own) / 2. A vote weighs 1 / distance in
     units of the farthest of the `neighbours`.
     """
     names, own = np.unique(np.asarray(labels, dtype=object).astype(str), return_inverse=True)
-    found = nearest(vectors, neighbours, progress=progress)
+    found = find_nearest(vectors, neighbours, progress=progress)
     votes = _votes(own, found.rows, found.distances, len(names))
     rows = np.arange(len(own))
     mine = votes[rows, own]
     votes[rows, own] = 0.0
     best = votes.max(axis=1, initial=0.0)
     suggested = np.where(best > 0, votes.argmax(axis=1), own) if len(own) else own
-    return Doubts(np.clip((1 + best - mine) / 2, 0, 1), suggested, tuple(names.tolist()))
+    return LabelDoubts(np.clip((1 + best - mine) / 2, 0, 1), suggested, tuple(names.tolist()))
 
 
 def _votes(own: Ids, rows: Ids, apart: NDArray[np.float64], labels: int) -> Floats:

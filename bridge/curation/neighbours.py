@@ -1,4 +1,4 @@
-"""The nearest of each vector, exactly."""
+"""Exact k-nearest neighbours of unit vectors, and the pairs of near vectors of an archive's episodes."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.curation.projection import Floats, Ids, Line, Vectors, distances, widest
+from bridge.curation.archive_vectors import read_vectors
 from bridge.support.progress import Silent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
+    from bridge.archive import Archive
+    from bridge.curation.archive_vectors import EpisodeVectors
+    from bridge.curation.arrays import Floats, Ids, Vectors
     from bridge.support.progress import Progress
+    from catalog.filters.where import Where
+    from embedders.space import Space
 
-_ROWS: Final = 256
-_COLUMNS: Final = 4096
+_BLOCK: Final = 4_000_000  # cosines computed at a time: 16 MB
+_SPARE: Final = 8  # further ones that are ranked by their exact distance: cosines in float32 are rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +32,7 @@ class Neighbours:
     distances: Floats
 
 
-def nearest(
+def find_nearest(
     vectors: Vectors,
     k: int,
     *,
@@ -39,33 +42,34 @@ def nearest(
 ) -> Neighbours:
     """Return the k nearest of `among` [M, E] for each of the unit vectors [N, E]; fewer where there are no more.
 
-    among None: the nearest others of the same vectors. owners: to whom each of the vectors [N] and of `among` [M]
-    belongs; those of one owner are not neighbours, and where too few are left, the distance is infinite. Which of
-    several at the same distance are named is up to the order along the line, the same for equal arguments.
+    among None: the nearest others of the same vectors. owners: the owner of each of the vectors [N] and of `among` [M];
+    vectors of one owner are not neighbours, and where fewer than k others are left, the distance is infinite.
     """
-    k = max(0, min(k, len(vectors) - 1 if among is None else len(among)))
-    rows, apart = np.zeros((len(vectors), k), np.int64), np.zeros((len(vectors), k))
+    others = vectors if among is None else among
+    k = max(0, min(k, len(others) - (among is None)))
+    found = Neighbours(np.zeros((len(vectors), k), np.int64), np.zeros((len(vectors), k)))
     if not k:
-        return Neighbours(rows, apart)
-    direction = widest(vectors if among is None else among)
-    asking = Line.of(vectors, direction)
-    line = asking if among is None else Line.of(among, direction)
-    watch = progress or Silent()
+        return found
+    watch, height, wide = progress or Silent(), max(1, _BLOCK // len(others)), min(k + _SPARE, len(others))
     watch.stage("vectors", len(vectors))
-    for start in range(0, len(vectors), _ROWS):
-        part = slice(start, min(start + _ROWS, len(vectors)))
-        found, known = _nearest_of(asking, part, line, k, owners)
-        asked = np.repeat(asking.vectors[part], k, axis=0)
-        exact = distances(asked, line.vectors[found.ravel()]).reshape(found.shape)
-        exact[~known] = np.inf
-        ranking = np.argsort(exact, axis=1, kind="stable")
-        rows[asking.order[part]] = line.order[np.take_along_axis(found, ranking, 1)]
-        apart[asking.order[part]] = np.take_along_axis(exact, ranking, 1)
-        watch.advance(part.stop - part.start)
-    return Neighbours(rows, apart)
+    for start in range(0, len(vectors), height):
+        block = np.arange(start, min(start + height, len(vectors)))
+        cosines = vectors[block] @ others.T
+        if among is None:
+            cosines[block - start, block] = -np.inf
+        if owners is not None:
+            cosines[owners[0][block, None] == owners[1]] = -np.inf
+        best = np.argpartition(cosines, len(others) - wide, axis=1)[:, -wide:]
+        apart = _distances(vectors[block], others, best)
+        apart[np.isneginf(np.take_along_axis(cosines, best, 1))] = np.inf
+        ranking = np.argsort(apart, axis=1, kind="stable")[:, :k]
+        found.rows[block] = np.take_along_axis(best, ranking, 1)
+        found.distances[block] = np.take_along_axis(apart, ranking, 1)
+        watch.advance(len(block))
+    return found
 
 
-def near_pairs(
+def find_near_pairs(
     left: Vectors,
     right: Vectors | None,
     k: int,
@@ -78,56 +82,55 @@ def near_pairs(
 
     right None: pairs within `left`. owners: as in `nearest`.
     """
-    found = [_pairs(nearest(left, k, among=right, owners=owners, progress=progress), farthest)]
-    if right is not None:
-        turned = owners and owners[::-1]
-        apart, places = _pairs(nearest(right, k, among=left, owners=turned, progress=progress), farthest)
-        found.append((apart, places[:, ::-1]))
-    distances_found, pairs = zip(*found, strict=True)
-    return np.concatenate(distances_found), np.concatenate(pairs)
+    apart, pairs = _pairs(find_nearest(left, k, among=right, owners=owners, progress=progress), farthest)
+    if right is None:
+        return apart, pairs
+    turned = owners and owners[::-1]
+    further, places = _pairs(find_nearest(right, k, among=left, owners=turned, progress=progress), farthest)
+    return np.concatenate([apart, further]), np.concatenate([pairs, places[:, ::-1]])
 
 
 def _pairs(found: Neighbours, farthest: float) -> tuple[Floats, Ids]:
-    asking, ranks = np.nonzero(found.distances <= farthest)
-    return found.distances[asking, ranks], np.stack([asking, found.rows[asking, ranks]], axis=1)
+    rows, ranks = np.nonzero(found.distances <= farthest)
+    return found.distances[rows, ranks], np.stack([rows, found.rows[rows, ranks]], axis=1)
 
 
-def _nearest_of(
-    asking: Line, part: slice, line: Line, k: int, owners: tuple[Ids, Ids] | None
-) -> tuple[Ids, NDArray[np.bool_]]:
-    """Return the places in the line [n, k] of the nearest of those in that part, and which of them there are."""
-    asked, places = asking.vectors[part], asking.places[part]
-    best = np.full((len(asked), k), -np.inf, np.float32)
-    where = np.zeros((len(asked), k), np.int64)
-    first, last = line.stretch(places[0], places[-1])
-    for low, high in _outward(len(line.vectors), first, last):
-        gap = max(line.places[low] - places[-1], places[0] - line.places[high - 1], 0.0)
-        if gap**2 / 2 > 1 - float(best.min()) + 1e-5:
-            continue  # even the places are further apart than all that was found
-        cosines = asked @ line.vectors[low:high].T
-        if asking is line:
-            own = np.arange(max(low, part.start), min(high, part.stop))
-            cosines[own - part.start, own - low] = -np.inf
-        if owners is not None:
-            mine, theirs = owners[0][asking.order[part]], owners[1][line.order[low:high]]
-            cosines[mine[:, None] == theirs] = -np.inf
-        better = np.flatnonzero((cosines > best[:, -1:]).any(axis=1))
-        joined = np.concatenate([best[better], cosines[better]], axis=1)
-        here = np.concatenate([where[better], np.broadcast_to(np.arange(low, high), (len(better), high - low))], axis=1)
-        top = np.argpartition(-joined, k - 1, axis=1)[:, :k]
-        top = np.take_along_axis(top, np.argsort(-np.take_along_axis(joined, top, 1), axis=1, kind="stable"), 1)
-        best[better], where[better] = np.take_along_axis(joined, top, 1), np.take_along_axis(here, top, 1)
-    return where, np.isfinite(best)
+def _distances(rows: Vectors, others: Vectors, places: Ids) -> Floats:
+    """Return the distance of each row [n, E] from the others at its places [n, k], float64 [n, k].
+
+    From differences in float64: of nearly equal vectors the cosine in float32 has no digit left.
+    """
+    found = np.empty(places.shape)
+    for rank, column in enumerate(places.T):
+        apart = rows.astype(np.float64) - others[column]
+        found[:, rank] = np.sqrt(np.einsum("ne,ne->n", apart, apart))
+    return found
 
 
-def _outward(count: int, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges that cover 0 to count: first the one around start to stop, then on either side by turns."""
-    low, high = max(0, start - _COLUMNS // 2), min(count, stop + _COLUMNS // 2)
-    yield low, high
-    while low > 0 or high < count:
-        if low > 0:
-            yield max(0, low - _COLUMNS), low
-            low = max(0, low - _COLUMNS)
-        if high < count:
-            yield high, min(count, high + _COLUMNS)
-            high = min(count, high + _COLUMNS)
+def find_candidates(
+    archive: Archive,
+    spaces: Iterable[Space],
+    sets: Sequence[Where | str],
+    *,
+    nearest: int,
+    farthest: float,
+    progress: Progress | None,
+) -> Iterator[tuple[tuple[EpisodeVectors, EpisodeVectors], Floats, Ids]]:
+    """Yield for each Space what it holds of the first and the last set, and the pairs that are near each other.
+
+    sets: one set of episodes, which is compared with itself, or two. A pair is near where one is among the `nearest` of
+    the other, at a distance of at most `farthest`: distances [n], and places [n, 2] in either. Windows of one episode
+    are no pair.
+    """
+    for space in spaces:
+        held = [read_vectors(archive, space, where) for where in sets]
+        mine, others = held[0], held[-1]
+        among = None if mine is others else others.directions
+        owners = None if space.windows.whole else (_owner_ids(mine), _owner_ids(others))
+        apart, pairs = find_near_pairs(mine.directions, among, nearest, farthest, owners=owners, progress=progress)
+        yield (mine, others), apart, pairs
+
+
+def _owner_ids(held: EpisodeVectors) -> Ids:
+    """Return the id of the episode of each vector."""
+    return np.array([row.id for row in held.episodes], np.int64)[held.owners]

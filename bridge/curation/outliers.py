@@ -1,4 +1,4 @@
-"""Which vectors lie apart from all others, whatever the length of what they stand for."""
+"""Score vectors by distance from all others of similar episode length."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.curation.neighbours import nearest
+from bridge.curation.neighbours import find_nearest
 
 if TYPE_CHECKING:
-    from bridge.curation.projection import Floats, Ids, Vectors
+    from bridge.curation.arrays import Floats, Ids, Vectors
     from bridge.support.progress import Progress
 
 _ALIKE: Final = 201  # as many of about the same length are compared with
@@ -19,7 +19,7 @@ _NORMAL: Final = 1.4826  # standard deviation of a normal distribution / its med
 _NORMAL_MEAN: Final = 1.2533  # and / its mean absolute deviation
 
 
-def outlyingness(vectors: Vectors, lengths: Ids, *, neighbours: int = 10, progress: Progress | None = None) -> Floats:
+def score_outliers(vectors: Vectors, lengths: Ids, *, neighbours: int = 10, progress: Progress | None = None) -> Floats:
     """Return how far each of the unit vectors [N, E] is from the others, float64 [N]; 0 is usual, above 3 is rare.
 
     The logarithm of (mean distance to its `neighbours` nearest / mean of the same over these), in robust standard
@@ -27,7 +27,7 @@ def outlyingness(vectors: Vectors, lengths: Ids, *, neighbours: int = 10, progre
     value: copies are no crowd, next to which their neighbours would stand alone.
     """
     _, kept, whose = np.unique(vectors, axis=0, return_index=True, return_inverse=True)
-    found = nearest(vectors[kept], neighbours, progress=progress)
+    found = find_nearest(vectors[kept], neighbours, progress=progress)
     if not found.rows.shape[1]:
         return np.zeros(len(vectors))
     own = np.maximum(found.distances.mean(axis=1), _LEAST)

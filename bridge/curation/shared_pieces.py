@@ -1,4 +1,4 @@
-"""Pieces that two episodes share: a recording that was cut in two, spliced, or saved once with a longer run-up."""
+"""Find pieces that two episodes share: recordings that were split, spliced, or saved once with a longer lead-in."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.curation.archive_vectors import reader, window_spaces
-from bridge.curation.candidates import candidates
+from bridge.curation.archive_vectors import find_window_spaces, lane_reader
 from bridge.curation.duplicates import WITHIN, Twin, check_within
-from bridge.curation.time_shift import shared_piece
+from bridge.curation.neighbours import find_candidates
+from bridge.curation.time_shift import find_shared_piece
 from bridge.support.progress import Silent, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from bridge.archive import Archive
-    from bridge.curation.archive_vectors import Held
-    from bridge.curation.projection import Ids
+    from bridge.curation.archive_vectors import EpisodeVectors
+    from bridge.curation.arrays import Ids
     from bridge.support.progress import Progress
     from catalog.filters.where import Where
 
@@ -64,8 +64,8 @@ def _shared(
 ) -> Iterator[Twin]:
     """Yield the pieces that vectors and files show, within one set of episodes or between two."""
     check_within(within)
-    spaces = window_spaces(archive, space)
-    near = candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
+    spaces = find_window_spaces(archive, space)
+    near = find_candidates(archive, spaces, sets, nearest=_CANDIDATES, farthest=_FARTHEST, progress=progress)
     for held, apart, pairs in near:
         found = zip(apart.tolist(), *pairs.T.tolist(), strict=True)
         yield from _confirmed(archive, held, found, within, progress or Silent())
@@ -73,14 +73,14 @@ def _shared(
 
 def _confirmed(
     archive: Archive,
-    sets: tuple[Held, Held],
+    sets: tuple[EpisodeVectors, EpisodeVectors],
     found: Iterable[tuple[float, int, int]],
     within: float,
     progress: Progress,
 ) -> Iterator[Twin]:
     """Yield the pieces of which the files say so; of each pair of episodes only the nearest windows are tried."""
     left, right = sets
-    read = reader(archive, left, right)
+    read = lane_reader(archive, left, right)
     pairs: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for _, here, there in sorted(found):
         tried = pairs.setdefault((int(left.owners[here]), int(right.owners[there])), [])
@@ -95,12 +95,12 @@ def _confirmed(
         for window, near in tried:
             start, stop = spans[window].tolist()
             steps = start - int(others[near][0]) + np.arange(-(stop - start) // 6, (stop - start) // 6 + 1)
-            piece = shared_piece(rows, their, start, steps, size=stop - start, within=within)
+            piece = find_shared_piece(rows, their, start, steps, size=stop - start, within=within)
             if piece is not None:
                 yield Twin(one, other, "piece", piece.apart, piece.steps, (piece.start, piece.stop))
 
 
-def _spans(held: Held) -> Ids:
+def _spans(held: EpisodeVectors) -> Ids:
     """Return the timesteps [start, stop) of every window, int64 [N, 2]."""
     cuts = [held.space.windows.spans(row.length) for row in held.episodes]
     return np.concatenate([np.zeros((0, 2), np.int64), *cuts])

@@ -1,14 +1,14 @@
-"""What the vectors of an archive's episodes say of them, as one number per episode."""
+"""Curation of an archive: outliers, subsets, weights and doubtful labels, as one number per episode."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bridge.curation.archive_vectors import hold, hold_one
+from bridge.curation.archive_vectors import read_chosen_vectors, read_vectors
 from bridge.curation.importance import importance
-from bridge.curation.labels import doubts, labels_of
-from bridge.curation.outliers import outlyingness
+from bridge.curation.labels import doubt_labels, labels_of
+from bridge.curation.outliers import score_outliers
 from bridge.curation.subset import METHODS
 from wshard.arguments import finite_number, whole_number
 from wshard.errors import QueryError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Valued:
-    """An episode and its number; label and suggested: where labels are doubted, its own and what it should be."""
+    """An episode and its value; where labels are compared, its own label and the suggested one."""
 
     episode: EpisodeRow
     value: float
@@ -40,50 +40,50 @@ def find_outliers(
     space: str | None = None,
     progress: Progress | None = None,
 ) -> list[Valued]:
-    """Return all episodes that pass the filter, the one that is most unlike all others first.
+    """Return all episodes that pass the filter, ranked by how far they are from the others, farthest first.
 
-    Values: see outliers.outlyingness; above 3 is rare. space: the beginning of a Space's fingerprint; None = see
-    held.choose_space. Raises QueryError, FilterError.
+    Values: see outliers.score_outliers; values above 3 are rare. space: a fingerprint prefix; None = see
+    archive_vectors.choose_space. Raises QueryError, FilterError.
     """
     neighbours = whole_number(neighbours, "neighbours", QueryError, least=1)
-    held = hold_one(archive, where, space)
-    values = outlyingness(held.directions, held.lengths, neighbours=neighbours, progress=progress)
-    return _falling(map(Valued, held.episodes, values.tolist()))
+    known = read_chosen_vectors(archive, where, space)
+    values = score_outliers(known.directions, known.lengths, neighbours=neighbours, progress=progress)
+    return _falling(map(Valued, known.episodes, values.tolist()))
 
 
 def select_subset(
     archive: Archive, count: int, where: Where | str = "", *, method: str = "k-center", space: str | None = None
 ) -> list[Valued]:
-    """Return `count` episodes that stand for all that pass the filter, in the order of choice.
+    """Return a representative subset of `count` episodes that pass the filter, in the order of selection.
 
     method: "k-center" or "facility-location" (see subset.py, also for the values). Raises QueryError, FilterError.
     """
     count = whole_number(count, "count", QueryError)
     if method not in METHODS or count < 1:
         raise QueryError(f"expected 1 or more episodes by {' or '.join(METHODS)}, found {count} by {method!r}")
-    held = hold_one(archive, where, space)
-    chosen = METHODS[method](held.directions, count)
+    known = read_chosen_vectors(archive, where, space)
+    chosen = METHODS[method](known.directions, count)
     pairs = zip(chosen.rows.tolist(), chosen.reached.tolist(), strict=True)
-    return [Valued(held.episodes[row], reached) for row, reached in pairs]
+    return [Valued(known.episodes[row], reached) for row, reached in pairs]
 
 
 def weigh(
     archive: Archive, target: Where | str, where: Where | str = "", *, clip: float = 10.0, space: str | None = None
 ) -> list[Valued]:
-    """Return all episodes that pass `where`, with the weights that make them look like those that pass `target`.
+    """Return all episodes that pass `where`, with importance weights that match them to those that pass `target`.
 
-    Weights have the mean 1, the largest first (see importance.importance). Raises QueryError, FilterError.
+    The mean weight is 1, the largest come first (see importance.importance). Raises QueryError, FilterError.
     """
     clip = finite_number(clip, "clip of importance weights", QueryError)
     if not clip > 1:
         raise QueryError(f"clip of importance weights: expected a number above 1, found {clip}")
-    held = hold_one(archive, where, space)
-    wanted = hold(archive, held.space, target)
+    known = read_chosen_vectors(archive, where, space)
+    wanted = read_vectors(archive, known.space, target)
     if not wanted.episodes:
         raise QueryError(
-            f"expected episodes of the target with vectors in Space {held.space.fingerprint[:12]}, found none"
+            f"expected episodes of the target with vectors in Space {known.space.fingerprint[:12]}, found none"
         )
-    return _falling(map(Valued, held.episodes, importance(held.directions, wanted.directions, clip=clip).tolist()))
+    return _falling(map(Valued, known.episodes, importance(known.directions, wanted.directions, clip=clip).tolist()))
 
 
 def find_mislabeled(
@@ -95,21 +95,21 @@ def find_mislabeled(
     space: str | None = None,
     progress: Progress | None = None,
 ) -> list[Valued]:
-    """Return all episodes that pass the filter and have a label, the one that its neighbours doubt most first.
+    """Return all episodes that pass the filter and have a label, ranked by likelihood of a wrong label.
 
-    label: a field of filters ("env", "meta.task", "tag"), or a key of the metadata ("task"). Values: see labels.doubts;
-    suggested: the label that it should have, for all that its neighbours know. Raises QueryError, FilterError.
+    label: a field of filters ("env", "meta.task", "tag"), or a key of the metadata ("task"). Values: see
+    labels.doubt_labels; suggested: the label most frequent among its neighbours. Raises QueryError, FilterError.
     """
     neighbours = whole_number(neighbours, "neighbours", QueryError, least=1)
-    held = hold_one(archive, where, space)
-    names = labels_of(archive, held.episodes, label)
-    held = held.only([place for place, name in enumerate(names) if name is not None])
-    if not held.episodes:
+    known = read_chosen_vectors(archive, where, space)
+    names = labels_of(archive, known.episodes, label)
+    known = known.only([place for place, name in enumerate(names) if name is not None])
+    if not known.episodes:
         raise QueryError(f"expected episodes with a label {label!r}, found none among {len(names)}")
     labels = [name for name in names if name is not None]
-    found = doubts(held.directions, labels, neighbours=neighbours, progress=progress)
+    found = doubt_labels(known.directions, labels, neighbours=neighbours, progress=progress)
     suggested = [found.names[place] for place in found.suggested.tolist()]
-    return _falling(Valued(*one) for one in zip(held.episodes, found.doubt.tolist(), labels, suggested, strict=True))
+    return _falling(Valued(*one) for one in zip(known.episodes, found.doubt.tolist(), labels, suggested, strict=True))
 
 
 def _falling(found: Iterable[Valued]) -> list[Valued]:

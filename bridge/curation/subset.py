@@ -1,4 +1,4 @@
-"""A few vectors that stand for many: by the farthest that is left out, or by all that are."""
+"""Representative subsets of vectors by k-center or facility location."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from bridge.curation.projection import Floats, Ids, Vectors
+    from bridge.curation.arrays import Floats, Ids, Vectors
 
 _AT_ONCE: Final = 8192  # rows compared at a time
 _CANDIDATES: Final = 64  # gains computed in one go
@@ -29,7 +29,7 @@ class Subset:
     reached: Floats
 
 
-def k_center(vectors: Vectors, count: int) -> Subset:
+def select_k_center(vectors: Vectors, count: int) -> Subset:
     """Choose `count` of the unit vectors [N, E], each as far as can be from those before: rare ones are in it.
 
     The first one is the most central. The farthest distance is at most twice the least possible one.
@@ -47,7 +47,7 @@ def k_center(vectors: Vectors, count: int) -> Subset:
     return Subset(np.array(rows, np.int64), np.array(reached))
 
 
-def facility_location(vectors: Vectors, count: int) -> Subset:
+def select_facility_location(vectors: Vectors, count: int) -> Subset:
     """Choose `count` of the unit vectors [N, E] that are nearest to all others: typical ones are in it.
 
     Greedy, with gains that are computed only when they may be the best; at least 63 % of the best possible sum.
@@ -68,8 +68,8 @@ def facility_location(vectors: Vectors, count: int) -> Subset:
 
 
 METHODS: Final[Mapping[str, Callable[[Vectors, int], Subset]]] = {
-    "k-center": k_center,
-    "facility-location": facility_location,
+    "k-center": select_k_center,
+    "facility-location": select_facility_location,
 }
 
 

@@ -1,4 +1,4 @@
-"""Whether two recordings are the same one: at which offset of their clocks they agree, and how well."""
+"""Compare two recordings: the time shift at which they agree best, and the remaining difference."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from bridge.curation.projection import Floats, Ids
+    from bridge.curation.arrays import Floats, Ids
 
 Rows = NDArray[np.float32]
 
@@ -33,17 +33,17 @@ class Shift:
     apart: float
 
 
-def comparable(left: int, right: int) -> bool:
+def is_comparable(left: int, right: int) -> bool:
     """Say whether recordings of so many timesteps may be cuts of one another: at most 15 % are missing."""
     return min(left, right) >= _least_overlap(left, right)
 
 
-def closest_shift(left: Rows, right: Rows) -> Shift | None:
+def find_shift(left: Rows, right: Rows) -> Shift | None:
     """Return the offset at which left [T, D] and right [U, D] differ least; None where lengths differ by over 15 %.
 
     They overlap by 85 % of the longer one at least. A difference above 0.1 is that of 32 timesteps, not averaged.
     """
-    if not comparable(len(left), len(right)):
+    if not is_comparable(len(left), len(right)):
         return None
     least = _least_overlap(len(left), len(right))
     steps = np.arange(least - len(right), len(left) - least + 1)
@@ -68,7 +68,7 @@ class Piece:
     apart: float
 
 
-def shared_piece(left: Rows, right: Rows, start: int, steps: Ids, *, size: int, within: float) -> Piece | None:
+def find_shared_piece(left: Rows, right: Rows, start: int, steps: Ids, *, size: int, within: float) -> Piece | None:
     """Return the piece around [start, start + size) of left [T, D] that right [U, D] has too, None for none.
 
     steps: offsets to try (see Piece). The piece grows on both sides by 8 timesteps at a time as long as these are

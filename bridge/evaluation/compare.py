@@ -1,4 +1,4 @@
-"""How well an archive's search finds episodes of the same label: in each of its Spaces, and as it ranks by default."""
+"""Evaluate how well an archive finds episodes of the same label: by each Space, and by the default ranking."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bridge.curation.archive_vectors import hold
+from bridge.curation.archive_vectors import read_vectors
 from bridge.curation.labels import labels_of
 from bridge.episodes.read import Failure, attempt
 from bridge.evaluation.metrics import Scores, leave_one_out, leave_one_out_by, leave_one_out_of_windows
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.archive import Archive
-    from bridge.curation.archive_vectors import Held
+    from bridge.curation.archive_vectors import EpisodeVectors
     from bridge.search.retriever import TrajectoryRetriever
     from bridge.support.progress import Progress
     from catalog.filters.where import Where
@@ -64,7 +64,7 @@ def evaluate_label(
         space = Space.from_json(row.definition)
         if space.of_text:
             continue  # what is said of the task would be asked for the task
-        held = hold(archive, space, where)
+        held = read_vectors(archive, space, where)
         names = labels_of(archive, held.episodes, label)
         held = held.only([place for place, name in enumerate(names) if name is not None])
         known = [name for name in names if name is not None]
@@ -125,7 +125,7 @@ def evaluate_search(
 
     try:
         asking = _spread(np.array(there, np.int64), _BY_SEARCH)
-        watch = Labelled(progress or Silent(), "search, as it ranks by default")
+        watch = Labelled(progress or Silent(), "search, default ranking")
         scores = leave_one_out_by(ask, known, asking, k=k, progress=watch)
     except EmbedderError:
         return None
@@ -136,7 +136,7 @@ def evaluate_search(
     return Evaluated(None, scores, len(known), len(set(known)))
 
 
-def _asking(held: Held) -> int:
+def _asking(held: EpisodeVectors) -> int:
     """Return how many episodes of several windows may ask: each compares its windows with those of all others."""
     least, most = _OF_WINDOWS
     each = held.vectors.size * len(held.vectors) / len(held.episodes)

@@ -1,4 +1,4 @@
-"""How good a search is, on labels that the user has: leave one out, rank the others."""
+"""Retrieval metrics on labels: leave one out, rank the others."""
 
 from __future__ import annotations
 

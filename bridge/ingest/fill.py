@@ -15,7 +15,7 @@ from bridge.episodes.read import Failure, told
 from bridge.index.base import Point, decode_vectors
 from bridge.ingest.embed import Embedding, Lacking, embed_episodes
 from bridge.quality.judge import INTEGRITY
-from bridge.spaces.statistics import Family, current, due, families
+from bridge.spaces.statistics import Family, current, families, find_space_to_fill
 from bridge.support.batches import batches
 from catalog.records import Among, Found
 from embedders.space import Space
@@ -92,7 +92,7 @@ def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:
         targets: dict[_Plan, _Target | None] = {}
         for plan in plans:
             try:
-                row = due(catalog, plan.family)
+                row = find_space_to_fill(catalog, plan.family)
             except NoLaneError as error:
                 unfit |= dict.fromkeys(plan.family.layout_ids, error)
             else:

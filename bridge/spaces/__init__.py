@@ -1,1 +1,1 @@
-"""Which Spaces an archive has, which lanes they embed, and their statistics."""
+"""The Spaces of an archive: which lanes they embed, their statistics, and the choice among them."""

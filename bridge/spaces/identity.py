@@ -1,4 +1,4 @@
-"""Which embedder made a Space, how it is described, and which Space is the newest."""
+"""Identity and description of a Space and of the embedder that made it."""
 
 from __future__ import annotations
 

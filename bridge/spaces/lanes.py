@@ -1,12 +1,8 @@
-"""Which lanes of an episode are embedded: chosen by name, or by one stated rule.
+"""Choose the lanes of an episode to embed, by name or by a default rule.
 
-The rule, where no lanes are named: every observation lane (signal/...) that is a number or a vector of at most 256
-numbers per timestep, of any dtype but bf16, by name. Named lanes may be any such: actions, "reward", predictions
-("omen/state/dreamer") and uncertainties ("uncert/state") too. Images and other tensors are left out; episodes whose
-chosen lanes differ in name or shape live in different Spaces.
-
-An embedder of frames gets one lane of images, [height, width] or [height, width, 1, 3 or 4] with sides of at least 16
-pixels: the named one, or the only observation lane that holds such.
+By default these are all observation lanes (signal/...) with a number or a vector of at most 256 numbers per timestep,
+of any dtype but bf16. An embedder of frames gets one image lane: the named one, or the only observation lane that
+holds images with sides of at least 16 pixels.
 """
 
 from __future__ import annotations

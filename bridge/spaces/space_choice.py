@@ -1,4 +1,4 @@
-"""Which Spaces of an archive a search may look at: by embedder, lanes, windows, and the environments asked for."""
+"""Choose the Spaces to search: by embedder, lanes, windows and environment."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Keeping each Space's statistics true to the archive as it grows.
+"""Keep the statistics of each Space close to those of the archive as it grows.
 
-An archive may start with one episode. Its Space then holds statistics of one episode; vectors made with other
-statistics would not be comparable. So statistics are frozen in the Space, compared with the archive's whenever 5 % of
-the archive has changed, and where any channel has moved by more than 5 % of its standard deviation a new Space of the
-same family is filled with all episodes, while the old one goes on answering. Then one transaction swaps the two.
+Statistics are frozen in a Space and compared with the archive's whenever 5 % of the archive has changed. Where a
+channel has drifted by more than 5 % of its standard deviation, a new Space is filled and then replaces the old one.
 """
 
 from __future__ import annotations
@@ -113,7 +111,7 @@ def _of(catalog: Catalog, family: Family, state: str) -> SpaceRow | None:
     return next((row for row in catalog.vectors.spaces(state) if row.family == wanted), None)
 
 
-def due(catalog: Catalog, family: Family) -> SpaceRow | None:
+def find_space_to_fill(catalog: Catalog, family: Family) -> SpaceRow | None:
     """Return the Space that must be filled now: the first one, one begun earlier, or one with new statistics.
 
     None: the active Space is true to the archive. Raises NoLaneError where no episode has finite numbers in a lane.

@@ -1,1 +1,1 @@
-"""Progress, workers, batches, locks: what several rooms of this package need."""
+"""Support for several rooms: progress, workers, batches, locks."""

@@ -1,7 +1,4 @@
-"""One thread for what BLAS multiplies.
-
-What is compiled, or multiplies a few hundred numbers, need not ask: it costs a twentieth of a search.
-"""
+"""Limit BLAS to one thread for small matrix products."""
 
 from __future__ import annotations
 

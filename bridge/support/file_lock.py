@@ -1,6 +1,6 @@
-"""One writer at a time: a file that the operating system unlocks when its holder dies.
+"""An exclusive file lock between processes and threads, released by the operating system when the owner dies.
 
-Threads exclude each other, too. On Windows nobody is excluded.
+On Windows it excludes nobody.
 """
 
 from __future__ import annotations

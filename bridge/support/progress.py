@@ -1,4 +1,4 @@
-"""Progress of long work: a bar with rate and ETA on a terminal, plain lines in a log, nothing when nobody watches."""
+"""Progress of long work: a bar with rate and ETA on a terminal, plain lines in a log, or nothing."""
 
 from __future__ import annotations
 

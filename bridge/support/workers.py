@@ -1,4 +1,4 @@
-"""Work in parallel: the same function over batches, here or in worker processes."""
+"""Apply a function to batches, in this process or in worker processes."""
 
 from __future__ import annotations
 

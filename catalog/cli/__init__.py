@@ -1,1 +1,1 @@
-"""The verbs about the catalog."""
+"""The verbs that need only the catalog: ls, facets, stats, sql, tag, note, review, collection, export-list."""

@@ -1,4 +1,4 @@
-"""The verbs with which people say something about episodes: tag, note, review."""
+"""The verbs that annotate episodes: tag, note, review."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from wshard.cli.common import JsonOption, print_items, printable, reported
 from wshard.messages import plural
 
 EpisodesArgument = Annotated[list[str] | None, typer.Argument(help="Episode ids, uids or files.", show_default=False)]
-WhoOption = Annotated[str | None, typer.Option("--who", help="Your name (default: that of your account).")]
+WhoOption = Annotated[str | None, typer.Option("--who", help="Your name (default: the name of your account).")]
 
 
 @reported()
 def tag(
-    name: Annotated[str, typer.Argument(help="The tag.")],
+    name: Annotated[str, typer.Argument(help="Tag.")],
     episodes: EpisodesArgument = None,
     where: WhereOption = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the tag off.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the tag.")] = False,
     archive: ArchiveOption = None,
 ) -> None:
-    """Tag episodes, or take a tag off them."""
+    """Add a tag to episodes, or remove it."""
     with open_catalog(archive) as catalog:
         ids = episode_ids(catalog, episodes or [], where)
         count = catalog.annotations.untag(ids, name) if remove else catalog.annotations.tag(ids, name)
-    typer.echo(f"{count} of {len(ids)} episodes {'had' if remove else 'got'} the tag {printable(name)}")
+    typer.echo(f"tag {printable(name)} {'removed from' if remove else 'added to'} {count} of {len(ids)} episodes")
 
 
 @reported()
 def note(
-    text: Annotated[str | None, typer.Argument(help="What to write.", show_default=False)] = None,
+    text: Annotated[str | None, typer.Argument(help="Text of the note.", show_default=False)] = None,
     episodes: EpisodesArgument = None,
     where: WhereOption = None,
-    remove: Annotated[int | None, typer.Option("--remove", help="Take away the note of this id instead.")] = None,
+    remove: Annotated[int | None, typer.Option("--remove", help="Remove the note with this id.")] = None,
     who: WhoOption = None,
     archive: ArchiveOption = None,
 ) -> None:
-    """Write a note about episodes; its words are found by full text. `wshard show` lists notes with their ids."""
+    """Add a note to episodes; full-text filters search it. `wshard show` lists notes with their ids."""
     with open_catalog(archive) as catalog:
         if remove is not None:
             if text is not None or episodes or where is not None:
-                raise typer.BadParameter("expected --remove ID alone: an id names one note of one episode")
+                raise typer.BadParameter("expected --remove ID without text, episodes or --where")
             catalog.annotations.remove_note(remove)
-            typer.echo(f"note {remove} is gone")
+            typer.echo(f"note {remove} removed")
             return
         if text is None:
             raise typer.BadParameter("expected the text of the note")
         done = catalog.annotations.add_note(episode_ids(catalog, episodes or [], where), text, who=account(who))
-    typer.echo(f"{plural(len(done), 'episode')} got the note")
+    typer.echo(f"note added to {plural(len(done), 'episode')}")
 
 
 @reported()
@@ -60,13 +60,13 @@ def review(
     state: Annotated[str | None, typer.Argument(help="accepted, rejected, ...", show_default=False)] = None,
     episodes: EpisodesArgument = None,
     where: WhereOption = None,
-    undo: Annotated[bool, typer.Option("--undo", help="Take back the last review; name only episodes.")] = False,
-    audit: Annotated[bool, typer.Option("--audit", help="Show all reviews; name only episodes.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Undo the last review; give episodes only.")] = False,
+    audit: Annotated[bool, typer.Option("--audit", help="Show the review history; give episodes only.")] = False,
     who: WhoOption = None,
     archive: ArchiveOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring episodes into a review state, take that back, or show the audit."""
+    """Set the review state of episodes, undo the last review, or show the history."""
     if undo and audit:
         raise typer.BadParameter("expected --undo or --audit, not both")
     named = [*([state] if (undo or audit) and state is not None else []), *(episodes or [])]
@@ -96,7 +96,7 @@ def review(
 
 
 def account(who: str | None = None) -> str:
-    """Return who is speaking: the name given, or that of the account."""
+    """Return the name of the user: `who`, or the name of the account."""
     if who is not None:
         return who
     try:

@@ -1,4 +1,4 @@
-"""The verbs about collections: `wshard collection ...`, and export-list."""
+"""The verbs `wshard collection ...` and export-list."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catalog.cli.common import ArchiveOption, WhereOption, open_catalog, print_table, tell_unknown
+from catalog.cli.common import ArchiveOption, WhereOption, open_catalog, print_table, report_unknown
 from wshard.cli.common import EXIT_FAILED, JsonOption, option_read, print_items, printable, reported
 from wshard.messages import plural
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from catalog.curation.collections import Named, Snapshot
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the collection.")]
-RefArgument = Annotated[str, typer.Argument(help="Name of a collection, or hash of a snapshot.")]
+RefArgument = Annotated[str, typer.Argument(help="Name of a collection or hash of a snapshot.")]
 
 app = typer.Typer(
     help="Virtual datasets: saved queries and snapshots of (episode, span, weight) picks; no data is copied.",
@@ -49,24 +49,24 @@ def list_(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
 def save(
     name: NameArgument,
     where: WhereOption = None,
-    live: Annotated[bool, typer.Option("--live", help="Keep the query instead: asked anew each time.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Save the query itself; it is evaluated on each use.")] = False,
     archive: ArchiveOption = None,
 ) -> None:
-    """Keep what passes a filter, as a snapshot that never changes, or as a saved query (--live)."""
+    """Save the episodes that match a filter, as an immutable snapshot or as a query (--live)."""
     from catalog.cli.annotate import account
 
     if where is None:
-        raise typer.BadParameter("choose the episodes by --where ('' for all)")
+        raise typer.BadParameter("expected --where ('' for all episodes)")
     with open_catalog(archive) as catalog:
-        tell_unknown(catalog, where)
+        report_unknown(catalog, where)
         make = catalog.collections.save_query if live else catalog.collections.save_snapshot
-        _tell(make(name, where, who=account()))
+        _print_named(make(name, where, who=account()))
 
 
 @app.command()
 @reported()
 def show(ref: RefArgument, archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
-    """Show a collection, and what it was made from."""
+    """Show a collection and its lineage."""
     with open_catalog(archive) as catalog:
         picked = catalog.collections.picked(ref)
         ancestors = catalog.collections.ancestors(ref)
@@ -75,9 +75,9 @@ def show(ref: RefArgument, archive: ArchiveOption = None, as_json: JsonOption = 
     if as_json:
         print_items(map(asdict, picks), gone=gone, query=query, lineage=list(map(asdict, ancestors)))
         return
-    told = f"; {gone} of them gone or of other data by now" if gone else ""
+    missing = f"; {gone} of them removed or changed since" if gone else ""
     steps = plural(sum(pick.stop - pick.start for pick in picks), "timestep")
-    typer.echo(f"{plural(len(picks), 'pick')}, {steps}{told}")
+    typer.echo(f"{plural(len(picks), 'pick')}, {steps}{missing}")
     if query is not None:
         typer.echo(f"query: {printable(query)}")
     print_table(
@@ -89,21 +89,21 @@ def show(ref: RefArgument, archive: ArchiveOption = None, as_json: JsonOption = 
 @app.command()
 @reported()
 def union(name: NameArgument, left: RefArgument, right: RefArgument, archive: ArchiveOption = None) -> None:
-    """Keep the picks of either collection under a new name."""
+    """Save the picks of both collections together under a new name."""
     _combine(name, "union", left, right, archive)
 
 
 @app.command()
 @reported()
 def intersection(name: NameArgument, left: RefArgument, right: RefArgument, archive: ArchiveOption = None) -> None:
-    """Keep the picks of both collections under a new name."""
+    """Save the picks that two collections share under a new name."""
     _combine(name, "intersection", left, right, archive)
 
 
 @app.command()
 @reported()
 def without(name: NameArgument, left: RefArgument, right: RefArgument, archive: ArchiveOption = None) -> None:
-    """Keep the picks of the left that the right does not have under a new name."""
+    """Save the picks of the left that are not in the right under a new name."""
     _combine(name, "without", left, right, archive)
 
 
@@ -111,32 +111,34 @@ def without(name: NameArgument, left: RefArgument, right: RefArgument, archive: 
 @reported()
 def split(
     ref: RefArgument,
-    fractions: Annotated[str, typer.Option(help="Parts and their shares.")] = "train=0.8,val=0.1,test=0.1",
+    fractions: Annotated[str, typer.Option(help="Parts and their fractions.")] = "train=0.8,val=0.1,test=0.1",
     by: Annotated[
         list[str] | None,
-        typer.Option("--by", help="Field whose values stay together; may be repeated.", metavar="FIELD"),
+        typer.Option(
+            "--by", help="Keep episodes with equal values of this field together; may be repeated.", metavar="FIELD"
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Another seed, another split.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     archive: ArchiveOption = None,
 ) -> None:
-    """Divide a collection into snapshots NAME/train, NAME/val, ... that share no episode, no copy, no group."""
+    """Split a collection into snapshots NAME/train, NAME/val, ... that share no episode, duplicate or group."""
     from catalog.cli.annotate import account
 
     shares = _fractions(fractions)
     with open_catalog(archive) as catalog:
         made = catalog.collections.split(ref, shares, by=by or [], seed=seed, who=account())
     for named in made:
-        _tell(named)
+        _print_named(named)
     sizes = [named.snapshot.picks for named in made if named.snapshot is not None]
     empty = [named.name for named, size, share in zip(made, sizes, shares.values(), strict=True) if share and not size]
     if empty and any(sizes):
-        typer.echo(f"empty: {printable(', '.join(empty))}: what must stay together leaves nothing for it", err=True)
+        typer.echo(f"empty: {printable(', '.join(empty))}: the groups that stay together are too large", err=True)
 
 
 @app.command()
 @reported()
 def diff(before: RefArgument, after: RefArgument, archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
-    """Show what leads from one collection to another."""
+    """Show the differences between two collections."""
     with open_catalog(archive) as catalog:
         found = asdict(catalog.collections.compare(before, after))
     if as_json:
@@ -152,21 +154,21 @@ def diff(before: RefArgument, after: RefArgument, archive: ArchiveOption = None,
 @app.command()
 @reported()
 def drop(name: NameArgument, archive: ArchiveOption = None) -> None:
-    """Take a name away; a snapshot can still be found by its hash."""
+    """Remove the name of a collection; a snapshot stays available by its hash."""
     with open_catalog(archive) as catalog:
         dropped = catalog.collections.drop(name)
-    typer.echo(f"{printable(name)} is no name of a collection any more; it was {_before(dropped)}")
+    typer.echo(f"{printable(name)} removed; it was {_before(dropped)}")
 
 
 @reported()
 def export_list(
     ref: RefArgument,
     to: Annotated[
-        Path | None, typer.Option("--to", help="File .json, .csv or .parquet (default: JSON, shown).")
+        Path | None, typer.Option("--to", help="File (.json, .csv or .parquet; default: JSON on stdout).")
     ] = None,
     archive: ArchiveOption = None,
 ) -> None:
-    """Write a collection as a list of files, spans and weights, for other programs; 1 if any episode is gone."""
+    """Write a collection as a list of files, spans and weights; exit 1 if any episode is gone."""
     from catalog.curation.export_list import FORMATS, encode_list
     from wshard.container.atomic_write import publish
 
@@ -182,8 +184,8 @@ def export_list(
         with publish(to) as file:
             file.write(data)
     if gone := sum(row is None for _, row in picked):
-        told = "without a path: their episodes are gone from the catalog or hold other data by now"
-        typer.echo(f"{gone} of {len(picked)} picks {told}", err=True)
+        why = "their episodes were removed from the catalog or changed since"
+        typer.echo(f"{gone} of {len(picked)} picks have no path: {why}", err=True)
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -191,10 +193,10 @@ def _combine(name: str, operation: Any, left: str, right: str, archive: str | No
     from catalog.cli.annotate import account
 
     with open_catalog(archive) as catalog:
-        _tell(catalog.collections.combine(name, operation, left, right, who=account()))
+        _print_named(catalog.collections.combine(name, operation, left, right, who=account()))
 
 
-def _tell(named: Named) -> None:
+def _print_named(named: Named) -> None:
     about = "a saved query" if named.snapshot is None else _snapshot_text(named.snapshot)
     typer.echo(f"{printable(named.name)}: {about}")
     for line in replaced_lines(named):
@@ -202,16 +204,16 @@ def _tell(named: Named) -> None:
 
 
 def replaced_lines(named: Named) -> list[str]:
-    """Say from what the name was taken, so that it can be had again: a snapshot by its hash, a query by its text."""
-    return [] if named.replaced is None else [f"{printable(named.name)} was {_before(named.replaced)} until now"]
+    """Return what the name stood for before, so that it can be restored: a snapshot's hash, a query's text."""
+    return [] if named.replaced is None else [f"{printable(named.name)} replaced {_before(named.replaced)}"]
 
 
 def _before(named: Named) -> str:
     return printable(f"the query {named.query}") if named.snapshot is None else _snapshot_text(named.snapshot)
 
 
-def _snapshot_text(kept: Snapshot) -> str:
-    return f"{plural(kept.picks, 'pick')}, {kept.hash}"
+def _snapshot_text(snapshot: Snapshot) -> str:
+    return f"{plural(snapshot.picks, 'pick')}, {snapshot.hash}"
 
 
 def _fractions(text: str) -> dict[str, float]:

@@ -1,7 +1,4 @@
-"""What the verbs about what an archive holds have in common: options, names of episodes, tables for people.
-
-Does not know: files, vectors. Imports what it needs inside.
-"""
+"""What verbs about an archive share: options, names of episodes, tables."""
 
 from __future__ import annotations
 
@@ -42,16 +39,16 @@ ArchiveOption = Annotated[
     typer.Option(
         "--archive",
         "-a",
-        help="Archive folder or postgresql://... (default: $WSHARD_ARCHIVE, or the nearest .wshard here or above).",
+        help="Archive folder or postgresql://... (default: $WSHARD_ARCHIVE, or .wshard in this folder or a parent).",
         parser=_named_place,
         metavar="PLACE",
     ),
 ]
 EnvOption = Annotated[
-    list[str] | None, typer.Option("--env", "-e", help="Environment; may be repeated.", metavar="NAME")
+    list[str] | None, typer.Option("--env", "-e", help="Environment id; may be repeated.", metavar="NAME")
 ]
-RewardOption = Annotated[str | None, typer.Option("--reward", help="Range of total reward, e.g. 0.8: or 0.8:2 or :2.")]
-MinLengthOption = Annotated[int | None, typer.Option("--min-length", help="Fewest timesteps.")]
+RewardOption = Annotated[str | None, typer.Option("--reward", help="Range of total reward: 0.8:, 0.8:2 or :2.")]
+MinLengthOption = Annotated[int | None, typer.Option("--min-length", help="Minimum number of timesteps.")]
 WhereOption = Annotated[
     str | None, typer.Option("--where", "-w", help="Filter, e.g. 'env:reach-v3 reward:0.8.. -tag:bad \"pick up\"'.")
 ]
@@ -81,7 +78,7 @@ def find_episode(opened: Catalog, name: str) -> EpisodeRow:
         return page.rows[0]
     if not page.rows:
         if os.path.exists(name):  # noqa: PTH110  (Path's raises for names too long for a file, which an id may be)
-            raise EntryNotFoundError(f"{name!r} is there, but no episode of this archive: `wshard ingest` takes it in")
+            raise EntryNotFoundError(f"{name!r} exists but is not in this archive: add it with `wshard ingest`")
         raise EntryNotFoundError(f"{name!r} is neither a file nor an episode of this archive")
     places = "\n".join(f"  {row.uid}  {shorten(row.path)}" for row in page.rows)
     raise QueryError(f"several episodes have the id {name!r}; give the uid or the file:\n{places}")
@@ -90,14 +87,14 @@ def find_episode(opened: Catalog, name: str) -> EpisodeRow:
 def episode_ids(opened: Catalog, names: list[str], where: str | None) -> list[int]:
     """Return the episodes of these names and those that pass the filter; typer.BadParameter when neither is given."""
     if not names and where is None:
-        raise typer.BadParameter("name episodes (id, uid or file), or choose them by --where")
+        raise typer.BadParameter("expected episodes (id, uid or file) or --where")
     found = {find_episode(opened, name).id for name in names}
-    tell_unknown(opened, where)
+    report_unknown(opened, where)
     return sorted(found | set(opened.query.ids(where) if where is not None else ()))
 
 
-def tell_unknown(opened: Catalog, where: Where | str | None) -> None:
-    """Say on stderr which free names of a filter (metadata, scores, ...) no episode has: mistyped, most likely."""
+def report_unknown(opened: Catalog, where: Where | str | None) -> None:
+    """Print on stderr the free field names of a filter (metadata, scores, ...) that no episode has."""
     from catalog.filters.fields import field_of
     from catalog.filters.parse import as_where
     from catalog.filters.where import Compare, comparisons
@@ -117,7 +114,7 @@ def parse_range(text: str | None) -> tuple[float | None, float | None] | None:
     except ValueError:
         bounds = (None, None)
     if not colon or bounds == (None, None):
-        raise typer.BadParameter(f"expected LOW:HIGH with numbers, one may be left out, found {text!r}")
+        raise typer.BadParameter(f"expected LOW:HIGH with numbers, either may be omitted, found {text!r}")
     return bounds
 
 
@@ -184,13 +181,13 @@ def _drawable(cell: str) -> str:
     return cell if len(cell) <= _WIDEST else f"{cell[: _WIDEST - 1]}{_ELLIPSIS}"
 
 
-def number(value: Any) -> str:
-    """Return a reward for people: four significant digits, "" for none."""
+def format_number(value: Any) -> str:
+    """Return a number with four significant digits, "" for None."""
     return "" if value is None else f"{value:.4g}"
 
 
 def shorten(path: str) -> str:
-    """Return the path as seen from the current folder where that is shorter."""
+    """Return the path relative to the current folder if it is inside it."""
     try:
         return str(Path(path).relative_to(Path.cwd()))
     except ValueError:

@@ -1,4 +1,4 @@
-"""The verbs that sum an archive up: facets, stats, sql."""
+"""The verbs that summarise an archive: facets, stats, sql."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from catalog.cli.common import ArchiveOption, WhereOption, number, open_catalog, print_table, tell_unknown
+from catalog.cli.common import ArchiveOption, WhereOption, format_number, open_catalog, print_table, report_unknown
 from wshard.cli.common import JsonOption, print_items, reported
 from wshard.messages import plural
 
@@ -24,18 +24,19 @@ def facets(
     fields: Annotated[list[str] | None, typer.Argument(help="Fields (default: env success review tag flag).")] = None,
     where: WhereOption = None,
     histogram: Annotated[
-        list[str] | None, typer.Option("--histogram", help="Numeric field; may be repeated.", metavar="FIELD")
+        list[str] | None,
+        typer.Option("--histogram", help="Show a histogram of this numeric field; may be repeated.", metavar="FIELD"),
     ] = None,
-    bins: Annotated[int, typer.Option("--bins", min=1, max=1000, help="Ranges of a histogram.")] = 10,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Values per field.")] = 20,
+    bins: Annotated[int, typer.Option("--bins", min=1, max=1000, help="Number of histogram bins.")] = 10,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of values per field.")] = 20,
     archive: ArchiveOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Count the values of fields among the episodes, and the distribution of numbers."""
-    asked = fields or ([] if histogram else list(_FACETS))
+    """Count episodes by field value, and show histograms of numeric fields."""
+    wanted = fields or ([] if histogram else list(_FACETS))
     with open_catalog(archive) as catalog:
-        tell_unknown(catalog, where)
-        plural = catalog.query.facets(asked, where or "", limit=limit + 1)  # one more says that there are more
+        report_unknown(catalog, where)
+        plural = catalog.query.facets(wanted, where or "", limit=limit + 1)  # one more shows that there are more
         found = {name: values[:limit] for name, values in plural.items()}
         drawn = {name: catalog.query.histogram(name, where or "", bins=bins) for name in histogram or ()}
         shown = {} if as_json else {name: _rows(catalog, name, where, values) for name, values in found.items()}
@@ -50,7 +51,7 @@ def facets(
         return
     for name, rows in shown.items():
         print_table((name, ">episodes"), rows)
-        typer.echo("there are more values: --limit\n" if len(plural[name]) > limit else "")
+        typer.echo("more values: increase --limit\n" if len(plural[name]) > limit else "")
     for name, shape in drawn.items():
         most = max(shape.counts, default=0)
         bars = [
@@ -58,11 +59,11 @@ def facets(
             for low, high, count in zip(shape.edges, shape.edges[1:], shape.counts, strict=False)
         ]
         print_table((f">{name} from", ">to", ">episodes", ""), bars)
-        typer.echo(f"{shape.missing} without\n")
+        typer.echo(f"{shape.missing} without a value\n")
 
 
 def _rows(catalog: Catalog, name: str, where: str | None, values: Facet) -> list[tuple[str, str]]:
-    """Return what is shown of a facet: metadata that is there, but is no single value, is told from what is missing."""
+    """Return the rows of a facet; lists and objects in metadata are counted apart from missing values."""
     from catalog.filters.parse import as_where
     from catalog.filters.where import Compare, negation
 
@@ -86,16 +87,22 @@ def stats(
     archive: ArchiveOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show count, mean, standard deviation and range of numbers, by group."""
+    """Show count, mean, standard deviation and range of numeric fields, optionally by group."""
     names, keys = fields or ["reward", "length"], by or []
     with open_catalog(archive) as catalog:
-        tell_unknown(catalog, where)
+        report_unknown(catalog, where)
         groups = catalog.query.statistics(names, where or "", by=keys)
     if as_json:
         print_items(map(asdict, groups))
         return
     rows = [
-        (*map(_value, group.key), str(group.episodes), name, str(s.count), *map(number, (s.mean, s.std, s.min, s.max)))
+        (
+            *map(_value, group.key),
+            str(group.episodes),
+            name,
+            str(s.count),
+            *map(format_number, (s.mean, s.std, s.min, s.max)),
+        )
         for group in groups
         for name, s in group.values.items()
     ]
@@ -104,13 +111,13 @@ def stats(
 
 @reported()
 def sql(
-    statement: Annotated[str, typer.Argument(help="One SELECT; the tables are in catalog/SCHEMA.md.")],
-    seconds: Annotated[float, typer.Option(min=0.01, help="Time limit.")] = 5.0,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Rows.")] = 1000,
+    statement: Annotated[str, typer.Argument(help="SELECT statement; tables are listed in catalog/SCHEMA.md.")],
+    seconds: Annotated[float, typer.Option(min=0.01, help="Time limit in seconds.")] = 5.0,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of rows.")] = 1000,
     archive: ArchiveOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask the database itself; reading only."""
+    """Run a read-only SQL query on the catalog database."""
     with open_catalog(archive) as catalog:
         answer = catalog.query.sql(statement, seconds=seconds, limit=limit)
     rows = [[_cell(value) for value in row] for row in answer.rows]
@@ -118,7 +125,7 @@ def sql(
         print_items(rows, columns=answer.columns, more=answer.more)
         return
     print_table(answer.columns, [tuple(_text(value) for value in row) for row in rows])
-    typer.echo(f"{plural(len(rows), 'row')}{', there are more' if answer.more else ''}")
+    typer.echo(f"{plural(len(rows), 'row')}{' (more available: --limit)' if answer.more else ''}")
 
 
 def _cell(value: Any) -> Any:
@@ -126,7 +133,7 @@ def _cell(value: Any) -> Any:
 
 
 def _value(value: Any) -> str:
-    """Return a value among others: "-" for a missing one, so text that looks like that, or like nothing, is quoted."""
+    """Return "-" for a missing value; the texts "-" and "" are quoted, to tell them apart."""
     return "-" if value is None else f'"{value}"' if value in ("", "-") else _text(value)
 
 

@@ -1,4 +1,4 @@
-"""The verb that lists episodes: as a table, as JSON, as CSV, by the columns that are asked for."""
+"""The verb `ls`: episodes as a table, JSON or CSV."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from catalog.cli.common import (
     MinLengthOption,
     RewardOption,
     WhereOption,
-    number,
+    format_number,
     open_catalog,
     parse_range,
     print_table,
+    report_unknown,
     shorten,
-    tell_unknown,
 )
 from wshard.cli.common import JsonOption, print_items, printable, reported
 
@@ -42,27 +42,27 @@ def ls(
     env: EnvOption = None,
     reward: RewardOption = None,
     min_length: MinLengthOption = None,
-    max_length: Annotated[int | None, typer.Option("--max-length", help="Most timesteps.")] = None,
-    success: Annotated[bool | None, typer.Option("--success/--failure", help="Only these.")] = None,
+    max_length: Annotated[int | None, typer.Option("--max-length", help="Maximum number of timesteps.")] = None,
+    success: Annotated[
+        bool | None, typer.Option("--success/--failure", help="Only successful or only failed episodes.")
+    ] = None,
     tag: Annotated[
-        list[str] | None, typer.Option("--tag", help="Any of these tags; may be repeated.", metavar="TAG")
+        list[str] | None, typer.Option("--tag", help="Tag; may be repeated (any of them matches).", metavar="TAG")
     ] = None,
     where: WhereOption = None,
     columns: Annotated[
         str | None,
-        typer.Option(help="Fields to show, e.g. 'episode,meta.task,score.quality.spike,tags'.", metavar="FIELD,..."),
+        typer.Option(help="Columns to print, e.g. 'episode,meta.task,score.quality.spike,tags'.", metavar="FIELD,..."),
     ] = None,
-    sort: Annotated[
-        str, typer.Option("--sort", help="Field of one value to sort by; -FIELD for falling order.")
-    ] = "episode_id",
+    sort: Annotated[str, typer.Option("--sort", help="Field to sort by; -FIELD for descending order.")] = "episode_id",
     limit: Annotated[
         int | None,
         typer.Option("--limit", "-n", min=1, max=10_000, help=f"Rows per page (default: {_PAGE}; --csv: all)."),
     ] = None,
-    after: Annotated[str | None, typer.Option("--after", help="Go on after this cursor.")] = None,
-    as_csv: Annotated[
-        bool, typer.Option("--csv", help="Print CSV instead of text, of all columns or --columns.")
-    ] = False,
+    after: Annotated[
+        str | None, typer.Option("--after", help="Continue after this cursor (printed below a page).")
+    ] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV of all columns, or of --columns.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the episodes of an archive."""
@@ -71,7 +71,7 @@ def ls(
     from catalog.query.columns import columns_of, split_names
 
     if as_csv and as_json:
-        raise typer.BadParameter("choose --csv or --json")
+        raise typer.BadParameter("expected --csv or --json, not both")
     wanted = as_where(where) & build_where(
         env_id=env or None,
         min_length=min_length,
@@ -82,7 +82,7 @@ def ls(
     )
     chosen = None if columns is None else columns_of(split_names(columns))
     with open_catalog(archive) as catalog:
-        tell_unknown(catalog, wanted)
+        report_unknown(catalog, wanted)
         if as_csv:
             pages = _pages(catalog, wanted, order=sort, after=after, limit=limit)
             _print_csv(catalog, chosen or columns_of(catalog.query.columns()), pages)
@@ -121,7 +121,9 @@ def _cells(catalog: Catalog, columns: Sequence[Column], rows: Sequence[EpisodeRo
 
 def _as_json(catalog: Catalog, columns: Sequence[Column] | None, rows: Sequence[EpisodeRow]) -> list[dict[str, Any]]:
     if columns is None:
-        return [row._asdict() for row in rows]
+        return [
+            {("file_path" if name == "path" else name): value for name, value in row._asdict().items()} for row in rows
+        ]
     names = [column.name for column in columns]
     return [dict(zip(names, cells, strict=True)) for cells in _cells(catalog, columns, rows)]
 
@@ -154,7 +156,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return number(value)
+        return format_number(value)
     return " ".join(map(_cell, value)) if isinstance(value, list) else "" if value is None else str(value)
 
 
@@ -171,7 +173,7 @@ def _table(rows: Sequence[EpisodeRow]) -> None:
                 row.episode_id,
                 row.env_id,
                 str(row.length),
-                number(row.total_reward),
+                format_number(row.total_reward),
                 {True: "yes", False: "no", None: ""}[row.success],
                 " ".join(row.tags),
                 shorten(row.path),

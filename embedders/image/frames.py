@@ -1,4 +1,4 @@
-"""The embedder `frames`: what a camera sees over time, without any weights to download."""
+"""The embedder `frames`: what a camera sees over time, without pretrained weights."""
 
 from __future__ import annotations
 

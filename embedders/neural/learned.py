@@ -1,7 +1,4 @@
-"""The embedder `learned`: a small temporal encoder that was trained on an archive (`wshard train-embedder`).
-
-Needs numpy only.
-"""
+"""The embedder `learned`: a small temporal encoder trained on an archive (`wshard train-embedder`)."""
 
 from __future__ import annotations
 

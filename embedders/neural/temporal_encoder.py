@@ -1,4 +1,4 @@
-"""A small temporal encoder: convolutions along the arc of a window, then a linear map to a vector."""
+"""A small temporal encoder: convolutions along the arc length of a window, then a linear map to a vector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedder `torchmodule`: a network of your own, applied to the timesteps of a window and pooled."""
+"""The embedder `torchmodule`: your own network, applied to the timesteps of a window and pooled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training of a temporal encoder on the windows of an archive, without labels. Needs torch (extra "torch")."""
+"""Train a temporal encoder on the windows of an archive, without labels. Requires torch (extra "torch")."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Neural networks from local weights: an nn.Module in person, a TorchScript file, an ONNX file.
+"""Neural networks from local weights: an nn.Module, a TorchScript file or an ONNX file.
 
-Imports torch and onnxruntime on use only, never touches the network, and never unpickles.
+Imports torch and onnxruntime when used, never accesses the network, and never unpickles.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Embedders for text: task descriptions by their meaning."""
+"""Text encoders: task descriptions by meaning."""

@@ -1,4 +1,4 @@
-"""What a text encoder is: texts in, one unit vector per text out; and the Space that its vectors belong to."""
+"""The text encoder protocol: texts in, one unit vector per text out; and the Space of these vectors."""
 
 from __future__ import annotations
 

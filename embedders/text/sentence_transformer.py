@@ -1,6 +1,6 @@
-"""The text encoder `sentences`: a transformer and its tokenizer, from a folder as sentence-transformers saves it.
+"""The text encoder `sentences`: a transformer and its tokenizer from a sentence-transformers folder.
 
-Never touches the network, and runs nothing of the folder but its network.
+Never accesses the network, and runs no code from the folder except the network itself.
 """
 
 from __future__ import annotations

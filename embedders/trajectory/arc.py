@@ -1,4 +1,4 @@
-"""The embedder `arcdct`: the shape of a window's path, invariant to speed and stalls."""
+"""The embedder `arcdct`: the shape of a window's path, invariant to speed and pauses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedders `combo` and `combo2`: several descriptions of a window side by side in one vector."""
+"""The embedders `combo` and `combo2`: several descriptors of a window, concatenated into one vector."""
 
 from __future__ import annotations
 

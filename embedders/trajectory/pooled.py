@@ -1,4 +1,4 @@
-"""Embedders of the mean over time: the mean itself, and any callable that takes one."""
+"""Embedders of the mean over time: the mean itself, or any callable of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resampling of windows to a fixed number of rows, evenly in time or evenly along the path that each travels."""
+"""Resample windows to a fixed number of rows, evenly in time or evenly along the path."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The embedder `dct`: the slow part of a window's spectrum, evenly in time.
-
-Speed is part of the meaning here; `arcdct` is the one that ignores it.
-"""
+"""The embedder `dct`: the low frequencies of a window, evenly in time, so that speed matters."""
 
 from __future__ import annotations
 

@@ -244,7 +244,7 @@ DOUBLES = [
     (_StringReading, "test_what_is_no_window_is_refused"),
     (_GuessingStatistics, "test_statistics_are_demanded_exactly_when_they_are_used"),
     (_UnstorableParameters, "test_parameters_are_json_and_never_change"),
-    (_Nameless, "test_name_version_and_metric_are_told"),
+    (_Nameless, "test_name_version_and_metric_are_valid"),
 ]
 
 

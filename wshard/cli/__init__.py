@@ -1,4 +1,4 @@
-"""The verbs about files, what all verbs of the command line share, and `main`, which runs the installed command."""
+"""The verbs about files, what all verbs share, and `main`, which runs the installed command."""
 
 from __future__ import annotations
 

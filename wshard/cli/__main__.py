@@ -1,4 +1,4 @@
-"""`python -m wshard.cli`: the installed command, under the name that the format's reference package has for it."""
+"""`python -m wshard.cli`: run the installed command, as in the reference package of the format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The installed command `wshard`, whichever package provides it: started from Python, or with `python -m`."""
+"""Run the installed command `wshard` from Python or with `python -m`."""
 
 from __future__ import annotations
 

@@ -1,12 +1,7 @@
-"""The verbs about other formats: convert and export; and doctor, which tells what is installed.
-
-Exit codes: 0 fine, 1 an error, 2 a format that is unknown or not implemented. Verbs import what they need, so that
-`--help` is quick.
-"""
+"""The verbs `convert` and `export`: episodes from one format to another."""
 
 from __future__ import annotations
 
-import platform
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -18,14 +13,6 @@ from wshard.messages import plural
 
 if TYPE_CHECKING:
     from wshard.types import Format
-
-REQUIRED: Final = (
-    "numpy", "xxhash", "crc32c", "zstandard", "lz4", "sqlalchemy", "httpx", "typer", "rich", "threadpoolctl"
-)  # fmt: skip
-OPTIONAL: Final = (
-    "ml_dtypes", "numba", "torch", "onnxruntime", "tokenizers", "psycopg", "watchfiles", "pyarrow", "pandas",
-    "huggingface_hub", "datasets", "h5py",
-)  # fmt: skip
 
 _FORMATS: Final = {
     "wshard": "wshard",
@@ -44,18 +31,18 @@ _SUFFIXES: Final = {"wshard": ".wshard", "dreamerv3": ".npz"}
 _FORMAT_HELP: Final = " or ".join(_SUFFIXES)
 _COLLECTION: Final = "collection:"
 
-CompressionOption = Annotated[str, typer.Option(help="none, zstd, lz4 or zstd:LEVEL; for episode files.")]
+CompressionOption = Annotated[str, typer.Option(help="Compression of episode files: none, zstd, lz4 or zstd:LEVEL.")]
 
 
 @reported()
 def convert(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="The file or folder to read.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; a folder for several episodes.")],
-    input_format: Annotated[str | None, typer.Option(help=f"{_FORMAT_HELP} (default: as IN tells)")] = None,
-    output_format: Annotated[str | None, typer.Option(help=f"{_FORMAT_HELP} (default: as OUT tells)")] = None,
+    source: Annotated[Path, typer.Argument(metavar="IN", help="File or folder to read.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="File to write, or a folder for several episodes.")],
+    input_format: Annotated[str | None, typer.Option(help=f"{_FORMAT_HELP} (default: detected from IN)")] = None,
+    output_format: Annotated[str | None, typer.Option(help=f"{_FORMAT_HELP} (default: from the suffix of OUT)")] = None,
     compression: CompressionOption = "none",
 ) -> None:
-    """Convert episodes from one format to another: that of a file, or all of a file or folder into a folder."""
+    """Convert the episodes of a file or folder from one format to another."""
     from wshard.formats.detect import detect_format
 
     formats = [
@@ -63,26 +50,29 @@ def convert(
         for name, path in ((input_format, source), (output_format, target))
     ]
     target = _written(source, target, formats[1])
-    summary = _convert(source, target, formats, compression)
+    count = _convert(source, target, formats, compression)
     typer.echo(f"converted  {printable(str(source))}  ->  {printable(str(target))}")
-    typer.echo(f"           {formats[0]}  ->  {formats[1]}  ({summary})")
+    typer.echo(f"           {formats[0]}  ->  {formats[1]}  ({count})")
 
 
 @reported()
 def export(
-    path: Annotated[Path, typer.Argument(help="The file to read.")],
+    path: Annotated[Path, typer.Argument(help="File to read.")],
     format_name: Annotated[str, typer.Option("--format", "-f", help=_FORMAT_HELP)],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file or folder. Default: PATH with the other suffix.")
+        Path | None,
+        typer.Option("--output", "-o", help="File or folder to write (default: PATH with the suffix of the format)."),
     ] = None,
     compression: CompressionOption = "none",
 ) -> None:
-    """Write an episode in another format beside its file, or to another place; never over the file itself."""
+    """Write an episode in another format next to its file, or to --output; the file itself is never overwritten."""
     from wshard.formats.detect import detect_format
 
     wanted = _format(format_name)
     if path.is_dir():
-        raise typer.BadParameter(f"expected a file, found a folder: wshard convert {path} OUT takes all its episodes")
+        raise typer.BadParameter(
+            f"expected a file, found a folder: use `wshard convert {path} OUT` for all its episodes"
+        )
     named = output or path.with_suffix(_SUFFIXES.get(wanted, path.suffix))
     target = _written(path, named, wanted)
     known = wanted in _SUFFIXES
@@ -94,7 +84,7 @@ def export(
 
 
 def _written(source: Path, target: Path, wanted: str) -> Path:
-    """Return what is written: a folder as it is, an .npz file with its suffix where the name lacks it."""
+    """Return the path to write: a folder as it is, an .npz file with its suffix added if missing."""
     from wshard.formats.npz import npz_path
 
     if target.is_dir() or source.is_dir():
@@ -112,7 +102,7 @@ def _format(name: str) -> Format:
 
 
 def _convert(source: Path, target: Path, formats: list[str], compression: str) -> str:
-    """Convert all episodes and return how many; formats that are not implemented are a wrong usage."""
+    """Convert all episodes and return their number as text; formats that are not implemented are wrong usage."""
     from wshard.container.codec import Codec
     from wshard.formats.base import OWN_DATA, UNSUPPORTED
     from wshard.formats.convert import convert_each
@@ -125,11 +115,11 @@ def _convert(source: Path, target: Path, formats: list[str], compression: str) -
     with option_read():
         Codec.parse(compression)
     if not formats[0]:
-        source.stat()  # what is not there has no format either, and is told as what it is
+        source.stat()  # a missing file has no format either; report that it is missing
     for format_, path in zip(formats, (source, target), strict=True):
         if format_ in UNSUPPORTED:
-            summary = f"{printable(str(path))}: format {format_!r} is not implemented: {OWN_DATA}"
-            typer.echo(f"error: {summary}", err=True)
+            message = f"{printable(str(path))}: format {format_!r} is not implemented: {OWN_DATA}"
+            typer.echo(f"error: {message}", err=True)
             raise typer.Exit(EXIT_USAGE)
     found = dict(convert_each(source, target, *formats, compression=compression))
     failed = {key: error for key, error in found.items() if isinstance(error, WShardError)}
@@ -141,35 +131,3 @@ def _convert(source: Path, target: Path, formats: list[str], compression: str) -
         raise typer.Exit(EXIT_FAILED)
     steps = plural(sum(length for length in found.values() if isinstance(length, int)), "timestep")
     return steps if len(found) == 1 else f"{plural(len(found), 'episode')}, {steps}"
-
-
-# ---- doctor --------------------------------------------------------------------------------------------------------
-
-
-@reported()
-def doctor() -> None:
-    """Tell versions of what is installed; exit 1 if something required is missing."""
-    from wshard import __version__
-
-    typer.echo(f"{'wshard':<16} {__version__}")
-    typer.echo(f"{'python':<16} {platform.python_version()} on {platform.system()} {platform.machine()}")
-    missing = [name for name in REQUIRED if not _tell(name, "MISSING (required)")]
-    for name in OPTIONAL:
-        _tell(name, "not installed (optional)")
-    if missing:
-        typer.echo(f"error: missing: {', '.join(missing)}: pip install {' '.join(missing)}", err=True)
-        raise typer.Exit(EXIT_FAILED)
-
-
-def _tell(module: str, otherwise: str) -> bool:
-    """Print a module's version, or what its absence means; nothing is imported."""
-    from importlib.metadata import PackageNotFoundError, version
-    from importlib.util import find_spec
-
-    found = find_spec(module) is not None
-    try:
-        shown_version = version(module) if found else otherwise
-    except PackageNotFoundError:  # there, but not installed by a package manager
-        shown_version = "unknown version"
-    typer.echo(f"{module:<16} {shown_version}")
-    return found

@@ -1,8 +1,4 @@
-"""The verbs about files: inspect, verify, repair, cat, recover.
-
-Exit codes: 0 fine, 1 an error or a failed check, 2 wrong usage, 130 interrupted. Verbs import what they need, so that
-`--help` is quick.
-"""
+"""The verbs about files: inspect, verify, repair, cat, recover."""
 
 from __future__ import annotations
 
@@ -34,24 +30,24 @@ if TYPE_CHECKING:
 
 
 SUFFIXES = (".wshard", ".shard")
-_TELL_SECONDS = 2.0  # between lines of progress
+_REPORT_SECONDS = 2.0  # between lines of progress
 
 
 app = typer.Typer(
-    help="Look at episode files.", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False
+    help="Inspect, verify and repair episode files.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
 )
-
-
-# ---- inspect -------------------------------------------------------------------------------------------------------
 
 
 @app.command()
 @reported()
 def inspect(
-    path: Annotated[Path, typer.Argument(help="An episode file, or any Shard container.")],
+    path: Annotated[Path, typer.Argument(help="Episode file or other Shard container.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Show what a file holds: the episode, and the tree of lanes with dtype, shape, codec, size and checksum."""
+    """Show the contents of a file: the episode, and its lanes with dtype, shape, codec, size and checksum."""
     from wshard.cli.inspect_text import print_report
     from wshard.repair.inspect import inspect_file
 
@@ -62,50 +58,46 @@ def inspect(
         print_report(report)
 
 
-# ---- verify --------------------------------------------------------------------------------------------------------
-
-
 @app.command()
 @reported()
 def verify(
     paths: Annotated[list[Path], typer.Argument(help="Files, and folders to search for them.")],
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Fail, too, where a defect was read around, or a block has no checksum."),
+        typer.Option("--strict", help="Also fail on tolerated defects and on blocks without a checksum."),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check every file whole.
+    """Verify the integrity of files; exit 1 if any fails.
 
-    That is: header and index against the file; that every block decodes to its size and has its checksum; names
-    against their hashes; that each lane of an episode has its declared dtype and length; the JSON section; and the
-    chunks and files that a manifest names.
+    Checks header and index, size and checksum of every block, hashes of block names, declared dtype and length of
+    every lane, the JSON section, and the chunks and files that a manifest lists.
     """
     for path in paths:
-        path.stat()  # one that is not there is told before others are read
+        path.stat()  # report missing files before reading others
     files = sorted({file for path in paths for file in _files(path)})
     if not files:
-        typer.echo(f"error: nothing to check: no {' or '.join(SUFFIXES)} file there", err=True)
+        typer.echo(f"error: nothing to verify: no {' or '.join(SUFFIXES)} files found", err=True)
         raise typer.Exit(EXIT_FAILED)
     results, reported_at = [], time.monotonic()
     for number, file in enumerate(files, 1):
         results.append(_check(file, strict=strict))
         if not as_json:
             _print_result(results[-1])
-        if time.monotonic() - reported_at >= _TELL_SECONDS:
+        if time.monotonic() - reported_at >= _REPORT_SECONDS:
             reported_at = time.monotonic()
             typer.echo(f"checked {number} of {len(files)} files", err=True)
     failed = sum(bool(result["problems"]) for result in results)
     if as_json:
         print_items(results, failed=failed)
     elif len(files) > 1:
-        typer.echo(f"{len(files) - failed} of {len(files)} file(s) are fine")
+        typer.echo(f"{len(files) - failed} of {len(files)} files OK")
     if failed:
         raise typer.Exit(EXIT_FAILED)
 
 
 def _files(path: Path) -> Iterator[Path]:
-    """Yield the files to check below a path; folders that cannot be read too, and links and pipes that are no files."""
+    """Yield the files to verify below a path; also unreadable folders, and links and pipes, which then fail."""
     if not path.is_dir():
         yield path
         return
@@ -149,18 +141,19 @@ def _print_result(result: dict[str, Any]) -> None:
         typer.echo(f"      try: {printable(result['repair'])}")
 
 
-# ---- repair --------------------------------------------------------------------------------------------------------
-
-
 @app.command()
 @reported()
 def repair(
-    path: Annotated[Path, typer.Argument(help="A damaged file.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Default: NAME.repaired.SUFFIX.")] = None,
-    in_place: Annotated[bool, typer.Option("--in-place", help="Replace the file; it stays as FILE.bak.")] = False,
+    path: Annotated[Path, typer.Argument(help="Damaged file.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write (default: NAME.repaired.SUFFIX).")
+    ] = None,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Replace the file; the original is kept as FILE.bak.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Restore an interleaved stream exactly, or save every block of a damaged file that is proved whole."""
+    """Restore an interleaved stream exactly, or recover every intact block of a damaged file."""
     from wshard.repair.repair import repair as repair_file
 
     if output is not None and in_place:
@@ -193,11 +186,8 @@ def _print_repair(report: RepairReport) -> None:
         typer.echo(f"backup     {printable(report.backup)}")
 
 
-# ---- cat -----------------------------------------------------------------------------------------------------------
-
-
 class LaneFormat(StrEnum):
-    """How `wshard cat` writes a lane."""
+    """The output formats of `wshard cat`."""
 
     NPY = "npy"
     CSV = "csv"
@@ -207,22 +197,23 @@ class LaneFormat(StrEnum):
 @app.command()
 @reported()
 def cat(
-    path: Annotated[Path, typer.Argument(help="An episode file, a manifest of chunks, or PATH#KEY.")],
-    lane: Annotated[str, typer.Argument(help="A lane: the block's name, or an observation's id.")],
-    span: Annotated[str | None, typer.Option(help="Only timesteps START:STOP.")] = None,
+    path: Annotated[Path, typer.Argument(help="Episode file, manifest of chunks, or PATH#KEY.")],
+    lane: Annotated[str, typer.Argument(help="Lane: block name or observation id.")],
+    span: Annotated[str | None, typer.Option(help="Timesteps START:STOP.")] = None,
     form: Annotated[
-        LaneFormat | None, typer.Option("--format", "-f", help="npy, csv or json; default: as --output tells, or csv.")
+        LaneFormat | None,
+        typer.Option("--format", "-f", help="Format (default: from the suffix of --output, else csv)."),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file instead of stdout.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write (default: stdout).")] = None,
 ) -> None:
-    """Write a lane, or some timesteps of it, as .npy, CSV or JSON."""
+    """Write a lane, or a span of it, as .npy, CSV or JSON."""
     from wshard.cli.lane_output import as_csv, as_json, as_npy
     from wshard.container.atomic_write import publish
     from wshard.open import open_episode
 
     start, stop = parse_span(span)
     if output is not None and output.resolve() == path.resolve():
-        raise typer.BadParameter(f"--output: expected another file than {output}, which is read")
+        raise typer.BadParameter(f"--output: {output} is the file that is read; choose another one")
     form = form or _lane_format(output)
     with open_episode(str(path)) as file:
         if not start <= (file.length if stop is None else stop) <= file.length:
@@ -243,7 +234,7 @@ def cat(
 
 
 def _lane_format(output: Path | None) -> LaneFormat:
-    """Return the format that a file's suffix tells, CSV for none; raises typer.BadParameter for any other suffix."""
+    """Return the format for a file's suffix, CSV for none; raises typer.BadParameter for any other suffix."""
     suffix = "" if output is None else output.suffix.removeprefix(".").lower()
     if suffix in ("", "txt"):
         return LaneFormat.CSV
@@ -252,16 +243,13 @@ def _lane_format(output: Path | None) -> LaneFormat:
     return LaneFormat(suffix)
 
 
-# ---- recover -------------------------------------------------------------------------------------------------------
-
-
 @app.command()
 @reported()
 def recover(
-    partial: Annotated[Path, typer.Argument(help="The .partial file of a recording that was killed.")],
-    compression: Annotated[str, typer.Option(help="none, zstd, lz4 or zstd:LEVEL.")] = "none",
+    partial: Annotated[Path, typer.Argument(help="The .partial file of an interrupted recording.")],
+    compression: Annotated[str, typer.Option(help="Compression: none, zstd, lz4 or zstd:LEVEL.")] = "none",
 ) -> None:
-    """Turn what a killed recording left behind into an episode file of all its flushed timesteps."""
+    """Recover an episode file with all flushed timesteps from an interrupted recording."""
     from wshard.container.codec import Codec
     from wshard.episode.file import EpisodeFile
     from wshard.messages import plural

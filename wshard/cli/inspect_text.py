@@ -1,4 +1,4 @@
-"""What a file holds, as people read it: a few lines about the episode, and the tree of blocks."""
+"""The report of `wshard inspect` as text: a few lines about the episode, and the tree of blocks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Ctrl-C that ends a command in one line: while it starts, while it works, a second time, and while it leaves.
-
-Whatever is written must bear a process that ends at any moment.
-"""
+"""Handle Ctrl-C in every phase of a command: while it starts, works, cleans up and exits."""
 
 from __future__ import annotations
 
@@ -16,19 +13,19 @@ _EXIT_INTERRUPTED: Final = 128 + signal.SIGINT
 
 
 def end_when_interrupted() -> None:
-    """End at once at Ctrl-C: nothing has begun yet. A process that ignores Ctrl-C goes on ignoring it."""
+    """Exit at once on Ctrl-C, as nothing has begun yet. A process that ignores Ctrl-C keeps ignoring it."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
 
 
 def interrupt_once() -> None:
-    """Raise KeyboardInterrupt at Ctrl-C, as ever, and end at once at one that comes while that is dealt with."""
+    """Raise KeyboardInterrupt on Ctrl-C, and exit at once on a second one."""
     if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _end):
         signal.signal(signal.SIGINT, _interrupt)
 
 
-def interrupts_over() -> None:
-    """Leave Ctrl-C to the system once the answer is given: nothing is left to say it to while Python goes home."""
+def restore_interrupts() -> None:
+    """Restore the system's handling of Ctrl-C for the time when Python shuts down."""
     if signal.getsignal(signal.SIGINT) in (_interrupt, _end):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -39,5 +36,5 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
-    os.write(2, b"\ninterrupted: what is finished stays; run the same command again to go on\n")
+    os.write(2, b"\ninterrupted: finished work is kept; run the same command again to resume\n")
     os._exit(_EXIT_INTERRUPTED)

@@ -1,4 +1,4 @@
-"""A lane as a file for other programs: .npy, CSV or JSON."""
+"""A lane as .npy, CSV or JSON."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def as_npy(array: Array) -> bytes:
-    """Return the array as a .npy file; bfloat16, which .npy does not know, as float32."""
+    """Return the array as a .npy file; bfloat16, which .npy does not support, as float32."""
     file = io.BytesIO()
     np.save(file, _plain(array), allow_pickle=False)
     return file.getvalue()
 
 
 def as_csv(array: Array, first: int) -> str:
-    """Return one row per timestep: its number, then its values; the heading names their places ("1.2" is [1, 2])."""
+    """Return one row per timestep: its number, then its values; headings are their indices ("1.2" is [1, 2])."""
     places = itertools.product(*map(range, array.shape[1:]))
     heading = [".".join(map(str, place)) or "value" for place in places]
     rows = _plain(array).reshape(len(array), len(heading))
@@ -36,7 +36,7 @@ def as_csv(array: Array, first: int) -> str:
 
 
 def as_json(array: Array, about: dict[str, Any]) -> str:
-    """Return an object of what is said about the lane and its values; numbers that JSON lacks are texts ("NaN")."""
+    """Return an object with metadata and values of the lane; numbers that JSON lacks are texts ("NaN")."""
     return json.dumps({**about, "shape": list(array.shape), "values": _values(_plain(array))}, allow_nan=False) + "\n"
 
 

@@ -16,7 +16,7 @@ from bridge_episodes import assert_complete, copies, counts, episode, files, ing
 from paths import ROOT
 from typer.testing import CliRunner
 
-import bridge.cli.care
+import bridge.cli.ingest
 from bridge.archive import restore_archive
 from bridge.cli.main import app
 from bridge.episodes.read import Failure
@@ -149,7 +149,7 @@ def test_backup_and_restore(archive, folder, tmp_path, monkeypatch):
         restore_archive(tmp_path / "kept.db", archive)
     (archive / "catalog.db").write_bytes(b"x" * 9000)
     restored = wshard("restore", "kept.db", "-a", "archive", "--force")
-    assert "the damaged catalog is kept as" in restored.stderr
+    assert "the damaged catalog was moved to" in restored.stderr
     assert_complete(archive, files(folder))
 
 
@@ -250,9 +250,9 @@ def test_an_early_ctrl_c_is_one_line(tmp_path, command, after):
 
 def test_of_many_files_that_a_batch_left_out_the_first_are_told(capsys):
     failed = [Failure(f"/data/{number}.wshard", "cut") for number in range(25)]
-    bridge.cli.care._tell_batch(IngestReport(failed=failed), as_json=False)
+    bridge.cli.ingest._print_batch(IngestReport(failed=failed), as_json=False)
     shown = capsys.readouterr()
     lines = shown.err.splitlines()
-    assert (lines[0], len(lines)) == ("left out: /data/0.wshard: cut", 21)
-    assert lines[-1] == "left out: 5 more (--json lists all)"
-    assert shown.out == "nothing to do, 25 left out\n"
+    assert (lines[0], len(lines)) == ("failed: /data/0.wshard: cut", 21)
+    assert lines[-1] == "failed: 5 more (--json lists all)"
+    assert shown.out == "nothing to do, 25 failed\n"

@@ -70,7 +70,7 @@ def test_an_archive_that_is_opened_by_a_link_is_the_same_archive(own, tmp_path, 
 def test_a_default_archive_that_is_opened_by_a_link_of_another_name_is_the_same(own, tmp_path):
     (tmp_path / "mine").symlink_to(own / ".wshard")
     assert "8 unchanged" in command("ingest", own / "episodes", "-a", "mine", folder=tmp_path).stdout
-    assert "nothing is wrong" in command("fsck", "-a", "mine", folder=tmp_path).stdout
+    assert "no problems found" in command("fsck", "-a", "mine", folder=tmp_path).stdout
 
 
 def test_an_archive_that_was_made_by_a_link_can_be_moved_with_its_episodes(own, tmp_path):
@@ -79,7 +79,7 @@ def test_an_archive_that_was_made_by_a_link_can_be_moved_with_its_episodes(own, 
     assert "8 new" in command("ingest", "link/episodes", "-a", "link/.wshard", folder=tmp_path).stdout
     (tmp_path / "link").unlink()
     own.rename(tmp_path / "elsewhere")
-    assert "nothing is wrong" in command("fsck", "-a", "elsewhere/.wshard", folder=tmp_path).stdout
+    assert "no problems found" in command("fsck", "-a", "elsewhere/.wshard", folder=tmp_path).stdout
 
 
 def test_search_finds_the_query_first_and_tells_how(home):
@@ -218,9 +218,9 @@ def test_a_broken_file_is_left_out_and_told_and_the_rest_goes_in(own):
     save_wshard(make_episode(99), own / "episodes" / "good.wshard")
     done = wshard("ingest", "episodes", folder=own)
     assert done.returncode == 1
-    assert "left out: episodes/broken.wshard: total file size" in done.stderr
+    assert "failed: episodes/broken.wshard: total file size" in done.stderr
     assert "1 new, 8 unchanged, " in done.stdout
-    assert ", 1 left out in " in done.stdout
+    assert ", 1 failed in " in done.stdout
     assert wshard("show", "episodes/good.wshard", folder=own).returncode == 0
     assert wshard("show", "episodes/broken.wshard", folder=own).returncode == 1
 
@@ -229,8 +229,8 @@ def test_of_many_files_that_are_left_out_the_first_are_named(tmp_path):
     for number in range(23):
         (tmp_path / f"{number:02d}.wshard").write_bytes(b"none")
     done = command("ingest", ".", "-a", "archive", folder=tmp_path)
-    assert (done.exit_code, done.stderr.count("left out: ")) == (1, 21)
-    assert "left out: 3 more (--json lists all)" in done.stderr
+    assert (done.exit_code, done.stderr.count("failed: ")) == (1, 21)
+    assert "failed: 3 more (--json lists all)" in done.stderr
     everything = json.loads(command("ingest", ".", "-a", "archive", "--json", folder=tmp_path).stdout)
     assert len(everything["failed"]) == 23
 

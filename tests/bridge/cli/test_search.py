@@ -83,15 +83,18 @@ def test_timesteps_of_a_query_are_named_in_one_way_everywhere(home):
 
 
 def test_mistakes_are_told_in_the_words_of_the_command_line(home, tmp_path):
-    assert "expected QUERY, --like or --text" in run("search", "--archive", home / "archive", code=2).output
+    assert (
+        "expected at least one of QUERY, --like and --text"
+        in run("search", "--archive", home / "archive", code=2).output
+    )
     for option, told in (
-        ("--distinct", "expected --moments beside it"),
-        ("--sentences=none", "expected --text beside"),
+        ("--distinct", "--distinct requires --moments"),
+        ("--sentences=none", "--sentences requires --text"),
     ):
         assert told in run("search", "task-0-0", option, "--archive", home / "archive", code=2).output
     for embedder in ("dct", "stats"):
         ingest(tmp_path, home / "data", embedder=embedder)
     told = run("search", "task-0-0", "--archive", tmp_path).stderr
-    assert "answered by stats over" in told
-    assert "fits too: dct over" in told
-    assert "--embedder, --lanes, --windows or --env choose" in told
+    assert "searched stats over" in told
+    assert "also available (--embedder, --lanes, --windows or --env): dct over" in told
+    assert "--embedder, --lanes, --windows or --env" in told

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from bridge.cli import curate
 from bridge.cli.main import app
 from bridge.curation import duplicates
-from bridge.curation.archive_vectors import choose_space, hold_one, whole_spaces
-from bridge.curation.duplicates import find_duplicates, find_leaks, group_of
-from bridge.curation.outliers import outlyingness
+from bridge.curation.archive_vectors import choose_space, find_whole_spaces, read_chosen_vectors
+from bridge.curation.duplicates import find_duplicates, find_leaks, group_episodes
+from bridge.curation.outliers import score_outliers
 from bridge.curation.shared_pieces import find_pieces, find_shared
 from bridge.curation.signals import find_mislabeled, find_outliers, select_subset, weigh
 from bridge.evaluation import compare
@@ -111,7 +111,7 @@ def test_copies_are_found_and_nothing_else(home):
         trimmed = by_ids[frozenset({"task-2-1", "trimmed"})]
         assert (abs(trimmed.shift), trimmed.apart) == (3, 0)
         assert (trimmed.shift > 0) == (trimmed.right.episode_id == "trimmed")
-        groups = group_of(archive.catalog.query.ids(), twins)
+        groups = group_episodes(archive.catalog.query.ids(), twins)
         assert len(set(groups.values())) == len(groups) - 5
         assert unordered(find_duplicates(archive, "env:task-1")) == {(frozenset({"task-1-3", "noisy"}), "near")}
         assert "near" not in {twin.kind for twin in find_duplicates(archive, within=0) if twin.apart > 0}
@@ -200,14 +200,14 @@ class _Distant:
 def test_vectors_of_another_metric_are_ranked_by_it_and_otherwise_by_direction(own, data):
     ingest(own, data, embedder=_Distant())
     with looked_into(own) as archive:
-        distant = next(space for space in whole_spaces(archive) if space.embedder == "distant")
-        held = hold_one(archive, "", distant.fingerprint)
+        distant = next(space for space in find_whole_spaces(archive) if space.embedder == "distant")
+        held = read_chosen_vectors(archive, "", distant.fingerprint)
         assert np.linalg.norm(held.vectors, axis=1).min() > 50
         wide = held.vectors.astype(np.float64)
         units = wide / np.linalg.norm(wide, axis=1, keepdims=True)
         np.testing.assert_allclose(held.directions, units, atol=1e-6)
         values = {one.episode.id: one.value for one in find_outliers(archive, space=distant.fingerprint)}
-        expected = outlyingness(units.astype(np.float32), held.lengths)
+        expected = score_outliers(units.astype(np.float32), held.lengths)
         np.testing.assert_allclose([values[row.id] for row in held.episodes], expected, atol=1e-3)
         labels = [row.env_id for row in held.episodes]
         found = next(one for one in evaluate_label(archive, "env") if one.space == distant)
@@ -229,10 +229,10 @@ def test_a_swapped_label_comes_first(own):
 def test_of_several_spaces_of_the_same_episodes_the_newest_counts(own, data):
     ingest(own, data, embedder="dct")
     with looked_into(own) as archive:
-        arc, dct = whole_spaces(archive)
+        arc, dct = find_whole_spaces(archive)
         assert choose_space(archive, "") == (dct, [arc])
         assert find_outliers(archive) == find_outliers(archive, space=dct.fingerprint)
-        assert hold_one(archive, "", dct.fingerprint[:12]).space == dct
+        assert read_chosen_vectors(archive, "", dct.fingerprint[:12]).space == dct
         with pytest.raises(QueryError, match="with the fingerprint 'nothing'"):
             find_outliers(archive, space="nothing")
         assert unordered(find_duplicates(archive)) == EXPECTED
@@ -256,10 +256,10 @@ def test_commands_say_which_of_several_spaces_they_compare_by(own, data, verb):
     ingest(own, data, embedder="dct")
     both = wshard(*verb)
     assert both.exit_code == 0
-    assert "compared by dct over signal/state" in both.stderr
-    assert "there is too: arcdct over" in both.stderr
+    assert "using dct over signal/state" in both.stderr
+    assert "also available (--space): arcdct over" in both.stderr
     with looked_into(own) as archive:
-        arc = whole_spaces(archive)[0].fingerprint
+        arc = find_whole_spaces(archive)[0].fingerprint
     assert "compared by" not in wshard(*verb, "--space", arc).stderr
 
 
@@ -267,7 +267,7 @@ def test_evaluation_is_leave_one_out_in_every_space(own, data):
     ingest(own, data, embedder="arcdct", windows=WindowPlan(20, 10))
     with looked_into(own) as archive:
         found = {one.space.windows.whole: one for one in evaluate_label(archive, "task")}
-        held = hold_one(archive, "")
+        held = read_chosen_vectors(archive, "")
         named = [(row.metadata.get("task"), vector) for row, vector in zip(held.episodes, held.vectors, strict=True)]
         labels, vectors = zip(*((name, vector) for name, vector in named if name is not None), strict=True)
         assert found[True].scores == leave_one_out(np.stack(vectors), labels)
@@ -282,14 +282,14 @@ def test_evaluation_is_leave_one_out_in_every_space(own, data):
 def test_evaluate_says_what_each_of_its_bars_is_for(own, data):
     ingest(own, data, embedder=None, windows="multi:10,15")
     told = wshard("evaluate", "--label", "env").stderr
-    for what in ("arcdct over signal/state, whole episodes", "windows of 10, 15", "search, as it ranks by default"):
+    for what in ("arcdct over signal/state, whole episodes", "windows of 10, 15", "search, default ranking"):
         assert f"queries: {what}" in told or f"signal/state, {what}" in told
     assert told.count("queries: ") >= 3
 
 
 def test_duplicates_on_the_command_line(own):
     told = wshard("duplicates", "--write", "group", "--collection", "clean").stdout
-    assert "4 groups; 5 of 38 episodes are a copy of another" in told
+    assert "4 groups; 5 of 38 episodes are duplicates" in told
     assert "1 group; 1 of 2 episodes" in wshard("duplicates", "-w", "episode:task-1-3,noisy").stdout
     assert "collection clean: 33 picks" in told
     assert "near" in told
@@ -311,7 +311,7 @@ def test_a_set_that_is_neither_a_collection_nor_a_filter_is_told_as_both(own):
 
 def test_leaks_on_the_command_line(own):
     done = wshard("leaks", "meta.number:0..3 -episode:noisy", "episode:noisy", "--collection", "rest", code=1)
-    assert "1 of 1 episodes of the second set are in the first one, or a copy is" in done.stdout
+    assert "1 of 1 episodes of the second set are in the first, or duplicate one there" in done.stdout
     assert json.loads(wshard("collection", "show", "rest", "--json").stdout)["items"] == []
     pair = json.loads(wshard("leaks", "episode:task-1-3", "episode:noisy", "--json", code=1).stdout)["items"][0]
     assert (pair["left"]["episode_id"], pair["right"]["episode_id"]) == ("task-1-3", "noisy")
@@ -337,8 +337,8 @@ def test_values_are_kept_and_can_be_asked_for(own):
     assert len(picks) == 38
     assert sum(pick["weight"] for pick in picks) == pytest.approx(38)
     told = wshard("mislabeled", "--label", "env").stdout.splitlines()
-    assert told[0].split() == ["rank", "doubt", "episode", "label", "neighbours", "say", "length", "file"]
-    assert "more neighbours have one other label" in told[-1]
+    assert told[0].split() == ["rank", "doubt", "episode", "label", "suggested", "length", "file"]
+    assert "another label is more frequent among their neighbours" in told[-1]
     assert "mean cosine" in wshard("select", "-k", 2, "--method", "facility-location").stdout
     assert "'facility-location'" in wshard("select", "-k", 2, "--method", "x", code=2).stderr
 
@@ -364,7 +364,7 @@ def test_evaluate_tells_how_the_search_ranks_that_takes_several_spaces(own, data
     some = "meta.number:0..2"
     every = json.loads(wshard("evaluate", "--label", "task", "--where", some, "--json").stdout)["items"]
     assert [one["space"] is None for one in every] == [True, False, False]
-    assert every[0]["about"] == "search, as it ranks by default"
+    assert every[0]["about"] == "search, default ranking"
     with TrajectoryRetriever(own) as retriever, looked_into(own) as archive:
         rows = archive.catalog.episodes.rows(archive.catalog.query.ids(some)).values()
         labels = {row.uid: row.metadata["task"] for row in rows}
@@ -476,7 +476,7 @@ def test_the_command_line_has_the_threshold_of_the_library():
 def test_a_set_without_episodes_is_no_proof_on_the_command_line(own):
     for sets in (("slip-of-the-pen", "env:*"), ("env:*", "slip-of-the-pen")):
         told = wshard("leaks", *sets, code=1).stderr
-        assert "found 'slip-of-the-pen'" in told
+        assert "found none for 'slip-of-the-pen'" in told
 
 
 def test_empty_sets_have_nothing_in_common(home):
@@ -484,12 +484,12 @@ def test_empty_sets_have_nothing_in_common(home):
         assert find_duplicates(archive, "env:nothing") == []
         assert find_leaks(archive, "env:nothing", "env:task-1") == []
         assert find_leaks(archive, "env:task-1", "env:nothing") == []
-        assert group_of([], []) == {}
+        assert group_episodes([], []) == {}
         assert len(find_leaks(archive, "", "")) == archive.catalog.query.count() + len(EXPECTED)
 
 
 def test_an_embedder_without_statistics_finds_copies_too(home, data):
     ingest(home.parent / "mean", data, embedder="mean")
     with looked_into(home.parent / "mean") as archive:
-        assert whole_spaces(archive)[0].statistics is None
+        assert find_whole_spaces(archive)[0].statistics is None
         assert unordered(find_duplicates(archive)) == EXPECTED

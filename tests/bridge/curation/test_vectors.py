@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge.curation import neighbours, projection
-from bridge.curation.duplicates import connected
+from bridge.curation import neighbours
+from bridge.curation.duplicates import connect
 from bridge.curation.importance import bandwidth, importance
-from bridge.curation.labels import doubts
-from bridge.curation.neighbours import nearest
-from bridge.curation.outliers import apart_by_length, outlyingness
-from bridge.curation.subset import facility_location, k_center
-from bridge.curation.time_shift import closest_shift, comparable
+from bridge.curation.labels import doubt_labels
+from bridge.curation.neighbours import find_near_pairs, find_nearest
+from bridge.curation.outliers import apart_by_length, score_outliers
+from bridge.curation.subset import select_facility_location, select_k_center
+from bridge.curation.time_shift import find_shift, is_comparable
 
 
 def unit(rows):
@@ -36,9 +36,7 @@ def apart(left, right):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Let a few vectors need many blocks."""
-    for module, rows, columns in ((projection, 16, 32), (neighbours, 8, 16)):
-        monkeypatch.setattr(module, "_ROWS", rows)
-        monkeypatch.setattr(module, "_COLUMNS", columns)
+    monkeypatch.setattr(neighbours, "_BLOCK", 1000)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -47,17 +45,52 @@ def test_nearest_equals_all_distances_sorted(small_blocks, seed):
     vectors[3] = vectors[5] = vectors[7]
     every = apart(vectors, vectors)
     np.fill_diagonal(every, np.inf)
-    for found, distances in ((nearest(vectors, 6), every), (nearest(vectors, 6, among=others), apart(vectors, others))):
+    for found, distances in (
+        (find_nearest(vectors, 6), every),
+        (find_nearest(vectors, 6, among=others), apart(vectors, others)),
+    ):
         np.testing.assert_allclose(found.distances, np.sort(distances, axis=1)[:, :6], atol=1e-12)
         np.testing.assert_allclose(np.take_along_axis(distances, found.rows, 1), found.distances, atol=1e-12)
         assert all(len(set(row)) == 6 for row in found.rows.tolist())
 
 
+@pytest.mark.parametrize("apart_by", [1e-5, 1e-7])
+def test_nearly_equal_vectors_are_ranked_by_their_exact_distance(small_blocks, apart_by):
+    rng = np.random.default_rng(3)
+    vectors = clustered(40)
+    vectors[:8] = unit(vectors[0] + apart_by * rng.normal(size=(8, 8)))
+    every = apart(vectors, vectors)
+    np.fill_diagonal(every, np.inf)
+    np.testing.assert_allclose(find_nearest(vectors, 3).distances, np.sort(every, axis=1)[:, :3], atol=1e-15)
+
+
+def test_vectors_of_one_owner_are_no_neighbours(small_blocks):
+    vectors, others = clustered(60, 1), clustered(50, 2)
+    owners = np.arange(60) // 6, np.arange(50) // 4
+    distances = apart(vectors, others)
+    distances[owners[0][:, None] == owners[1]] = np.inf
+    found = find_nearest(vectors, 5, among=others, owners=owners)
+    np.testing.assert_allclose(found.distances, np.sort(distances, axis=1)[:, :5], atol=1e-12)
+    alone = find_nearest(vectors, 2, among=others, owners=(np.zeros(60, int), np.zeros(50, int)))
+    assert np.isinf(alone.distances).all()
+
+
+def test_near_pairs_are_found_from_either_side(small_blocks):
+    left, right = clustered(40, 1), clustered(30, 1)
+    distances = apart(left, right)
+    found, pairs = find_near_pairs(left, right, 3, 0.5)
+    np.testing.assert_allclose(distances[tuple(pairs.T)], found, atol=1e-12)
+    mine, theirs = np.argsort(distances, axis=1)[:, :3], np.argsort(distances, axis=0)[:3].T
+    wanted = {(row, place) for row, places in enumerate(mine.tolist()) for place in places}
+    wanted |= {(place, row) for row, places in enumerate(theirs.tolist()) for place in places}
+    assert set(map(tuple, pairs.tolist())) == {pair for pair in wanted if distances[pair] <= 0.5}
+
+
 def test_nearest_of_few():
-    assert nearest(clustered(1), 5).rows.shape == (1, 0)
-    assert nearest(np.zeros((0, 8), np.float32), 5).rows.shape == (0, 0)
-    assert nearest(clustered(3), 5).rows.shape == (3, 2)
-    assert nearest(clustered(3), 5, among=clustered(1)).rows.tolist() == [[0]] * 3
+    assert find_nearest(clustered(1), 5).rows.shape == (1, 0)
+    assert find_nearest(np.zeros((0, 8), np.float32), 5).rows.shape == (0, 0)
+    assert find_nearest(clustered(3), 5).rows.shape == (3, 2)
+    assert find_nearest(clustered(3), 5, among=clustered(1)).rows.tolist() == [[0]] * 3
 
 
 @settings(max_examples=60)
@@ -70,18 +103,18 @@ def test_groups_are_what_pairs_connect(count, pairs):
         for number in joined:
             groups[number] = joined
     left, right = np.array(pairs, np.int64).reshape(-1, 2).T
-    assert connected(count, left, right).tolist() == [min(groups[number]) for number in range(count)]
+    assert connect(count, left, right).tolist() == [min(groups[number]) for number in range(count)]
 
 
 def test_an_outlier_is_far_from_the_others_of_its_length():
     rng = np.random.default_rng(0)
     vectors = unit(np.array([1.0] + [0.0] * 7) + 0.05 * rng.normal(size=(300, 8)))
     vectors[17] = unit(rng.normal(size=(1, 8)))[0]
-    found = outlyingness(vectors, rng.integers(20, 200, 300))
+    found = score_outliers(vectors, rng.integers(20, 200, 300))
     assert found.argmax() == 17
     assert found[17] > 10
     assert np.median(np.abs(found)) < 1
-    assert outlyingness(vectors[:1], np.array([5])).tolist() == [0]
+    assert score_outliers(vectors[:1], np.array([5])).tolist() == [0]
 
 
 def test_scores_do_not_read_the_length():
@@ -94,14 +127,14 @@ def test_scores_do_not_read_the_length():
 
 def test_k_center_covers_within_twice_the_best_radius():
     vectors = clustered(14, 3)
-    found = k_center(vectors, 3)
+    found = select_k_center(vectors, 3)
     distances = apart(vectors, vectors)
     best = min(distances[list(chosen)].min(axis=0).max() for chosen in combinations(range(14), 3))
     reached = [distances[found.rows[: n + 1]].min(axis=0).max() for n in range(3)]
     np.testing.assert_allclose(found.reached, reached, atol=2e-3)
     assert reached[2] <= 2 * best + 1e-6
-    assert k_center(vectors, 99).rows.shape == (14,)
-    assert sorted(k_center(vectors, 99).rows.tolist()) == list(range(14))
+    assert select_k_center(vectors, 99).rows.shape == (14,)
+    assert sorted(select_k_center(vectors, 99).rows.tolist()) == list(range(14))
 
 
 def test_facility_location_is_the_plain_greedy():
@@ -114,10 +147,10 @@ def test_facility_location_is_the_plain_greedy():
         chosen.append(int(sums.argmax()))
         best = np.maximum(best, cosines[chosen[-1]])
         reached.append(best.mean())
-    found = facility_location(vectors, 8)
+    found = select_facility_location(vectors, 8)
     assert found.rows.tolist() == chosen
     np.testing.assert_allclose(found.reached, reached, atol=1e-5)
-    assert sorted(facility_location(vectors, 70).rows.tolist()) == list(range(70))
+    assert sorted(select_facility_location(vectors, 70).rows.tolist()) == list(range(70))
 
 
 def test_weights_are_the_ratio_of_two_kernel_densities():
@@ -149,12 +182,12 @@ def test_a_swapped_label_is_doubted_and_the_right_one_suggested():
     right = ["a" if cosine > 0.9 else "b" for cosine in vectors @ vectors[0]]
     given = right.copy()
     given[11] = "b" if right[11] == "a" else "a"
-    found = doubts(vectors, given)
+    found = doubt_labels(vectors, given)
     assert found.doubt[11] > 0.9
     assert found.names[found.suggested[11]] == right[11]
     assert ((found.doubt >= 0) & (found.doubt <= 1)).all()
-    assert doubts(vectors[:3], ["x", "x", "x"]).doubt.tolist() == [0, 0, 0]
-    alone = doubts(vectors[:1], ["x"])
+    assert doubt_labels(vectors[:3], ["x", "x", "x"]).doubt.tolist() == [0, 0, 0]
+    alone = doubt_labels(vectors[:1], ["x"])
     assert (alone.doubt.tolist(), alone.suggested.tolist()) == ([0.5], [0])
 
 
@@ -168,30 +201,30 @@ def test_a_cut_recording_is_found_at_its_offset(steps, front, back):
     rows = path(steps)
     front, back = min(front, int(0.07 * steps)), min(back, int(0.07 * steps))
     cut = rows[front : steps - back]
-    found = closest_shift(rows, cut)
+    found = find_shift(rows, cut)
     assert (found.steps, found.apart) == (front, 0)
-    assert (closest_shift(cut, rows).steps, closest_shift(cut, rows).apart) == (-front, 0)
+    assert (find_shift(cut, rows).steps, find_shift(cut, rows).apart) == (-front, 0)
 
 
 def test_noise_cancels_and_strangers_are_far():
     rows = path(800)
     noise = np.random.default_rng(5).normal(size=(797, 3)).astype(np.float32)
-    found = closest_shift(rows, rows[3:] + np.float32(0.01) * noise)
+    found = find_shift(rows, rows[3:] + np.float32(0.01) * noise)
     assert found.steps == 3
     assert found.apart == pytest.approx(0.01 / 8**0.5, rel=0.15)
-    offset = closest_shift(rows, rows[3:] + np.float32(0.01))
+    offset = find_shift(rows, rows[3:] + np.float32(0.01))
     assert (offset.steps, offset.apart) == (3, pytest.approx(0.01, rel=1e-3))
-    assert closest_shift(rows, path(800, seed=9)).apart > 0.5
-    assert closest_shift(rows, rows[:600]) is None
-    assert not comparable(80, 60)
-    assert comparable(80, 76)
+    assert find_shift(rows, path(800, seed=9)).apart > 0.5
+    assert find_shift(rows, rows[:600]) is None
+    assert not is_comparable(80, 60)
+    assert is_comparable(80, 76)
 
 
 @pytest.mark.parametrize("neighbours", [1, 5, 10])
 def test_what_lies_beside_copies_is_no_outlier_for_that(neighbours):
     vectors, lengths = clustered(200), np.arange(200) + 50
-    alone = outlyingness(vectors, lengths, neighbours=neighbours)
-    found = outlyingness(
+    alone = score_outliers(vectors, lengths, neighbours=neighbours)
+    found = score_outliers(
         np.concatenate([vectors, np.repeat(vectors[7:8], 15, axis=0)]),
         np.concatenate([lengths, np.repeat(lengths[7:8], 15)]),
         neighbours=neighbours,
@@ -204,5 +237,5 @@ def test_copies_do_not_make_outliers_of_all_others(copies):
     rows = np.random.default_rng(0).normal(size=(300, 8))
     rows[:copies] = rows[0]
     vectors = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-    found = outlyingness(vectors, np.full(300, 50))
+    found = score_outliers(vectors, np.full(300, 50))
     assert np.median(np.abs(found[copies:])) < 2.5

@@ -132,9 +132,9 @@ def test_the_command_line_audits_rebuilds_and_copies(server, episodes, tmp_path)
     done = run("index", "rebuild", "--index", server.url)
     assert done.exit_code == 0, done.stderr
     done = run("index", "copy", "--from", server.url, "--to", f"{server.url.partition('?')[0]}/second?rpm=0", "--json")
-    assert [(row["read"], row["held"]) for row in json.loads(done.stdout)["items"]] == [(12, 12)], done.stderr
+    assert [(row["read"], row["vectors"]) for row in json.loads(done.stdout)["items"]] == [(12, 12)], done.stderr
     done = run("index", "copy", "--to", f"{server.url.partition('?')[0]}/third?rpm=0")
-    assert done.stdout.split()[:5] == ["read", "held", "space", "12", "12"]
+    assert done.stdout.split()[:5] == ["read", "vectors", "space", "12", "12"]
     assert run("index", "rebuild").exit_code == 0
     done = run("search", episodes / "ep_5.wshard", "--index", server.url, "--top", 2)
     assert "approximate" in done.stdout

@@ -393,7 +393,7 @@ def test_show_lists_the_files(archive, manifest):
     assert [file["role"] for file in shown["files"]] == ["manifest", "chunk", "chunk", "chunk"]
     assert shown["file_is_there"]
     (plain,) = json.loads(run.invoke(app, ["show", "task-1-1", "-a", str(archive), "--json"]).output)["items"]
-    assert [(file["role"], file["path"]) for file in plain["files"]] == [("episode", plain["path"])]
+    assert [(file["role"], file["file_path"]) for file in plain["files"]] == [("episode", plain["file_path"])]
 
 
 # ---- watching -------------------------------------------------------------------------------------------------------

@@ -208,7 +208,7 @@ def test_the_command_line_takes_the_url_as_archive(url, paths, tmp_path, monkeyp
     assert (span["episode_id"], span["span"]) == ("task-1-4", [5, 20])
     assert "0 of 12 episodes flagged" in run("check")
     assert "1.000" in run("evaluate", "--label", "env")
-    assert "12 episodes checked: nothing is wrong" in run("fsck", "--data")
+    assert "12 episodes checked: no problems found" in run("fsck", "--data")
     refused = CliRunner().invoke(app, ["restore", "x"])
     assert (refused.exit_code, "expected a backup at" in refused.stderr) == (1, True)
 
@@ -219,7 +219,7 @@ def test_who_may_only_read_searches_and_is_told_what_they_may_not(server, url, p
     try:
         monkeypatch.setenv("WSHARD_ARCHIVE", url.replace("postgres@", "reader@"))
         assert "task-1-4" in run("search", str(paths[4]))
-        assert "nothing is wrong" in run("fsck")
+        assert "no problems found" in run("fsck")
         refused = CliRunner().invoke(app, ["tag", "good", "task-1-4"])
         assert (refused.exit_code, "or may not" in refused.stderr) == (1, True)
     finally:

@@ -10,7 +10,7 @@ import pytest
 from bridge_episodes import command, spaces_of
 
 from bridge.archive import open_archive
-from bridge.curation.archive_vectors import whole_spaces, window_spaces
+from bridge.curation.archive_vectors import find_whole_spaces, find_window_spaces
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.retriever import TrajectoryRetriever
 from catalog.catalog import Catalog
@@ -235,5 +235,5 @@ def test_a_newer_version_of_an_embedder_is_asked_for_and_replaces_the_older_one(
             assert retriever.search_moments(pose(3)[40:90], 1)[0].span == (40, 90)
     assert sorted(space.version for space in spaces_of(folder / "archive")) == [1, 1, 2, 2]
     with open_archive(folder / "archive") as opened:
-        assert [space.version for space in whole_spaces(opened)] == [2]
-        assert [space.version for space in window_spaces(opened)] == [2]
+        assert [space.version for space in find_whole_spaces(opened)] == [2]
+        assert [space.version for space in find_window_spaces(opened)] == [2]

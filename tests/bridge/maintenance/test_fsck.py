@@ -444,6 +444,6 @@ def test_the_command_tells_and_mends(archive, folder):
         ingestor.ingest(folder, prune=True)
     told = run(app, ["fsck", "-a", str(archive), "--data"])
     assert told.exit_code == 0
-    assert "11 episodes checked: nothing is wrong" in told.stdout
+    assert "11 episodes checked: no problems found" in told.stdout
     assert run(app, ["fsck", "-a", str(folder / "none")]).exit_code == 1
     assert run(app, ["fsck", "--unknown"]).exit_code == 2

@@ -131,7 +131,7 @@ def test_the_verbs(tmp_path):
     assert run("rebuild").exit_code == 0
 
     asked = run("drop", listed["space"][:8])
-    assert (asked.exit_code, "say --yes" in asked.stderr) == (1, True)
+    assert (asked.exit_code, "use --yes" in asked.stderr) == (1, True)
     assert len(json.loads(run("spaces", "--json").stdout)["items"]) == 1
     done = run("drop", listed["space"][:8], "--yes")
     assert (done.exit_code, done.stdout.split()[:3]) == (0, ["removed", "4", "vectors"])

@@ -337,9 +337,9 @@ def test_what_is_found_is_shown_also_where_the_archive_cannot_be_written(archive
     assert done.exit_code == 1
     shown = json.loads(done.stdout)
     assert (shown["checked"], shown["flagged"]) == (COUNT, 3)
-    assert {Path(one["path"]).stem for one in shown["items"]} == {"arm-03", "arm-05", "arm-07"}
+    assert {Path(one["file_path"]).stem for one in shown["items"]} == {"arm-03", "arm-05", "arm-07"}
     line = done.stderr.splitlines()[-1]
-    assert line.startswith("not kept in the archive: ")
+    assert line.startswith("not saved in the archive: ")
     assert "it is read-only here" in line
     done = command("check", files(folder)[1], "-a", archive, folder=folder)
     assert (done.exit_code, done.stdout) == (0, "0 of 1 episodes flagged\n")
@@ -414,7 +414,7 @@ def test_the_command_tells_and_exits(archive, folder, tmp_path):
     code, out, _ = run("check", "-a", archive, "--all", "-n", 3)
     lines = out.splitlines()
     assert (code, len(lines)) == (1, 6)
-    assert lines[-2] == f"3 of {COUNT} rows, the worst first; --limit and --json show more"
+    assert lines[-2] == f"3 of {COUNT} rows, worst first (--limit or --json for more)"
     code, out, _ = run("check", "-a", archive, "-w", "env:arm", "--json")
     told = json.loads(out)
     assert (code, told["checked"], told["flagged"]) == (1, COUNT, 2)
@@ -426,4 +426,4 @@ def test_the_command_tells_and_exits(archive, folder, tmp_path):
     code, out, _ = run("check", "-a", archive, "--limits", tmp_path / "none.toml")
     assert (code, out.strip()) == (0, f"0 of {COUNT} episodes flagged")
     code, _, err = run("check", folder, "-a", archive, "-w", "flag:*")
-    assert (code, "name files, or choose" in err) == (2, True)
+    assert (code, "expected either files or --where" in err) == (2, True)

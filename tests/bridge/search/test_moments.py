@@ -498,7 +498,7 @@ def test_moments_on_the_command_line(archive, retriever):
     assert "signal/pose 1.00 signal/still 1.00" in run(archive, ("moments", "play-6", *span, "-k", 1))
     asked = map(str, ("moments", "play-6", *span, "--archive", archive, "--min-score", 1, "--top", 3))
     told = CliRunner().invoke(app, [*asked]).stderr
-    assert told == "fewer than 3: whatever else passes is left out by --max-overlap, --min-score\n"
+    assert told == "fewer than 3: other candidates were excluded by --max-overlap, --min-score\n"
     asked = ("search", "play-6@20:45", "--moments", "--alignment", "-k", 3)
     table = run(archive, asked)
     for hit, told in zip(json.loads(run(archive, (*asked, "--json")))["items"], table.splitlines()[1:], strict=False):

@@ -194,7 +194,7 @@ def test_the_command_line_says_which_spaces_answered(archive, folder):
         asked = (verb, folder / "task-1" / "task-1-2.wshard", "--archive", archive)
         found = wshard(*asked)
         assert found.exit_code == 0, found.output
-        assert "answered by arcdct over signal/state[4]" in found.stderr
+        assert "searched arcdct over signal/state[4]" in found.stderr
         assert "frames over signal/cam[20, 20]" in found.stderr
         assert "fits too" not in found.stderr
         about = json.loads(wshard(*asked, "--json").stdout)
@@ -202,8 +202,8 @@ def test_the_command_line_says_which_spaces_answered(archive, folder):
         assert (about["others"], about["notes"]) == ([], [])
         assert "answered by" not in wshard(*asked, "--lanes", "state").stderr
     least = wshard("search", folder / "task-1" / "task-1-2.wshard", "--archive", archive, "--least")
-    assert "answered by frames" in least.stderr
-    assert "fits too: arcdct" in least.stderr
+    assert "searched frames" in least.stderr
+    assert "also available (--embedder, --lanes, --windows or --env): arcdct" in least.stderr
 
 
 # ---- what is told beside hits ---------------------------------------------------------------------------------------

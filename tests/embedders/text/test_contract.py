@@ -106,7 +106,7 @@ DOUBLES = [
     (_Short, "test_a_long_text_gives_a_vector"),
     (_Guessing, "test_what_is_no_text_is_refused"),
     (_Unstorable, "test_parameters_are_json_and_never_change"),
-    (_Nameless, "test_name_and_version_are_told"),
+    (_Nameless, "test_name_and_version_are_valid"),
 ]
 
 

@@ -9,7 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from wshard.cli.convert import OPTIONAL, REQUIRED, convert, doctor, export
+from wshard.cli.convert import convert, export
+from wshard.cli.doctor import OPTIONAL, REQUIRED, doctor
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.formats.base import open_source
 from wshard.formats.convert import load

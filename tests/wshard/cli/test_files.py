@@ -155,7 +155,7 @@ def test_verify_accepts_own_and_golden_files(episode, golden):
     assert result.exit_code == 0
     assert f"OK    10 block(s) verified  {episode}" in result.stdout
     assert f"OK    5 block(s) verified  {golden / 'compressed.wshard'}" in result.stdout
-    assert result.stdout.endswith("6 of 6 file(s) are fine\n")
+    assert result.stdout.endswith("6 of 6 files OK\n")
 
 
 def test_verify_accepts_files_of_other_writers(wshard_fixtures):
@@ -245,7 +245,7 @@ def test_verify_strict_refuses_what_can_be_read_all_the_same(episode, tmp_path):
     assert "its checksum is that of the compressed bytes" in result.stdout
     assert "FAIL  'block': " in result.stdout
     assert "no checksum covers it" in result.stdout
-    assert "1 of 3 file(s) are fine" in result.stdout
+    assert "1 of 3 files OK" in result.stdout
 
 
 def patch(path: Path, place: int, data: bytes) -> None:
@@ -257,7 +257,7 @@ def patch(path: Path, place: int, data: bytes) -> None:
 def test_verify_with_nothing_to_check_fails(tmp_path):
     (tmp_path / "notes.txt").write_text("x")
     assert run("verify", tmp_path).exit_code == 1
-    assert "nothing to check" in run("verify", tmp_path).stderr
+    assert "nothing to verify" in run("verify", tmp_path).stderr
     told = run("verify", tmp_path, tmp_path / "never")
     assert (told.exit_code, told.stderr) == (1, f"error: {tmp_path / 'never'}: No such file or directory\n")
     assert run("verify").exit_code == 2
@@ -484,7 +484,7 @@ def test_cat_does_not_write_over_what_it_reads(episode):
     for read, written in ((episode, episode), (link, episode), (episode, link)):
         result = run("cat", read, "reward", "--output", written)
         assert result.exit_code == 2
-        assert "expected another file" in " ".join(result.stderr.split())
+        assert "choose another one" in " ".join(result.stderr.split())
     assert episode.read_bytes() == before
 
 
@@ -492,7 +492,7 @@ def test_cat_does_not_write_over_what_it_reads(episode):
 
 
 def test_verify_tells_how_far_it_is_on_stderr(episode, golden, monkeypatch):
-    monkeypatch.setattr(wshard.cli.files, "_TELL_SECONDS", 0.0)
+    monkeypatch.setattr(wshard.cli.files, "_REPORT_SECONDS", 0.0)
     result = run("verify", golden, "--json")
     assert json.loads(result.stdout)["total"] == 5
     assert result.stderr.splitlines() == [f"checked {number} of 5 files" for number in range(1, 6)]

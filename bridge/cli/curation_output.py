@@ -1,0 +1,136 @@
+"""What the curation verbs share: choosing sets and Spaces, saving scores and collections, printing rankings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from bridge.cli.output import print_lines, print_ranking
+from wshard.cli.common import print_items, printable
+from wshard.messages import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from bridge.archive import Archive
+    from bridge.curation.signals import Valued
+    from bridge.support.progress import Progress
+    from catalog.filters.where import Where
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Names of a score and of a collection to save, the number of rows to print, JSON instead of a table."""
+
+    write: str | None = None
+    collection: str | None = None
+    limit: int = 20
+    as_json: bool = False
+
+
+def open_named(archive: str | None) -> Archive:
+    """Open the archive given by --archive."""
+    from bridge.archive import open_archive
+    from catalog.location import archive_named
+
+    return open_archive(archive_named(archive))
+
+
+def parse_set(archive: Archive, text: str) -> Where:
+    """Return the filter for a collection's name, a snapshot's hash, or the text of a filter."""
+    from catalog.filters.parse import parse_where
+    from catalog.filters.where import Compare
+    from wshard.errors import EntryNotFoundError, FilterError
+
+    try:
+        archive.catalog.collections.ancestors(text)
+    except EntryNotFoundError:
+        try:
+            return parse_where(text)
+        except FilterError as error:
+            known = "a collection (`wshard collection ls` lists them)"
+            raise FilterError(f"expected {known} or a filter, found {text!r}: {error}") from error
+    return Compare("collection", "eq", text)
+
+
+def save_result(
+    archive: Archive,
+    options: OutputOptions,
+    values: Mapping[int, float],
+    *,
+    picks: Iterable[int] = (),
+    weights: Mapping[int, float] | None = None,
+) -> list[str]:
+    """Save values by episode as a score, and picks with their weights as a collection, as options say.
+
+    Returns lines that say what was saved.
+    """
+    from catalog.cli.annotate import account
+    from catalog.cli.collection import replaced_lines
+    from catalog.curation.selection import Pick
+
+    lines = []
+    if options.write is not None:
+        scores = {id_: float(value) for id_, value in values.items()}
+        count = archive.catalog.annotations.set_scores(options.write, scores)
+        lines.append(f"score.{options.write} saved for {plural(count, 'episode')}")
+    if options.collection is not None:
+        rows = archive.catalog.episodes.rows([*picks]).values()
+        chosen = [Pick(row.uid, row.digest, 0, row.length, (weights or {}).get(row.id, 1.0)) for row in rows]
+        saved = archive.catalog.collections.save_snapshot(options.collection, chosen, who=account())
+        hash_ = saved.snapshot.hash if saved.snapshot else ""
+        lines.append(f"collection {saved.name}: {plural(len(chosen), 'pick')}, {hash_}")
+        lines += replaced_lines(saved)
+    return lines
+
+
+def choose_space(archive: Archive, where: str | None, name: str | None) -> str:
+    """Return the fingerprint of the Space to compare by; print which one, if there are others."""
+    from bridge.curation.archive_vectors import choose_space as choose
+    from bridge.spaces.identity import describe
+
+    chosen, others = choose(archive, where or "", name)
+    if others:
+        typer.echo(f"using {printable(describe(chosen))}", err=True)
+        typer.echo(f"also available (--space): {printable('; '.join(map(describe, others)))}", err=True)
+    return chosen.fingerprint
+
+
+def values_by_id(found: Sequence[Valued]) -> dict[int, float]:
+    """Return the values by the ids of their episodes."""
+    return {one.episode.id: one.value for one in found}
+
+
+def print_result(found: Sequence[Valued], heading: str, options: OutputOptions, lines: Iterable[str]) -> None:
+    """Print episodes with their values below `heading`, then further lines; or JSON."""
+    from bridge.present.episodes import present_ranking
+
+    if options.as_json:
+        print_items(present_ranking(found))
+        return
+    print_ranking(found[: options.limit], heading)
+    print_lines([f"{min(options.limit, len(found))} of {len(found)} episodes", *lines])
+
+
+def print_ranked(
+    archive: str | None,
+    options: OutputOptions,
+    heading: str,
+    find: Callable[[Archive, Progress], list[Valued]],
+    *,
+    beyond: tuple[float, str],
+) -> None:
+    """Find episodes with values, save these as a score if asked to, print them and how many exceed a value.
+
+    beyond: that value, and its meaning.
+    """
+    from bridge.support.progress import watched
+
+    with open_named(archive) as opened:
+        with watched() as progress:
+            found = find(opened, progress)
+        lines = save_result(opened, options, values_by_id(found))
+    limit, meaning = beyond
+    print_result(found, heading, options, [f"{sum(one.value > limit for one in found)} above {limit}{meaning}", *lines])

@@ -1,0 +1,193 @@
+"""The verbs that bring episodes into an archive: ingest, watch."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+from bridge.cli.options import (
+    CheckOption,
+    EmbedderOption,
+    IndexOption,
+    LanesOption,
+    LimitsOption,
+    PlansOption,
+    SentencesOption,
+    WorkersOption,
+    index_target,
+    parse_lanes,
+    parse_plans,
+    read_quality_limits,
+)
+from bridge.cli.output import print_files
+from catalog.cli.common import ArchiveOption
+from wshard.cli.common import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    JsonOption,
+    named_path,
+    print_json,
+    printable,
+    reported,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bridge.ingest.ingestor import IngestReport
+
+_SUFFIXES: Final = 5  # listed by name
+_WATCHED: Final = ("new", "changed", "moved", "unchanged", "embedded", "tasks")
+
+
+@reported()
+def ingest(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(help="Episode files, and folders to search for them.", parser=named_path, metavar="PATHS"),
+    ],
+    archive: ArchiveOption = None,
+    index: IndexOption = None,
+    embedder: EmbedderOption = None,
+    lanes: LanesOption = None,
+    windows: PlansOption = None,
+    sentences: SentencesOption = None,
+    workers: WorkersOption = 1,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Remove episodes below the given folders whose files are gone.")
+    ] = False,
+    check: CheckOption = True,
+    limits: LimitsOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Prune even if most of the episodes there are gone.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Add episodes to an archive: catalog, embeddings, search index. Run it again to resume or update."""
+    from bridge.episodes.discover import expect_episodes
+    from bridge.ingest.ingestor import TrajectoryIngestor
+    from bridge.ingest.text import loaded
+    from bridge.support.progress import watched
+    from catalog.location import DATABASE, archive_named, place_of
+
+    named = archive_named(archive)
+    plans = parse_plans(windows)
+    known = prune and (isinstance(named, str) or (named / DATABASE).exists())
+    if not known:
+        expect_episodes(paths)  # before an archive is created for nothing
+    encoder = loaded(sentences)
+    thresholds = read_quality_limits(limits) if check else None
+    with TrajectoryIngestor(
+        index_target(index, named), embedder, lanes=parse_lanes(lanes), archive=named, limits=thresholds
+    ) as ingestor:
+        forget: bool | Literal["cautiously"] = (yes or "cautiously") if prune else False
+        try:
+            with watched() as progress:
+                how: dict[str, Any] = {"windows": plans, "sentences": encoder, "workers_count": workers}
+                report = ingestor.ingest(list(paths), prune=forget, progress=progress, **how)
+        except KeyboardInterrupt:
+            typer.echo("interrupted: committed work is kept; run the same command again to resume", err=True)
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+    if as_json:
+        from bridge.present.reports import present_ingest
+
+        print_json(present_ingest(report))
+    else:
+        _print_report(report, place_of(named).name)
+    if not report.ok:
+        raise typer.Exit(EXIT_FAILED)
+
+
+@reported()
+def watch(
+    folders: Annotated[list[Path], typer.Argument(help="Folders.", parser=named_path, metavar="FOLDERS")],
+    archive: ArchiveOption = None,
+    index: IndexOption = None,
+    embedder: EmbedderOption = None,
+    lanes: LanesOption = None,
+    windows: PlansOption = None,
+    sentences: SentencesOption = None,
+    workers: WorkersOption = 1,
+    check: CheckOption = True,
+    limits: LimitsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ingest new files in folders as soon as they are complete, until Ctrl-C; --json prints one line per batch."""
+    from bridge.ingest.ingestor import TrajectoryIngestor
+    from bridge.ingest.text import loaded
+    from catalog.location import archive_named
+    from wshard.errors import SourceNotFoundError
+
+    named, begun, total = archive_named(archive), time.monotonic(), Counter[str]()
+    plans = parse_plans(windows)
+    if missing := [path for path in folders if not path.is_dir()]:
+        raise SourceNotFoundError(f"no such folder: {missing[0]}")  # before an archive is created for nothing
+    encoder, thresholds = loaded(sentences), read_quality_limits(limits) if check else None
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a service manager ends it like Ctrl-C does
+    with (
+        TrajectoryIngestor(
+            index_target(index, named), embedder, lanes=parse_lanes(lanes), archive=named, limits=thresholds
+        ) as ingestor,
+        contextlib.suppress(KeyboardInterrupt),
+    ):
+        typer.echo(f"watching {', '.join(map(str, folders))}", err=True)
+        for report in ingestor.watch(folders, windows=plans, sentences=encoder, workers_count=workers):
+            total.update({name: getattr(report, name) for name in _WATCHED}, failed=len(report.failed))
+            _print_batch(report, as_json)
+    typer.echo(f"{_summary(total)} in {time.monotonic() - begun:.0f} s", err=as_json)
+
+
+def _print_batch(report: IngestReport, as_json: bool) -> None:
+    if as_json:
+        from bridge.present.reports import present_ingest
+
+        typer.echo(json.dumps(present_ingest(report)))
+        return
+    print_files("replaced", [(one.path, str(one)) for one in report.replaced])
+    print_files("failed", [(one.path, one.error) for one in report.failed])
+    if report.delayed is not None:
+        typer.echo(f"index delayed: {printable(report.delayed)}; the vectors are safe in the catalog", err=True)
+    counts = {name: getattr(report, name) for name in _WATCHED}
+    typer.echo(_summary({**counts, "failed": len(report.failed)}))
+
+
+def _print_report(report: IngestReport, place: str) -> None:
+    from bridge.episodes.discover import is_episode
+    from bridge.present.reports import COUNTS
+    from wshard.errors import HeaderError
+    from wshard.formats.base import OWN_DATA
+
+    print_files("catalogued, not embedded", [(one.path, one.error) for one in report.unembedded])
+    print_files("replaced", [(one.path, str(one)) for one in report.replaced])
+    print_files("failed", [(one.path, one.error) for one in report.failed])
+    if any(isinstance(failure.cause, HeaderError) and not is_episode(failure.path) for failure in report.failed):
+        typer.echo(f"only episode files are ingested: {OWN_DATA}", err=True)
+    if report.skipped:
+        typer.echo(f"skipped: {_by_suffix(report.skipped)}: no episode files; {OWN_DATA}", err=True)
+    if report.delayed is not None:
+        typer.echo(f"index delayed: {printable(report.delayed)}", err=True)
+        typer.echo("the vectors are safe in the catalog; run the same command again to catch up", err=True)
+    if report.missing:
+        typer.echo(
+            "missing: catalogued files not found; `wshard fsck` lists them, --prune removes their episodes", err=True
+        )
+    counts = {name: getattr(report, name) for name in COUNTS}
+    typer.echo(f"{place}: {_summary({**counts, 'failed': len(report.failed)})} in {report.seconds:.1f} s")
+
+
+def _summary(counts: Mapping[str, int]) -> str:
+    """Return "3 new, 3 embedded, 1 failed"; "nothing to do" where nothing but failures is counted."""
+    counted = ", ".join(f"{count} {name}" for name, count in counts.items() if count and name != "failed")
+    return (counted or "nothing to do") + (f", {counts['failed']} failed" if counts["failed"] else "")
+
+
+def _by_suffix(skipped: Mapping[str, int]) -> str:
+    """Return "12 .json, 3 .mp4", the most frequent first; all but the first few suffixes as one number."""
+    named = [f"{count} {suffix or 'without suffix'}" for suffix, count in [*skipped.items()][:_SUFFIXES]]
+    others = sum([*skipped.values()][_SUFFIXES:])
+    return printable(", ".join([*named, *([f"{others} others"] if others else [])]))

@@ -1,0 +1,54 @@
+"""The verb `show`: everything that the archive knows about episodes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from catalog.cli.common import ArchiveOption, find_episode, open_catalog, print_table
+from wshard.cli.common import JsonOption, print_items, reported
+
+_APART = ("metadata", "lanes", "stored_lanes", "files", "layout_id", "id")  # printed in their own way, or not at all
+
+
+@reported()
+def show(
+    episodes: Annotated[list[str], typer.Argument(help="Episode ids, uids or files.", metavar="EPISODES")],
+    archive: ArchiveOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show everything the archive knows about episodes."""
+    from bridge.present.episodes import present_details
+
+    with open_catalog(archive) as opened:
+        details = present_details(opened, [find_episode(opened, name) for name in episodes])
+    if as_json:
+        print_items(details)
+        return
+    for number, one in enumerate(details):
+        if number:
+            typer.echo()
+        _print(one)
+
+
+def _print(about: dict[str, Any]) -> None:
+    own = list(about)
+    recorded = own[own.index("files") + 1 :]
+    pairs = [(key, value) for key, value in about.items() if key not in (*_APART, *recorded)]
+    pairs += [(f"metadata.{key}", value) for key, value in about["metadata"].items()]
+    stored = about["stored_lanes"]
+    pairs += [(f"lane {key}", f"{value}{_storage_text(stored[key])}") for key, value in about["lanes"].items()]
+    if len(about["files"]) > 1:
+        pairs += [(file["role"], f"{Path(file['file_path']).name}, {file['size']:,} bytes") for file in about["files"]]
+    pairs += [(key, about[key]) for key in recorded]
+    texts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for _, value in pairs]
+    print_table(("", ""), [(key, text) for (key, _), text in zip(pairs, texts, strict=True)], whole=True)
+
+
+def _storage_text(lane: dict[str, Any]) -> str:
+    """Return rate, codec and sizes of a lane; an archive of older software may not know them."""
+    rate = f", {lane['rate']:g} Hz" if lane["rate"] else ""
+    return rate + (f", {lane['codec']}, {lane['bytes']:,} bytes, {lane['stored']:,} stored" if "codec" in lane else "")

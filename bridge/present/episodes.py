@@ -1,0 +1,70 @@
+"""Catalogued episodes as JSON-able dicts: in short, ranked by a value, or with all that the archive knows of them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bridge.curation.signals import Valued
+    from catalog.catalog import Catalog
+    from catalog.records import Asset, EpisodeRow, Facts, LaneDefinition, LaneFacts
+
+
+def present_episode(row: EpisodeRow) -> dict[str, Any]:
+    """Return what names an episode: uid, episode_id, env_id, length, file_path."""
+    return {
+        "uid": row.uid,
+        "episode_id": row.episode_id,
+        "env_id": row.env_id,
+        "length": row.length,
+        "file_path": row.path,
+    }
+
+
+def present_ranking(found: Sequence[Valued]) -> list[dict[str, Any]]:
+    """Return episodes with their values, ranked from 1; with labels where another one is suggested."""
+    return [
+        {
+            "rank": rank,
+            "value": one.value,
+            **present_episode(one.episode),
+            **({"label": one.label, "suggested": one.suggested} if one.suggested else {}),
+        }
+        for rank, one in enumerate(found, 1)
+    ]
+
+
+def present_details(catalog: Catalog, rows: Sequence[EpisodeRow]) -> list[dict[str, Any]]:
+    """Return all that the archive knows of each episode: row, files, lanes, and what people and checks recorded."""
+    ids = [row.id for row in rows]
+    facts, files = catalog.query.facts(ids), catalog.episodes.assets(ids)
+    layouts = {layout.id: layout.lanes for layout in catalog.query.layouts()}
+    return [_present_detail(row, layouts[row.layout_id], facts[row.id], files[row.id]) for row in rows]
+
+
+def _present_detail(
+    row: EpisodeRow, lanes: Sequence[LaneDefinition], facts: Facts, files: Sequence[Asset]
+) -> dict[str, Any]:
+    recorded = {
+        name: part for name, part in asdict(facts).items() if part and name not in ("lanes", "embedded", "assets")
+    }
+    return {
+        **{("file_path" if name == "path" else name): value for name, value in row._asdict().items()},
+        "file_is_there": all(Path(file.path).exists() for file in files),
+        "lanes": {lane.name: f"{lane.dtype}{list(lane.shape)}" for lane in lanes},
+        "stored_lanes": {name: _present_storage(lane) for name, lane in facts.lanes.items()},
+        "files": [_present_file(file) for file in files],
+        **recorded,
+    }
+
+
+def _present_storage(lane: LaneFacts) -> dict[str, Any]:
+    return {"rate": lane.rate, **(asdict(lane.storage) if lane.storage else {})}
+
+
+def _present_file(file: Asset) -> dict[str, Any]:
+    return {("file_path" if name == "path" else name): value for name, value in asdict(file).items()}

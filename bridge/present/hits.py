@@ -1,0 +1,53 @@
+"""Search results as JSON-able dicts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from bridge.spaces.identity import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bridge.results import EpisodeRef, Hits
+    from embedders.space import Space
+
+
+def present_hits(hits: Hits, *, moments: bool = False) -> dict[str, Any]:
+    """Return hits, best first, with how they were found; moments: with their alignment even where there is none."""
+    items = [present_hit(rank, ref, moment=moments) for rank, ref in enumerate(hits, 1)]
+    answered = hits.answered
+    result: dict[str, Any] = {
+        "items": items,
+        "total": len(items),
+        "missing": hits.missing,
+        "exact": hits.exact,
+        "milliseconds": round(hits.milliseconds, 3),
+        "spaces": _present_spaces(answered.spaces),
+        "others": _present_spaces(answered.others),
+        "notes": list(answered.notes),
+    }
+    return result if hits.explained is None else result | {"explained": asdict(hits.explained)}
+
+
+def present_hit(rank: int, ref: EpisodeRef, *, moment: bool = False) -> dict[str, Any]:
+    """Return one hit; contributions and alignment only where there are any, or where it is a moment."""
+    result: dict[str, Any] = {
+        "rank": rank,
+        "score": ref.score,
+        "episode_id": ref.episode_id,
+        "uid": ref.uid,
+        "span": list(ref.span),
+        "file_path": ref.file_path,
+        "metadata": dict(ref.metadata),
+    }
+    if ref.contributions:
+        result["contributions"] = dict(ref.contributions)
+    if ref.alignment or moment:
+        result |= {"lane_scores": dict(ref.lane_scores), "alignment": [list(pair) for pair in ref.alignment]}
+    return result | {"remaining": ref.remaining} if moment else result
+
+
+def _present_spaces(spaces: Iterable[Space]) -> list[dict[str, str]]:
+    return [{"space": space.fingerprint, "about": describe(space)} for space in spaces]

@@ -1,0 +1,47 @@
+"""The verb `doctor`: what is installed."""
+
+from __future__ import annotations
+
+import platform
+from typing import Final
+
+import typer
+
+from wshard.cli.common import EXIT_FAILED, reported
+
+REQUIRED: Final = (
+    "numpy", "xxhash", "crc32c", "zstandard", "lz4", "sqlalchemy", "httpx", "typer", "rich", "threadpoolctl"
+)  # fmt: skip
+OPTIONAL: Final = (
+    "ml_dtypes", "numba", "torch", "onnxruntime", "tokenizers", "psycopg", "watchfiles", "pyarrow", "pandas",
+    "huggingface_hub", "datasets", "h5py",
+)  # fmt: skip
+
+
+@reported()
+def doctor() -> None:
+    """Print the versions of required and optional packages; exit 1 if a required one is missing."""
+    from wshard import __version__
+
+    typer.echo(f"{'wshard':<16} {__version__}")
+    typer.echo(f"{'python':<16} {platform.python_version()} on {platform.system()} {platform.machine()}")
+    missing = [name for name in REQUIRED if not _print_version(name, "MISSING (required)")]
+    for name in OPTIONAL:
+        _print_version(name, "not installed (optional)")
+    if missing:
+        typer.echo(f"error: missing: {', '.join(missing)}: pip install {' '.join(missing)}", err=True)
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _print_version(module: str, otherwise: str) -> bool:
+    """Print a module's version, or what its absence means; nothing is imported."""
+    from importlib.metadata import PackageNotFoundError, version
+    from importlib.util import find_spec
+
+    found = find_spec(module) is not None
+    try:
+        text = version(module) if found else otherwise
+    except PackageNotFoundError:  # there, but not installed by a package manager
+        text = "unknown version"
+    typer.echo(f"{module:<16} {text}")
+    return found
