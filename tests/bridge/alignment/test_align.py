@@ -293,7 +293,10 @@ def test_who_waits_for_the_compiler_is_told_once_and_nobody_else():
     with numba_kernel.watch_compilation(lambda: heard.append("compiling")):
         assert again(4.0) == 1
     assert heard == ["compiling"], "two functions were compiled, the one inside the other"
-    with numba_kernel.watch_compilation(lambda: heard.append("again")), numpy_kernel.watch_compilation(lambda: heard.append("again")):
+    with (
+        numba_kernel.watch_compilation(lambda: heard.append("again")),
+        numpy_kernel.watch_compilation(lambda: heard.append("again")),
+    ):
         assert again(8.0) == 2
     assert heard == ["compiling"]
 
