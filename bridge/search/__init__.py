@@ -1,1 +1,1 @@
-"""Find episodes and moments: TrajectoryRetriever."""
+"""Find similar episodes and moments: TrajectoryRetriever."""

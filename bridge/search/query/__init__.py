@@ -1,1 +1,1 @@
-"""From what a caller asks for to a prepared query."""
+"""Prepare queries: read their files, choose the Spaces that answer, and embed them once."""

@@ -1,1 +1,1 @@
-"""Rank episodes by vectors, views and words."""
+"""Rank episodes and windows by vectors in several views, and by text."""

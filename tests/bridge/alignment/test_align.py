@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pytest
@@ -294,8 +293,10 @@ def test_who_waits_for_the_compiler_is_told_once_and_nobody_else():
     with numba_kernel.watch_compilation(lambda: heard.append("compiling")):
         assert again(4.0) == 1
     assert heard == ["compiling"], "two functions were compiled, the one inside the other"
-    again_heard = partial(heard.append, "again")
-    with numba_kernel.watch_compilation(again_heard), numpy_kernel.watch_compilation(again_heard):
+    with (
+        numba_kernel.watch_compilation(lambda: heard.append("again")),
+        numpy_kernel.watch_compilation(lambda: heard.append("again")),
+    ):
         assert again(8.0) == 2
     assert heard == ["compiling"]
 

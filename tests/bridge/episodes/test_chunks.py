@@ -129,7 +129,7 @@ def test_a_moment_lies_across_a_border(archive, manifest):
 
 def test_lanes_in_memory_follow_every_chunk(archive, manifest):
     with TrajectoryRetriever(archive) as retriever:
-        (space,) = (space for space in retriever._aims.choice.active() if not space.windows.whole)
+        (space,) = (space for space in retriever._queries.spaces.active() if not space.windows.whole)
         asked = {lane.name: episode(0, 3, 60).lanes()[lane.name].data[22:37] for lane in space.lanes}
         assert retriever.search_moments(asked, 1)[0].span == (22, 37)
         chunks_of(manifest)[1].unlink()
