@@ -218,14 +218,14 @@ from catalog.testing.contract import make_record
 from wshard.errors import CatalogWriteError
 folder = sys.argv[1]
 with tempfile.TemporaryDirectory() as warm, Catalog.open(f"{warm}/catalog.db", create=True) as catalog:
-    catalog.register([make_record(1)])  # modules that load late load now, while they may be read
+    catalog.episodes.register([make_record(1)])  # modules that load late load now, while they may be read
 if os.getuid() == 0:
     os.setgid(65534)
     os.setuid(65534)
 with Catalog.open(f"{folder}/catalog.db") as catalog:
-    assert catalog.count() == 3 and len(catalog.select().rows) == 3
+    assert catalog.query.count() == 3 and len(catalog.query.select().rows) == 3
     try:
-        catalog.register([make_record(9)])
+        catalog.episodes.register([make_record(9)])
     except CatalogWriteError as error:
         print("refused:", error)
 try:
@@ -245,7 +245,7 @@ from catalog.testing.contract import make_record
 from wshard.errors import CatalogWriteError
 from pathlib import Path
 with tempfile.TemporaryDirectory() as warm, Catalog.open(f"{warm}/catalog.db", create=True) as catalog:
-    catalog.register([make_record(1)])  # modules that load late load now, while they may be read
+    catalog.episodes.register([make_record(1)])  # modules that load late load now, while they may be read
     catalog.back_up(Path(warm, "backup"))
 locked, mine = Path(sys.argv[1], "locked"), Path(sys.argv[1], "mine.db")
 if os.getuid() == 0:

@@ -30,7 +30,7 @@ with Catalog.open(path) as catalog:
         numbers = range(batch * 5, batch * 5 + 5)
         changes = {"folder": f"/data/{name}", "env_id": f"{name} {batch}"}
         records = [make_record(n, digest=f"{name} {n}", **changes) for n in numbers]
-        done = catalog.register(records)
+        done = catalog.episodes.register(records)
         space = catalog.add_space("fingerprint", "family", "{}")
         rows = [EmbeddingRow(d.id, r.digest, 1, name.encode() * 100) for d, r in zip(done, records)]
         entries = catalog.write_embeddings(space.id, rows)

@@ -31,20 +31,20 @@ def glance(tmp_path, archive):
 
 def test_the_version_moves_with_each_commit_and_only_then(archive, glance):
     seen = [glance.version(), glance.version()]
-    archive.register([make_record(1)])
+    archive.episodes.register([make_record(1)])
     seen += [glance.version(), glance.version()]
-    archive.tag([1], "good")
+    archive.annotations.tag([1], "good")
     seen += [glance.version()]
     assert seen[0] == seen[1] != seen[2] == seen[3] != seen[4] != seen[0]
 
 
 def test_a_commit_of_another_process_is_seen_at_once(tmp_path, archive):
-    archive.register([make_record(1)])
+    archive.episodes.register([make_record(1)])
     before = archive.clock()
     assert archive.clock() == before
     script = (
         "import sys; from catalog import Catalog; from catalog.testing.contract import make_record; "
-        "catalog = Catalog.open(sys.argv[1]); catalog.register([make_record(2)]); catalog.close()"
+        "catalog = Catalog.open(sys.argv[1]); catalog.episodes.register([make_record(2)]); catalog.close()"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path / "catalog.db")], check=True, timeout=60)
     assert archive.instant().clock > before
@@ -93,7 +93,7 @@ def test_many_threads_ask_while_one_writes(tmp_path, archive):
         watcher.start()
     try:
         for number in range(1, 40):
-            archive.register([make_record(number)])
+            archive.episodes.register([make_record(number)])
             with closing(sqlite3.connect(tmp_path / "catalog.db")) as plain:
                 (written,) = plain.execute("SELECT clock FROM archive").fetchone()
             if archive.instant().clock < written:

@@ -62,7 +62,7 @@ def test_a_server_is_named_with_and_without_its_driver(url: str) -> None:
         for other in ("postgresql://", "postgres://"):
             with Catalog.open(url.replace("postgresql+psycopg://", other)) as again:
                 assert again.archive_id == catalog.archive_id
-                assert again.count() == 1
+                assert again.query.count() == 1
 
 
 def test_an_empty_database_becomes_a_catalog_only_when_asked_and_an_older_one_the_present_one(server: Server) -> None:
@@ -158,11 +158,11 @@ from catalog.testing.contract import make_record
 with Catalog.open(url) as catalog:
     for turn in range(30):
         if name == "tagger":
-            catalog.tag(catalog.ids(), "seen")
-            catalog.add_note([1], f"turn {turn}")
+            catalog.annotations.tag(catalog.query.ids(), "seen")
+            catalog.annotations.add_note([1], f"turn {turn}")
         else:
             records = [make_record(n, folder=f"/data/{name}") for n in range(10 * turn, 10 * turn + 10)]
-            assert {done.outcome for done in catalog.register(records)} == {"new"}
+            assert {done.outcome for done in catalog.episodes.register(records)} == {"new"}
 """
 
 

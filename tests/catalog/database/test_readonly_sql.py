@@ -21,7 +21,7 @@ ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELEC
 @pytest.fixture
 def catalog(location: Path | str) -> Iterator[Catalog]:
     with Catalog.open(location, create=True) as opened:
-        opened.register([make_record(number, metadata={"task": f"pick {number}"}) for number in range(20)])
+        opened.episodes.register([make_record(number, metadata={"task": f"pick {number}"}) for number in range(20)])
         yield opened
 
 

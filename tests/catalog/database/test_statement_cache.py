@@ -24,7 +24,7 @@ RECORDS = [make_record(number, total_reward=float(number % 7)) for number in ran
 @pytest.fixture
 def catalog(location: Path | str) -> Iterator[Catalog]:
     with Catalog.open(location, create=True) as opened:
-        opened.register(RECORDS)
+        opened.episodes.register(RECORDS)
         yield opened
 
 

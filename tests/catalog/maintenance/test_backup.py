@@ -132,7 +132,7 @@ def test_a_backup_is_of_one_moment_while_others_write(tmp_path: Path) -> None:
             for number in range(8):
                 catalog.maintenance.back_up(tmp_path / f"{number}.db")
                 with Catalog.open(tmp_path / f"{number}.db") as backup:
-                    counts.append(backup.count())
+                    counts.append(backup.query.count())
                     assert backup.check(full=True) == []
     finally:
         stop.set()

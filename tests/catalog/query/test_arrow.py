@@ -40,14 +40,14 @@ def catalog(location: Path | str) -> Iterator[Catalog]:
             )
             for number in range(10)
         ]
-        ids = [done.id for done in opened.register(records)]
-        opened.tag(ids[:4], "good")
-        opened.tag(ids[2:6], "too long")
-        opened.set_scores("quality", {ids[0]: 0.25, ids[7]: 1.0})
-        opened.set_scores("odd name", {ids[1]: -3.0})
-        opened.review(ids[:2], "accepted", who="ann")
-        opened.add_note(ids[:1], "first")
-        opened.add_note(ids[:1], "second")
+        ids = [done.id for done in opened.episodes.register(records)]
+        opened.annotations.tag(ids[:4], "good")
+        opened.annotations.tag(ids[2:6], "too long")
+        opened.annotations.set_scores("quality", {ids[0]: 0.25, ids[7]: 1.0})
+        opened.annotations.set_scores("odd name", {ids[1]: -3.0})
+        opened.annotations.review(ids[:2], "accepted", who="ann")
+        opened.annotations.add_note(ids[:1], "first")
+        opened.annotations.add_note(ids[:1], "second")
         yield opened
 
 
@@ -143,8 +143,8 @@ def test_columns_and_episodes_are_chosen_as_in_filters(catalog: Catalog) -> None
 def test_integers_of_metadata_stay_exact(tmp_path: Path) -> None:
     values = [{"seed": 2**60 + 1, "big": 2**63}, {"seed": -5, "big": 1}, {"mixed": 0.5}, {"mixed": 2}]
     with Catalog.open(tmp_path / "catalog.db", create=True) as opened:
-        opened.register([make_record(number, metadata=found) for number, found in enumerate(values)])
-        table = opened.to_arrow(columns=["meta.seed", "meta.big", "meta.mixed"])
+        opened.episodes.register([make_record(number, metadata=found) for number, found in enumerate(values)])
+        table = opened.query.to_arrow(columns=["meta.seed", "meta.big", "meta.mixed"])
     assert table.schema.types == [pa.int64(), pa.float64(), pa.float64()]
     assert table.column(0).to_pylist() == [2**60 + 1, -5, None, None]
     assert table.column(2).to_pylist() == [None, None, 0.5, 2.0]
@@ -153,8 +153,8 @@ def test_integers_of_metadata_stay_exact(tmp_path: Path) -> None:
 def test_more_than_one_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("catalog.query.arrow._AT_ONCE", 7)
     with Catalog.open(tmp_path / "catalog.db", create=True) as opened:
-        opened.register([make_record(number) for number in range(30)])
-        assert opened.to_arrow(columns=["id"]).column(0).to_pylist() == opened.ids()
+        opened.episodes.register([make_record(number) for number in range(30)])
+        assert opened.query.to_arrow(columns=["id"]).column(0).to_pylist() == opened.query.ids()
 
 
 def test_pandas_gets_the_same(catalog: Catalog) -> None:

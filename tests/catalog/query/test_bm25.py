@@ -28,7 +28,7 @@ TASKS = (
 @pytest.fixture
 def catalog(location):
     with Catalog.open(location, create=True) as opened:
-        opened.register([make_record(number, metadata={"task": task}) for number, task in enumerate(TASKS)])
+        opened.episodes.register([make_record(number, metadata={"task": task}) for number, task in enumerate(TASKS)])
         yield opened
 
 
