@@ -54,9 +54,8 @@ and a tenth changed by `register`. Making the records is not counted: it takes {
 and statistics as bytes among them. SQLite alone is given finished rows by plain `executemany` into the same tables,
 in one transaction without a log, with keys, indexes and full text made at the end, as a first load does. In
 PostgreSQL rows go by binary COPY, and a first load makes indexes and foreign keys at its end. Words are asked for
-page by page, the first ten pages in turn. An index in the order of the page says in bits which words each episode may
-hold: it is walked where words are met often enough, and otherwise all that the index of words gives is sorted; by id
-SQLite's index of words has the order itself."""
+page by page, the first ten pages in turn: what the index of words gives is sorted; by id SQLite's has the order
+itself."""
 PAGES = 10
 WORDS = {
     "all": "the",

@@ -170,11 +170,10 @@ def _insert(
             *_told_of(record),
             layouts[record.layout],
             at,
-            record.word_bits,
         )
         for number, uid, record in zip(ids, uids, records, strict=True)
     )
-    append(connection, episode, ("id", "uid", *_PLACE, *_CONTENT, "word_bits"), rows)
+    append(connection, episode, ("id", "uid", *_PLACE, *_CONTENT), rows)
     append(connection, lane, _LANE, _lanes(ids, records))
     words = ((number, record.words) for number, record in zip(ids, records, strict=True) if record.words)
     append(connection, document, ("episode_row", "words"), words)

@@ -151,5 +151,3 @@ CALLS: dict[str, Callable[[Watch], object]] = {
 FEW = ("archive", "space", "root", "collection")
 
 BIG = set(schema.metadata.tables) - set(FEW)
-
-WORDED = {"total_reward": "reward_env", "-length": "length", "success": "success", "episode_id": "episode_id"}
