@@ -41,11 +41,6 @@ class Glance:
         finally:
             self._lock.release()
 
-    def let_go(self) -> None:
-        """Close the file, until the next look."""
-        with self._lock:
-            self._drop()
-
     def close(self) -> None:
         """Close the file for good. In a forked process the lock may be held by a thread that is not there."""
         self._closed = True

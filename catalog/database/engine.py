@@ -59,8 +59,7 @@ BESIDE = ("", "-wal", "-shm", "-journal")
 MODE = "catalog_mode"
 _COMPILED: LRUCache[Any, Any] = LRUCache(2000)
 """Statements of SQLite as text, by their form."""
-_SYNCHRONOUS = {"write": "NORMAL", "durable": "FULL", "alone": "FULL"}
-_BEGIN = {"read": "BEGIN", "alone": "BEGIN EXCLUSIVE"}
+_SYNCHRONOUS = {"write": "NORMAL", "durable": "FULL"}
 
 SQLITE_REASONS = (
     (
@@ -91,8 +90,8 @@ class Database:
     """An open database: short transactions, and errors of this project only.
 
     name says where it is, in messages; reasons what the product's errors mean; reading what its connections need for
-    that; alone what is done around a transaction of that mode; glance says whether anything was written. Any thread may
-    use it. A forked process must open its own: connections do not survive a fork.
+    that; glance says whether anything was written. Any thread may use it. A forked process must open its own:
+    connections do not survive a fork.
     """
 
     def __init__(
@@ -102,14 +101,12 @@ class Database:
         *,
         reasons: Reasons,
         reading: Mapping[str, Any] = MappingProxyType({}),
-        alone: Callable[[Engine], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
         glance: Glance | None = None,
     ) -> None:
         self._engine = engine
         self.name = name
         self._reasons = reasons
         self._reading = reading
-        self._alone = alone
         self._glance = glance
         self._peeked: tuple[object, str, tuple[Any, ...]] | None = None
         self._process = os.getpid()
@@ -117,17 +114,11 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self, mode: str) -> Iterator[Connection]:
-        """Run one transaction; mode is read, write, durable (on disk when it returns, even through a power loss).
-
-        Or alone: a large one that others may have to wait for, readers too.
-        """
+        """Run one transaction; mode is read, write, or durable: on disk when it returns, even through a power loss."""
         self._check_open()
         options = {MODE: mode, **(self._reading if mode == "read" else {})}
-        if mode == "alone" and self._glance is not None:
-            self._glance.let_go()
         with (
             self._translated(),
-            self._alone(self._engine) if mode == "alone" else contextlib.nullcontext(),
             self._engine.connect() as connection,
             connection.execution_options(**options).begin(),
         ):
@@ -317,9 +308,7 @@ def connected(path: Path, *, query: str, journal: str = "WAL", name: str | None 
     pool = QueuePool(patient, max_overflow=-1, dialect=known.dialect)
     engine = Engine(pool, known.dialect, known.url, execution_options={"compiled_cache": _COMPILED})
     event.listen(engine, "begin", _begin)
-    return Database(
-        engine, name or str(path), reasons=SQLITE_REASONS, alone=_without_log, glance=Glance(partial(connect, 0.0))
-    )
+    return Database(engine, name or str(path), reasons=SQLITE_REASONS, glance=Glance(partial(connect, 0.0)))
 
 
 @cache
@@ -335,33 +324,12 @@ def _sqlite() -> Engine:
     return engine
 
 
-@contextlib.contextmanager
-def _without_log(engine: Engine) -> Iterator[None]:
-    """Have pages written once, into the file itself, where nobody else has it open; through the log it is twice.
-
-    New pages need no copy of what was there before: a journal of the few others takes all back that was not finished.
-    Everybody who opens the file meanwhile waits, and turns the log on again. Foreign keys are not looked up either: it
-    is for rows of which the writer knows what they point to.
-    """
-    engine.dispose()
-    with contextlib.closing(engine.raw_connection()) as connection, contextlib.closing(connection.cursor()) as cursor:
-        cursor.execute("PRAGMA foreign_keys=OFF")
-        with contextlib.suppress(sqlite3.OperationalError):
-            cursor.execute("PRAGMA journal_mode=DELETE")
-    try:
-        yield
-    finally:
-        engine.dispose()
-        with contextlib.suppress(sqlite3.OperationalError), contextlib.closing(engine.raw_connection()):
-            pass  # a new connection turns all of it on
-
-
 def _begin(connection: Connection) -> None:
     """Take SQLite's write lock at the start: a reader that turns writer could fail instead of waiting."""
     mode = connection.get_execution_options()[MODE]
     if mode in _SYNCHRONOUS:
         connection.exec_driver_sql(f"PRAGMA synchronous={_SYNCHRONOUS[mode]}")
-    connection.exec_driver_sql(_BEGIN.get(mode, "BEGIN IMMEDIATE"))
+    connection.exec_driver_sql("BEGIN" if mode == "read" else "BEGIN IMMEDIATE")
 
 
 def access(path: Path) -> str:

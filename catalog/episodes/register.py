@@ -5,20 +5,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from catalog.curation.annotations import forget, now, renew_words, take_lineage
-from catalog.database.bulk_indexes import LateIndexes
 from catalog.database.bulk_rows import append, renew
 from catalog.database.engine import one_of
 from catalog.database.roots import Roots, add_roots, load_roots
 from catalog.database.schema import asset, checked, document, episode, finding, lane, layout, score, tag
 from catalog.episodes.assets import inherit, write_assets
-from catalog.episodes.reconcile import FirstLoad, Step, load_occupants, plan, waves
+from catalog.episodes.reconcile import Step, load_occupants, plan, waves
 from catalog.records import Outcome, Registered
 from catalog.vectors.ledger import advance, bury
 
@@ -41,46 +39,18 @@ _UNKNOWN = (None, None, None)
 
 def register(connection: Connection, records: Sequence[EpisodeRecord], *, base: str | None) -> list[Registered]:
     """Write the records and return what became of each, in their order; of two for one place the later wins."""
-    steps, gone = _write(connection, records, roots=load_roots(connection, base=base), late=None)
+    steps, gone = _write(connection, records, roots=load_roots(connection, base=base))
     return [Registered(*step.occupant[:2], step.outcome, gone.get(step.occupant.id, ())) for step in steps]
 
 
-def load(connection: Connection, batches: Iterable[Sequence[EpisodeRecord]], *, base: str | None) -> Counter[Outcome]:
-    """Write many records and return how many of each outcome; where it is worth it, indexes are made at the end.
-
-    An empty archive has none at all until a place comes twice: keys in no order cost more than all the rest.
-    """
-    done: Counter[Outcome] = Counter()
-    roots = load_roots(connection, base=base)
-    there = connection.execute(select(func.count()).select_from(episode)).scalar_one()
-    first = None if there else FirstLoad()
-    late = LateIndexes(connection, (episode, lane, document), words=document, rows=there)
-    if first:
-        late.put_off(keys=True)
-    for batch in batches:
-        fresh = first.plan(connection, batch) if first else None
-        if fresh:
-            _insert(connection, batch, ids=fresh[0], uids=fresh[1], roots=roots)
-            done["new"] += len(batch)
-            continue
-        late.make(keys=True)
-        first = None
-        steps, _ = _write(connection, batch, roots=roots, late=late)
-        done.update(step.outcome for step in steps)
-    late.make()
-    return done
-
-
 def _write(
-    connection: Connection, records: Sequence[EpisodeRecord], *, roots: Roots, late: LateIndexes | None
+    connection: Connection, records: Sequence[EpisodeRecord], *, roots: Roots
 ) -> tuple[list[Step], dict[int, tuple[int, ...]]]:
     """Return what was done, and which episodes each one superseded."""
     done: list[Step] = []
     gone: dict[int, tuple[int, ...]] = {}
     for wave in waves(records):
         steps, left = plan(connection, wave, roots=roots)
-        if late:
-            late.expect(sum(step.outcome != "unchanged" for step in steps))
         # First, for others move to their places, and they themselves may go on from there.
         aside = [(*roots.spot(path), occupant.id) for path, occupant in left.items()]
         renew(connection, episode, ("root_id", "path", "id"), aside)
