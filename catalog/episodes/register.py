@@ -96,7 +96,6 @@ def _apply(connection: Connection, steps: Sequence[Step], *, roots: Roots) -> No
     renew(connection, episode, (*_PLACE, *_FINGERPRINT, "id"), moved)
     touched = [step for step in by["unchanged"] if _fingerprint(step) != step.occupant[-2:]]
     renew(connection, episode, (*_FINGERPRINT, "id"), [(*_fingerprint(step), step.occupant.id) for step in touched])
-    _complete_lanes(connection, touched + by["moved"])
     _replace(connection, by["changed"])
     new = by["new"]
     ids, uids = [step.occupant.id for step in new], [step.occupant.uid for step in new]
@@ -149,16 +148,6 @@ def _insert(
     append(connection, document, ("episode_row", "words"), words)
     take_lineage(connection, zip(ids, (record.metadata for record in records), strict=True))
     advance(connection)
-
-
-def _complete_lanes(connection: Connection, steps: Sequence[Step]) -> None:
-    """Write the lanes of episodes anew that software wrote which knew less of lanes."""
-    told = {step.occupant.id: step for step in steps if any(part.storage for part in step.record.lanes)}
-    lacking = select(lane.c.episode_row).where(one_of(connection, lane.c.episode_row, told), lane.c.bytes.is_(None))
-    found = sorted(set(connection.execute(lacking).scalars())) if told else []
-    if found:
-        connection.execute(delete(lane).where(one_of(connection, lane.c.episode_row, found)))
-        append(connection, lane, _LANE, _lanes(found, [told[number].record for number in found]))
 
 
 def _layout_ids(connection: Connection, records: Iterable[EpisodeRecord]) -> dict[str, int]:

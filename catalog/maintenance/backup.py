@@ -68,12 +68,6 @@ def back_up(database: Path, target: Path) -> int:
         return finish(draft, target)
 
 
-def keep_older(path: Path, database: Database, version: int) -> None:
-    """Copy a catalog beside itself before it is upgraded, named by its version and clock; raises as back_up."""
-    (clock,) = database.peek("SELECT clock FROM archive")
-    back_up(path, path.with_name(f"{path.name}.version-{version}-{clock}"))
-
-
 def restore(source: Path, database: Path, *, force: bool = False) -> Path | None:
     """Make the catalog of a backup the one at `database`; force: also where there is one already.
 

@@ -216,22 +216,6 @@ class CatalogContract:
         ]
         assert catalog.query.count() == len(known) + 30
 
-    def test_lanes_of_an_older_archive_are_completed_when_an_episode_is_read_again(self, catalog: Catalog) -> None:
-        older = tuple(replace(lane, rate=None, storage=None) for lane in LANES)
-        (done,) = catalog.episodes.register([make_record(1, lanes=older)])
-        catalog.annotations.tag([done.id], "good")
-        asked = "lane.action/joint.codec:zstd lane.action/joint.bytes:>=1600 lane.action/joint.stored:..320"
-        assert catalog.query.ids(asked) == []
-        assert catalog.query.facts([done.id])[done.id].lanes["action/joint"].storage is None
-        (again,) = catalog.episodes.register([make_record(1, mtime_ns=5)])
-        assert (again.id, again.outcome) == (done.id, "unchanged")
-        assert catalog.query.ids(f"{asked} lane.action/joint.rate:50 tag:good -lane.signal/camera.codec:*") == [done.id]
-        lanes = catalog.query.facts([done.id])[done.id].lanes
-        assert {name: (lane.rate, lane.storage) for name, lane in lanes.items()} == {
-            lane.name: (lane.rate, lane.storage) for lane in LANES
-        }
-        assert catalog.query.facets(["lane.action/joint.codec"])["lane.action/joint.codec"] == [("zstd", 1)]
-
     def test_sql_reads_and_does_nothing_else(self, catalog: Catalog) -> None:
         known = _crowd(catalog)
         assert catalog.query.sql("SELECT count(*) AS n FROM episode").rows == ((len(known),),)

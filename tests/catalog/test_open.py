@@ -246,7 +246,7 @@ from wshard.errors import CatalogWriteError
 from pathlib import Path
 with tempfile.TemporaryDirectory() as warm, Catalog.open(f"{warm}/catalog.db", create=True) as catalog:
     catalog.episodes.register([make_record(1)])  # modules that load late load now, while they may be read
-    catalog.back_up(Path(warm, "backup"))
+    catalog.maintenance.back_up(Path(warm, "backup"))
 locked, mine = Path(sys.argv[1], "locked"), Path(sys.argv[1], "mine.db")
 if os.getuid() == 0:
     os.setgid(65534)
@@ -273,7 +273,7 @@ def test_a_catalog_in_a_read_only_folder_can_be_read(written: str) -> None:
         folder = Path(place)
         make(folder / "catalog.db", episodes=2 if written == "still open" else 3)
         if written == "still open":
-            stack.enter_context(Catalog.open(folder / "catalog.db")).register([make_record(2)])
+            stack.enter_context(Catalog.open(folder / "catalog.db")).episodes.register([make_record(2)])
         (folder / "catalog.db").chmod(0o444)
         folder.chmod(0o555)
         command = [sys.executable, "-c", READ_ONLY, place, *sys.path]
