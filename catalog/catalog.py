@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Self
 from catalog.curation.annotations_api import Annotations
 from catalog.curation.checks_api import CheckResults
 from catalog.curation.collections_api import Collections
-from catalog.database.engine import file_of, found_file, look, open_file
+from catalog.database.engine import file_of, look
 from catalog.database.migrations import prepare
 from catalog.database.postgresql import open_server
+from catalog.database.sqlite import create_file, open_file
 from catalog.episodes.api import Episodes
 from catalog.location import base_folder
 from catalog.maintenance.api import Maintenance
@@ -55,7 +56,7 @@ class Catalog:
         """
         path = file_of(location)
         if path is not None and create and look(path) == "nothing":
-            found_file(path, partial(prepare, create=True))
+            create_file(path, partial(prepare, create=True))
         database = open_server(str(location)) if path is None else open_file(path)
         try:
             prepare(database, create=create)

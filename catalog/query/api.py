@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from catalog.database.readonly_sql import Answer
+    from catalog.database.readonly_sql import QueryResult
     from catalog.filters.where import Where
     from catalog.query.summaries import Facet, Group, Histogram
     from catalog.records import (
@@ -113,7 +113,7 @@ class Queries:
             names, keys = several_names(fields, "fields"), several_names(by, "by")
             return summaries.load_groups(connection, names, by=keys, where=wanted, base=self._session.base)
 
-    def sql(self, text: str, *, seconds: float = 5.0, limit: int = 1000) -> Answer:
+    def sql(self, text: str, *, seconds: float = 5.0, limit: int = 1000) -> QueryResult:
         """Return the first rows of a SQL statement that reads; the tables are those of SCHEMA.md.
 
         StatementError for one that is wrong, would write, takes longer than `seconds`, or (SQLite) has values of more

@@ -66,7 +66,7 @@ class Histogram:
 
 
 @dataclass(frozen=True)
-class Summary:
+class NumberSummary:
     """What the values of a field are like in a group; all but count None when there are none. std: population.
 
     mean and std are None where values differ of which one is beyond 1e140: no float holds sums of their squares.
@@ -85,7 +85,7 @@ class Group:
 
     key: tuple[Scalar | None, ...]
     episodes: int
-    values: dict[str, Summary]
+    values: dict[str, NumberSummary]
 
 
 def load_facet(connection: Connection, name: str, *, where: Where, limit: int | None, base: str | None) -> Facet:
@@ -228,17 +228,17 @@ class _Sums:
         offset, variance = self._moments
         return offset * offset > _FAR * variance
 
-    def summary(self) -> Summary:
+    def summary(self) -> NumberSummary:
         """Return what the values are like."""
         if not self.count or self.low is None or self.high is None:
-            return Summary(0, None, None, None, None)
+            return NumberSummary(0, None, None, None, None)
         if self.low == self.high:
-            return Summary(int(self.count), float(self.low), 0.0, float(self.low), float(self.high))
+            return NumberSummary(int(self.count), float(self.low), 0.0, float(self.low), float(self.high))
         if not _are_summable(self.low, self.high):  # total and squares lack some
-            return Summary(int(self.count), None, None, float(self.low), float(self.high))
+            return NumberSummary(int(self.count), None, None, float(self.low), float(self.high))
         offset, variance = self._moments
         mean = float((self.centre or 0.0) + offset)
-        return Summary(int(self.count), mean, math.sqrt(variance), float(self.low), float(self.high))
+        return NumberSummary(int(self.count), mean, math.sqrt(variance), float(self.low), float(self.high))
 
 
 def _keys(

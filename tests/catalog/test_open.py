@@ -10,14 +10,15 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import Connection, text
 
 from catalog import Catalog, EmbeddingRow
-from catalog.database import engine
-from catalog.database.engine import Database, open_file
+from catalog.database import engine, sqlite
 from catalog.database.migrations import STEPS, Step, prepare
+from catalog.database.sqlite import open_file
 from catalog.testing.contract import make_record
 from wshard.errors import (
     CatalogBusyError,
@@ -27,6 +28,9 @@ from wshard.errors import (
     CatalogWriteError,
     MissingExtraError,
 )
+
+if TYPE_CHECKING:
+    from catalog.database.engine import Database
 
 LAST = STEPS[-1].version
 
@@ -184,7 +188,7 @@ def test_a_creation_that_fails_leaves_nothing(tmp_path: Path) -> None:
         raise CatalogError("on purpose")
 
     with pytest.raises(CatalogError, match="on purpose"):
-        engine.found_file(tmp_path / "catalog.db", fail)
+        sqlite.create_file(tmp_path / "catalog.db", fail)
     (tmp_path / "file").touch()
     with pytest.raises(CatalogWriteError, match="cannot make a catalog"):
         Catalog.open(tmp_path / "file" / "catalog.db", create=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog import Catalog, LaneRecord, Spread
-from catalog.database import engine as sqlite
+from catalog.database import sqlite
 from catalog.testing.contract import make_record
 from wshard.errors import CatalogError, CatalogWriteError
 
