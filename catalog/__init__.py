@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from catalog.catalog import Catalog
     from catalog.curation.collections import Named, Snapshot
     from catalog.curation.selection import Difference, Pick
-    from catalog.database.query_plan import Explained
+    from catalog.database.query_plan import QueryPlan
     from catalog.episode_record import EpisodeRecord
     from catalog.filters.builder import F
     from catalog.filters.evaluate import matches
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         build_where,
     )
     from catalog.query.pages import ORDERS
-    from catalog.query.summaries import Group, Histogram, NumberSummary
+    from catalog.query.summary_records import Group, Histogram, NumberSummary
     from catalog.records import (
         Among,
         Asset,
@@ -73,7 +73,6 @@ __all__ = [
     "EmbeddingRow",
     "EpisodeRecord",
     "EpisodeRow",
-    "Explained",
     "F",
     "Facts",
     "Group",
@@ -91,6 +90,7 @@ __all__ = [
     "NumberSummary",
     "Page",
     "Pick",
+    "QueryPlan",
     "Registered",
     "Review",
     "Snapshot",
@@ -126,13 +126,13 @@ __getattr__ = importer(
         "EmbeddingRow": "catalog.records",
         "EpisodeRecord": "catalog.episode_record",
         "EpisodeRow": "catalog.records",
-        "Explained": "catalog.database.query_plan",
+        "QueryPlan": "catalog.database.query_plan",
         "F": "catalog.filters.builder",
         "FIELDS": "catalog.filters.fields",
         "Facts": "catalog.records",
         "CheckFinding": "catalog.records",
-        "Group": "catalog.query.summaries",
-        "Histogram": "catalog.query.summaries",
+        "Group": "catalog.query.summary_records",
+        "Histogram": "catalog.query.summary_records",
         "Known": "catalog.records",
         "LaneDefinition": "catalog.records",
         "LaneFacts": "catalog.records",
@@ -150,7 +150,7 @@ __getattr__ = importer(
         "SpaceRow": "catalog.records",
         "Spread": "catalog.records",
         "Storage": "catalog.records",
-        "NumberSummary": "catalog.query.summaries",
+        "NumberSummary": "catalog.query.summary_records",
         "Where": "catalog.filters.where",
         "all_of": "catalog.filters.where",
         "any_of": "catalog.filters.where",

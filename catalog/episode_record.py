@@ -1,7 +1,4 @@
-"""Which records are refused: those with values that not every database can hold.
-
-All raise IngestError.
-"""
+"""The record of one episode that ingest hands in, and the checks of its values."""
 
 from __future__ import annotations
 

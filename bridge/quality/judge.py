@@ -146,7 +146,7 @@ class Checker:
     def _kept(self, family: str) -> dict[int, tuple[str, NDArray[np.float32]]]:
         """Return digest and measures of those by which the catalog knows a family, by the id of their episode."""
         self._write()  # some of it may be of this family
-        kept = self._catalog.checks.kept_measures(family, MOST)
+        kept = self._catalog.checks.stored_measures(family, MOST)
         return {number: (digest, np.frombuffer(data, "<f4")) for number, (digest, data) in kept.items()}
 
     def _judge(self, subjects: Sequence[Subject], known: Usual | None, *, telling: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""The verbs that take annotations along from one archive to another."""
+"""Verbs that export annotations to a file and import them."""
 
 from __future__ import annotations
 

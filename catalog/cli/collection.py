@@ -60,7 +60,7 @@ def save(
     with open_catalog(archive) as catalog:
         tell_unknown(catalog, where)
         make = catalog.collections.save_query if live else catalog.collections.save_snapshot
-        _tell(make(name, where, who=account()))
+        _print_named(make(name, where, who=account()))
 
 
 @app.command()
@@ -126,7 +126,7 @@ def split(
     with open_catalog(archive) as catalog:
         made = catalog.collections.split(ref, shares, by=by or [], seed=seed, who=account())
     for named in made:
-        _tell(named)
+        _print_named(named)
     sizes = [named.snapshot.picks for named in made if named.snapshot is not None]
     empty = [named.name for named, size, share in zip(made, sizes, shares.values(), strict=True) if share and not size]
     if empty and any(sizes):
@@ -191,10 +191,10 @@ def _combine(name: str, operation: Any, left: str, right: str, archive: str | No
     from catalog.cli.annotate import account
 
     with open_catalog(archive) as catalog:
-        _tell(catalog.collections.combine(name, operation, left, right, who=account()))
+        _print_named(catalog.collections.combine(name, operation, left, right, who=account()))
 
 
-def _tell(named: Named) -> None:
+def _print_named(named: Named) -> None:
     about = "a saved query" if named.snapshot is None else _snapshot_text(named.snapshot)
     typer.echo(f"{printable(named.name)}: {about}")
     for line in replaced_lines(named):

@@ -1,7 +1,4 @@
-"""What the verbs about what an archive holds have in common: options, names of episodes, tables for people.
-
-Does not know: files, vectors. Imports what it needs inside.
-"""
+"""Options, episode names and tables that the verbs about an archive share."""
 
 from __future__ import annotations
 

@@ -53,14 +53,14 @@ def _about(opened: Catalog, rows: Sequence[EpisodeRow], files: Mapping[int, Sequ
     ]
 
 
-def _said(facts: Facts) -> dict[str, Any]:
+def _format_said(facts: Facts) -> dict[str, Any]:
     """Return what people and checks said of an episode."""
     return {name: part for name, part in asdict(facts).items() if part and name not in ("lanes", "embedded", "assets")}
 
 
 def _as_json(about: dict[str, Any], facts: Facts, files: Sequence[Asset]) -> dict[str, Any]:
     stored = {name: _stored(lane) for name, lane in facts.lanes.items()}
-    return about | {"stored_lanes": stored, "files": [asdict(file) for file in files]} | _said(facts)
+    return about | {"stored_lanes": stored, "files": [asdict(file) for file in files]} | _format_said(facts)
 
 
 def _print(about: dict[str, Any], facts: Facts, files: Sequence[Asset]) -> None:
@@ -69,7 +69,7 @@ def _print(about: dict[str, Any], facts: Facts, files: Sequence[Asset]) -> None:
     pairs += [(f"lane {key}", f"{value}{_stored_text(facts.lanes[key])}") for key, value in about["lanes"].items()]
     if len(files) > 1:
         pairs += [(file.role, f"{Path(file.path).name}, {file.size:,} bytes") for file in files]
-    pairs += _said(facts).items()
+    pairs += _format_said(facts).items()
     texts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for _, value in pairs]
     print_table(("", ""), [(key, text) for (key, _), text in zip(pairs, texts, strict=True)], whole=True)
 

@@ -216,7 +216,7 @@ def _sources(value: Any) -> list[str]:
     return [one for one in listed if isinstance(one, str) and one.strip() and storable(one)]
 
 
-def forget(connection: Connection, ids: Iterable[int]) -> None:
+def delete_annotations(connection: Connection, ids: Iterable[int]) -> None:
     """Delete everything that was said of these episodes."""
     listed = list(ids)
     for table in (document, note, review, score, lineage, checked, finding):

@@ -1,4 +1,4 @@
-"""The part of the catalog's interface with which people and checks say something about episodes."""
+"""catalog.annotations: tags, notes, reviews, scores and lineage."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from sqlalchemy import Connection, insert, select
 
 from catalog.curation.annotations import check_text, check_who, index_words
-from catalog.curation.collections import keep, load_named, load_picks, name_query, name_snapshot
+from catalog.curation.collections import load_named, load_picks, name_query, name_snapshot, store_snapshot
 from catalog.curation.selection import Pick, hash_of, ordered
 from catalog.database.engine import one_of
 from catalog.database.schema import episode, note, review, score, tag
@@ -265,6 +265,6 @@ def _add_snapshot(connection: Connection, entry: Entry, uids: Mapping[str, str])
         if named.snapshot is None or named.snapshot.hash != hash_of(ordered(picks)):
             raise CollectionError("expected its name to be free here, found another collection")
         return False
-    made = keep(connection, picks, origin=entry["origin"])
+    made = store_snapshot(connection, picks, origin=entry["origin"])
     name_snapshot(connection, entry["name"], hash_=made.hash, who=entry["who"])
     return True

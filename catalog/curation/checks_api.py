@@ -1,4 +1,4 @@
-"""The part of the catalog's interface that keeps what quality checks say of episodes."""
+"""catalog.checks: results of quality checks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CheckResults:
             done = select(checked.c.episode_row).where(of_them, checked.c.version == version)
             return sorted({*connection.scalars(known)} - {*connection.scalars(done)})
 
-    def kept_measures(self, family: str, limit: int) -> dict[int, tuple[str, bytes]]:
+    def stored_measures(self, family: str, limit: int) -> dict[int, tuple[str, bytes]]:
         """Return up to limit measures that are kept for a family: (digest, measures) by episode id, ascending."""
         with self._session.read() as connection:
             kept = (checked.c.family == family, checked.c.measures.is_not(None), episode.c.id == checked.c.episode_row)

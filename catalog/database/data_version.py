@@ -1,4 +1,4 @@
-"""Whether an SQLite file was written since one looked last, for a few microseconds."""
+"""Detect commits by other connections to an SQLite file, through PRAGMA data_version."""
 
 from __future__ import annotations
 

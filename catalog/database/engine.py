@@ -1,4 +1,4 @@
-"""An open database, and SQLite: opening, transactions, errors."""
+"""An open database: short transactions, and errors of this project only."""
 
 from __future__ import annotations
 
@@ -114,10 +114,10 @@ class Database:
         self._check_open()
         seen, known = None if self._glance is None else self._glance.version(), self._peeked
         if seen is None or known is None or known[:2] != (seen, statement):
-            known = self._peeked = seen, statement, self._looked(statement)
+            known = self._peeked = seen, statement, self._fetch_row(statement)
         return known[2]
 
-    def _looked(self, statement: str) -> tuple[Any, ...]:
+    def _fetch_row(self, statement: str) -> tuple[Any, ...]:
         """Return the one row of a statement, in an eighth of the time of a transaction."""
         with self._translated(), contextlib.closing(self._engine.raw_connection()) as connection:
             cursor = connection.cursor()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Step:
+class Migration:
     """One change of the tables: apply turns an archive of the version before into this one. Released, it stays."""
 
     version: int
@@ -40,18 +40,18 @@ def _tables(driver: str) -> tuple[str, ...]:
     """Return the statements that make all tables in an empty database, written once: that takes longer than they do."""
     found: list[str] = []
 
-    def keep(made: ExecutableDDLElement, *_: object, **__: object) -> None:
+    def collect(made: ExecutableDDLElement, *_: object, **__: object) -> None:
         found.append(str(made.compile(dialect=teller.dialect)))
 
-    teller = create_mock_engine(f"{driver}://", keep)
+    teller = create_mock_engine(f"{driver}://", collect)
     metadata.create_all(teller, checkfirst=False)
     return tuple(found)
 
 
-STEPS: tuple[Step, ...] = (Step(1, "tables of 0.1.0", _make_tables),)
+STEPS: tuple[Migration, ...] = (Migration(1, "tables of 0.1.0", _make_tables),)
 
 
-def prepare(database: Database, *, create: bool, steps: Sequence[Step] = STEPS) -> None:
+def prepare(database: Database, *, create: bool, steps: Sequence[Migration] = STEPS) -> None:
     """Bring the database to the last step, or create a catalog in an empty one.
 
     Raises CatalogNotFoundError for an empty database without create, CatalogError for one that holds something else,
@@ -69,7 +69,7 @@ def prepare(database: Database, *, create: bool, steps: Sequence[Step] = STEPS) 
             _upgrade(connection, len(_ledger(connection, name=database.name)), steps=steps)
 
 
-def check_ledger(found: Sequence[tuple[int, str]], *, place: str, steps: Sequence[Step] = STEPS) -> None:
+def check_ledger(found: Sequence[tuple[int, str]], *, place: str, steps: Sequence[Migration] = STEPS) -> None:
     """Raise CatalogVersionError unless (version, name) are those of the first steps."""
     known = [(step.version, step.name) for step in steps]
     for there, ours in zip(found, known, strict=False):
@@ -97,7 +97,7 @@ def _ledger(connection: Connection, *, name: str) -> list[tuple[int, str]]:
     return []
 
 
-def _upgrade(connection: Connection, found: int, *, steps: Sequence[Step]) -> None:
+def _upgrade(connection: Connection, found: int, *, steps: Sequence[Migration]) -> None:
     # The first step makes the current tables, so a new archive needs none of the later ones.
     for step in steps[found:] if found else steps[:1]:
         step.apply(connection)

@@ -15,8 +15,9 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from catalog.database.column_types import BIG, TEXT, Numbers
-from catalog.database.sql_functions import index_json, index_words
+from catalog.database.column_types import BIG, TEXT, NumberArray
+from catalog.database.sql_functions import index_json
+from catalog.database.text_search import index_words
 
 metadata = MetaData()
 
@@ -96,7 +97,7 @@ lane = Table(
     Column("episode_row", BIG, ForeignKey("episode.id"), primary_key=True),
     Column("name", TEXT, primary_key=True),
     Column("count", BIG, nullable=False),
-    Column("spread", Numbers),
+    Column("spread", NumberArray),
     Column("rate", Double),
     Column("codec", TEXT),
     Column("bytes", BIG),
@@ -273,7 +274,7 @@ index_copy = Table(
     Column("space_id", BIG, ForeignKey("space.id"), nullable=False),
     Column("generation", TEXT, nullable=False),
     Column("version", BIG, nullable=False),
-    Column("condemned", Boolean, nullable=False),
+    Column("damaged", Boolean, nullable=False),
     Column("removed", BIG, nullable=False),
     UniqueConstraint("place", "space_id"),
 )

@@ -1,4 +1,4 @@
-"""What is to become of records: which are new, changed, unchanged or moved episodes."""
+"""Decide which records are new, changed, unchanged or moved episodes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One registering transaction: records in, rows out.
-
-`base` is the catalog's folder, None for a server.
-"""
+"""Register records of episodes in one transaction."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, insert, select
 
-from catalog.curation.annotations import forget, now, renew_words, take_lineage
+from catalog.curation.annotations import delete_annotations, now, renew_words, take_lineage
 from catalog.database.bulk_rows import append, renew
 from catalog.database.engine import one_of
 from catalog.database.roots import Roots, add_roots, load_roots
@@ -78,7 +75,7 @@ def remove(connection: Connection, ids: Collection[int]) -> int:
     living = list(connection.execute(select(episode.c.id).where(one_of(connection, episode.c.id, ids))).scalars())
     if living:
         bury(connection, living)
-        forget(connection, living)
+        delete_annotations(connection, living)
         for table in (lane, tag, asset):
             connection.execute(delete(table).where(one_of(connection, table.c.episode_row, living)))
         connection.execute(delete(episode).where(one_of(connection, episode.c.id, living)))

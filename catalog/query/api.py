@@ -1,4 +1,4 @@
-"""The part of the catalog's interface that answers questions about many episodes."""
+"""catalog.query: pages, counts, facets, statistics and tables of episodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from catalog.database.readonly_sql import QueryResult
     from catalog.filters.where import Where
-    from catalog.query.summaries import Facet, Group, Histogram
+    from catalog.query.summary_records import Facet, Group, Histogram
     from catalog.records import (
         Facts,
         Layout,
@@ -153,7 +153,7 @@ class Queries:
 
     def explain(
         self, where: Where | str | None = EVERYTHING, *, order: str = "episode_id"
-    ) -> list[query_plan.Explained]:
+    ) -> list[query_plan.QueryPlan]:
         """Return the statements with which `select` would look for a page, and how the database would go about it."""
         plain_text(order, "order", FilterError)
         with self._session.read() as connection:

@@ -138,7 +138,7 @@ def page_statements(
     descending = order.startswith("-")
     spoken = _spoken(where)
     if spoken and field.root == "id":
-        statements = [_worded(connection, spoken, cursor, descending=descending)]
+        statements = [_select_by_words(connection, spoken, cursor, descending=descending)]
     else:
         wanted = condition(connection, where, base=base)
         # What the index of words gives is looked up in the scores: to walk these would be to look all of them up in it.
@@ -165,7 +165,7 @@ def _found_first(statement: Select[Any], *, descending: bool) -> Select[Any]:
     return select(number, value.label("sorted_by")).order_by(*ordered)
 
 
-def _worded(
+def _select_by_words(
     connection: Connection, clauses: Sequence[Compare], cursor: Cursor | None, *, descending: bool
 ) -> Select[Any]:
     """Return the statement for the episodes with these words by id: SQLite reads them in order, never all of them."""

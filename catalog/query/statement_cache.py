@@ -1,4 +1,4 @@
-"""Statements that are made once: to make one takes as long as the database takes to answer it."""
+"""Cache of statements: building one takes as long as running it."""
 
 from __future__ import annotations
 

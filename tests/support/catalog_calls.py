@@ -86,7 +86,7 @@ CALLS: dict[str, Callable[[Watch], object]] = {
     "facet of flags": lambda w: w.catalog.query.facets(["flag"]),
     "findings": lambda w: w.catalog.checks.findings(w.ids[:3]),
     "unchecked": lambda w: w.catalog.checks.unchecked("1", w.ids),
-    "kept measures": lambda w: w.catalog.checks.kept_measures("family", 5),
+    "kept measures": lambda w: w.catalog.checks.stored_measures("family", 5),
     "set checked": lambda w: w.catalog.checks.set_checked(w.verdicts, most=5),
     "flag them": lambda w: w.catalog.checks.flag(w.ids[:3], Found("integrity", "cut")),
     "review": lambda w: w.catalog.query.ids("review:accepted"),
