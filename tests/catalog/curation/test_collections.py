@@ -123,7 +123,7 @@ def test_equal_picks_have_one_hash_in_every_archive_and_order(catalog: Catalog, 
     assert first == again
     with Catalog.open(tmp_path / "other.db", create=True) as other:
         other.episodes.register([make_record(number) for number in reversed(range(60))])
-        same = other.save_snapshot("three", "length:..120").snapshot
+        same = other.collections.save_snapshot("three", "length:..120").snapshot
     assert same is not None
     assert first is not None
     assert same.hash == first.hash
