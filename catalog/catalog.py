@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Self
 from catalog.curation.annotations_api import Annotations
 from catalog.curation.checks_api import CheckResults
 from catalog.curation.collections_api import Collections
-from catalog.database.engine import file_of, found_file, look, open_file
+from catalog.database.engine import file_of, look
 from catalog.database.migrations import prepare
 from catalog.database.postgresql import open_server
+from catalog.database.sqlite import create_file, open_file
 from catalog.episodes.api import Episodes
 from catalog.location import base_folder
 from catalog.maintenance.api import Maintenance
-from catalog.maintenance.backup import keep_older
 from catalog.query.api import Queries
 from catalog.session import Instant, Session
 from catalog.vectors.api import VectorLedger
@@ -51,16 +51,15 @@ class Catalog:
     def open(location: str | Path, *, create: bool = False) -> Catalog:
         """Open the catalog in a SQLite file or at a database URL, made before when it is missing and create is True.
 
-        One of older software is upgraded; a file is first copied to catalog.db.version-VERSION-CLOCK beside it. Raises
-        CatalogNotFoundError, CatalogVersionError for one of newer software, CatalogWriteError where an older one cannot
-        be written, CatalogError for something else.
+        Raises CatalogNotFoundError, CatalogVersionError for one of newer software or of a development version,
+        CatalogError for something else.
         """
         path = file_of(location)
         if path is not None and create and look(path) == "nothing":
-            found_file(path, partial(prepare, create=True))
+            create_file(path, partial(prepare, create=True))
         database = open_server(str(location)) if path is None else open_file(path)
         try:
-            prepare(database, create=create, keep=None if path is None else partial(keep_older, path))
+            prepare(database, create=create)
             return Catalog(Session(database, base=base_folder(path).as_posix() if path is not None else None))
         except BaseException:
             database.close()

@@ -1,7 +1,4 @@
-"""Which records are refused: those with values that not every database can hold.
-
-All raise IngestError.
-"""
+"""The record of one episode that ingest hands in, and the checks of its values."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from catalog.database.bulk_rows import encode_lanes
-from catalog.full_text import bits, indexed
+from catalog.full_text import indexed
 from catalog.records import Asset, LaneRecord
 from catalog.values import INTEGER_LIMIT, encode_metadata, storable
 from wshard.errors import IngestError
@@ -33,7 +30,7 @@ class EpisodeRecord:
     episode whose file is now here; displaces that of the one that is catalogued here, though this is another. A NaN
     reward is a missing one. Raises IngestError for a value that the catalog cannot hold. What is stored is made here,
     for records are made in parallel and stored one after another: encoded is the metadata as text, layout the lanes as
-    text, words those of the metadata that full text looks through, word_bits what these may be.
+    text, words those of the metadata that full text looks through.
     """
 
     path: str
@@ -54,17 +51,14 @@ class EpisodeRecord:
     encoded: str = field(init=False, repr=False, compare=False)
     layout: str = field(init=False, repr=False, compare=False)
     words: str = field(init=False, repr=False, compare=False)
-    word_bits: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_record(self)
-        words = indexed(self.metadata, ())
         made = {
             "total_reward": checked_reward(self.total_reward, path=self.path),
             "encoded": encode_metadata(self.metadata, path=self.path),
             "layout": encode_lanes(tuple((lane.name, lane.dtype, lane.shape) for lane in self.lanes)),
-            "words": words,
-            "word_bits": bits(words),
+            "words": indexed(self.metadata, ()),
         }
         for name, value in made.items():
             object.__setattr__(self, name, value)

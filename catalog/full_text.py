@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
-
-import xxhash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -55,21 +52,6 @@ def indexed(metadata: Mapping[str, Any], notes: Iterable[str]) -> str:
 def joined(parts: Iterable[str]) -> str:
     """Return the words of several texts as an index keeps them."""
     return f" {BOUNDARY} ".join(filter(None, parts))
-
-
-def bits(text: str) -> int:
-    """Return 63 bits that say which words a text may hold: it lacks a word of which it lacks a bit; 0 for no words."""
-    found = 0
-    for word in text.split():
-        found |= _bits_of(word)
-    return found
-
-
-@lru_cache(maxsize=1 << 16)
-def _bits_of(word: str) -> int:
-    """Return two of the bits, or none for what is no word; archives hold them, so this never changes."""
-    mark = 0 if word == BOUNDARY else xxhash.xxh3_64_intdigest(word.encode())
-    return mark and (1 << mark % 63 | 1 << (mark >> 32) % 63)
 
 
 def phrase(text: str) -> tuple[list[str], bool]:

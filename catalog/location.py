@@ -1,4 +1,4 @@
-"""Where an archive is, when nobody says, and when somebody does: one rule for Python and the command line."""
+"""Find the archive that is meant: one rule for Python and the command line."""
 
 from __future__ import annotations
 

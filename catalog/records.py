@@ -175,7 +175,7 @@ class Lineage:
 
 
 @dataclass(frozen=True)
-class Found:
+class CheckFinding:
     """Something that a check found wrong with an episode: the check, and the reason in words."""
 
     check: str
@@ -183,7 +183,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Embedded:
+class EmbeddedSpace:
     """That an episode has so many vectors in a space, which is named by its fingerprint."""
 
     space: str
@@ -193,7 +193,7 @@ class Embedded:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckResult:
     """What the checks of a version say of an episode with that digest: scores by name, and what is wrong.
 
     measures: opaque numbers, to be kept so that others of the family can be compared with them; None to keep nothing.
@@ -204,7 +204,7 @@ class Checked:
     version: str
     family: str
     scores: Mapping[str, float]
-    findings: tuple[Found, ...]
+    findings: tuple[CheckFinding, ...]
     measures: bytes | None = None
 
 
@@ -217,12 +217,12 @@ class Facts:
 
     lanes: Mapping[str, LaneFacts] = field(default_factory=dict)
     scores: Mapping[str, float] = field(default_factory=dict)
-    findings: tuple[Found, ...] = ()
+    findings: tuple[CheckFinding, ...] = ()
     notes: tuple[Note, ...] = ()
     review: Review | None = None
     lineage: tuple[Lineage, ...] = ()
     collections: tuple[str, ...] = ()
-    embedded: tuple[Embedded, ...] = ()
+    embedded: tuple[EmbeddedSpace, ...] = ()
     assets: tuple[Asset, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""What every part of the catalog's interface stands on: an open database, and short transactions on it."""
+"""An open database with short transactions, shared by all parts of the catalog."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ import bridge.cli.search
 import bridge.cli.show
 import bridge.cli.train
 import catalog.cli.annotate
+import catalog.cli.annotations
 import catalog.cli.collection
 import catalog.cli.explore
 import catalog.cli.ls
@@ -90,6 +91,7 @@ for _panel, _verbs in _VERBS.items():
     for _verb in _verbs:
         app.command(rich_help_panel=_panel)(_verb)
 app.add_typer(catalog.cli.collection.app, name="collection", rich_help_panel="Curate")
+app.add_typer(catalog.cli.annotations.app, name="annotations", rich_help_panel="Curate")
 app.add_typer(bridge.cli.index.app, name="index", rich_help_panel="Care")
 
 

@@ -17,7 +17,7 @@ from bridge.ingest.embed import Embedding, Lacking, embed_episodes
 from bridge.quality.judge import INTEGRITY
 from bridge.spaces.statistics import Family, current, families, find_space_to_fill
 from bridge.support.batches import batches
-from catalog.records import Among, Found
+from catalog.records import Among, CheckFinding
 from embedders.space import Space
 from wshard.errors import FormatError, NoLaneError, SpaceMismatchError
 
@@ -156,7 +156,7 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
         # Once for each file that was read here, though several Spaces may lack it.
         broken = {id_: one.error for done in outcome for id_, one in done.failed if isinstance(one.cause, FormatError)}
         for id_, reason in broken.items():
-            catalog.checks.flag([id_], Found(INTEGRITY, reason))
+            catalog.checks.flag([id_], CheckFinding(INTEGRITY, reason))
         if len(replaced) == len(lacking):
             break
 

@@ -14,7 +14,7 @@ from bridge.ingest.moves import lost, settled
 from bridge.quality.check import Work, check_files
 from bridge.quality.judge import INTEGRITY, Checker, Subject
 from bridge.support.batches import batches
-from catalog.records import Found
+from catalog.records import CheckFinding
 from wshard.quality.measure_vector import VERSION
 
 if TYPE_CHECKING:
@@ -182,4 +182,4 @@ def _withdraw(run: Run, failures: Sequence[Failure]) -> None:
     for failure in failures:
         broken = [episode.id for episode in known.get(failure.path, ())]
         if broken:
-            run.archive.catalog.checks.flag(broken, Found(INTEGRITY, failure.error))
+            run.archive.catalog.checks.flag(broken, CheckFinding(INTEGRITY, failure.error))

@@ -13,7 +13,7 @@ from bridge.quality.judge import INTEGRITY, Checker, Subject, findings_of
 from bridge.support.batches import batches
 from bridge.support.progress import Silent
 from bridge.support.workers import workers
-from catalog.records import Found
+from catalog.records import CheckFinding
 from wshard.quality.thresholds import DEFAULT_THRESHOLDS
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Checkup:
     episode_id: str
     uid: str | None
     scores: Mapping[str, float]
-    findings: tuple[Found, ...]
+    findings: tuple[CheckFinding, ...]
 
     @property
     def worst(self) -> float:
@@ -127,7 +127,7 @@ def check_files(work: Work, files: Sequence[str], *, every_byte: bool, found: _C
             add(Checkup(one.path, one.episode_id, uid, {}, ()), subjects[-1])
         work.checker.take(subjects)
         for failure in (one for one in outcome if isinstance(one, Failure)):
-            broken, entry = Found(INTEGRITY, failure.error), known.get(failure.path)
+            broken, entry = CheckFinding(INTEGRITY, failure.error), known.get(failure.path)
             if entry is not None:
                 work.checker.flag(entry.id, broken)
             uid = None if entry is None else uids.get(entry.id)

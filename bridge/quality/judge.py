@@ -12,7 +12,7 @@ import numpy as np
 import xxhash
 
 from bridge.episodes.measure import Measured
-from catalog.records import Checked, Found
+from catalog.records import CheckFinding, CheckResult
 from wshard.errors import CatalogWriteError
 from wshard.quality.baseline import MOST, fit_baseline
 from wshard.quality.checks import Verdict, judge
@@ -90,7 +90,7 @@ class Checker:
         self._known: OrderedDict[str, Baseline] = OrderedDict()
         self._growing: dict[str, _Growing] = {}
         self._waiting = 0
-        self._rows: list[Checked] = []
+        self._rows: list[CheckResult] = []
         self.flagged: set[int] = set()
         self.unkept: CatalogWriteError | None = None
 
@@ -119,7 +119,7 @@ class Checker:
             self._complete(family)
         self._write()
 
-    def flag(self, id_: int, found: Found) -> None:
+    def flag(self, id_: int, found: CheckFinding) -> None:
         """Say that something is wrong with an episode whose data cannot be measured."""
         self.flagged.add(id_)
         self._keep(lambda: self._catalog.checks.flag([id_], found))
@@ -146,7 +146,7 @@ class Checker:
     def _kept(self, family: str) -> dict[int, tuple[str, NDArray[np.float32]]]:
         """Return digest and measures of those by which the catalog knows a family, by the id of their episode."""
         self._write()  # some of it may be of this family
-        kept = self._catalog.checks.kept_measures(family, MOST)
+        kept = self._catalog.checks.stored_measures(family, MOST)
         return {number: (digest, np.frombuffer(data, "<f4")) for number, (digest, data) in kept.items()}
 
     def _judge(self, subjects: Sequence[Subject], known: Baseline | None, *, telling: bool = True) -> None:
@@ -178,11 +178,13 @@ class Checker:
                 self.unkept = error
 
 
-def findings_of(verdict: Verdict) -> tuple[Found, ...]:
+def findings_of(verdict: Verdict) -> tuple[CheckFinding, ...]:
     """Return the findings as the catalog keeps them."""
-    return tuple(Found(finding.check, finding.reason) for finding in verdict.findings)
+    return tuple(CheckFinding(finding.check, finding.reason) for finding in verdict.findings)
 
 
-def _row(subject: Subject, verdict: Verdict) -> Checked:
+def _row(subject: Subject, verdict: Verdict) -> CheckResult:
     data = subject.measured.vector.astype("<f4").tobytes()
-    return Checked(subject.id or 0, subject.digest, VERSION, subject.family, verdict.scores, findings_of(verdict), data)
+    return CheckResult(
+        subject.id or 0, subject.digest, VERSION, subject.family, verdict.scores, findings_of(verdict), data
+    )

@@ -1,4 +1,4 @@
-"""The verbs that annotate episodes: tag, note, review."""
+"""Verbs that annotate episodes: tag, note, review."""
 
 from __future__ import annotations
 

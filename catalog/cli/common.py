@@ -1,4 +1,4 @@
-"""What verbs about an archive share: options, names of episodes, tables."""
+"""Options, episode names and tables that the verbs about an archive share."""
 
 from __future__ import annotations
 

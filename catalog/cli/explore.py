@@ -13,7 +13,7 @@ from wshard.messages import plural
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
-    from catalog.query.summaries import Facet
+    from catalog.query.summary_records import Facet
 
 _FACETS = ("env", "success", "review", "tag", "flag")
 _BAR = 40

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from catalog.database.bulk_rows import append, renew
+from catalog.database.bulk_rows import append
 from catalog.database.engine import one_of
 from catalog.database.schema import checked, document, episode, finding, lineage, note, review, score
-from catalog.full_text import bits, indexed, joined
+from catalog.full_text import indexed, joined
 from catalog.query.facts import find_existing, load_notes, load_reviews
 from catalog.records import Note, Review
 from catalog.values import storable
@@ -98,7 +98,6 @@ def renew_words(connection: Connection, own: Mapping[int, str]) -> None:
     connection.execute(delete(document).where(one_of(connection, document.c.episode_row, stale)))
     rows = [(number, wanted[number]) for number in stale if wanted[number]]
     append(connection, document, ("episode_row", "words"), rows)
-    renew(connection, episode, ("word_bits", "id"), [(bits(wanted[number]), number) for number in stale])
 
 
 def add_reviews(connection: Connection, ids: Collection[int], *, state: str, who: str) -> list[Review]:
@@ -217,7 +216,7 @@ def _sources(value: Any) -> list[str]:
     return [one for one in listed if isinstance(one, str) and one.strip() and storable(one)]
 
 
-def forget(connection: Connection, ids: Iterable[int]) -> None:
+def delete_annotations(connection: Connection, ids: Iterable[int]) -> None:
     """Delete everything that was said of these episodes."""
     listed = list(ids)
     for table in (document, note, review, score, lineage, checked, finding):

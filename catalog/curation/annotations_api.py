@@ -1,4 +1,4 @@
-"""The part of the catalog's interface with which people and checks say something about episodes."""
+"""catalog.annotations: tags, notes, reviews, scores and lineage."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from sqlalchemy import delete, insert, select
 
 from catalog.curation import annotations as annotation_rows
+from catalog.curation.annotations_json import ImportReport, export_annotations, import_annotations
 from catalog.database.engine import one_of
 from catalog.database.schema import tag
-from catalog.filters.where import Compare
+from catalog.filters.where import EVERYTHING, Compare
 from catalog.query.facts import find_existing, load_reviews
 from catalog.vectors import ledger
 from wshard.arguments import episode_ids, whole_number
@@ -18,6 +19,7 @@ from wshard.errors import FilterError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from catalog.filters.where import Where
     from catalog.records import Note, Review
     from catalog.session import Session
 
@@ -92,3 +94,18 @@ class Annotations:
         """
         with self._session.write() as connection:
             return annotation_rows.add_lineage(connection, episode_ids(ids), relation=relation, source=source)
+
+    def export_json(self, where: Where | str | None = EVERYTHING) -> str:
+        """Return tags, notes, reviews and scores of the matching episodes, and all collections, as JSON text."""
+        with self._session.read() as connection:
+            wanted = self._session.resolve(connection, where)
+            return export_annotations(connection, wanted, base=self._session.base)
+
+    def import_json(self, text: str | bytes) -> ImportReport:
+        """Add what export_json wrote to the episodes with the same data, or else at the same path below their root.
+
+        What is there already stays, and a second import adds nothing. What fits no episode is reported and left out.
+        FilterError for any other text.
+        """
+        with self._session.write() as connection:
+            return import_annotations(connection, text)

@@ -1,4 +1,4 @@
-"""The part of the catalog's interface that keeps what quality checks say of episodes."""
+"""catalog.checks: results of quality checks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from catalog.records import Checked, Found
+    from catalog.records import CheckFinding, CheckResult
     from catalog.session import Session
 
 PREFIX: Final = "quality."
@@ -40,7 +40,7 @@ class CheckResults:
             done = select(checked.c.episode_row).where(of_them, checked.c.version == version)
             return sorted({*connection.scalars(known)} - {*connection.scalars(done)})
 
-    def kept_measures(self, family: str, limit: int) -> dict[int, tuple[str, bytes]]:
+    def stored_measures(self, family: str, limit: int) -> dict[int, tuple[str, bytes]]:
         """Return up to limit measures that are kept for a family: (digest, measures) by episode id, ascending."""
         with self._session.read() as connection:
             kept = (checked.c.family == family, checked.c.measures.is_not(None), episode.c.id == checked.c.episode_row)
@@ -48,7 +48,7 @@ class CheckResults:
             found = select(*columns).where(*kept).order_by(checked.c.episode_row).limit(limit)
             return {number: (digest, bytes(data)) for number, digest, data in connection.execute(found)}
 
-    def set_checked(self, verdicts: Sequence[Checked], *, most: int, doubted: Collection[int] = ()) -> int:
+    def set_checked(self, verdicts: Sequence[CheckResult], *, most: int, doubted: Collection[int] = ()) -> int:
         """Replace what checks say of episodes, unless their data is another one by now; return how many there were.
 
         doubted: ids of those that flag() had spoken of before their data was read: they are answered now. Where it
@@ -69,7 +69,7 @@ class CheckResults:
                 ledger.advance(connection)
             return len(living)
 
-    def flag(self, ids: Sequence[int], found: Found) -> int:
+    def flag(self, ids: Sequence[int], found: CheckFinding) -> int:
         """Say that something is wrong with episodes whose data cannot be measured; return how many there are.
 
         Whatever else was found stays; the episodes count as unchecked from now on.
@@ -91,7 +91,7 @@ class CheckResults:
                 ledger.advance(connection)
             return len(living)
 
-    def findings(self, ids: Sequence[int]) -> dict[int, list[Found]]:
+    def findings(self, ids: Sequence[int]) -> dict[int, list[CheckFinding]]:
         """Return what checks found wrong with these episodes; those without findings are left out."""
         with self._session.read() as connection:
             return load_findings(connection, episode_ids(ids))
@@ -104,7 +104,7 @@ def _flagged(connection: Connection, ids: Collection[int]) -> set[int]:
     return set(connection.execute(select(finding.c.episode_row).where(*there)).scalars())
 
 
-def _replace(connection: Connection, verdicts: Sequence[Checked], most: int) -> None:
+def _replace(connection: Connection, verdicts: Sequence[CheckResult], most: int) -> None:
     ids = [verdict.episode_id for verdict in verdicts]
     for table in (finding, checked):
         connection.execute(delete(table).where(one_of(connection, table.c.episode_row, ids)))

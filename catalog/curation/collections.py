@@ -90,7 +90,7 @@ def picks_of(connection: Connection, where: Where, *, base: str | None) -> tuple
     return ordered(Pick(uid, digest, 0, length) for uid, digest, length in rows)
 
 
-def keep(connection: Connection, picks: Sequence[Pick], *, origin: Mapping[str, Any]) -> Snapshot:
+def store_snapshot(connection: Connection, picks: Sequence[Pick], *, origin: Mapping[str, Any]) -> Snapshot:
     """Return the snapshot of these picks, made unless it is there; every pick is of a catalogued episode's span."""
     listed = ordered(picks)
     hash_ = hash_of(listed)
@@ -176,15 +176,15 @@ def snapshot_of(connection: Connection, ref: str, *, base: str | None) -> Snapsh
 
     EntryNotFoundError when there is neither.
     """
-    kept = load_kept(connection, ref)
+    kept = load_stored(connection, ref)
     if kept:
         return kept[0]
     where = resolve_saved_queries(connection, parse_where(load_named(connection, ref)[0].query or ""))
     origin = {"made": "query", "where": where_text(where), "name": ref}
-    return keep(connection, picks_of(connection, where, base=base), origin=origin)
+    return store_snapshot(connection, picks_of(connection, where, base=base), origin=origin)
 
 
-def load_kept(connection: Connection, ref: str) -> list[Snapshot]:
+def load_stored(connection: Connection, ref: str) -> list[Snapshot]:
     """Return the snapshot of that name or hash, none for a saved query; EntryNotFoundError when there is neither."""
     if named := load_named(connection, ref):
         return [found.snapshot for found in named if found.snapshot is not None]

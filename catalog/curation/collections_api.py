@@ -1,4 +1,4 @@
-"""The part of the catalog's interface about collections."""
+"""catalog.collections: saved queries and snapshots."""
 
 from __future__ import annotations
 
@@ -63,11 +63,13 @@ class Collections:
             if not isinstance(source, str | Where):
                 listed = selection.as_picks(source)
                 collections.check_known(connection, listed)
-                kept = collections.keep(connection, listed, origin={"made": "picks"})
+                kept = collections.store_snapshot(connection, listed, origin={"made": "picks"})
             else:
                 where = self._session.resolve(connection, source)
                 found = collections.picks_of(connection, where, base=self._session.base)
-                kept = collections.keep(connection, found, origin={"made": "query", "where": where_text(where)})
+                kept = collections.store_snapshot(
+                    connection, found, origin={"made": "query", "where": where_text(where)}
+                )
             return collections.name_snapshot(connection, name, hash_=kept.hash, who=who)
 
     def combine(self, name: str, operation: Operation, left: str, right: str, *, who: str = "") -> Named:
@@ -78,7 +80,7 @@ class Collections:
             parents = [collections.snapshot_of(connection, ref, base=self._session.base) for ref in (left, right)]
             found = _OPERATIONS[operation](*(collections.load_picks(connection, parent.hash) for parent in parents))
             origin = {"made": operation, "of": [parent.hash for parent in parents]}
-            kept = collections.keep(connection, found, origin=origin)
+            kept = collections.store_snapshot(connection, found, origin=origin)
             return collections.name_snapshot(connection, name, hash_=kept.hash, who=who)
 
     def split(
@@ -99,7 +101,7 @@ class Collections:
             done = []
             for part, found in selection.split(whole, groups, fractions=shares, seed=seed).items():
                 origin = {"made": "split", "of": [parent.hash], "part": part, "by": list(by), "seed": seed}
-                kept = collections.keep(connection, found, origin={**origin, "fractions": shares})
+                kept = collections.store_snapshot(connection, found, origin={**origin, "fractions": shares})
                 done.append(collections.name_snapshot(connection, f"{ref}/{part}", hash_=kept.hash, who=who))
             return done
 
@@ -121,11 +123,11 @@ class Collections:
     def ancestors(self, ref: str) -> list[Snapshot]:
         """Return the snapshot and all those that it was made from, the nearest first; none for a saved query."""
         with self._session.read() as connection:
-            found = collections.load_kept(connection, ref)
+            found = collections.load_stored(connection, ref)
             for known in found:  # grows while it is walked
                 there = {other.hash for other in found}
                 for parent in dict.fromkeys(known.origin.get("of", ())):
-                    found += [] if parent in there else collections.load_kept(connection, parent)
+                    found += [] if parent in there else collections.load_stored(connection, parent)
             return found
 
     def drop(self, name: str) -> Named:
@@ -148,7 +150,7 @@ class Collections:
         if named and named[0].query is not None:
             where = self._session.resolve(connection, named[0].query)
             return collections.picks_of(connection, where, base=self._session.base)
-        return collections.load_picks(connection, collections.load_kept(connection, ref)[0].hash)
+        return collections.load_picks(connection, collections.load_stored(connection, ref)[0].hash)
 
     def _groups(
         self, connection: Connection, uids: set[str], by: Sequence[str]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sqlalchemy.types import Boolean, Double, Integer, LargeBinary, Text
 
-from catalog.database.column_types import Numbers
+from catalog.database.column_types import NumberArray
 from catalog.values import storables
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def append(connection: Connection, table: Table, names: Sequence[str], rows: Ite
         raw.executemany(f"{statement} {marks}", some)
         return
     for place, name in enumerate(names):
-        if isinstance(table.c[name].type, Numbers):
+        if isinstance(table.c[name].type, NumberArray):
             rows = _with_arrays(list(rows), place)
     with raw.cursor() as cursor, cursor.copy(f"COPY {table.name} ({listed}) FROM STDIN (FORMAT BINARY)") as copy:
         copy.set_types([_kind(table, name) for name in names])
@@ -66,14 +66,14 @@ def _quickly_bound(rows: Rows, kinds: Sequence[TypeEngine[Any]]) -> list[Any]:
         column = slice(place, None, len(kinds))
         if isinstance(kind, Boolean):
             values[column] = map(_FLAGS.get, values[column])
-        elif isinstance(kind, LargeBinary | Numbers):
+        elif isinstance(kind, LargeBinary | NumberArray):
             values[column] = [value and bytearray(value) for value in values[column]]
     return values
 
 
 def _with_arrays(rows: Rows, place: int) -> Iterator[tuple[Any, ...]]:
     """Yield the rows with the packed numbers at that place as PostgreSQL takes them."""
-    for row, array in zip(rows, Numbers.arrays([row[place] for row in rows]), strict=True):
+    for row, array in zip(rows, NumberArray.arrays([row[place] for row in rows]), strict=True):
         yield (*row[:place], array, *row[place + 1 :])
 
 

@@ -30,7 +30,7 @@ _LENGTH = struct.pack(">i", _BYTES)
 _ELEMENT = len(_LENGTH) + _BYTES
 
 
-class Numbers(TypeDecorator[Any]):
+class NumberArray(TypeDecorator[Any]):
     """Several float64, given as packed little-endian bytes and read as numbers: PostgreSQL keeps them as an array."""
 
     impl = LargeBinary

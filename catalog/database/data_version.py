@@ -1,4 +1,4 @@
-"""Whether an SQLite file was written since one looked last, for a few microseconds."""
+"""Detect commits by other connections to an SQLite file, through PRAGMA data_version."""
 
 from __future__ import annotations
 
@@ -40,11 +40,6 @@ class Glance:
             return self._looks, number
         finally:
             self._lock.release()
-
-    def let_go(self) -> None:
-        """Close the file, until the next look."""
-        with self._lock:
-            self._drop()
 
     def close(self) -> None:
         """Close the file for good. In a forked process the lock may be held by a thread that is not there."""

@@ -1,4 +1,4 @@
-"""An open database, and SQLite: opening, transactions, errors."""
+"""An open database: short transactions, and errors of this project only."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import json
 import os
 import sqlite3
 import stat
-import uuid
 from collections.abc import Sequence
-from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from sqlalchemy import (
     ARRAY,
@@ -21,46 +19,29 @@ from sqlalchemy import (
     Engine,
     any_,
     bindparam,
-    create_engine,
-    event,
     func,
     literal,
     make_url,
     select,
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError
-from sqlalchemy.pool import QueuePool
-from sqlalchemy.util import LRUCache
 
-from catalog.database.data_version import Glance
-from catalog.database.sqlite_functions import add_functions
 from catalog.values import Scalar, storables
-from wshard.errors import CatalogBusyError, CatalogError, CatalogNotFoundError, CatalogWriteError
+from wshard.errors import CatalogBusyError, CatalogError, CatalogWriteError
 from wshard.messages import public_url, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from sqlalchemy import URL
 
+    from catalog.database.data_version import Glance
+
 BUSY_SECONDS = 30.0
-CACHE_KIBIBYTES = 64 * 1024
-# As much as SQLite maps: a row of a page that is not mapped takes three times as long.
-MAPPED_BYTES = (2 << 30) - (64 << 10)
-# Of new files: an episode with its lanes takes a kilobyte and a half, and its vectors tens of them.
-PAGE_BYTES = 16 * 1024
-# With the default of 4 MiB each batch of episodes would write the same index pages twice.
-LOG_BYTES = 64 << 20
 
 A_FILE = "a file"
-BESIDE = ("", "-wal", "-shm", "-journal")
-"""A database, and what SQLite keeps beside one."""
 
 MODE = "catalog_mode"
-_COMPILED: LRUCache[Any, Any] = LRUCache(2000)
-"""Statements of SQLite as text, by their form."""
-_SYNCHRONOUS = {"write": "NORMAL", "durable": "FULL", "alone": "FULL"}
-_BEGIN = {"read": "BEGIN", "alone": "BEGIN EXCLUSIVE"}
 
 SQLITE_REASONS = (
     (
@@ -91,8 +72,8 @@ class Database:
     """An open database: short transactions, and errors of this project only.
 
     name says where it is, in messages; reasons what the product's errors mean; reading what its connections need for
-    that; alone what is done around a transaction of that mode; glance says whether anything was written. Any thread may
-    use it. A forked process must open its own: connections do not survive a fork.
+    that; glance says whether anything was written. Any thread may use it. A forked process must open its own:
+    connections do not survive a fork.
     """
 
     def __init__(
@@ -102,14 +83,12 @@ class Database:
         *,
         reasons: Reasons,
         reading: Mapping[str, Any] = MappingProxyType({}),
-        alone: Callable[[Engine], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
         glance: Glance | None = None,
     ) -> None:
         self._engine = engine
         self.name = name
         self._reasons = reasons
         self._reading = reading
-        self._alone = alone
         self._glance = glance
         self._peeked: tuple[object, str, tuple[Any, ...]] | None = None
         self._process = os.getpid()
@@ -117,17 +96,11 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self, mode: str) -> Iterator[Connection]:
-        """Run one transaction; mode is read, write, durable (on disk when it returns, even through a power loss).
-
-        Or alone: a large one that others may have to wait for, readers too.
-        """
+        """Run one transaction; mode is read, write, or durable: on disk when it returns, even through a power loss."""
         self._check_open()
         options = {MODE: mode, **(self._reading if mode == "read" else {})}
-        if mode == "alone" and self._glance is not None:
-            self._glance.let_go()
         with (
             self._translated(),
-            self._alone(self._engine) if mode == "alone" else contextlib.nullcontext(),
             self._engine.connect() as connection,
             connection.execution_options(**options).begin(),
         ):
@@ -141,10 +114,10 @@ class Database:
         self._check_open()
         seen, known = None if self._glance is None else self._glance.version(), self._peeked
         if seen is None or known is None or known[:2] != (seen, statement):
-            known = self._peeked = seen, statement, self._looked(statement)
+            known = self._peeked = seen, statement, self._fetch_row(statement)
         return known[2]
 
-    def _looked(self, statement: str) -> tuple[Any, ...]:
+    def _fetch_row(self, statement: str) -> tuple[Any, ...]:
         """Return the one row of a statement, in an eighth of the time of a transaction."""
         with self._translated(), contextlib.closing(self._engine.raw_connection()) as connection:
             cursor = connection.cursor()
@@ -156,7 +129,7 @@ class Database:
             return tuple(again.exec_driver_sql(statement).one())
 
     def _translated(self) -> contextlib.AbstractContextManager[None]:
-        return translated(self.name, self._reasons, self._engine.dialect.loaded_dbapi)
+        return translate_errors(self.name, self._reasons, self._engine.dialect.loaded_dbapi)
 
     def _check_open(self) -> None:
         if self._closed or self._process != os.getpid():
@@ -183,7 +156,7 @@ class Database:
 
 
 @contextlib.contextmanager
-def translated(name: str, reasons: Reasons = SQLITE_REASONS, driver: Any = sqlite3) -> Iterator[None]:
+def translate_errors(name: str, reasons: Reasons = SQLITE_REASONS, driver: Any = sqlite3) -> Iterator[None]:
     """Turn every error of the database, SQLAlchemy's or its driver's, into one of the catalog's."""
     try:
         yield
@@ -235,34 +208,6 @@ def look(path: Path) -> str:
         raise CatalogWriteError(f"cannot look for a catalog at {path}: {reason}") from error
 
 
-def open_file(path: Path) -> Database:
-    """Open an existing SQLite file, for reading only where it cannot be written."""
-    if (found := look(path)) != A_FILE:
-        raise CatalogNotFoundError(f"expected a catalog at {path}, found {found}")
-    return connected(path, query=access(path))
-
-
-def found_file(path: Path, found: Callable[[Database], None]) -> None:
-    """Make a new SQLite file that appears complete or not at all; one that another process made meanwhile is kept."""
-    if look(path.parent) == A_FILE:
-        raise CatalogWriteError(f"cannot make a catalog at {path}: expected a folder {path.parent}, found a file")
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        database = connected(draft, query="mode=rwc", journal="DELETE", name=str(path))
-        try:
-            found(database)
-        finally:
-            database.close()
-        publish(draft, path)
-    except OSError as error:
-        if isinstance(error, CatalogError):
-            raise
-        raise CatalogWriteError(f"cannot make a catalog at {path}: {error}") from error
-    finally:
-        remove_draft(draft)
-
-
 def one_of(connection: Connection, column: ColumnElement[Any], values: Collection[Scalar]) -> ColumnElement[bool]:
     """Return `column is any of values` with a single parameter, so that no limit on their number applies."""
     listed = storables(values)
@@ -286,119 +231,3 @@ def among_listed(product: str, column: ColumnElement[Any]) -> ColumnElement[bool
 def listed(connection: Connection, values: Collection[int]) -> dict[str, Any]:
     """Return the parameter of such a statement."""
     return {"listed": list(values) if connection.dialect.name != "sqlite" else json.dumps(list(values))}
-
-
-def connected(path: Path, *, query: str, journal: str = "WAL", name: str | None = None) -> Database:
-    """Return the SQLite file as a database, opened as the query of its URI says.
-
-    journal: DELETE for a file that is not finished. What is committed is then in the file itself; of a log, closing
-    writes back as much as there is room for, and says nothing of the rest. name: what messages call it, if not by path.
-    """
-
-    def connect(patience: float) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            f"{path.as_uri()}?{query}", uri=True, timeout=patience, isolation_level=None, check_same_thread=False
-        )
-        add_functions(connection)
-        pragmas = [
-            *(f"page_size={PAGE_BYTES}", "foreign_keys=ON"),
-            *(f"cache_size=-{CACHE_KIBIBYTES}", f"mmap_size={MAPPED_BYTES}"),
-        ]
-        if query in ("mode=rw", "mode=rwc"):
-            pragmas.append(f"journal_mode={journal}")
-        for pragma in pragmas:
-            connection.execute(f"PRAGMA {pragma}")
-        (page,) = connection.execute("PRAGMA page_size").fetchone()
-        connection.execute(f"PRAGMA wal_autocheckpoint={LOG_BYTES // page}")
-        return connection
-
-    known, patient = _sqlite(), cast("Any", partial(connect, BUSY_SECONDS))
-    # Threads wait for the write lock inside SQLite, never for a connection.
-    pool = QueuePool(patient, max_overflow=-1, dialect=known.dialect)
-    engine = Engine(pool, known.dialect, known.url, execution_options={"compiled_cache": _COMPILED})
-    event.listen(engine, "begin", _begin)
-    return Database(
-        engine, name or str(path), reasons=SQLITE_REASONS, alone=_without_log, glance=Glance(partial(connect, 0.0))
-    )
-
-
-@cache
-def _sqlite() -> Engine:
-    """Return what SQLAlchemy knows of SQLite, for all catalogs that this process opens.
-
-    What one of them has asked need not be compiled for the next, which takes a fifth to a third of a small ingest.
-    """
-    engine = create_engine("sqlite://")
-    with engine.connect():
-        pass  # connecting asks this SQLite what it can do
-    engine.dispose()
-    return engine
-
-
-@contextlib.contextmanager
-def _without_log(engine: Engine) -> Iterator[None]:
-    """Have pages written once, into the file itself, where nobody else has it open; through the log it is twice.
-
-    New pages need no copy of what was there before: a journal of the few others takes all back that was not finished.
-    Everybody who opens the file meanwhile waits, and turns the log on again. Foreign keys are not looked up either: it
-    is for rows of which the writer knows what they point to.
-    """
-    engine.dispose()
-    with contextlib.closing(engine.raw_connection()) as connection, contextlib.closing(connection.cursor()) as cursor:
-        cursor.execute("PRAGMA foreign_keys=OFF")
-        with contextlib.suppress(sqlite3.OperationalError):
-            cursor.execute("PRAGMA journal_mode=DELETE")
-    try:
-        yield
-    finally:
-        engine.dispose()
-        with contextlib.suppress(sqlite3.OperationalError), contextlib.closing(engine.raw_connection()):
-            pass  # a new connection turns all of it on
-
-
-def _begin(connection: Connection) -> None:
-    """Take SQLite's write lock at the start: a reader that turns writer could fail instead of waiting."""
-    mode = connection.get_execution_options()[MODE]
-    if mode in _SYNCHRONOUS:
-        connection.exec_driver_sql(f"PRAGMA synchronous={_SYNCHRONOUS[mode]}")
-    connection.exec_driver_sql(_BEGIN.get(mode, "BEGIN IMMEDIATE"))
-
-
-def access(path: Path) -> str:
-    """Return how SQLite must open the file here.
-
-    On read-only media SQLite cannot make the shared memory of the write-ahead log, and opens the file only when told
-    that nobody changes it. A clean close leaves no log and no journal; where there is one, somebody may be writing.
-    """
-    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
-        return "mode=rw"
-    open_still = any(Path(f"{path}{left}").exists() for left in ("-wal", "-journal"))
-    return "mode=ro" if open_still else "mode=ro&immutable=1"
-
-
-def check_finished(draft: Path) -> None:
-    """Raise CatalogWriteError for a database of which something is still beside it, in a log or a journal."""
-    if left := [suffix for suffix in ("-wal", "-journal") if Path(f"{draft}{suffix}").exists()]:
-        raise CatalogWriteError(f"expected {draft.name} to be one complete file, found its {left[0]} file: disk full?")
-
-
-def remove_draft(draft: Path) -> None:
-    """Remove a file that got no name, or has another one by now, and what SQLite keeps beside it."""
-    for suffix in BESIDE:
-        with contextlib.suppress(OSError):
-            Path(f"{draft}{suffix}").unlink()
-
-
-def publish(draft: Path, path: Path) -> None:
-    """Give a finished file its name; one that another process made meanwhile is kept.
-
-    CatalogWriteError for a draft that is not finished.
-    """
-    check_finished(draft)
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        return
-    except OSError:  # a file system without hard links
-        if not path.exists():
-            draft.rename(path)

@@ -1,8 +1,4 @@
-"""How the database goes about a statement.
-
-SQLite: "SEARCH" uses an index, "SCAN" reads all. PostgreSQL: "Index Cond" says what an index is asked for, "Seq Scan"
-reads all.
-"""
+"""Query plans, as the database explains them."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Explained:
+class QueryPlan:
     """A statement, its parameters, and the lines of its plan."""
 
     sql: str
@@ -22,7 +18,7 @@ class Explained:
     plan: tuple[str, ...]
 
 
-def explain(connection: Connection, statement: Select[Any]) -> Explained:
+def explain(connection: Connection, statement: Select[Any]) -> QueryPlan:
     """Return the statement as it is sent, and its plan; nothing is run."""
     compiled = statement.compile(dialect=connection.dialect, compile_kwargs={"render_postcompile": True})
     if connection.dialect.name == "sqlite":
@@ -30,4 +26,4 @@ def explain(connection: Connection, statement: Select[Any]) -> Explained:
         rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {compiled}", values)
     else:
         rows = connection.exec_driver_sql(f"EXPLAIN {compiled}", dict(compiled.params))
-    return Explained(str(compiled), dict(compiled.params), tuple(str(row[-1]) for row in rows))
+    return QueryPlan(str(compiled), dict(compiled.params), tuple(str(row[-1]) for row in rows))

@@ -40,7 +40,7 @@ _READING: Final = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FU
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryResult:
     """The columns and rows of a statement; more says that there were further rows, or rows beyond 64 MiB."""
 
     columns: tuple[str, ...]
@@ -48,7 +48,7 @@ class Answer:
     more: bool
 
 
-def ask(connection: Connection, text: str, *, seconds: float, limit: int) -> Answer:
+def ask(connection: Connection, text: str, *, seconds: float, limit: int) -> QueryResult:
     """Return the first rows of one statement; StatementError when it is wrong, would write, or takes too long."""
     limit = whole_number(limit, "limit", StatementError, least=1)
     seconds = finite_number(seconds, "seconds", StatementError)
@@ -64,7 +64,7 @@ def ask(connection: Connection, text: str, *, seconds: float, limit: int) -> Ans
         raise StatementError(f"expected one statement that reads: {told}") from error
     if not columns:
         raise StatementError("expected one statement that reads: it has no columns")
-    return Answer(columns, tuple(rows), more)
+    return QueryResult(columns, tuple(rows), more)
 
 
 _Rows = tuple[tuple[str, ...], list[tuple[Any, ...]], bool]

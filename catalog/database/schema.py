@@ -15,8 +15,9 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from catalog.database.column_types import BIG, TEXT, Numbers
-from catalog.database.sql_functions import index_json, index_words
+from catalog.database.column_types import BIG, TEXT, NumberArray
+from catalog.database.sql_functions import index_json
+from catalog.database.text_search import index_words
 
 metadata = MetaData()
 
@@ -72,7 +73,6 @@ episode = Table(
     Column("metadata", TEXT, nullable=False),
     Column("layout_id", BIG, ForeignKey("layout.id"), nullable=False),
     Column("ingested_at", TEXT, nullable=False),
-    Column("word_bits", BIG),
 )
 index_json(episode.c.metadata)
 # Indexes, not constraints, which SQLite could not make after the rows of a load.
@@ -82,17 +82,14 @@ Index("episode_digest", episode.c.digest)
 Index("episode_layout", episode.c.layout_id, episode.c.id)
 
 
-_ID, _ENV, _REWARD, _LENGTH, _BITS = (
-    episode.c[name] for name in ("id", "env_id", "total_reward", "length", "word_bits")
-)
-# In the order of pages: by a column, then by id. Word bits, so that pages of words come from an index too.
+_ID, _ENV, _REWARD, _LENGTH = (episode.c[name] for name in ("id", "env_id", "total_reward", "length"))
+# In the order of pages: by a column, then by id.
 Index("episode_env_reward_length", _ENV, _REWARD, _ID, _LENGTH)
 Index("episode_env_length", _ENV, _LENGTH, _ID)
-Index("episode_reward_env", _REWARD, _ID, _ENV, _BITS)
-Index("episode_length", _LENGTH, _ID, _BITS)
-Index("episode_success", episode.c.success, _ID, _BITS)
-Index("episode_episode_id", episode.c.episode_id, _ID, _BITS)
-Index("episode_words", _ID, _BITS).ddl_if(dialect="postgresql")  # full text of SQLite is in this order
+Index("episode_reward_env", _REWARD, _ID, _ENV)
+Index("episode_length", _LENGTH, _ID)
+Index("episode_success", episode.c.success, _ID)
+Index("episode_episode_id", episode.c.episode_id, _ID)
 
 lane = Table(
     "lane",
@@ -100,7 +97,7 @@ lane = Table(
     Column("episode_row", BIG, ForeignKey("episode.id"), primary_key=True),
     Column("name", TEXT, primary_key=True),
     Column("count", BIG, nullable=False),
-    Column("spread", Numbers),
+    Column("spread", NumberArray),
     Column("rate", Double),
     Column("codec", TEXT),
     Column("bytes", BIG),
@@ -277,7 +274,7 @@ index_copy = Table(
     Column("space_id", BIG, ForeignKey("space.id"), nullable=False),
     Column("generation", TEXT, nullable=False),
     Column("version", BIG, nullable=False),
-    Column("condemned", Boolean, nullable=False),
+    Column("damaged", Boolean, nullable=False),
     Column("removed", BIG, nullable=False),
     UniqueConstraint("place", "space_id"),
 )

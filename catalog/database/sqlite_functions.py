@@ -1,7 +1,4 @@
-"""What SQLite learns from Python: functions that its own ones lack, or do less exactly.
-
-SQLite reads a decimal number with an error in the last bit now and then, so Python reads those.
-"""
+"""Functions in Python that SQLite lacks, or computes less exactly."""
 
 from __future__ import annotations
 

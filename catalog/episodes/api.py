@@ -18,14 +18,12 @@ from wshard.arguments import episode_ids, whole_number
 from wshard.errors import EntryNotFoundError, FilterError
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Iterable, Iterator, Sequence
 
     from catalog.episode_record import EpisodeRecord
     from catalog.records import (
         Asset,
         EpisodeRow,
-        Outcome,
         Registered,
     )
     from catalog.session import Session
@@ -66,17 +64,6 @@ class Episodes:
         """
         with self._session.write() as connection:
             return register.register(connection, records, base=self._session.base)
-
-    def load(self, batches: Iterable[Sequence[EpisodeRecord]]) -> Counter[Outcome]:
-        """Register batches of records, all in one transaction, and return how many had which outcome.
-
-        Several times as fast where it writes more than a tenth of what is there, and most of all the first time. Others
-        can read, but not write, until it is done. Into an empty catalog that nobody else is using, readers wait too:
-        batches must not ask the catalog then.
-        """
-        (empty,) = self._session.database.peek("SELECT NOT EXISTS (SELECT 1 FROM episode)")
-        with self._session.database.transaction("alone" if empty else "write") as connection:
-            return register.load(connection, batches, base=self._session.base)
 
     def remove(self, ids: Sequence[int]) -> int:
         """Forget the episodes, leaving tombstones in the ledger, and return how many there were."""

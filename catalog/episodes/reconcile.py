@@ -1,4 +1,4 @@
-"""What is to become of records: which are new, changed, unchanged or moved episodes."""
+"""Decide which records are new, changed, unchanged or moved episodes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 Place: TypeAlias = tuple[str, str]
 """An absolute path and a key."""
-
-REMEMBERED = 2_000_000
-"""Places of a load into an empty archive that are kept in memory: about 70 bytes each."""
 
 
 # There are two of these for each record, so they must be made quickly.
@@ -81,26 +78,6 @@ def plan(
     fresh = iter(_newcomers(connection, new, _free_uids(connection, new)))
     left = {_aside(path, occupant.uid): occupant for (path, _), occupant in displaced.items()}
     return [step or next(fresh) for step in steps], left
-
-
-class FirstLoad:
-    """Plans a load into an empty archive without asking what is there.
-
-    As long as no place comes twice, and no record lays claim to others: by a move, or by files that came as episodes.
-    """
-
-    def __init__(self) -> None:
-        self._seen: set[int] = set()
-
-    def plan(self, connection: Connection, records: Sequence[EpisodeRecord]) -> tuple[range, list[str]] | None:
-        """Return an id and a uid for each, for all are new; or None where the archive must be asked, from now on."""
-        uids = [_uid(record) for record in records]
-        marks = set(map(hash, uids))  # two of the same only mean that the archive is asked
-        claims = any(record.moved_from is not None or record.assets for record in records)
-        if claims or len(marks) < len(records) or not self._seen.isdisjoint(marks) or len(self._seen) > REMEMBERED:
-            return None
-        self._seen |= marks
-        return _new_ids(connection, len(records)), uids
 
 
 def load_occupants(connection: Connection, paths: Collection[str], *, roots: Roots) -> dict[Place, Occupant]:

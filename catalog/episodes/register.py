@@ -1,24 +1,19 @@
-"""One registering transaction: records in, rows out.
-
-`base` is the catalog's folder, None for a server.
-"""
+"""Register records of episodes in one transaction."""
 
 from __future__ import annotations
 
-from collections import Counter
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
-from catalog.curation.annotations import forget, now, renew_words, take_lineage
-from catalog.database.bulk_indexes import LateIndexes
+from catalog.curation.annotations import delete_annotations, now, renew_words, take_lineage
 from catalog.database.bulk_rows import append, renew
 from catalog.database.engine import one_of
 from catalog.database.roots import Roots, add_roots, load_roots
 from catalog.database.schema import asset, checked, document, episode, finding, lane, layout, score, tag
 from catalog.episodes.assets import inherit, write_assets
-from catalog.episodes.reconcile import FirstLoad, Step, load_occupants, plan, waves
+from catalog.episodes.reconcile import Step, load_occupants, plan, waves
 from catalog.records import Outcome, Registered
 from catalog.vectors.ledger import advance, bury
 
@@ -41,46 +36,18 @@ _UNKNOWN = (None, None, None)
 
 def register(connection: Connection, records: Sequence[EpisodeRecord], *, base: str | None) -> list[Registered]:
     """Write the records and return what became of each, in their order; of two for one place the later wins."""
-    steps, gone = _write(connection, records, roots=load_roots(connection, base=base), late=None)
+    steps, gone = _write(connection, records, roots=load_roots(connection, base=base))
     return [Registered(*step.occupant[:2], step.outcome, gone.get(step.occupant.id, ())) for step in steps]
 
 
-def load(connection: Connection, batches: Iterable[Sequence[EpisodeRecord]], *, base: str | None) -> Counter[Outcome]:
-    """Write many records and return how many of each outcome; where it is worth it, indexes are made at the end.
-
-    An empty archive has none at all until a place comes twice: keys in no order cost more than all the rest.
-    """
-    done: Counter[Outcome] = Counter()
-    roots = load_roots(connection, base=base)
-    there = connection.execute(select(func.count()).select_from(episode)).scalar_one()
-    first = None if there else FirstLoad()
-    late = LateIndexes(connection, (episode, lane, document), words=document, rows=there)
-    if first:
-        late.put_off(keys=True)
-    for batch in batches:
-        fresh = first.plan(connection, batch) if first else None
-        if fresh:
-            _insert(connection, batch, ids=fresh[0], uids=fresh[1], roots=roots)
-            done["new"] += len(batch)
-            continue
-        late.make(keys=True)
-        first = None
-        steps, _ = _write(connection, batch, roots=roots, late=late)
-        done.update(step.outcome for step in steps)
-    late.make()
-    return done
-
-
 def _write(
-    connection: Connection, records: Sequence[EpisodeRecord], *, roots: Roots, late: LateIndexes | None
+    connection: Connection, records: Sequence[EpisodeRecord], *, roots: Roots
 ) -> tuple[list[Step], dict[int, tuple[int, ...]]]:
     """Return what was done, and which episodes each one superseded."""
     done: list[Step] = []
     gone: dict[int, tuple[int, ...]] = {}
     for wave in waves(records):
         steps, left = plan(connection, wave, roots=roots)
-        if late:
-            late.expect(sum(step.outcome != "unchanged" for step in steps))
         # First, for others move to their places, and they themselves may go on from there.
         aside = [(*roots.spot(path), occupant.id) for path, occupant in left.items()]
         renew(connection, episode, ("root_id", "path", "id"), aside)
@@ -108,7 +75,7 @@ def remove(connection: Connection, ids: Collection[int]) -> int:
     living = list(connection.execute(select(episode.c.id).where(one_of(connection, episode.c.id, ids))).scalars())
     if living:
         bury(connection, living)
-        forget(connection, living)
+        delete_annotations(connection, living)
         for table in (lane, tag, asset):
             connection.execute(delete(table).where(one_of(connection, table.c.episode_row, living)))
         connection.execute(delete(episode).where(one_of(connection, episode.c.id, living)))
@@ -126,7 +93,6 @@ def _apply(connection: Connection, steps: Sequence[Step], *, roots: Roots) -> No
     renew(connection, episode, (*_PLACE, *_FINGERPRINT, "id"), moved)
     touched = [step for step in by["unchanged"] if _fingerprint(step) != step.occupant[-2:]]
     renew(connection, episode, (*_FINGERPRINT, "id"), [(*_fingerprint(step), step.occupant.id) for step in touched])
-    _complete_lanes(connection, touched + by["moved"])
     _replace(connection, by["changed"])
     new = by["new"]
     ids, uids = [step.occupant.id for step in new], [step.occupant.uid for step in new]
@@ -170,26 +136,15 @@ def _insert(
             *_told_of(record),
             layouts[record.layout],
             at,
-            record.word_bits,
         )
         for number, uid, record in zip(ids, uids, records, strict=True)
     )
-    append(connection, episode, ("id", "uid", *_PLACE, *_CONTENT, "word_bits"), rows)
+    append(connection, episode, ("id", "uid", *_PLACE, *_CONTENT), rows)
     append(connection, lane, _LANE, _lanes(ids, records))
     words = ((number, record.words) for number, record in zip(ids, records, strict=True) if record.words)
     append(connection, document, ("episode_row", "words"), words)
     take_lineage(connection, zip(ids, (record.metadata for record in records), strict=True))
     advance(connection)
-
-
-def _complete_lanes(connection: Connection, steps: Sequence[Step]) -> None:
-    """Write the lanes of episodes anew that software wrote which knew less of lanes."""
-    told = {step.occupant.id: step for step in steps if any(part.storage for part in step.record.lanes)}
-    lacking = select(lane.c.episode_row).where(one_of(connection, lane.c.episode_row, told), lane.c.bytes.is_(None))
-    found = sorted(set(connection.execute(lacking).scalars())) if told else []
-    if found:
-        connection.execute(delete(lane).where(one_of(connection, lane.c.episode_row, found)))
-        append(connection, lane, _LANE, _lanes(found, [told[number].record for number in found]))
 
 
 def _layout_ids(connection: Connection, records: Iterable[EpisodeRecord]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What a filter can speak of: the fields of an episode, their types, and how their names are written."""
+"""The fields of an episode that filters know: names, types, and how they are written."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ from sqlalchemy import (
 
 from catalog.database.engine import one_of
 from catalog.database.schema import collection, document, episode, lane, pick, snapshot
-from catalog.database.sql_functions import contains, json_element, json_there, words_index
+from catalog.database.sql_functions import contains, json_element, json_there
+from catalog.database.text_search import words_index
 from catalog.filters.evaluate import OPERATORS, meets
 from catalog.filters.sql_fields import rows_of, shared_by, statistic, value_of
 from catalog.filters.where import AllOf, AnyOf, Compare, Not, Where
@@ -43,11 +44,11 @@ def condition(connection: Connection, where: Where, *, base: str | None) -> Colu
         case AllOf(parts):
             spoken = [part for part in parts if isinstance(part, Compare) and part.field == "text"]
             others = [condition(connection, part, base=base) for part in parts if part not in spoken]
-            return and_(true(), *([_worded(connection, spoken)] if spoken else []), *others)
+            return and_(true(), *([_match_words(connection, spoken)] if spoken else []), *others)
         case AnyOf(parts):
             spoken = [part for part in parts if isinstance(part, Compare) and part.field == "text"]
             others = [condition(connection, part, base=base) for part in parts if part not in spoken]
-            return or_(false(), *([_worded(connection, spoken, how="OR")] if spoken else []), *others)
+            return or_(false(), *([_match_words(connection, spoken, how="OR")] if spoken else []), *others)
         case Not(part):
             return not_(func.coalesce(condition(connection, part, base=base), false()))
         case Compare():
@@ -58,7 +59,7 @@ def condition(connection: Connection, where: Where, *, base: str | None) -> Colu
 def _comparison(connection: Connection, clause: Compare, *, base: str | None) -> ColumnElement[bool]:
     field = clause.about
     if field.root == "text":
-        return _worded(connection, [clause])
+        return _match_words(connection, [clause])
     if (shared := shared_by(connection, field, base=base)) is not None:
         key, values = shared
         return one_of(connection, key, [number for number, value in values.items() if meets(clause, value)])
@@ -78,7 +79,7 @@ def _of_lane(connection: Connection, clause: Compare) -> ColumnElement[bool]:
     return select(literal_column("1")).where(*there).correlate(episode).exists()
 
 
-def _worded(
+def _match_words(
     connection: Connection, clauses: Sequence[Compare], how: Literal["AND", "OR"] = "AND"
 ) -> ColumnElement[bool]:
     source, key, found = words_found(connection, clauses, how)

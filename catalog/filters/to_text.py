@@ -1,4 +1,4 @@
-"""Filters written as text, in the grammar of form_text.py: `parse_where(where_text(w)) == w`."""
+"""Filters written as text, in the grammar of parse.py: `parse_where(where_text(w)) == w`."""
 
 from __future__ import annotations
 

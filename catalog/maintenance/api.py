@@ -1,4 +1,4 @@
-"""The part of the catalog's interface about its own soundness: checks, strays of the ledger, backups, tables."""
+"""catalog.maintenance: integrity checks and backups."""
 
 from __future__ import annotations
 

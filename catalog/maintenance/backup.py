@@ -16,20 +16,10 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import select, update
 
 from catalog.database import engine
-from catalog.database.engine import (
-    A_FILE,
-    BESIDE,
-    absolute_path,
-    access,
-    check_finished,
-    connected,
-    look,
-    publish,
-    remove_draft,
-    translated,
-)
+from catalog.database.engine import A_FILE, absolute_path, look, translate_errors
 from catalog.database.migrations import prepare
 from catalog.database.schema import archive, index_copy
+from catalog.database.sqlite import BESIDE, access, check_finished, connect_file, publish, remove_draft
 from catalog.vectors.index_copies import renew_copy
 from wshard.errors import (
     CatalogBusyError,
@@ -68,12 +58,6 @@ def back_up(database: Path, target: Path) -> int:
         return finish(draft, target)
 
 
-def keep_older(path: Path, database: Database, version: int) -> None:
-    """Copy a catalog beside itself before it is upgraded, named by its version and clock; raises as back_up."""
-    (clock,) = database.peek("SELECT clock FROM archive")
-    back_up(path, path.with_name(f"{path.name}.version-{version}-{clock}"))
-
-
 def restore(source: Path, database: Path, *, force: bool = False) -> Path | None:
     """Make the catalog of a backup the one at `database`; force: also where there is one already.
 
@@ -94,7 +78,7 @@ def restore(source: Path, database: Path, *, force: bool = False) -> Path | None
         raise CatalogExistsError(f"expected no catalog at {database}, found one: --force replaces it")
     with _folder(database.parent), draft_beside(database) as draft:
         _copy(source, draft)
-        renew(connected(draft, query="mode=rw", journal="DELETE", name=str(database)))
+        renew(connect_file(draft, query="mode=rw", journal="DELETE", name=str(database)))
         check_finished(draft)
         if database.exists():
             try:
@@ -182,7 +166,7 @@ def finish(draft: Path, target: Path) -> int:
 def _copy(source: Path, draft: Path) -> None:
     """Copy what the source holds at this moment and prove the copy, which is one file without a log beside it."""
     with (
-        translated(f"{source}, when copying it to {draft.parent}"),
+        translate_errors(f"{source}, when copying it to {draft.parent}"),
         closing(_connect(source, access(source))) as origin,
         closing(_connect(draft, "mode=rwc")) as copied,
     ):
@@ -225,7 +209,7 @@ def _replace_content(database: Path, draft: Path) -> None:
             raise CatalogBusyError(f"cannot use the catalog at {database}: another process kept writing to it")
 
     with (
-        translated(str(database)),
+        translate_errors(str(database)),
         closing(_connect(draft, "mode=rw")) as origin,
         closing(_connect(database, "mode=rw")) as present,
     ):

@@ -10,15 +10,12 @@ import subprocess
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import inspect
-
 from catalog.database import engine
 from catalog.database.engine import absolute_path, look
-from catalog.database.migrations import STEPS
+from catalog.database.migrations import check_ledger
 from catalog.database.postgresql import open_server
-from catalog.database.schema import metadata
 from catalog.maintenance.backup import draft_beside, finish, is_dump, renew
-from wshard.errors import CatalogError, CatalogExistsError, CatalogVersionError
+from wshard.errors import CatalogError, CatalogExistsError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,15 +52,10 @@ def restore_dump(source: Path, location: str, *, force: bool = False) -> None:
     source = absolute_path(source)
     if not is_dump(source):
         raise CatalogError(f"expected a backup of a catalog on a server at {source}, found another file")
-    found = max((int(row[0]) for row in _rows(source, "migration")), default=0)
-    if not 0 < found <= STEPS[-1].version:
-        raise CatalogVersionError(
-            f"expected a backup of version {STEPS[-1].version} or older at {source}, found {found}: update the software"
-        )
+    check_ledger([(int(row[0]), row[1]) for row in _rows(source, "migration")], place=str(source))
     with closing(open_server(location)) as database:
         if not force and database.peek("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")[0]:
             raise CatalogExistsError(f"expected no tables at {database.name}, found some: --force replaces them")
-        _refuse_what_would_stay(source, database)
         _run(database.url, "pg_restore", "--clean", "--if-exists", "--no-owner", "--single-transaction", str(source))
     renew(open_server(location))
 
@@ -75,22 +67,6 @@ def archive_id_at(location: str) -> str | None:
             return str(database.peek(_ASK_ID)[0])
     except CatalogError:  # who restores there will tell
         return None
-
-
-def _refuse_what_would_stay(source: Path, database: Database) -> None:
-    """Refuse a dump by older software where a catalog has tables that it lacks: they would stay, about other episodes.
-
-    pg_restore drops what its dump knows, and a transaction of ours before it could not be one with its own.
-    """
-    entries = [line.split()[3:6] for line in _run(None, "pg_restore", "--list", str(source)).splitlines()]
-    kept = {entry[2] for entry in entries if entry[:2] == ["TABLE", "public"]}
-    with database.transaction("read") as connection:
-        staying = sorted((metadata.tables.keys() & set(inspect(connection).get_table_names())) - kept)
-    if staying:
-        raise CatalogExistsError(
-            f"expected no tables at {database.name} that the backup, by older software, does not replace, found "
-            f"{', '.join(staying)}: restore it into an empty database (createdb), which brings it up to date"
-        )
 
 
 def _archive_id(source: Path) -> str:

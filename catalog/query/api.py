@@ -1,4 +1,4 @@
-"""The part of the catalog's interface that answers questions about many episodes."""
+"""catalog.query: pages, counts, facets, statistics and tables of episodes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from catalog.database.readonly_sql import Answer
+    from catalog.database.readonly_sql import QueryResult
     from catalog.filters.where import Where
-    from catalog.query.summaries import Facet, Group, Histogram
+    from catalog.query.summary_records import Facet, Group, Histogram
     from catalog.records import (
         Facts,
         Layout,
@@ -113,7 +113,7 @@ class Queries:
             names, keys = several_names(fields, "fields"), several_names(by, "by")
             return summaries.load_groups(connection, names, by=keys, where=wanted, base=self._session.base)
 
-    def sql(self, text: str, *, seconds: float = 5.0, limit: int = 1000) -> Answer:
+    def sql(self, text: str, *, seconds: float = 5.0, limit: int = 1000) -> QueryResult:
         """Return the first rows of a SQL statement that reads; the tables are those of SCHEMA.md.
 
         StatementError for one that is wrong, would write, takes longer than `seconds`, or (SQLite) has values of more
@@ -153,7 +153,7 @@ class Queries:
 
     def explain(
         self, where: Where | str | None = EVERYTHING, *, order: str = "episode_id"
-    ) -> list[query_plan.Explained]:
+    ) -> list[query_plan.QueryPlan]:
         """Return the statements with which `select` would look for a page, and how the database would go about it."""
         plain_text(order, "order", FilterError)
         with self._session.read() as connection:

@@ -1,7 +1,4 @@
-"""How well the words of an episode answer a text: BM25, the usual measure.
-
-And when the best are found without the episodes that hold only words which hardly count.
-"""
+"""Rank episodes by how well their words match a text (BM25)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from catalog.database.schema import (
     snapshot,
     space,
 )
-from catalog.records import Asset, Embedded, Facts, Found, LaneFacts, Lineage, Note, Review, Spread, Storage
+from catalog.records import Asset, CheckFinding, EmbeddedSpace, Facts, LaneFacts, Lineage, Note, Review, Spread, Storage
 from wshard.errors import FilterError
 
 if TYPE_CHECKING:
@@ -71,12 +71,12 @@ def load_notes(connection: Connection, ids: Collection[int]) -> list[Note]:
     return [Note(*row) for row in connection.execute(select(*columns).where(*there).order_by(note.c.id))]
 
 
-def load_findings(connection: Connection, ids: Collection[int]) -> dict[int, list[Found]]:
+def load_findings(connection: Connection, ids: Collection[int]) -> dict[int, list[CheckFinding]]:
     """Return what checks found wrong with these episodes, by id and in the order of the checks' names."""
     statement = select(*finding.c).where(one_of(connection, finding.c.episode_row, ids))
-    found: dict[int, list[Found]] = {}
+    found: dict[int, list[CheckFinding]] = {}
     for number, name, reason in connection.execute(statement.order_by(finding.c.name)):
-        found.setdefault(number, []).append(Found(name, reason))
+        found.setdefault(number, []).append(CheckFinding(name, reason))
     return found
 
 
@@ -165,7 +165,7 @@ def _load_embedded(connection: Connection, found: dict[int, dict[str, Any]]) -> 
         .order_by(space.c.fingerprint)
     )
     for row, *there in connection.execute(find_existing.where(one_of(connection, embedding.c.episode_row, found))):
-        found[row]["embedded"].append(Embedded(*there))
+        found[row]["embedded"].append(EmbeddedSpace(*there))
 
 
 def _frozen(part: Any) -> Any:

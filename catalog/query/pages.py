@@ -20,8 +20,7 @@ from catalog.filters.sql_fields import value_of
 from catalog.filters.to_sql import condition, words_found
 from catalog.filters.where import Compare, Where, parts_of
 from catalog.query.paging import LAST_ID, WANTED, Cursor, computed, last_value, parameters, place_of, sortable
-from catalog.query.statement_cache import kept
-from catalog.query.text_pages import PHRASES, Met, Walk, pairs, walk, walk_of
+from catalog.query.statement_cache import remember
 from catalog.records import EpisodeRow, LaneDefinition, Layout, Page
 from catalog.values import storable
 from wshard.arguments import whole_number
@@ -33,10 +32,7 @@ if TYPE_CHECKING:
 ORDERS = tuple(name for name in FIELDS if name in episode.c and name != "path")
 """What `select` can order by from columns, `score.NAME` beside it; other fields of one value are computed for each."""
 
-# Orders that an index gives, and with them what words an episode may hold.
-_WITH_BITS = {next(iter(index.columns)).name for index in episode.indexes if "word_bits" in index.columns}
-_KEPT = [column for column in episode.c if column is not episode.c.word_bits]
-_ROOT, _PATH, _METADATA = map([column.name for column in _KEPT].index, ("root_id", "path", "metadata"))
+_ROOT, _PATH, _METADATA = map(episode.c.keys().index, ("root_id", "path", "metadata"))
 
 _parse = json.JSONDecoder().raw_decode  # a third of the time of json.loads
 
@@ -65,7 +61,7 @@ def load_uids(connection: Connection, uids: Collection[str], *, base: str | None
 def _rows(product: str) -> Select[Any]:
     """Return the statement for rows with their tags, by id."""
     tags = select(json_list(product, tag.c.name)).where(tag.c.episode_row == episode.c.id).scalar_subquery()
-    columns = (*_KEPT, root.c.place, root.c.inside, tags)
+    columns = (*episode.c, root.c.place, root.c.inside, tags)
     # An inner join would let SQLite begin with the roots and sort every episode; each episode has a root either way.
     return select(*columns).select_from(episode.outerjoin(root)).order_by(episode.c.id)
 
@@ -91,13 +87,12 @@ def load_page(
     """Return up to limit rows after the cursor; ties by id, missing values last in both directions."""
     limit = whole_number(limit, "limit", FilterError, least=1)
     cursor = Cursor.decode(after, order=order) if after is not None else None
-    found = _walked(connection, where, order=order, cursor=cursor, wanted=limit + 1)
-    if found is None:
-        found = []
-        for statement in _limited(connection, where, order=order, cursor=cursor, base=base):
-            found += pairs(connection, statement, parameters(cursor, wanted=limit + 1 - len(found)))
-            if len(found) > limit:
-                break
+    found: list[tuple[int, Any]] = []
+    for statement in _limited(connection, where, order=order, cursor=cursor, base=base):
+        asked = parameters(cursor, wanted=limit + 1 - len(found))
+        found += [(number, value) for number, value in connection.execute(statement, asked).all()]
+        if len(found) > limit:
+            break
     taken = found[:limit]
     rows = {row.id: row for row in load_ids(connection, [number for number, _ in taken], base=base)}
     last = Cursor(order, taken[-1][1], taken[-1][0]).encode() if len(found) > limit else None
@@ -116,30 +111,7 @@ def _limited(
     field = _ordering(order)
     if _is_computed(field):  # what sorts all that matches depends on more, and saves nothing
         return make()
-    return kept(where, ("page", connection.dialect.name, order, place_of(cursor)), make)
-
-
-def _walked(
-    connection: Connection, where: Where, *, order: str, cursor: Cursor | None, wanted: int
-) -> list[tuple[int, Any]] | None:
-    """Return what makes the page if it is only words that are asked for, and they are met soon in its order."""
-    field, product = _ordering(order), connection.dialect.name
-    spoken = _spoken(where)
-    scored = field.root == "score" and (cursor is None or cursor.value is not None)
-    # What SQLite knows of words is in the order of ids.
-    by_id = field.root == "id" and product == "sqlite"
-    if not 0 < len(spoken) <= PHRASES or by_id or not (scored or field.root in _WITH_BITS):
-        return None
-
-    def make() -> Walk:
-        statement = next(_phases(field, cursor, descending=order.startswith("-")))
-        return walk_of(spoken, statement, dear=scored)
-
-    by = kept(where, ("walk", product, order, place_of(cursor)), make)
-    met = kept(where, ("met", product, order), Met)
-    if cursor is None:
-        met.apart = None
-    return walk(connection, by, parameters(cursor, wanted=wanted), met)
+    return remember(where, ("page", connection.dialect.name, order, place_of(cursor)), make)
 
 
 def _spoken(where: Where) -> list[Compare]:
@@ -166,7 +138,7 @@ def page_statements(
     descending = order.startswith("-")
     spoken = _spoken(where)
     if spoken and field.root == "id":
-        statements = [_worded(connection, spoken, cursor, descending=descending)]
+        statements = [_select_by_words(connection, spoken, cursor, descending=descending)]
     else:
         wanted = condition(connection, where, base=base)
         # What the index of words gives is looked up in the scores: to walk these would be to look all of them up in it.
@@ -193,7 +165,7 @@ def _found_first(statement: Select[Any], *, descending: bool) -> Select[Any]:
     return select(number, value.label("sorted_by")).order_by(*ordered)
 
 
-def _worded(
+def _select_by_words(
     connection: Connection, clauses: Sequence[Compare], cursor: Cursor | None, *, descending: bool
 ) -> Select[Any]:
     """Return the statement for the episodes with these words by id: SQLite reads them in order, never all of them."""

@@ -1,4 +1,4 @@
-"""Where a page begins: after the last row of the page before."""
+"""Cursors of pages: each page begins after the last row of the page before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements that are made once: to make one takes as long as the database takes to answer it."""
+"""Cache of statements: building one takes as long as running it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _VALUES: Final = 100
 _made: dict[Hashable, Any] = {}
 
 
-def kept(where: Where, asked: tuple[Hashable, ...], make: Callable[[], Made]) -> Made:
+def remember(where: Where, asked: tuple[Hashable, ...], make: Callable[[], Made]) -> Made:
     """Return what is made of a filter and all else that it depends on, made before if it was asked for then.
 
     Filters whose condition follows from what the database holds are made into one each time.

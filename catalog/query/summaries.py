@@ -30,6 +30,7 @@ from catalog.database.sql_functions import bin_of, json_element, json_scalar, sq
 from catalog.filters.fields import Field, field_of
 from catalog.filters.sql_fields import rows_of, value_of
 from catalog.filters.to_sql import condition
+from catalog.query.summary_records import Facet, Group, Histogram, NumberSummary
 from catalog.values import Scalar, comparable_number, storable
 from wshard.arguments import whole_number
 from wshard.errors import FilterError
@@ -49,43 +50,6 @@ _FAR: Final = 1e6
 
 _MOST: Final = 1e140
 """Up to here sums of squares over any archive, and what the products make of them on the way, are floats."""
-
-Facet = list[tuple[Scalar | None, int]]
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """Episodes per range of a field: counts[i] of those from edges[i] to edges[i + 1], the last one included.
-
-    missing counts the episodes without a value, or with an infinite one.
-    """
-
-    edges: tuple[float, ...]
-    counts: tuple[int, ...]
-    missing: int
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What the values of a field are like in a group; all but count None when there are none. std: population.
-
-    mean and std are None where values differ of which one is beyond 1e140: no float holds sums of their squares.
-    """
-
-    count: int
-    mean: float | None
-    std: float | None
-    min: float | None
-    max: float | None
-
-
-@dataclass(frozen=True)
-class Group:
-    """The episodes with equal values of the fields grouped by, and summaries of other fields among them."""
-
-    key: tuple[Scalar | None, ...]
-    episodes: int
-    values: dict[str, Summary]
 
 
 def load_facet(connection: Connection, name: str, *, where: Where, limit: int | None, base: str | None) -> Facet:
@@ -132,7 +96,9 @@ def load_groups(
     keys, source = _keys(connection, by, base=base)
     wanted = condition(connection, where, base=base)
     values = [_number(connection, name, base=base) for name in names]
-    asked = [_Asked.around(value, mean) for value, mean in zip(values, _means(connection, values, wanted), strict=True)]
+    asked = [
+        _Selection.around(value, mean) for value, mean in zip(values, _means(connection, values, wanted), strict=True)
+    ]
     fields = [field_of(name) for name in by]
 
     def groups(statement: Select[Any]) -> list[tuple[tuple[Scalar | None, ...], int, list[_Sums]]]:
@@ -154,7 +120,7 @@ def load_groups(
     ]
 
 
-class _Asked(NamedTuple):
+class _Selection(NamedTuple):
     """What is asked of a field: its values; those of them that are summed up, as what they are apart from a centre.
 
     told: the centre, as one value of a group.
@@ -166,7 +132,7 @@ class _Asked(NamedTuple):
     told: ColumnElement[Any]
 
     @classmethod
-    def around(cls, value: ColumnElement[Any], mean: _Mean) -> _Asked:
+    def around(cls, value: ColumnElement[Any], mean: _Mean) -> _Selection:
         """Ask for values with one centre for all groups."""
         centre: ColumnElement[Any] = literal(mean.value, Double())
         if mean.of_all:
@@ -181,7 +147,7 @@ class _Asked(NamedTuple):
         return func.count(self.value), func.min(self.value), func.max(self.value), self.told, *sums
 
 
-def _summed(keys: Sequence[ColumnElement[Any]], asked: Sequence[_Asked]) -> Select[Any]:
+def _summed(keys: Sequence[ColumnElement[Any]], asked: Sequence[_Selection]) -> Select[Any]:
     """Return the question for keys, episodes and _Sums of every group, the largest first."""
     statement = select(*keys, func.count(), *(column for one in asked for column in one.columns)).group_by(*keys)
     return statement.order_by(func.count().desc(), *(key.asc().nulls_first() for key in keys))
@@ -189,10 +155,10 @@ def _summed(keys: Sequence[ColumnElement[Any]], asked: Sequence[_Asked]) -> Sele
 
 def _centred(
     keys: Sequence[ColumnElement[Any]],
-    asked: Sequence[_Asked],
+    asked: Sequence[_Selection],
     source: FromClause,
     wanted: ColumnElement[bool],
-) -> tuple[list[ColumnElement[Any]], list[_Asked]]:
+) -> tuple[list[ColumnElement[Any]], list[_Selection]]:
     """Return keys and what is asked, with the mean of each group as its centre."""
     columns = [*keys]
     for one in asked:
@@ -200,7 +166,7 @@ def _centred(
     named = [column.label(f"c{number}") for number, column in enumerate(columns)]
     of_rows = [*select(*named).select_from(source).where(wanted).subquery().c]
     of_fields = (of_rows[place : place + 3] for place in range(len(keys), len(of_rows), 3))
-    return of_rows[: len(keys)], [_Asked(value, addend, mean, func.min(mean)) for value, addend, mean in of_fields]
+    return of_rows[: len(keys)], [_Selection(value, addend, mean, func.min(mean)) for value, addend, mean in of_fields]
 
 
 @dataclass(frozen=True)
@@ -228,17 +194,17 @@ class _Sums:
         offset, variance = self._moments
         return offset * offset > _FAR * variance
 
-    def summary(self) -> Summary:
+    def summary(self) -> NumberSummary:
         """Return what the values are like."""
         if not self.count or self.low is None or self.high is None:
-            return Summary(0, None, None, None, None)
+            return NumberSummary(0, None, None, None, None)
         if self.low == self.high:
-            return Summary(int(self.count), float(self.low), 0.0, float(self.low), float(self.high))
+            return NumberSummary(int(self.count), float(self.low), 0.0, float(self.low), float(self.high))
         if not _are_summable(self.low, self.high):  # total and squares lack some
-            return Summary(int(self.count), None, None, float(self.low), float(self.high))
+            return NumberSummary(int(self.count), None, None, float(self.low), float(self.high))
         offset, variance = self._moments
         mean = float((self.centre or 0.0) + offset)
-        return Summary(int(self.count), mean, math.sqrt(variance), float(self.low), float(self.high))
+        return NumberSummary(int(self.count), mean, math.sqrt(variance), float(self.low), float(self.high))
 
 
 def _keys(

@@ -1,4 +1,4 @@
-"""What an index outside of the archive holds of a space: copies, and the vectors that reached them."""
+"""catalog.index_copies: which vectors an external index holds, and which are still to be sent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from catalog.database.column_types import BIG
 from catalog.database.engine import one_of
 from catalog.database.schema import archive, embedding, index_copy, synced
 from catalog.vectors.checksums import entry_of
-from catalog.vectors.index_copy_records import CopyRow, Held, Landed, Synced
+from catalog.vectors.index_copy_records import CopiedVector, CopyRow, Landed, Synced
 from catalog.vectors.ledger import ENTRY
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class IndexCopies:
             if found is not None:
                 return found
             values = {"place": place, "space_id": space_id, "generation": str(uuid.uuid4())}
-            connection.execute(insert(index_copy).values(version=0, condemned=False, removed=0, **values))
+            connection.execute(insert(index_copy).values(version=0, damaged=False, removed=0, **values))
             return CopyRow(*connection.execute(_FIND, {"at": place, "of": space_id}).one())
 
     def of_place(self, place: str) -> list[CopyRow]:
@@ -72,10 +72,10 @@ class IndexCopies:
         with self._session.write() as connection:
             renew_copy(connection, copy_id)
 
-    def condemn(self, copy_id: int) -> None:
+    def mark_damaged(self, copy_id: int) -> None:
         """Remember that the index gave senseless answers."""
         with self._session.write() as connection:
-            connection.execute(_change(copy_id).values(condemned=True, version=index_copy.c.version + 1))
+            connection.execute(_change(copy_id).values(damaged=True, version=index_copy.c.version + 1))
 
     def close(self, copy_id: int) -> None:
         """Forget the copy."""
@@ -105,7 +105,9 @@ class IndexCopies:
             rows = connection.execute(statement.where(*wanted, one_of(connection, synced.c.ref, refs)))
             return {ref: Landed(ref, document, about if served else "") for ref, document, about, served in rows}
 
-    def unsettled(self, copy_id: int, size: int, *, limit: int = _CHUNK) -> list[tuple[Synced, Held | None]]:
+    def find_in_transit(
+        self, copy_id: int, size: int, *, limit: int = _CHUNK
+    ) -> list[tuple[Synced, CopiedVector | None]]:
         """Return up to limit rows of one shipment that may or may not have arrived, with their vectors while living."""
         first = select(func.min(synced.c.run)).where(synced.c.copy_id == copy_id, synced.c.run.is_not(None))
         with self._session.read() as connection:
@@ -123,11 +125,11 @@ class IndexCopies:
             found = []
             for *values, episode, vector in connection.execute(statement):
                 row = Synced(*values)
-                held = None if vector is None else Held(None, row.ref, episode, row.position, vector)
+                held = None if vector is None else CopiedVector(None, row.ref, episode, row.position, vector)
                 found.append((row, held))
             return found
 
-    def settle(self, copy_id: int, run: str, landed: Sequence[Landed]) -> int:
+    def mark_arrived(self, copy_id: int, run: str, landed: Sequence[Landed]) -> int:
         """Write where the documents of a shipment are; return how many rows had one of these numbers before.
 
         Those are then on their way again: an index that hands out a number twice has lost the first document.
@@ -146,7 +148,7 @@ class IndexCopies:
             names = {one.document: one.ref for one in landed}
             before = select(synced.c.document, synced.c.ref).where(mine, one_of(connection, synced.c.document, names))
             displaced = [number for number, ref in connection.execute(before) if names[number] != ref]
-            _lose(connection, copy_id, displaced)
+            _mark_missing(connection, copy_id, displaced)
             connection.execute(arrived.values(places), rows)
         return len(displaced)
 
@@ -160,7 +162,7 @@ class IndexCopies:
             if removed:
                 connection.execute(_change(copy_id).values(removed=index_copy.c.removed + removed))
 
-    def dead(self, copy_id: int, *, limit: int = _CHUNK) -> list[tuple[int, int, int | None]]:
+    def find_stale(self, copy_id: int, *, limit: int = _CHUNK) -> list[tuple[int, int, int | None]]:
         """Return up to limit (seq, position, document) whose vectors are gone; document None where others share it."""
         mine = synced.alias()
         living = select(literal(1)).where(embedding.c.seq == mine.c.seq, embedding.c.digest.is_not(None))
@@ -177,17 +179,17 @@ class IndexCopies:
         with self._session.read() as connection:
             return [(seq, at, None if used else number) for seq, at, number, used in connection.execute(statement)]
 
-    def lookup(self, copy_id: int, documents: Collection[int], size: int) -> list[Held]:
+    def lookup(self, copy_id: int, documents: Collection[int], size: int) -> list[CopiedVector]:
         """Return the living vectors of these documents, at most 10,000."""
         values = {"copy": copy_id, "size": size, "documents": list(documents)}
         with self._session.read() as connection:
-            return [Held(*row) for row in connection.execute(_LOOKUP, values)]
+            return [CopiedVector(*row) for row in connection.execute(_LOOKUP, values)]
 
-    def unserved(self, copy_id: int, size: int) -> list[Held]:
+    def find_unserved(self, copy_id: int, size: int) -> list[CopiedVector]:
         """Return the living vectors that have a row and are not served."""
         with self._session.read() as connection:
             mine = (synced.c.copy_id == copy_id, synced.c.served.is_(False))
-            return [Held(*row) for row in connection.execute(_select_held(size).where(*mine))]
+            return [CopiedVector(*row) for row in connection.execute(_select_held(size).where(*mine))]
 
     def count(self, copy_id: int) -> int:
         """Return how many living vectors the copy holds."""
@@ -212,17 +214,17 @@ class IndexCopies:
             documents, last = connection.execute(statement).one()
             return int(documents), int(last or 0)
 
-    def travelling(self, copy_id: int) -> int:
+    def count_in_transit(self, copy_id: int) -> int:
         """Return how many documents may or may not be in the index: nobody has heard yet of their arrival."""
         statement = select(func.count(synced.c.ref.distinct()))
         with self._session.read() as connection:
             rows = connection.execute(statement.where(synced.c.copy_id == copy_id, synced.c.run.is_not(None)))
             return int(rows.scalar_one())
 
-    def lost(self, copy_id: int, documents: Collection[int]) -> None:
+    def mark_missing(self, copy_id: int, documents: Collection[int]) -> None:
         """Remember that these documents are not in the index: they must be sent again."""
         with self._session.write() as connection:
-            _lose(connection, copy_id, documents)
+            _mark_missing(connection, copy_id, documents)
 
     def sizes(self, space_id: int, episodes: Sequence[int] | None = None) -> tuple[int, int]:
         """Return (episodes with vectors, vectors) of the space, among these episodes."""
@@ -246,7 +248,7 @@ class IndexCopies:
 def renew_copy(connection: Connection, copy_id: int) -> None:
     """Forget what the copy held, and begin a new generation."""
     connection.execute(delete(synced).where(synced.c.copy_id == copy_id))
-    values = {"generation": str(uuid.uuid4()), "condemned": False, "removed": 0}
+    values = {"generation": str(uuid.uuid4()), "damaged": False, "removed": 0}
     connection.execute(_change(copy_id).values(version=index_copy.c.version + 1, **values))
 
 
@@ -259,7 +261,7 @@ def _change(copy_id: int) -> Any:
     return update(index_copy).where(index_copy.c.id == copy_id)
 
 
-def _lose(connection: Connection, copy_id: int, documents: Collection[int]) -> None:
+def _mark_missing(connection: Connection, copy_id: int, documents: Collection[int]) -> None:
     if documents:
         gone = (synced.c.copy_id == copy_id, one_of(connection, synced.c.document, documents))
         values = {"document": None, "served": False, "run": str(uuid.uuid4())}

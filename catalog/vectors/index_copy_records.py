@@ -1,4 +1,4 @@
-"""The plain values about copies: what an index outside of the archive holds of a space."""
+"""Records about what an external vector index holds of a Space."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class CopyRow:
     space_id: int
     generation: str
     version: int
-    condemned: bool
+    damaged: bool
     removed: int
     clock: int
 
@@ -38,7 +38,7 @@ class Synced:
 
 
 @dataclass(frozen=True)
-class Held:
+class CopiedVector:
     """One living vector: whose it is, and its bytes. document: the number that the copy knows it by, if any."""
 
     document: int | None

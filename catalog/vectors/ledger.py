@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
 
 _HELD: Final = ("digest", "count", "checksum", "vectors")  # NULL in a tombstone
-
-
 _FRACTIONS: Final = 1 << 32
-
-
 ENTRY: Final = tuple(embedding.c[name] for name in ("episode_row", "seq", "count", "vectors", "checksum"))
 """The columns of a LedgerEntry."""
 

@@ -10,14 +10,15 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import Connection, text
 
 from catalog import Catalog, EmbeddingRow
-from catalog.database import engine
-from catalog.database.engine import Database, open_file
-from catalog.database.migrations import STEPS, Step, prepare
+from catalog.database import engine, sqlite
+from catalog.database.migrations import STEPS, Migration, prepare
+from catalog.database.sqlite import open_file
 from catalog.testing.contract import make_record
 from wshard.errors import (
     CatalogBusyError,
@@ -27,6 +28,9 @@ from wshard.errors import (
     CatalogWriteError,
     MissingExtraError,
 )
+
+if TYPE_CHECKING:
+    from catalog.database.engine import Database
 
 LAST = STEPS[-1].version
 
@@ -136,7 +140,7 @@ def _tables(path: Path) -> tuple[set[str], int]:
     return names, version
 
 
-def _prepare(path: Path, *steps: Step, create: bool = False) -> None:
+def _prepare(path: Path, *steps: Migration, create: bool = False) -> None:
     database = open_file(path)
     try:
         prepare(database, create=create, steps=(*STEPS, *steps))
@@ -147,7 +151,7 @@ def _prepare(path: Path, *steps: Step, create: bool = False) -> None:
 def test_an_older_catalog_is_upgraded_once(tmp_path: Path) -> None:
     path = tmp_path / "catalog.db"
     make(path)
-    colour, nothing = Step(LAST + 1, "colour", _add_colour), Step(LAST + 2, "nothing", lambda _: None)
+    colour, nothing = Migration(LAST + 1, "colour", _add_colour), Migration(LAST + 2, "nothing", lambda _: None)
     for steps in ((colour,), (colour,), (colour, nothing)):
         _prepare(path, *steps)
     assert _tables(path)[1] == LAST + 2
@@ -166,7 +170,7 @@ def test_a_failing_upgrade_leaves_the_catalog_as_it_was(tmp_path: Path) -> None:
     make(path)
     before = _tables(path)
     with pytest.raises(CatalogError, match="nowhere"):
-        _prepare(path, Step(LAST + 1, "colour", _add_colour), Step(LAST + 2, "halfway", _fail_halfway))
+        _prepare(path, Migration(LAST + 1, "colour", _add_colour), Migration(LAST + 2, "halfway", _fail_halfway))
     assert _tables(path) == before
     with Catalog.open(path) as catalog:
         assert catalog.query.count() == 3
@@ -175,7 +179,7 @@ def test_a_failing_upgrade_leaves_the_catalog_as_it_was(tmp_path: Path) -> None:
 def test_a_new_catalog_needs_no_later_step(tmp_path: Path) -> None:
     path = tmp_path / "catalog.db"
     path.touch()
-    _prepare(path, Step(LAST + 1, "halfway", _fail_halfway), create=True)
+    _prepare(path, Migration(LAST + 1, "halfway", _fail_halfway), create=True)
     assert _tables(path)[1] == LAST + 1
 
 
@@ -184,7 +188,7 @@ def test_a_creation_that_fails_leaves_nothing(tmp_path: Path) -> None:
         raise CatalogError("on purpose")
 
     with pytest.raises(CatalogError, match="on purpose"):
-        engine.found_file(tmp_path / "catalog.db", fail)
+        sqlite.create_file(tmp_path / "catalog.db", fail)
     (tmp_path / "file").touch()
     with pytest.raises(CatalogWriteError, match="cannot make a catalog"):
         Catalog.open(tmp_path / "file" / "catalog.db", create=True)

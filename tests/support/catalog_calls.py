@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import event
 
-from catalog import Among, Catalog, Checked, Compare, EmbeddingRow, Found, build_where
+from catalog import Among, Catalog, CheckFinding, CheckResult, Compare, EmbeddingRow, build_where
 from catalog.database import schema
 from catalog.testing.contract import make_record
 
@@ -24,9 +24,9 @@ class Watch:
         self.layouts = tuple(layout.id for layout in catalog.query.layouts())
         rows = [EmbeddingRow(row.id, row.digest, 1, b"v") for row in catalog.episodes.rows(self.ids[:25]).values()]
         catalog.vectors.write(self.space, rows)
-        spike = (Found("spike", "at timestep 3"),)
+        spike = (CheckFinding("spike", "at timestep 3"),)
         self.verdicts = [
-            Checked(row.id, row.digest, "1", "family", {"spike": row.id / 10}, spike * (row.id % 2), b"measures")
+            CheckResult(row.id, row.digest, "1", "family", {"spike": row.id / 10}, spike * (row.id % 2), b"measures")
             for row in catalog.episodes.rows(self.ids[:20]).values()
         ]
         catalog.checks.set_checked(self.verdicts, most=10)
@@ -86,9 +86,9 @@ CALLS: dict[str, Callable[[Watch], object]] = {
     "facet of flags": lambda w: w.catalog.query.facets(["flag"]),
     "findings": lambda w: w.catalog.checks.findings(w.ids[:3]),
     "unchecked": lambda w: w.catalog.checks.unchecked("1", w.ids),
-    "kept measures": lambda w: w.catalog.checks.kept_measures("family", 5),
+    "kept measures": lambda w: w.catalog.checks.stored_measures("family", 5),
     "set checked": lambda w: w.catalog.checks.set_checked(w.verdicts, most=5),
-    "flag them": lambda w: w.catalog.checks.flag(w.ids[:3], Found("integrity", "cut")),
+    "flag them": lambda w: w.catalog.checks.flag(w.ids[:3], CheckFinding("integrity", "cut")),
     "review": lambda w: w.catalog.query.ids("review:accepted"),
     "lineage": lambda w: w.catalog.query.ids("lineage.trimmed_from:uid"),
     "path within": lambda w: w.catalog.query.ids("env:env-1 path:/data/set/*"),
@@ -151,5 +151,3 @@ CALLS: dict[str, Callable[[Watch], object]] = {
 FEW = ("archive", "space", "root", "collection")
 
 BIG = set(schema.metadata.tables) - set(FEW)
-
-WORDED = {"total_reward": "reward_env", "-length": "length", "success": "success", "episode_id": "episode_id"}

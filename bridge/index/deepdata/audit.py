@@ -28,7 +28,7 @@ def inspect(target: Target, *, full: bool = False) -> IndexFinding:
     """
     copies = target.link.catalog.index_copies
     expected, last = copies.totals(target.copy.id)
-    if target.copy.condemned:
+    if target.copy.damaged:
         return IndexFinding("damaged", 0, expected, reason="it was caught giving senseless answers")
     found = target.link.dialect.collection(target.name)
     if found is None:
@@ -64,7 +64,7 @@ def heal(target: Target, finding: IndexFinding) -> Target:
     if finding.state in ("ok", "more"):
         return target
     if finding.state == "lost" and finding.missing:
-        copies.lost(target.copy.id, finding.missing)
+        copies.mark_missing(target.copy.id, finding.missing)
     elif finding.state in ("lost", "damaged"):
         target = renew(target)
     target = Target(link, target.space, copies.open(link.place, target.copy.space_id))
@@ -81,9 +81,9 @@ def remember(target: Target, finding: IndexFinding) -> None:
     if finding.state == "foreign":
         raise IndexDamagedError(finding.reason)
     if finding.state == "damaged":
-        copies.condemn(copy.id)
+        copies.mark_damaged(copy.id)
     elif finding.missing:
-        copies.lost(copy.id, finding.missing)
+        copies.mark_missing(copy.id, finding.missing)
     elif finding.state == "lost":
         copies.renew(copy.id)
 
@@ -106,10 +106,10 @@ def renew(target: Target) -> Target:
 def _too_much(target: Target, spare: int) -> str:
     """Say what is there that should not be, "" for nothing; spare: documents beyond those that the server was given."""
     copies = target.link.catalog.index_copies
-    strays = spare - copies.travelling(target.copy.id)
+    strays = spare - copies.count_in_transit(target.copy.id)
     if strays > 0:
         return f"{strays} documents more than it was given"
-    dead = copies.dead(target.copy.id, limit=_LISTED)
+    dead = copies.find_stale(target.copy.id, limit=_LISTED)
     return f"{len(dead)}{' or more' * (len(dead) == _LISTED)} vectors that the catalog holds no more" if dead else ""
 
 

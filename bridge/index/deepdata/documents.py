@@ -15,7 +15,7 @@ from wshard.errors import VectorsDamagedError
 
 if TYPE_CHECKING:
     from catalog.records import EpisodeRow
-    from catalog.vectors.index_copy_records import Held
+    from catalog.vectors.index_copy_records import CopiedVector
 
 _UNIT: Final = 1e-3
 """How far from 1 a length may be; embedders normalise in float32."""
@@ -26,7 +26,7 @@ def ref_of(vector: bytes) -> str:
     return xxhash.xxh3_128_hexdigest((np.frombuffer(vector, "<f4") + np.float32(0)).tobytes())
 
 
-def check_held(held: Held) -> None:
+def check_held(held: CopiedVector) -> None:
     """Raise VectorsDamagedError unless a vector that was cut out of the ledger is the one that its name was made of."""
     if len(held.vector) % 4 or ref_of(held.vector) != held.ref:
         raise VectorsDamagedError(

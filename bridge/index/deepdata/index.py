@@ -208,7 +208,7 @@ class DeepDataIndex:
     def _ready(self, space: Space) -> Target:
         """Return where to write, looked after."""
         target = self._target(space)
-        if self._trust.due(space.fingerprint) or target.copy.condemned:
+        if self._trust.due(space.fingerprint) or target.copy.damaged:
             begun = self._trust.begin()
             target = heal(target, inspect(target))
             self._trust.give(space.fingerprint, begun)
@@ -222,7 +222,7 @@ class DeepDataIndex:
         """Have the server looked after before it is used again; a collection that answers senselessly is given up."""
         self._trust.withdraw()
         if target is not None and isinstance(error, IndexDamagedError):
-            self._catalog.index_copies.condemn(target.copy.id)
+            self._catalog.index_copies.mark_damaged(target.copy.id)
 
     # ---- searching -------------------------------------------------------------------------------------------------
 
@@ -240,7 +240,7 @@ class DeepDataIndex:
                     return
                 begun = self._trust.begin()
                 copy = self._catalog.index_copies.find(link.place, space_id)
-                if copy is not None and not copy.condemned:
+                if copy is not None and not copy.damaged:
                     target = Target(link, space, copy)
                     remember(target, inspect(target))
                 self._trust.give(name, begun)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from bridge.index.base import Ids, Request, Vectors
     from catalog.records import LedgerEntry
-    from catalog.vectors.index_copy_records import Held
+    from catalog.vectors.index_copy_records import CopiedVector
 
 _MARGIN: Final = 1e-4  # float32 scores this close to the k-th are compared again in float64
 
@@ -45,7 +45,7 @@ def of_entries(entries: Iterable[LedgerEntry], dim: int) -> Block:
     )
 
 
-def of_held(held: Sequence[Held], dim: int) -> Block:
+def of_held(held: Sequence[CopiedVector], dim: int) -> Block:
     """Return these vectors; raises VectorsDamagedError."""
     for one in held:
         check_held(one)

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
     from bridge.index.deepdata.collection import Link, Target
     from catalog.records import LedgerEntry
-    from catalog.vectors.index_copy_records import Held
+    from catalog.vectors.index_copy_records import CopiedVector
 
 _GIVEN_UP: Final = 5  # answers in a row that do not say what arrived
 _REMOVALS: Final = 50  # documents per transaction; each is one request
 
-Waiting = list[tuple[Synced, "Held"]]
+Waiting = list[tuple[Synced, "CopiedVector"]]
 
 
 def push(target: Target, nears: dict[str, Near]) -> None:
@@ -60,7 +60,7 @@ def push(target: Target, nears: dict[str, Near]) -> None:
 def sweep(target: Target) -> None:
     """Remove the documents that no living vector uses; one request each, for the server knows no other way."""
     link = target.link
-    while rows := link.catalog.index_copies.dead(target.copy.id, limit=_REMOVALS):
+    while rows := link.catalog.index_copies.find_stale(target.copy.id, limit=_REMOVALS):
         documents = {document for _, _, document in rows if document is not None}
         for document in sorted(documents):
             link.dialect.delete(target.name, document)
@@ -83,12 +83,12 @@ def sweep_retired(link: Link) -> None:
 def _waiting(target: Target) -> Waiting:
     """Return rows of one shipment that may or may not have arrived; those of vectors that are gone are forgotten."""
     copies = target.link.catalog.index_copies
-    while found := copies.unsettled(target.copy.id, target.size, limit=target.link.settings.batch):
+    while found := copies.find_in_transit(target.copy.id, target.size, limit=target.link.settings.batch):
         living = [(row, held) for row, held in found if held is not None]
         if living:
             return living
         _reconcile_refs(target, found[0][0].run or "", {row.ref for row, _ in found})
-        still = copies.unsettled(target.copy.id, target.size, limit=target.link.settings.batch)
+        still = copies.find_in_transit(target.copy.id, target.size, limit=target.link.settings.batch)
         copies.forget(target.copy.id, [(row.seq, row.position) for row, held in still if held is None])
     return []
 
@@ -171,7 +171,7 @@ def _reconcile_refs(target: Target, run: str, refs: set[str]) -> set[str]:
             link.dialect.delete(target.name, found.id)
         elif found.ref in refs:
             there[found.ref] = Landed(found.ref, found.id, str(found.metadata.get("about", "")))
-    link.catalog.index_copies.settle(target.copy.id, run, [*there.values()])
+    link.catalog.index_copies.mark_arrived(target.copy.id, run, [*there.values()])
     return set(there)
 
 
@@ -183,7 +183,7 @@ def _send(target: Target, waiting: Waiting) -> bool:
     episodes = link.catalog.episodes.rows({held.episode_id for _, held in waiting})
     for _, held in waiting:
         check_held(held)
-    firsts: dict[str, Held] = {}
+    firsts: dict[str, CopiedVector] = {}
     for row, held in sorted(waiting, key=lambda one: not one[0].about):  # nearly equal ones, without fields, last
         if held.episode_id in episodes:
             firsts.setdefault(row.ref, held)
@@ -197,7 +197,7 @@ def _send(target: Target, waiting: Waiting) -> bool:
         for ref, document, answer in zip(firsts, documents, answers, strict=True)
         if isinstance(answer, int)
     ]
-    if link.catalog.index_copies.settle(target.copy.id, run, arrived):
+    if link.catalog.index_copies.mark_arrived(target.copy.id, run, arrived):
         raise IndexLostError(f"{link.settings.base} hands out numbers of {target.name} again: it has lost documents")
     if failed:
         raise VectorIndexError(f"{link.settings.base} refused {len(failed)} of {len(answers)} vectors: {failed[0]}")

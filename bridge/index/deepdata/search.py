@@ -41,7 +41,7 @@ class View:
     @property
     def all_here(self) -> bool:
         """Whether the server would have nothing to add."""
-        return len(self.rest) >= self.vectors or self.target is None or self.target.copy.condemned
+        return len(self.rest) >= self.vectors or self.target is None or self.target.copy.damaged
 
     def count(self, passing: Ids | None) -> int:
         """Return how many vectors pass."""
@@ -60,7 +60,7 @@ def look(link: Link, space: Space, space_id: int) -> View:
         blocks = [local_scores.of_entries(some, space.dim) for some in _steps(catalog.vectors.ledger(space_id))]
     else:
         target = Target(link, space, copy)
-        blocks = [local_scores.of_held(catalog.index_copies.unserved(copy.id, target.size), space.dim)]
+        blocks = [local_scores.of_held(catalog.index_copies.find_unserved(copy.id, target.size), space.dim)]
         after = 0
         while entries := catalog.index_copies.pending(copy, after=after):
             blocks.append(local_scores.of_entries(entries, space.dim))

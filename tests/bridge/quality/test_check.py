@@ -18,7 +18,7 @@ from quality_arms import PERIOD_NS, arm
 import bridge.quality.check
 import bridge.quality.judge
 import bridge.support.batches
-import catalog.database.engine
+import catalog.database.sqlite
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.quality.check import check_episodes
 from bridge.quality.judge import Checker
@@ -331,7 +331,7 @@ def test_what_is_found_is_shown_also_where_the_archive_cannot_be_written(archive
     damage(files(folder)[5])
     before = flags(archive)
     monkeypatch.setattr(
-        catalog.database.engine, "access", lambda _: "mode=ro&immutable=1"
+        catalog.database.sqlite, "access", lambda _: "mode=ro&immutable=1"
     )  # what read-only media come to
     done = command("check", "--json", "-a", archive, folder=folder)
     assert done.exit_code == 1

@@ -50,29 +50,9 @@ def test_a_commit_of_another_process_is_seen_at_once(tmp_path, archive):
     assert archive.instant().clock > before
 
 
-def test_what_was_seen_before_it_let_go_equals_nothing_after(glance):
-    before = glance.version()
-    glance.let_go()
-    assert glance.version() not in (None, before)
-
-
 def test_it_cannot_tell_without_a_file(tmp_path):
     nothing = Glance(lambda: sqlite3.connect(f"file:{tmp_path / 'no.db'}?mode=ro", uri=True))
     assert nothing.version() is None
-
-
-def test_a_first_load_finds_the_file_held_by_nobody(tmp_path, archive):
-    """Else it would go through the log, which the load is to do without."""
-    archive.instant()
-    logs = []
-
-    def batches():
-        logs.append((tmp_path / "catalog.db-wal").exists())
-        yield [make_record(1)]
-
-    archive.episodes.load(batches())
-    assert logs == [False]
-    assert archive.instant().clock > 0
 
 
 def test_many_threads_ask_while_one_writes(tmp_path, archive):

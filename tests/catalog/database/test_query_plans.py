@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from catalog_calls import BIG, CALLS, WORDED, Watch
+from catalog_calls import BIG, CALLS, Watch
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
@@ -23,8 +23,6 @@ def watch(tmp_path: Path) -> Iterator[Watch]:
         yield Watch(catalog)
 
 
-"""Tables of a handful of rows."""
-
 WALKED = {
     # A page in the order of an index walks the index, and stops after the page.
     "get by uid": {"SCAN episode USING COVERING INDEX episode_episode_id"},
@@ -40,8 +38,6 @@ WALKED = {
     },
     "facet of flags": {"SCAN finding USING COVERING INDEX finding_name"},
 }
-"""Orders of pages of words, and the index that gives each."""
-
 ABOUT_VECTORS = ("pending", "pending ids", "pending of some", "pending with words", "embedded", "ledger state")
 
 
@@ -59,14 +55,6 @@ def test_what_is_asked_often_is_answered_by_indexes_alone(watch: Watch, call: st
     lines = [line for line in searched if line.split()[1] == about or "episode_layout" in line]
     assert lines
     assert all("COVERING INDEX" in line for line in lines), searched
-
-
-@pytest.mark.parametrize("order", WORDED)
-def test_pages_of_words_walk_an_index_that_says_what_words_there_may_be(watch: Watch, order: str) -> None:
-    walk = watch.plans(lambda: watch.catalog.query.select("note", order=order, limit=2))[:5]
-    assert any(f"COVERING INDEX episode_{WORDED[order]}" in line for line in walk), walk
-    assert any("SEARCH document USING INTEGER PRIMARY KEY" in line for line in walk), walk
-    assert not [line for line in walk if "TEMP B-TREE" in line], walk
 
 
 @pytest.mark.parametrize("order", ["length", "episode_id", "env_id", "total_reward", "-total_reward", "uid", "id"])

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from catalog_calls import BIG, CALLS, COMBINED, WORDED, Watch
+from catalog_calls import BIG, CALLS, COMBINED, Watch
 from sqlalchemy import event
 
 from catalog import Catalog
@@ -39,8 +39,6 @@ CROWD = (
 WALKED = {
     # A page in the order of an index walks the index, and stops after the page.
     "get by uid": {"index episode_episode_id"},
-    # One of words walks it for some thousands of episodes.
-    "words": {"index episode_words", "index episode_pkey"},
     # Counting everything reads an index from end to end.
     "facet of everything": {f"index {index.name}" for index in (*schema.episode.indexes, *schema.tag.indexes)}
     | {"index tag_pkey", "index episode_pkey"},
@@ -134,15 +132,6 @@ def test_pages_of_the_common_orders_come_sorted_from_an_index(watch: Watch, orde
     after = watch.catalog.query.select(order=order, limit=10).next
     found = plans(watch, lambda: watch.catalog.query.select(order=order, limit=10, after=after))
     assert not [node for node in found if node["Node Type"] == "Sort"], found
-
-
-@pytest.mark.parametrize("order", WORDED)
-def test_pages_of_words_walk_an_index_that_says_what_words_there_may_be(watch: Watch, order: str) -> None:
-    found = plans(watch, lambda: watch.catalog.query.select("word", order=order, limit=5))
-    walks = [node for node in found if node["Node Type"] in INDEXED and node["Relation Name"] == "episode"]
-    assert walks[0]["Index Name"] == f"episode_{WORDED[order]}"
-    assert walks[0]["Node Type"] == "Index Only Scan"
-    assert not [node for node in found[: found.index(walks[0])] if node["Node Type"] == "Sort"], found
 
 
 def test_a_page_within_an_environment_comes_sorted_from_an_index(watch: Watch) -> None:

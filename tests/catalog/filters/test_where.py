@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from catalog import EVERYTHING, Catalog, Compare, EmbeddingRow, EpisodeRow, Facts, Where, build_where, matches
 from catalog.filters.evaluate import read_field
 from catalog.filters.fields import field_of
-from catalog.records import Found
+from catalog.records import CheckFinding
 from catalog.testing.contract import (
     AWKWARD,
     FIELD_NAMES,
@@ -129,7 +129,7 @@ def filling(location: Path | str) -> Iterator[Filled]:
         catalog.annotations.undo_review(some(), who="ann")
         catalog.annotations.set_scores("quality", {id_: random.choice((0.0, 0.5, -1.5, 1e300)) for id_ in some()})
         for name in ("spike", "integrity", *AWKWARD[1:4]):
-            catalog.checks.flag(some(), Found(name, "because"))
+            catalog.checks.flag(some(), CheckFinding(name, "because"))
         catalog.annotations.add_lineage(some(), "converted_from", "file:///old/a.h5")
         space = catalog.vectors.add_space("fingerprint", "family", "{}")
         rows = catalog.episodes.rows(ids)

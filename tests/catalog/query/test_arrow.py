@@ -17,7 +17,7 @@ from catalog.curation.export_list import COLUMNS, encode_list
 from catalog.filters.evaluate import parts_of, read_field
 from catalog.filters.fields import FIELDS, field_of
 from catalog.query.columns import PLAIN
-from catalog.records import Facts, Found
+from catalog.records import CheckFinding, Facts
 from catalog.testing.contract import make_record
 from wshard.errors import FilterError, MissingExtraError
 
@@ -57,7 +57,7 @@ NAMED = ("lane.signal/joint.mean", "score.quality", "lineage.converted_from")  #
 def test_a_field_is_read_alike_from_the_parts_that_it_needs_and_from_all(catalog: Catalog) -> None:
     rows = catalog.episodes.rows(catalog.query.ids())
     catalog.collections.save_snapshot("some", "tag:good")
-    catalog.checks.flag([*rows][:2], Found("integrity", "cut"))
+    catalog.checks.flag([*rows][:2], CheckFinding("integrity", "cut"))
     everything = catalog.query.facts(rows)
     for name in [*(name for name in FIELDS if name != "meta"), *NAMED]:
         field = field_of(name)
@@ -154,7 +154,7 @@ def test_more_than_one_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("catalog.query.arrow._AT_ONCE", 7)
     with Catalog.open(tmp_path / "catalog.db", create=True) as opened:
         opened.episodes.register([make_record(number) for number in range(30)])
-        assert opened.to_arrow(columns=["id"]).column(0).to_pylist() == opened.query.ids()
+        assert opened.query.to_arrow(columns=["id"]).column(0).to_pylist() == opened.query.ids()
 
 
 def test_pandas_gets_the_same(catalog: Catalog) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from catalog import Catalog, EmbeddingRow, EpisodeRow, Facts, matches
 from catalog.filters.evaluate import read_field
 from catalog.filters.fields import field_of
-from catalog.query.summaries import Summary
+from catalog.query.summary_records import NumberSummary
 from catalog.testing.contract import AWKWARD, JSON_NUMBERS, LENGTHS, REWARDS, TAGS, make_assets, make_record, wheres
 from catalog.values import comparable_number
 from wshard.errors import FilterError
@@ -208,10 +208,10 @@ def test_numbers_whose_squares_no_float_holds_are_told_without_mean_and_spread(l
         (whole,) = catalog.query.statistics(["total_reward"])
     for env in ("far", "ends"):
         listed = rewards[env]
-        assert found[env] == Summary(len(listed), None, None, min(listed), max(listed))
-    assert found["one"] == Summary(2, 1e300, 0.0, 1e300, 1e300)
-    assert found["cents"] == Summary(2, 0.375, 0.125, 0.25, 0.5)
-    assert whole.values["total_reward"] == Summary(len(pairs), None, None, -1.7e308, 1.7e308)
+        assert found[env] == NumberSummary(len(listed), None, None, min(listed), max(listed))
+    assert found["one"] == NumberSummary(2, 1e300, 0.0, 1e300, 1e300)
+    assert found["cents"] == NumberSummary(2, 0.375, 0.125, 0.25, 0.5)
+    assert whole.values["total_reward"] == NumberSummary(len(pairs), None, None, -1.7e308, 1.7e308)
 
 
 def test_infinities_count_as_missing_in_statistics(location) -> None:
@@ -224,11 +224,11 @@ def test_infinities_count_as_missing_in_statistics(location) -> None:
         found = catalog.query.statistics(["total_reward"], by=["env_id"])
         (whole,) = catalog.query.statistics(["total_reward"])
     assert {one.key[0]: (one.episodes, one.values["total_reward"]) for one in found} == {
-        "endless": (4, Summary(2, 2.0, 1.0, 1.0, 3.0)),
-        "finite": (2, Summary(2, 0.5, 0.25, 0.25, 0.75)),
-        "only": (2, Summary(0, None, None, None, None)),
+        "endless": (4, NumberSummary(2, 2.0, 1.0, 1.0, 3.0)),
+        "finite": (2, NumberSummary(2, 0.5, 0.25, 0.25, 0.75)),
+        "only": (2, NumberSummary(0, None, None, None, None)),
     }
-    assert whole.values["total_reward"] == Summary(4, 1.25, pytest.approx(1.0458250331675945), 0.25, 3.0)
+    assert whole.values["total_reward"] == NumberSummary(4, 1.25, pytest.approx(1.0458250331675945), 0.25, 3.0)
 
 
 def test_statistics_of_nothing(filled) -> None:

@@ -1,0 +1,56 @@
+"""Verbs that export annotations to a file and import them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from catalog.cli.common import ArchiveOption, WhereOption, open_catalog
+from wshard.cli.common import EXIT_FAILED, JsonOption, print_json, printable, reported
+from wshard.messages import plural
+
+app = typer.Typer(help="Tags, notes, reviews, scores and collections as a JSON file.", no_args_is_help=True)
+
+
+@app.command("export")
+@reported()
+def export_file(
+    file: Annotated[Path, typer.Argument(help="File to write; an earlier one is replaced.")],
+    where: WhereOption = None,
+    archive: ArchiveOption = None,
+) -> None:
+    """Write the annotations of episodes, and all collections, to a JSON file."""
+    from wshard.container.atomic_write import publish
+
+    with open_catalog(archive) as catalog:
+        text = catalog.annotations.export_json(where)
+    with publish(file) as opened:
+        opened.write(text.encode())
+    typer.echo(f"wrote {printable(str(file))}")
+
+
+@app.command("import")
+@reported()
+def import_file(
+    file: Annotated[Path, typer.Argument(help="File that `wshard annotations export` wrote.")],
+    archive: ArchiveOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Add the annotations of such a file to the same episodes; exit 1 if any had to be left out."""
+    text = file.read_bytes()
+    with open_catalog(archive) as catalog:
+        report = catalog.annotations.import_json(text)
+    unmatched = [{"path": path, "episode_id": name} for path, name in report.unmatched]
+    if as_json:
+        about = {"matched": report.matched, "added": report.added}
+        print_json({**about, "unmatched": unmatched, "skipped": list(report.skipped)})
+    else:
+        for path, name in report.unmatched:
+            typer.echo(printable(f"left out: no episode here is {path} ({name})"), err=True)
+        for one in report.skipped:
+            typer.echo(printable(f"left out: {one}"), err=True)
+        typer.echo(f"{plural(report.added, 'annotation')} added to {plural(report.matched, 'episode')}")
+    if report.unmatched or report.skipped:
+        raise typer.Exit(EXIT_FAILED)

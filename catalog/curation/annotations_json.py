@@ -1,0 +1,270 @@
+"""Annotations as JSON, to be taken along into another archive; docs/catalog.md shows the document."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from sqlalchemy import Connection, insert, select
+
+from catalog.curation.annotations import check_text, check_who, index_words
+from catalog.curation.collections import load_named, load_picks, name_query, name_snapshot, store_snapshot
+from catalog.curation.selection import Pick, hash_of, ordered
+from catalog.database.engine import one_of
+from catalog.database.schema import episode, note, review, score, tag
+from catalog.filters.parse import parse_where
+from catalog.filters.saved_queries import resolve_saved_queries
+from catalog.query.facts import load_notes, load_reviews
+from catalog.query.pages import load_matching_ids
+from catalog.vectors.ledger import advance
+from wshard.arguments import finite_number
+from wshard.errors import CollectionError, EntryNotFoundError, FilterError
+from wshard.messages import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog.filters.where import Where
+
+VERSION: Final = 1
+_IDENTITY: Final = ("uid", "digest", "path", "key", "episode_id")
+_SAID: Final = ("tags", "notes", "reviews", "scores")
+Entry: TypeAlias = dict[str, Any]
+"""One object of the document."""
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What an import did: episodes matched, annotations added, and what was left out.
+
+    unmatched: (path, episode_id) of annotated episodes that this archive lacks. skipped: for each annotation that does
+    not fit an episode or a collection here, what it is and why.
+    """
+
+    matched: int
+    added: int
+    unmatched: tuple[tuple[str, str], ...]
+    skipped: tuple[str, ...]
+
+
+def export_annotations(connection: Connection, where: Where, *, base: str | None) -> str:
+    """Return the annotations of the matching episodes and all collections as JSON text."""
+    ids = load_matching_ids(connection, where, base=base)
+    collections = [_export_collection(connection, named.name) for named in load_named(connection)]
+    columns = (episode.c.id, *(episode.c[name] for name in _IDENTITY))
+    rows = connection.execute(select(*columns).where(one_of(connection, episode.c.id, ids)).order_by(episode.c.id))
+    entries: dict[int, Entry] = {
+        row[0]: dict(zip(_IDENTITY, row[1:], strict=True)) | {"tags": [], "notes": [], "reviews": [], "scores": {}}
+        for row in rows
+    }
+    for name, number in connection.execute(select(tag.c.name, tag.c.episode_row).order_by(tag.c.name)):
+        if number in entries:
+            entries[number]["tags"].append(name)
+    for written in load_notes(connection, ids):
+        entries[written.episode_id]["notes"].append({"text": written.text, "who": written.who, "at": written.at})
+    places: dict[int, int] = {}
+    for one in load_reviews(connection, ids):
+        audit = entries[one.episode_id]["reviews"]
+        places[one.id] = len(audit)
+        undoes = None if one.undoes is None else places.get(one.undoes)
+        audit.append({"state": one.state, "who": one.who, "at": one.at, "undoes": undoes})
+    for number, name, value in connection.execute(select(*score.c).where(one_of(connection, score.c.episode_row, ids))):
+        entries[number]["scores"][name] = value
+    said = [entry for entry in entries.values() if any(entry[part] for part in _SAID)]
+    document = {"version": VERSION, "episodes": said, "collections": collections}
+    return json.dumps(document, indent=1, ensure_ascii=False)
+
+
+def _export_collection(connection: Connection, name: str) -> Entry:
+    (named,) = load_named(connection, name)
+    about: Entry = {"name": name, "who": named.who}
+    if named.snapshot is None:
+        return {**about, "query": named.query}
+    picks = [
+        [pick.uid, pick.digest, pick.start, pick.stop, pick.weight]
+        for pick in load_picks(connection, named.snapshot.hash)
+    ]
+    return {**about, "origin": dict(named.snapshot.origin), "picks": picks}
+
+
+def import_annotations(connection: Connection, text: str | bytes) -> ImportReport:
+    """Add what this archive lacks of an exported document; what is there stays, so that a second import adds nothing.
+
+    FilterError for text that is no such document: nothing is added then.
+    """
+    document = _parse(text)
+    try:
+        return _import(connection, document)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise FilterError(
+            f"expected annotations as `wshard annotations export` writes them, found {error!r}"
+        ) from error
+
+
+def _parse(text: str | bytes) -> Entry:
+    try:
+        document = json.loads(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise FilterError(f"expected annotations as JSON, found {shown(text)}") from error
+    found = document.get("version") if isinstance(document, dict) else document
+    if not isinstance(document, dict) or found != VERSION:
+        raise FilterError(f"expected annotations of version {VERSION}, found {shown(found)}")
+    return document
+
+
+def _import(connection: Connection, document: Entry) -> ImportReport:
+    digests, places = _load_keys(connection)
+    skipped: list[str] = []
+    unmatched: list[tuple[str, str]] = []
+    matched = added = 0
+    for entry in document["episodes"]:
+        number, same = _match(entry, digests, places)
+        if number is None:
+            unmatched.append((entry["path"], entry["episode_id"]))
+            continue
+        matched += 1
+        added += _add_tags(connection, number, entry["tags"]) + _add_notes(connection, number, entry["notes"])
+        added += _add_reviews(connection, number, entry["reviews"])
+        if same:
+            added += _add_scores(connection, number, entry["scores"])
+        elif entry["scores"]:
+            skipped.append(f"scores of {entry['path']}: its data changed")
+    more, reasons = _add_collections(connection, document["collections"])
+    added += more
+    if added:
+        advance(connection)
+    return ImportReport(matched, added, tuple(unmatched), tuple(skipped + reasons))
+
+
+_Keys: TypeAlias = "dict[Any, list[tuple[int, str, str]]]"
+
+
+def _load_keys(connection: Connection) -> tuple[_Keys, _Keys]:
+    """Return (id, path, key) of all episodes by digest, and by (path, key)."""
+    digests: _Keys = {}
+    places: _Keys = {}
+    columns = (episode.c.id, episode.c.digest, episode.c.path, episode.c.key)
+    for number, digest, path, key in connection.execute(select(*columns).order_by(episode.c.id)):
+        digests.setdefault(digest, []).append((number, path, key))
+        places.setdefault((path, key), []).append((number, path, key))
+    return digests, places
+
+
+def _match(entry: Mapping[str, Any], digests: _Keys, places: _Keys) -> tuple[int | None, bool]:
+    """Return the episode that is meant and whether it has the same data; among copies the one at the same path."""
+    place = (entry["path"], entry["key"])
+    if copies := digests.get(entry["digest"]):
+        return next((number for number, *where in copies if tuple(where) == place), copies[0][0]), True
+    there = places.get(place, [])
+    return (there[0][0] if len(there) == 1 else None), False
+
+
+def _add_tags(connection: Connection, number: int, names: Sequence[str]) -> int:
+    present = set(connection.execute(select(tag.c.name).where(tag.c.episode_row == number)).scalars())
+    fresh = [check_text(name, "a tag") for name in dict.fromkeys(names) if name not in present]
+    if fresh:
+        connection.execute(insert(tag), [{"name": name, "episode_row": number} for name in fresh])
+    return len(fresh)
+
+
+def _add_notes(connection: Connection, number: int, notes: Sequence[Entry]) -> int:
+    """Add notes, except those that are here, or were here and were removed."""
+    columns = (note.c.text, note.c.who, note.c.at)
+    present = Counter(tuple(row) for row in connection.execute(select(*columns).where(note.c.episode_row == number)))
+    fresh = []
+    for written in notes:
+        key = (check_text(written["text"], "a note"), check_who(written["who"]), check_text(written["at"], "a time"))
+        if present[key]:
+            present[key] -= 1
+        else:
+            fresh.append(dict(zip(("text", "who", "at"), key, strict=True), episode_row=number))
+    if fresh:
+        connection.execute(insert(note), fresh)
+        index_words(connection, [number])
+    return len(fresh)
+
+
+def _add_reviews(connection: Connection, number: int, reviews: Sequence[Entry]) -> int:
+    """Add the entries of the audit that are not here, behind those that are."""
+    present: dict[tuple[Any, ...], list[int]] = {}
+    for entry in load_reviews(connection, [number]):
+        present.setdefault((entry.state, entry.who, entry.at, entry.undoes), []).append(entry.id)
+    ids: list[int] = []
+    added = 0
+    for one in reviews:
+        state = None if one["state"] is None else check_text(one["state"], "a review state")
+        undoes = None if one["undoes"] is None else ids[one["undoes"]]
+        key = (state, check_who(one["who"]), check_text(one["at"], "a time"), undoes)
+        if waiting := present.get(key):
+            ids.append(waiting.pop(0))
+            continue
+        values = dict(zip(("state", "who", "at", "undoes"), key, strict=True), episode_row=number)
+        made = connection.execute(insert(review).values(values)).inserted_primary_key
+        ids.append(int(made[0]) if made else 0)
+        added += 1
+    return added
+
+
+def _add_scores(connection: Connection, number: int, scores: Mapping[str, float]) -> int:
+    present = set(connection.execute(select(score.c.name).where(score.c.episode_row == number)).scalars())
+    rows = [
+        {"episode_row": number, "name": check_text(name, "a score"), "value": finite_number(value, name, FilterError)}
+        for name, value in scores.items()
+        if name not in present
+    ]
+    if rows:
+        connection.execute(insert(score), rows)
+    return len(rows)
+
+
+def _add_collections(connection: Connection, entries: Sequence[Entry]) -> tuple[int, list[str]]:
+    """Add the collections whose names are free; return how many, and why others were left out."""
+    added, skipped = 0, []
+    waiting = sorted(entries, key=lambda entry: "query" in entry)  # queries may ask for snapshots
+    uids = dict(connection.execute(select(episode.c.digest, episode.c.uid).order_by(episode.c.id.desc())).all())
+    reasons: dict[str, str] = {}
+    while waiting:
+        later = []
+        for entry in waiting:
+            name = check_text(entry["name"], "a collection's name")
+            try:
+                added += _add_query(connection, entry) if "query" in entry else _add_snapshot(connection, entry, uids)
+            except (EntryNotFoundError, FilterError) as error:  # of a query that asks for one that is not here yet
+                reasons[name] = str(error)
+                later.append(entry)
+            except CollectionError as error:
+                skipped.append(f"collection {name}: {error}")
+        if len(later) == len(waiting):
+            return added, skipped + [f"collection {entry['name']}: {reasons[entry['name']]}" for entry in later]
+        waiting = later
+    return added, skipped
+
+
+def _add_query(connection: Connection, entry: Entry) -> bool:
+    """Add a saved query; return whether that is new."""
+    for named in load_named(connection, entry["name"]):
+        if named.query != entry["query"]:
+            raise CollectionError("expected its name to be free here, found another collection")
+        return False
+    resolve_saved_queries(connection, parse_where(entry["query"]))
+    name_query(connection, entry["name"], where=entry["query"], who=entry["who"])
+    return True
+
+
+def _add_snapshot(connection: Connection, entry: Entry, uids: Mapping[str, str]) -> bool:
+    """Add a snapshot of the same spans of the same data; return whether that is new."""
+    picks = []
+    for uid, digest, start, stop, weight in entry["picks"]:
+        if digest not in uids:
+            raise CollectionError(f"expected the data of all of its picks here, found none with the digest {digest}")
+        same = connection.execute(select(episode.c.digest).where(episode.c.uid == uid)).scalar() == digest
+        picks.append(Pick(uid if same else uids[digest], digest, start, stop, weight))
+    for named in load_named(connection, entry["name"]):
+        if named.snapshot is None or named.snapshot.hash != hash_of(ordered(picks)):
+            raise CollectionError("expected its name to be free here, found another collection")
+        return False
+    made = store_snapshot(connection, picks, origin=entry["origin"])
+    name_snapshot(connection, entry["name"], hash_=made.hash, who=entry["who"])
+    return True

@@ -1,0 +1,176 @@
+"""SQLite files: made, opened, published when they are complete."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import uuid
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from sqlalchemy import (
+    Connection,
+    Engine,
+    create_engine,
+    event,
+)
+from sqlalchemy.pool import QueuePool
+from sqlalchemy.util import LRUCache
+
+from catalog.database import engine as shared
+from catalog.database.data_version import Glance
+from catalog.database.engine import A_FILE, MODE, SQLITE_REASONS, Database, look
+from catalog.database.sqlite_functions import add_functions
+from wshard.errors import CatalogError, CatalogNotFoundError, CatalogWriteError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+CACHE_KIBIBYTES = 64 * 1024
+
+
+# As much as SQLite maps: a row of a page that is not mapped takes three times as long.
+MAPPED_BYTES = (2 << 30) - (64 << 10)
+
+
+# Of new files: an episode with its lanes takes a kilobyte and a half, and its vectors tens of them.
+PAGE_BYTES = 16 * 1024
+
+
+# With the default of 4 MiB each batch of episodes would write the same index pages twice.
+LOG_BYTES = 64 << 20
+
+
+BESIDE = ("", "-wal", "-shm", "-journal")
+"""A database, and what SQLite keeps beside one."""
+
+
+_COMPILED: LRUCache[Any, Any] = LRUCache(2000)
+"""Statements of SQLite as text, by their form."""
+
+
+_SYNCHRONOUS = {"write": "NORMAL", "durable": "FULL"}
+
+
+def open_file(path: Path) -> Database:
+    """Open an existing SQLite file, for reading only where it cannot be written."""
+    if (found := look(path)) != A_FILE:
+        raise CatalogNotFoundError(f"expected a catalog at {path}, found {found}")
+    return connect_file(path, query=access(path))
+
+
+def create_file(path: Path, found: Callable[[Database], None]) -> None:
+    """Make a new SQLite file that appears complete or not at all; one that another process made meanwhile is kept."""
+    if look(path.parent) == A_FILE:
+        raise CatalogWriteError(f"cannot make a catalog at {path}: expected a folder {path.parent}, found a file")
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        database = connect_file(draft, query="mode=rwc", journal="DELETE", name=str(path))
+        try:
+            found(database)
+        finally:
+            database.close()
+        publish(draft, path)
+    except OSError as error:
+        if isinstance(error, CatalogError):
+            raise
+        raise CatalogWriteError(f"cannot make a catalog at {path}: {error}") from error
+    finally:
+        remove_draft(draft)
+
+
+def connect_file(path: Path, *, query: str, journal: str = "WAL", name: str | None = None) -> Database:
+    """Return the SQLite file as a database, opened as the query of its URI says.
+
+    journal: DELETE for a file that is not finished. What is committed is then in the file itself; of a log, closing
+    writes back as much as there is room for, and says nothing of the rest. name: what messages call it, if not by path.
+    """
+
+    def connect(patience: float) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            f"{path.as_uri()}?{query}", uri=True, timeout=patience, isolation_level=None, check_same_thread=False
+        )
+        add_functions(connection)
+        pragmas = [
+            *(f"page_size={PAGE_BYTES}", "foreign_keys=ON"),
+            *(f"cache_size=-{CACHE_KIBIBYTES}", f"mmap_size={MAPPED_BYTES}"),
+        ]
+        if query in ("mode=rw", "mode=rwc"):
+            pragmas.append(f"journal_mode={journal}")
+        for pragma in pragmas:
+            connection.execute(f"PRAGMA {pragma}")
+        (page,) = connection.execute("PRAGMA page_size").fetchone()
+        connection.execute(f"PRAGMA wal_autocheckpoint={LOG_BYTES // page}")
+        return connection
+
+    known, patient = _sqlite(), cast("Any", partial(connect, shared.BUSY_SECONDS))
+    # Threads wait for the write lock inside SQLite, never for a connection.
+    pool = QueuePool(patient, max_overflow=-1, dialect=known.dialect)
+    engine = Engine(pool, known.dialect, known.url, execution_options={"compiled_cache": _COMPILED})
+    event.listen(engine, "begin", _begin)
+    return Database(engine, name or str(path), reasons=SQLITE_REASONS, glance=Glance(partial(connect, 0.0)))
+
+
+@cache
+def _sqlite() -> Engine:
+    """Return what SQLAlchemy knows of SQLite, for all catalogs that this process opens.
+
+    What one of them has asked need not be compiled for the next, which takes a fifth to a third of a small ingest.
+    """
+    engine = create_engine("sqlite://")
+    with engine.connect():
+        pass  # connecting asks this SQLite what it can do
+    engine.dispose()
+    return engine
+
+
+def _begin(connection: Connection) -> None:
+    """Take SQLite's write lock at the start: a reader that turns writer could fail instead of waiting."""
+    mode = connection.get_execution_options()[MODE]
+    if mode in _SYNCHRONOUS:
+        connection.exec_driver_sql(f"PRAGMA synchronous={_SYNCHRONOUS[mode]}")
+    connection.exec_driver_sql("BEGIN" if mode == "read" else "BEGIN IMMEDIATE")
+
+
+def access(path: Path) -> str:
+    """Return how SQLite must open the file here.
+
+    On read-only media SQLite cannot make the shared memory of the write-ahead log, and opens the file only when told
+    that nobody changes it. A clean close leaves no log and no journal; where there is one, somebody may be writing.
+    """
+    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        return "mode=rw"
+    open_still = any(Path(f"{path}{left}").exists() for left in ("-wal", "-journal"))
+    return "mode=ro" if open_still else "mode=ro&immutable=1"
+
+
+def check_finished(draft: Path) -> None:
+    """Raise CatalogWriteError for a database of which something is still beside it, in a log or a journal."""
+    if left := [suffix for suffix in ("-wal", "-journal") if Path(f"{draft}{suffix}").exists()]:
+        raise CatalogWriteError(f"expected {draft.name} to be one complete file, found its {left[0]} file: disk full?")
+
+
+def remove_draft(draft: Path) -> None:
+    """Remove a file that got no name, or has another one by now, and what SQLite keeps beside it."""
+    for suffix in BESIDE:
+        with contextlib.suppress(OSError):
+            Path(f"{draft}{suffix}").unlink()
+
+
+def publish(draft: Path, path: Path) -> None:
+    """Give a finished file its name; one that another process made meanwhile is kept.
+
+    CatalogWriteError for a draft that is not finished.
+    """
+    check_finished(draft)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without hard links
+        if not path.exists():
+            draft.rename(path)
