@@ -1,4 +1,4 @@
-"""The results of a search: Hits, a list of EpisodeRefs, each of which loads itself straight from its file."""
+"""The results of a search: Hits, a list of EpisodeRefs, each of which loads itself straight from where it is."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from bridge.episodes.open import open_at
 from wshard.arguments import whole_number
+from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import QueryError, StaleEpisodeError
-from wshard.open import open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,9 +38,15 @@ class EpisodeRef:
     span: tuple[int, int] = (0, 0)
     uid: str = ""
     digest: str = field(default="", repr=False)
+    key: str = ""
     contributions: Mapping[str, float] = field(default_factory=dict, repr=False, hash=False)
     alignment: tuple[tuple[int, int], ...] = field(default=(), repr=False)
     lane_scores: Mapping[str, float] = field(default_factory=dict, repr=False, hash=False)
+
+    @property
+    def address(self) -> EpisodeAddress:
+        """Where the episode is: file_path, and its key where that is a location of many."""
+        return EpisodeAddress(self.file_path, self.key)
 
     @property
     def aligned(self) -> tuple[int, int]:
@@ -83,9 +90,9 @@ class EpisodeRef:
 
         Raises what load raises of files that are gone, changed or damaged.
         """
-        with open_episode(self.file_path, hashed=False) as file:
+        with open_at(self.address) as file:
             if self.digest and file.digest() != self.digest:
-                raise StaleEpisodeError(f"{self.file_path}: changed since it was ingested: ingest it again")
+                raise StaleEpisodeError(f"{self.address}: changed since it was ingested: ingest it again")
             yield file
 
 
@@ -98,7 +105,7 @@ def make_ref(row: EpisodeRow, score: float, span: tuple[int, int]) -> EpisodeRef
         "success": row.success,
         "tags": list(row.tags),
     }
-    return EpisodeRef(row.episode_id, row.path, score, {**row.metadata, **known}, span, row.uid, row.digest)
+    return EpisodeRef(row.episode_id, row.path, score, {**row.metadata, **known}, span, row.uid, row.digest, row.key)
 
 
 @dataclass(frozen=True)

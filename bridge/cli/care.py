@@ -86,7 +86,7 @@ def _tell_batch(report: IngestReport, as_json: bool) -> None:
         typer.echo(json.dumps({**counts, "failed": failed, "replaced": replaced, "delayed": report.delayed}))
         return
     tell_files("replaced", [(one.path, str(one)) for one in report.replaced])
-    tell_files("left out", [(one.path, one.error) for one in report.failed])
+    tell_files("left out", [(str(one.address), one.error) for one in report.failed])
     if report.delayed is not None:
         typer.echo(f"index delayed: {printable(report.delayed)}; the vectors are safe in the catalog", err=True)
     typer.echo(_summed({**counts, "failed": len(report.failed)}))
@@ -161,7 +161,7 @@ def _tell(found: Checked, as_json: bool) -> None:
         typer.echo(f"mended: {printable(line)}")
     if found.findings:
         print_table(("what", "/where", "found"), [(one.code, shorten(one.where), one.told) for one in found.findings])
-    tell_files("left out", [(one.path, one.error) for one in found.report.failed] if found.report else [])
+    tell_files("left out", [(str(one.address), one.error) for one in found.report.failed] if found.report else [])
     for code, advice in {one.code: one.advice for one in found.findings}.items():
         typer.echo(f"{code}: {advice}", err=True)
     what = plural(len(found.findings), "finding") if found.findings else "nothing is wrong"

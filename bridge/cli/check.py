@@ -67,7 +67,7 @@ def check(
 
 
 def _as_rows(one: Any) -> list[tuple[str, ...]]:
-    name, place = one.episode_id or Path(one.path).name, shorten(one.path)
+    name, place = one.episode_id or Path(one.path).name, shorten(str(one.address))
     if not one.findings:
         return [(name, "", f"{one.worst:.3g}", "", place)]
     return [(name, found.check, f"{one.scores[found.check]:.3g}", found.reason, place) for found in one.findings]
@@ -77,6 +77,8 @@ def _as_json(one: Any) -> dict[str, Any]:
     findings = [{"check": found.check, "reason": found.reason} for found in one.findings]
     return {
         "path": one.path,
+        "key": one.key,
+        "address": str(one.address),
         "episode_id": one.episode_id,
         "uid": one.uid,
         "scores": dict(one.scores),

@@ -46,7 +46,7 @@ def print_valued(found: Sequence[Valued], heading: str) -> None:
     for rank, one in enumerate(found, 1):
         row = one.episode
         kind = (one.label, one.suggested) if labels else (row.env_id,)
-        rows.append((str(rank), f"{one.value:.4f}", row.episode_id, *kind, str(row.length), shorten(row.path)))
+        rows.append((str(rank), f"{one.value:.4f}", row.episode_id, *kind, str(row.length), shorten(str(row.address))))
     kinds = ("label", "neighbours say") if labels else ("env",)
     print_table((">rank", f">{heading}", "episode", *kinds, ">length", "/file"), rows)
 
@@ -92,9 +92,11 @@ def _spans(twin: Twin) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _told(row: EpisodeRow, span: tuple[int, int]) -> tuple[str, str, str]:
-    return row.episode_id, shorten(row.path), f"{span[0]}:{span[1]}"
+    return row.episode_id, shorten(str(row.address)), f"{span[0]}:{span[1]}"
 
 
 def _episode(row: EpisodeRow) -> dict[str, Any]:
     names = ("uid", "episode_id", "env_id", "length")
-    return {**{name: getattr(row, name) for name in names}, "file_path": row.path}
+    return {**{name: getattr(row, name) for name in names}, "file_path": row.path, "key": row.key} | {
+        "address": str(row.address)
+    }

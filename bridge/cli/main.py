@@ -126,8 +126,8 @@ def _tell(report: IngestReport, place: str, as_json: bool) -> None:
         for name in ("new", "changed", "moved", "unchanged", "removed", "missing", "embedded", "tasks", "flagged")
     }
     if as_json:
-        failed = [{"path": failure.path, "error": failure.error} for failure in report.failed]
-        unembedded = [{"path": failure.path, "error": failure.error} for failure in report.unembedded]
+        failed = [{"path": str(failure.address), "error": failure.error} for failure in report.failed]
+        unembedded = [{"path": str(failure.address), "error": failure.error} for failure in report.unembedded]
         about = {
             **counts,
             "failed": failed,
@@ -139,9 +139,9 @@ def _tell(report: IngestReport, place: str, as_json: bool) -> None:
         }
         print_json(about)
         return
-    tell_files("catalogued, not embedded", [(one.path, one.error) for one in report.unembedded])
+    tell_files("catalogued, not embedded", [(str(one.address), one.error) for one in report.unembedded])
     tell_files("replaced", [(one.path, str(one)) for one in report.replaced])
-    tell_files("left out", [(one.path, one.error) for one in report.failed])
+    tell_files("left out", [(str(one.address), one.error) for one in report.failed])
     if any(isinstance(failure.cause, HeaderError) and not is_episode(failure.path) for failure in report.failed):
         typer.echo(f"only episode files are ingested: {OWN_DATA}", err=True)
     if report.skipped:

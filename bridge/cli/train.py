@@ -47,6 +47,6 @@ def train_embedder(
     if as_json:
         print_json(asdict(learnt))
         return
-    tell_files("left out", [(one.path, one.error) for one in learnt.left_out])
+    tell_files("left out", [(str(one.address), one.error) for one in learnt.left_out])
     told = f"learned from {plural(learnt.windows, 'window')}, loss {learnt.loss:.3f}"
     typer.echo(f"{out}: {told}; use --embedder learned:{out}")

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from bridge.ingest.index_sync import Follower
+from bridge.episodes.open import OpenLocations, known_episodes
+from bridge.ingest.index_sync import IndexSync
 from bridge.ingest.moves import has_left
 from bridge.ingest.report import IngestReport, Run
 from bridge.maintenance.check_files import check_files, leftovers, look_around
 from bridge.maintenance.check_vectors import check_index, check_ledger
 from bridge.maintenance.findings import Finding
-from bridge.maintenance.repair import mend
+from bridge.maintenance.repair import repair_findings
 from bridge.support.batches import BATCH
 from bridge.support.progress import Progress, Silent
 from bridge.support.workers import workers
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from bridge.archive import Archive
     from bridge.support.workers import Workers
     from catalog.records import Asset, EpisodeRow
+    from wshard.episode.protocol import EpisodeAddress
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,8 @@ def repair(
         before = _check(archive, crew, watch, data=data)
         if before.ok:
             return before
-        run = Run(archive, crew, watch, IngestReport(), Follower(archive))
-        done = tuple(mend(run, before.findings))
+        run = Run(archive, crew, watch, IngestReport(), IndexSync(archive))
+        done = tuple(repair_findings(run, before.findings))
         after = _check(archive, crew, watch, data=False)
         known = {finding.where for finding in after.findings}
         left = [one for one in before.findings if one.code in ("corrupt", "database") and one.where not in known]
@@ -110,10 +112,15 @@ def _files(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> I
         watch.advance(count)
     codes = {finding.episode: finding.code for finding in findings if finding.code in ("missing", "changed")}
     rows, files = archive.catalog.episodes.rows(codes), archive.catalog.episodes.assets(codes)
-    lost = {id_: row for id_, row in rows.items() if codes[id_] == "missing" or has_left(row, files.get(id_, ()))}
-    alike, left = look_around(archive.catalog.episodes.roots(), list(lost.values()))
+    with OpenLocations() as locations:
+        absent = {
+            id_: row
+            for id_, row in rows.items()
+            if codes[id_] == "missing" or has_left(row, files.get(id_, ()), locations)
+        }
+    alike, left = look_around(archive.catalog.episodes.roots(), list(absent.values()))
     for finding in findings:
-        row = lost.get(finding.episode)
+        row = absent.get(finding.episode)
         place = None if row is None else _new_place(archive, alike.get(row.digest, []))
         if place is None:
             yield finding
@@ -122,10 +129,9 @@ def _files(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> I
     yield from left
 
 
-def _new_place(archive: Archive, alike: list[str]) -> str | None:
-    """Take the first of these files that is no catalogued episode out of the list, and return it."""
-    known = archive.catalog.episodes.known(alike)
-    free = [path for path in alike if path not in known]
+def _new_place(archive: Archive, alike: list[EpisodeAddress]) -> EpisodeAddress | None:
+    """Take the first of these addresses at which no episode is catalogued out of the list, and return it."""
+    free = [address for address, known in known_episodes(archive.catalog, alike) if known is None]
     if not free:
         return None
     alike.remove(free[0])

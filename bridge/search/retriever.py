@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
 from bridge.archive import Archive, open_archive
+from bridge.episodes.open import OpenLocations
 from bridge.index.base import Request
 from bridge.index.metric import COSINE
 from bridge.results import Answered, EpisodeRef, Hits, make_ref
@@ -33,6 +33,7 @@ from wshard.arguments import whole_number
 from wshard.errors import QueryError, SpaceMismatchError
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Unpack
 
@@ -383,10 +384,12 @@ class TrajectoryRetriever:
 
     def _refs(self, matches: Sequence[Match], windows: WindowPlan) -> list[_Hit]:
         rows = self._archive.catalog.episodes.rows({match.episode for match in matches})
+        with OpenLocations() as locations:
+            rows = {id_: row for id_, row in rows.items() if locations.exists(row.address)}
         refs = []
         for match in matches:
             row = rows.get(match.episode)
-            if row is None or not os.path.exists(row.path):  # noqa: PTH110  (Path.exists can raise)
+            if row is None:
                 continue
             spans = windows.spans(row.length)
             if match.window < len(spans):  # else the episode was ingested anew, and shorter, since the index answered

@@ -174,7 +174,7 @@ def _table(rows: Sequence[EpisodeRow]) -> None:
                 number(row.total_reward),
                 {True: "yes", False: "no", None: ""}[row.success],
                 " ".join(row.tags),
-                shorten(row.path),
+                shorten(str(row.address)),
             )
             for row in rows
         ],

@@ -46,6 +46,7 @@ def _about(opened: Catalog, rows: Sequence[EpisodeRow], files: Mapping[int, Sequ
     return [
         {
             **row._asdict(),
+            "address": str(row.address),
             "file_is_there": all(Path(file.path).exists() for file in files[row.id]),
             "lanes": {lane.name: f"{lane.dtype}{list(lane.shape)}" for lane in layouts[row.layout_id]},
         }

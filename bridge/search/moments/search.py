@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bridge.alignment.align import Pieces, Rule, align_all
+from bridge.episodes.open import OpenLocations
 from bridge.results import make_ref
 from bridge.search.moments.frame_scale import frame_scale
 from bridge.search.moments.lane_rows import LaneRows, Prepared, prepare
@@ -147,7 +147,8 @@ class MomentSearch:
 
     def _windows(self, matches: Sequence[Match], space: Space) -> tuple[_Windows, int]:
         rows = self._rows({match.episode for match in matches})
-        there = {id_: row for id_, row in rows.items() if os.path.exists(row.path)}  # noqa: PTH110  (Path's can raise)
+        with OpenLocations() as locations:
+            there = {id_: row for id_, row in rows.items() if locations.exists(row.address)}
         spans = {length: space.windows.spans(length) for length in {row.length for row in there.values()}}
         held = np.array([(match.episode, match.window) for match in matches], np.int64).reshape(-1, 2)
         cut = np.full((len(matches), 2), -1, np.int64)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from bridge.episodes.discover import SUFFIX, is_episode
 from bridge.episodes.files import locate
+from bridge.episodes.open import OpenLocations, exists, known_episodes
 from bridge.results import EpisodeRef
 from bridge.search.query.prepare import cut
 from catalog.filters.where import Compare, all_of
 from wshard.arguments import whole_number
+from wshard.episode.protocol import EpisodeAddress, EpisodeSpan
 from wshard.errors import HeaderError, QueryError
 from wshard.formats.base import OWN_DATA
 from wshard.messages import shown
-from wshard.open import open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -32,13 +33,13 @@ _IMAGE: Final = 2
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """What a query holds, and where from: path is that of its file, uid the episode's, each "" where unknown.
+    """What a query holds, and where from: the address of its episode, None where unknown, and its uid, "" likewise.
 
     start: the timestep of that episode with which it begins.
     """
 
     query: Query
-    path: str = ""
+    address: EpisodeAddress | None = None
     uid: str = ""
     start: int = 0
 
@@ -56,14 +57,15 @@ def read_example(query: Query, embedded: Callable[[], Collection[str]]) -> Examp
         start, stop = query.span
         return Example(episode if query.span == (0, 0) else cut(episode, start, stop), uid=query.uid, start=start)
     if isinstance(query, (str, os.PathLike)):
-        return Example(_load(query, embedded()), path=locate(query))
+        return _read_span(EpisodeSpan.parse(os.fspath(query)), embedded())
     if isinstance(query, tuple) and query and isinstance(query[0], (str, os.PathLike)):
         if len(query) != 3:
             raise QueryError(f"(file, start, stop): expected these three, found {shown(query)}")
         path, start, stop = query
-        episode = _load(path, embedded())
+        address = EpisodeAddress.parse(os.fspath(path))
+        episode = _load(address, embedded())
         first, _, _ = slice(_step(start), None).indices(episode.length)
-        return Example(cut(episode, _step(start), _step(stop)), path=locate(path), start=first)
+        return Example(cut(episode, _step(start), _step(stop)), _absolute(address), start=first)
     return Example(query)
 
 
@@ -74,7 +76,7 @@ def without_their_episodes(examples: Iterable[Example], catalog: Catalog) -> Whe
     """
     uids: set[str] = set()
     for example in examples:
-        if not (example.uid or example.path):
+        if not (example.uid or example.address):
             raise QueryError(
                 "exclude_self: expected queries that name an episode (a hit, a file, or (file, start, stop)), "
                 f"found {type(example.query).__name__}"
@@ -90,8 +92,8 @@ def its_episodes(example: Example, catalog: Catalog, where: Where) -> list[int]:
 
 
 def _uids(example: Example, catalog: Catalog) -> set[str]:
-    known = catalog.episodes.known([example.path]).get(example.path, ()) if example.path else ()
-    rows = catalog.episodes.rows([one.id for one in known]).values()
+    found = known_episodes(catalog, [example.address] if example.address else [])
+    rows = catalog.episodes.rows([known.id for _, known in found if known is not None]).values()
     return {row.uid for row in rows} | ({example.uid} if example.uid else set())
 
 
@@ -108,17 +110,29 @@ def _read(file: EpisodeReader, embedded: Collection[str]) -> Episode:
     return file.load(None if len(needed) == len(channels) else needed)
 
 
-def _load(path: str | os.PathLike[str], embedded: Collection[str]) -> Episode:
+def _absolute(address: EpisodeAddress) -> EpisodeAddress:
+    return replace(address, uri=locate(address.uri))
+
+
+def _read_span(span: EpisodeSpan, embedded: Collection[str]) -> Example:
+    episode, where = _load(span.address, embedded), _absolute(span.address)
+    if (span.start, span.stop) == (0, None):
+        return Example(episode, where)
+    return Example(cut(episode, span.start, span.stop), where, start=span.start)
+
+
+def _load(address: EpisodeAddress, embedded: Collection[str]) -> Episode:
+    path = address.uri
     try:
-        with open_episode(path) as file:
+        with OpenLocations() as locations, locations.open(address, hashed=True) as file:
             return _read(file, embedded)
     except HeaderError as error:
-        if is_episode(os.path.basename(path)):  # noqa: PTH119  (likewise)
+        if is_episode(os.path.basename(path)):  # noqa: PTH119  (Path takes an empty text for the current folder)
             raise
         raise QueryError(f"query: expected an episode file, {SUFFIX}: {error}; {OWN_DATA}") from error
     except (FileNotFoundError, IsADirectoryError):
         folder = os.path.isdir(path)  # noqa: PTH112  (Path takes an empty text for the current folder)
-        if os.path.exists(path) and not folder:  # noqa: PTH110  (likewise); a chunk is not
+        if not folder and exists(EpisodeAddress(path)):  # a chunk is not
             raise
         found = "a folder" if folder else "none"
         raise QueryError(
