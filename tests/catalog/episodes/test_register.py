@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from catalog import Asset, Catalog, EmbeddingRow, LaneRecord, Spread, build_where
 from catalog.testing.contract import AWKWARD, LANES, make_record, record_lists
 from catalog.testing.records import SPREADS
+from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import EntryNotFoundError, FilterError, IngestError
 
 if TYPE_CHECKING:
@@ -259,9 +260,7 @@ def test_places_lists_a_folder_and_nothing_beside_it(catalog: Catalog) -> None:
     assert set(catalog.episodes.places()) == everything
     for prefix in (*folders, "/data", "/", "/absent", "/data/set/episode_000001.wshard", "/data/s", "/\ud800"):
         below = {
-            place
-            for place in everything
-            if place[1].uri == prefix or place[1].uri.startswith(prefix.rstrip("/") + "/")
+            place for place in everything if place[1].uri == prefix or place[1].uri.startswith(prefix.rstrip("/") + "/")
         }
         assert set(catalog.episodes.places(prefix)) == below, prefix
 
@@ -269,9 +268,7 @@ def test_places_lists_a_folder_and_nothing_beside_it(catalog: Catalog) -> None:
 def test_places_crosses_chunks(catalog: Catalog) -> None:
     records = [make_record(number // 2, key=str(number % 2), digest=str(number)) for number in range(2300)]
     done = catalog.episodes.register(records)
-    assert sorted(catalog.episodes.places("/data")) == [
-        (d.id, r.address) for d, r in zip(done, records, strict=True)
-    ]
+    assert sorted(catalog.episodes.places("/data")) == [(d.id, r.address) for d, r in zip(done, records, strict=True)]
 
 
 def test_an_archive_folder_can_be_moved_as_a_whole(tmp_path: Path) -> None:
