@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from bridge.episodes.open import fingerprint_of, open_at
 from catalog.records import Asset
 from wshard.chunks.manifest import MANIFEST_SUFFIX, read_manifest
-from wshard.container.open_file import within
+from wshard.container.layout import HEADER_SIZE, unpack_header
+from wshard.container.open_file import open_file, within
 from wshard.episode.protocol import EpisodeAddress
 
 if TYPE_CHECKING:
@@ -111,3 +112,13 @@ def state_of(path: str) -> State | None:
             status = os.stat(name)  # noqa: PTH116  (as locate() names files)
             size, time_ns = size + status.st_size, time_ns + status.st_mtime_ns
     return size, time_ns
+
+
+def is_complete(path: str) -> bool:
+    """Say whether the file is as long as its header says."""
+    try:
+        with open_file(path) as file:
+            unpack_header(file.read(HEADER_SIZE), os.fstat(file.fileno()).st_size, path)
+    except Exception:  # noqa: BLE001  (whatever it is: ingest will tell)
+        return False
+    return True

@@ -16,12 +16,10 @@ from threading import Event
 from typing import TYPE_CHECKING, Final
 
 from bridge.episodes.discover import discover, entries_below, is_episode, load_matchers, match_format
-from bridge.episodes.files import files_of, is_unfinished, locate, state_of, whole_of
+from bridge.episodes.files import files_of, is_complete, is_unfinished, locate, state_of, whole_of
 from bridge.episodes.read import Failure
 from bridge.ingest.register import find_unseen
 from bridge.ingest.report import IngestReport
-from wshard.container.layout import HEADER_SIZE, unpack_header
-from wshard.container.open_file import open_file
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import CatalogError, IngestError, MissingExtraError, SourceNotFoundError
 from wshard.messages import how_to_install
@@ -99,16 +97,6 @@ def _stillness_of(path: str) -> float:
     if is_unfinished(path):
         return _GROWING_S
     return _STILL_S if all(map(is_complete, files_of(path))) else _SETTLED_S
-
-
-def is_complete(path: str) -> bool:
-    """Say whether the file is as long as its header says."""
-    try:
-        with open_file(path) as file:
-            unpack_header(file.read(HEADER_SIZE), os.fstat(file.fileno()).st_size, path)
-    except Exception:  # noqa: BLE001  (whatever it is: ingest will tell)
-        return False
-    return True
 
 
 def watch(
