@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bridge.ingest.ingestor import IngestReport
-    from bridge.maintenance.fsck import Checked
+    from bridge.maintenance.fsck import FsckResult
 
 _COUNTS = ("new", "changed", "moved", "unchanged", "embedded", "tasks")
 
@@ -151,7 +151,7 @@ def restore(
         typer.echo(f"{printable(place_of(named).name)}: {plural(catalog.query.count(), 'episode')}")
 
 
-def _tell(found: Checked, as_json: bool) -> None:
+def _tell(found: FsckResult, as_json: bool) -> None:
     if as_json:
         findings = [asdict(finding) | {"advice": finding.advice} for finding in found.findings]
         failed = [failure.facts() for failure in found.report.failed] if found.report else []

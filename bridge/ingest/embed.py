@@ -47,19 +47,19 @@ class Lacking:
 
 
 @dataclass(frozen=True)
-class Embedded:
+class EmbeddingOutcome:
     """What came of one embedding: ledger rows, and (episode id, failure) of the episodes that were left out."""
 
     rows: list[EmbeddingRow]
     failed: list[tuple[int, Failure]]
 
 
-def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[Lacking]) -> list[Embedded]:
+def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[Lacking]) -> list[EmbeddingOutcome]:
     """Embed what catalogued episodes lack, opening each file once; the jobs are of the same lanes.
 
     Returns what came of each job, in their order.
     """
-    found = [Embedded([], []) for _ in jobs]
+    found = [EmbeddingOutcome([], []) for _ in jobs]
     at_once = _AT_ONCE if len(jobs[0].space.window_shape) == 1 else 1  # images of many episodes would fill the memory
     with OpenLocations() as locations:
         for start in range(0, len(lacking), at_once):
@@ -88,7 +88,7 @@ def _alike(jobs: Sequence[Embedding], ready: Sequence[Sequence[_Ready]]) -> list
     return list(groups.values())
 
 
-def _embed_all(jobs: Sequence[Embedding], ready: Sequence[_Ready], done: Sequence[Embedded]) -> None:
+def _embed_all(jobs: Sequence[Embedding], ready: Sequence[_Ready], done: Sequence[EmbeddingOutcome]) -> None:
     if not ready:
         return
     found = attempt(partial(_embed, jobs, ready), ready[0][0].address)

@@ -58,19 +58,26 @@ def _check(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations, *,
     return Finding(code, str(row.address), text, row.id) if code else None
 
 
+def _absent(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations) -> str:
+    """Return which of the files is not there, or is none, in words."""
+    for file in files:
+        try:
+            locations.fingerprint(file.address)
+        except SourceNotFoundError:
+            return _missing(file.path, row.path)
+        except IngestError as error:
+            return describe_error(error, file.address).replace("a regular file", "a file")
+    return ""
+
+
 def _missing(name: str, path: str) -> str:
     return "no such file" if Path(name) == Path(path) else f"no such file: {Path(name).name}"
 
 
 def _compare(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations, *, data: bool) -> tuple[str, str]:
     """Return what is wrong and in words, ("", "") for nothing."""
-    for file in files:
-        try:
-            locations.fingerprint(file.address)
-        except SourceNotFoundError:
-            return "missing", _missing(file.path, row.path)
-        except IngestError as error:
-            return "missing", describe_error(error, file.address).replace("a regular file", "a file")
+    if absent := _absent(row, files, locations):
+        return "missing", absent
     if row.key and not data and locations.are_unchanged(files):  # there a digest costs reading all of it
         return "", ""
     with locations.open(row.address) as reader:

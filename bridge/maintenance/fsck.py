@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Checked:
+class FsckResult:
     """What a check came to: episodes looked at, what is wrong, and what was done about what had been wrong.
 
     report: what became of files that were read again while mending.
@@ -47,7 +47,9 @@ class Checked:
         return not self.findings
 
 
-def check(archive: Archive, *, data: bool = False, workers_count: int = 1, progress: Progress | None = None) -> Checked:
+def check(
+    archive: Archive, *, data: bool = False, workers_count: int = 1, progress: Progress | None = None
+) -> FsckResult:
     """Compare files, catalog, ledger and index with one another; nothing is changed.
 
     data: read every block of every file, every byte of the copies and every table, and compare checksums; else files
@@ -60,7 +62,7 @@ def check(archive: Archive, *, data: bool = False, workers_count: int = 1, progr
 
 def repair(
     archive: Archive, *, data: bool = False, workers_count: int = 1, progress: Progress | None = None
-) -> Checked:
+) -> FsckResult:
     """Check, mend what can be mended, and check again; what is told by checksums of blocks is not read a second time.
 
     Changed files are read and embedded again, moved ones found, stray vectors dropped, copies for searching made anew,
@@ -80,11 +82,11 @@ def repair(
         return replace(after, findings=(*left, *after.findings), done=done, report=run.report)
 
 
-def _check(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> Checked:
+def _check(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> FsckResult:
     try:
         damage = archive.catalog.maintenance.check(full=data)
         if damage:
-            return Checked(0, tuple(Finding("database", archive.place.name, told) for told in damage))
+            return FsckResult(0, tuple(Finding("database", archive.place.name, told) for told in damage))
         episodes = archive.catalog.query.count()
         findings = list(_files(archive, crew, watch, data=data))
         excused = {found.episode for found in findings}  # what stands in their way is told already
@@ -94,13 +96,13 @@ def _check(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> C
     except (CatalogBusyError, CatalogUnreachableError):  # says nothing about the database
         raise
     except CatalogError as error:
-        return Checked(0, (Finding("database", archive.place.name, str(error)),))
+        return FsckResult(0, (Finding("database", archive.place.name, str(error)),))
     living = [
         Space.from_json(row.definition).fingerprint
         for row in archive.catalog.vectors.spaces()
         if row.state != "retired"
     ]
-    return Checked(episodes, (*findings, *leftovers(archive, living)))
+    return FsckResult(episodes, (*findings, *leftovers(archive, living)))
 
 
 def _files(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import threading
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pytest
+from bridge_episodes import command
 from jsonl_source import announce, line_of, thousand_episodes, write_lines
 
 from bridge.archive import open_archive
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wshard.types import Episode
-
-real = register.read_again
 
 
 class LocationContract(ABC):
@@ -99,6 +99,22 @@ class LocationContract(ABC):
         assert isinstance(best, EpisodeRef)
         assert best.load_span().length == best.span[1] - best.span[0]
 
+    def test_the_command_line_takes_and_shows_addresses(self, archive, place):
+        def run(*arguments: str):
+            return command(*arguments, "--archive", archive, folder=place.parent)
+
+        address = self.episodes(place)[2]
+        found = run("search", f"{address}@2:7", "--plain", "--json")
+        assert found.exit_code == 0, found.stderr
+        (best, *_) = json.loads(found.stdout)["items"]
+        assert (best["file_path"], best["key"], best["address"]) == (address.uri, address.key, str(address))
+        assert f'"{address}"' in run("show", str(address), "--json").stdout
+        moments = run("moments", f"{address}@2:7", "--top", "1")
+        assert (moments.exit_code, "2:7" in moments.stdout) == (0, True)
+        if address.key:
+            several = run("show", str(place))
+            assert (several.exit_code, f"a location of {self.count}" in several.stderr) == (1, True)
+
     def test_quality_is_checked_by_address(self, archive, place):
         with open_archive(archive) as opened:
             checked = check_episodes(opened.catalog, [place])
@@ -117,9 +133,14 @@ class LocationContract(ABC):
         self.add(place)
         self.change(place)
         read = []
-        monkeypatch.setattr(
-            register, "read_again", lambda run, found, *rest: read.extend(found) or real(run, found, *rest)
-        )
+
+        read_anew = register.read_again
+
+        def reading(run, found, wanted, checker):
+            read.extend(found)
+            return read_anew(run, found, wanted, checker)
+
+        monkeypatch.setattr(register, "read_again", reading)
         report = ingest(archive, place)
         assert (report.new, report.changed, report.unchanged, report.failed) == (1, 1, self.count - 1, [])
         after = {row.address: row.digest for row in rows(archive)}

@@ -23,7 +23,7 @@ from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.quality.check import check_episodes
 from bridge.quality.judge import Checker
 from bridge.search.retriever import TrajectoryRetriever
-from catalog.catalog import Catalog
+from catalog.curation.checks_api import CheckResults
 from wshard.episode.file import open_wshard, save_wshard
 from wshard.errors import NotEmbeddedWarning
 from wshard.quality.baseline import MOST
@@ -113,9 +113,9 @@ def test_findings_are_fields_of_filters(archive, folder):
         assert ids("flag:spike") == ids("score.quality.spike:>=1") == {"arm-03"}
         assert len(ids("-flag:*")) == COUNT - 2
         assert len(ids("score.quality.clock:<1")) == COUNT - 1
-        worst = catalog.select(order="-score.quality.spike", limit=1).rows[0]
+        worst = catalog.query.select(order="-score.quality.spike", limit=1).rows[0]
         assert worst.episode_id == "arm-03"
-        assert catalog.facets(["flag"])["flag"] == [("clock", 1), ("spike", 1)]
+        assert catalog.query.facets(["flag"])["flag"] == [("clock", 1), ("spike", 1)]
 
 
 def test_a_rescan_looks_only_at_what_changed(archive, folder):
@@ -220,8 +220,8 @@ def test_damage_that_is_met_when_vectors_are_made_is_flagged(archive, folder, mo
     path = files(folder)[5]
     damage(path)
     told = []
-    flag = Checks.flag
-    monkeypatch.setattr(Checks, "flag", lambda *args: told.append(args[1]) or flag(*args))
+    flag = CheckResults.flag
+    monkeypatch.setattr(CheckResults, "flag", lambda *args: told.append(args[1]) or flag(*args))
     report = ingest(archive, folder, embedder="dct", windows="both")
     assert [failure.path for failure in report.failed] == [str(path)]
     assert list(flags(archive)["arm-05"]) == ["integrity"]
