@@ -1,4 +1,4 @@
-"""The results of a search: Hits, a list of EpisodeRefs, each of which loads itself straight from its file."""
+"""The results of a search: Hits, a list of EpisodeRefs, each of which loads itself straight from where it is."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from bridge.episodes.open import open_at
 from wshard.arguments import whole_number
+from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import MissingExtraError, QueryError, StaleEpisodeError
 from wshard.messages import how_to_install, plural
-from wshard.open import open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -60,6 +61,7 @@ class EpisodeRef:
     span: tuple[int, int] = (0, 0)
     uid: str = ""
     digest: str = ""
+    key: str = ""
     contributions: Mapping[str, float] = field(default_factory=dict, hash=False)
     alignment: tuple[tuple[int, int], ...] = ()
     lane_scores: Mapping[str, float] = field(default_factory=dict, hash=False)
@@ -67,6 +69,11 @@ class EpisodeRef:
     def __repr__(self) -> str:
         """Return what names the hit: its episode, span and score."""
         return f"EpisodeRef({self.episode_id!r}, span={self.span}, score={self.score:.4f})"
+
+    @property
+    def address(self) -> EpisodeAddress:
+        """Where the episode is: file_path, and its key where that is a location of many."""
+        return EpisodeAddress(self.file_path, self.key)
 
     @property
     def aligned(self) -> tuple[int, int]:
@@ -110,9 +117,9 @@ class EpisodeRef:
 
         Raises what load raises of files that are gone, changed or damaged.
         """
-        with open_episode(self.file_path, hashed=False) as file:
+        with open_at(self.address) as file:
             if self.digest and file.digest() != self.digest:
-                raise StaleEpisodeError(f"{self.file_path}: changed since it was ingested: ingest it again")
+                raise StaleEpisodeError(f"{self.address}: changed since it was ingested: ingest it again")
             yield file
 
 
@@ -125,7 +132,7 @@ def make_ref(row: EpisodeRow, score: float, span: tuple[int, int]) -> EpisodeRef
         "success": row.success,
         "tags": list(row.tags),
     }
-    return EpisodeRef(row.episode_id, row.path, score, {**row.metadata, **known}, span, row.uid, row.digest)
+    return EpisodeRef(row.episode_id, row.path, score, {**row.metadata, **known}, span, row.uid, row.digest, row.key)
 
 
 @dataclass(frozen=True)

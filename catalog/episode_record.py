@@ -11,6 +11,7 @@ from catalog.database.bulk_rows import encode_lanes
 from catalog.full_text import indexed
 from catalog.records import Asset, LaneRecord
 from catalog.values import INTEGER_LIMIT, encode_metadata, storable
+from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import IngestError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 class EpisodeRecord:
     """One episode as ingest hands it in.
 
-    path is the absolute, normalised POSIX path of the file, key is "" for files of one episode, length counts
+    path is the absolute, normalised POSIX path of the location, key is "" where that is one episode, length counts
     timesteps, size bytes, mtime_ns nanoseconds. assets are the files of an episode of several, all of them in or below
     the folder of path; size is then that of all, mtime_ns that of the latest. moved_from is the id of the catalogued
     episode whose file is now here; displaces that of the one that is catalogued here, though this is another. A NaN
@@ -51,6 +52,11 @@ class EpisodeRecord:
     encoded: str = field(init=False, repr=False, compare=False)
     layout: str = field(init=False, repr=False, compare=False)
     words: str = field(init=False, repr=False, compare=False)
+
+    @property
+    def address(self) -> EpisodeAddress:
+        """Where the episode is."""
+        return EpisodeAddress(self.path, self.key)
 
     def __post_init__(self) -> None:
         check_record(self)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from catalog.database.bulk_rows import pack_spread
+from wshard.episode.protocol import EpisodeAddress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +70,8 @@ class LaneRecord:
 class Asset:
     """One of the files of an episode: what it is to it ("episode" where it is the only one), and its absolute path.
 
-    digest says what is in it, size (bytes) and mtime_ns (nanoseconds) when to look again.
+    digest says what is in it, size (bytes) and mtime_ns (nanoseconds) when to look again. key: that of the episode in a
+    location of many, "" for a file.
     """
 
     role: str
@@ -77,6 +79,12 @@ class Asset:
     digest: str
     size: int
     mtime_ns: int
+    key: str = ""
+
+    @property
+    def address(self) -> EpisodeAddress:
+        """Where it is."""
+        return EpisodeAddress(self.path, self.key)
 
 
 @dataclass(frozen=True)
@@ -121,6 +129,11 @@ class EpisodeRow(NamedTuple):  # pages of them are made for every listing, so th
     layout_id: int
     ingested_at: str
     tags: tuple[str, ...]
+
+    @property
+    def address(self) -> EpisodeAddress:
+        """Where the episode is."""
+        return EpisodeAddress(self.path, self.key)
 
 
 @dataclass(frozen=True)

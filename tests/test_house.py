@@ -27,6 +27,14 @@ PRIVATE_WORDS = {
 }
 """Words that say nothing to a newcomer: no function, class or module is named by one of them alone."""
 
+ARCHIVE_FILES = {
+    "bridge/cli/main.py": "whether the archive's database is there",
+    "bridge/maintenance/check_vectors.py": "whether a copy for searching is there",
+    "bridge/maintenance/check_files.py": "how old what interrupted processes left is",
+    "bridge/index/embedded/disk_copy.py": "how old a copy that nobody finished is",
+}
+"""Modules of bridge that ask the file system, outside of bridge/episodes: about no episode, but what is said here."""
+
 
 def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
@@ -76,3 +84,23 @@ def test_module_docstrings_are_short():
         name_of(path) for path in FILES if "Does not know" in (ast.get_docstring(ast.parse(path.read_text())) or "")
     ]
     assert wordy == []
+
+
+def asks_the_file_system(node: ast.AST) -> bool:
+    """Say whether code opens an episode file by itself, or asks whether, or how, a file is there."""
+    if isinstance(node, ast.ImportFrom):
+        return node.module == "wshard.open" and any(one.name.startswith("open_") for one in node.names)
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return False
+    of_os = ast.unparse(node.func) in {"os.stat", "os.path.exists", "os.path.getsize", "os.path.getmtime"}
+    return of_os or (node.func.attr in {"stat", "exists"} and not node.args)  # as Path has them
+
+
+def test_bridge_asks_for_episodes_in_one_room():
+    asking = {
+        name_of(path)
+        for path in (ROOT / "bridge").rglob("*.py")
+        if not path.is_relative_to(ROOT / "bridge" / "episodes")
+        and any(map(asks_the_file_system, ast.walk(ast.parse(path.read_text()))))
+    }
+    assert asking == ARCHIVE_FILES.keys()

@@ -14,7 +14,7 @@ from wshard.cli.common import EXIT_FAILED, JsonOption, named_path, print_items, 
 from wshard.messages import plural
 
 if TYPE_CHECKING:
-    from bridge.maintenance.fsck import Checked
+    from bridge.maintenance.fsck import FsckResult
 
 
 @reported()
@@ -96,7 +96,7 @@ def restore(
         typer.echo(f"{printable(place_of(named).name)}: {plural(catalog.query.count(), 'episode')}")
 
 
-def _print_checked(found: Checked, as_json: bool) -> None:
+def _print_checked(found: FsckResult, as_json: bool) -> None:
     if as_json:
         from bridge.present.findings import present_failures, present_finding
 
@@ -107,7 +107,7 @@ def _print_checked(found: Checked, as_json: bool) -> None:
         typer.echo(f"repaired: {printable(line)}")
     if found.findings:
         print_table(("what", "/where", "found"), [(one.code, shorten(one.where), one.told) for one in found.findings])
-    print_files("failed", [(one.path, one.error) for one in found.report.failed] if found.report else [])
+    print_files("failed", [(str(one.address), one.error) for one in found.report.failed] if found.report else [])
     for code, advice in {one.code: one.advice for one in found.findings}.items():
         typer.echo(f"{code}: {advice}", err=True)
     what = plural(len(found.findings), "finding") if found.findings else "no problems found"

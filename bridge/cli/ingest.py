@@ -149,7 +149,7 @@ def _print_batch(report: IngestReport, as_json: bool) -> None:
         typer.echo(json.dumps(present_ingest(report)))
         return
     print_files("replaced", [(one.path, str(one)) for one in report.replaced])
-    print_files("failed", [(one.path, one.error) for one in report.failed])
+    print_files("failed", [(str(one.address), one.error) for one in report.failed])
     if report.delayed is not None:
         typer.echo(f"index delayed: {printable(report.delayed)}; the vectors are safe in the catalog", err=True)
     counts = {name: getattr(report, name) for name in _WATCHED}
@@ -162,9 +162,9 @@ def _print_report(report: IngestReport, place: str) -> None:
     from wshard.errors import HeaderError
     from wshard.formats.base import OWN_DATA
 
-    print_files("catalogued, not embedded", [(one.path, one.error) for one in report.unembedded])
+    print_files("catalogued, not embedded", [(str(one.address), one.error) for one in report.unembedded])
     print_files("replaced", [(one.path, str(one)) for one in report.replaced])
-    print_files("failed", [(one.path, one.error) for one in report.failed])
+    print_files("failed", [(str(one.address), one.error) for one in report.failed])
     if any(isinstance(failure.cause, HeaderError) and not is_episode(failure.path) for failure in report.failed):
         typer.echo(f"only episode files are ingested: {OWN_DATA}", err=True)
     if report.skipped:

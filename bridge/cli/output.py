@@ -46,7 +46,7 @@ def print_twins(twins: Iterable[Twin]) -> None:
 
 
 def _cells(row: EpisodeRow, span: tuple[int, int]) -> tuple[str, str, str]:
-    return row.episode_id, shorten(row.path), f"{span[0]}:{span[1]}"
+    return row.episode_id, shorten(str(row.address)), f"{span[0]}:{span[1]}"
 
 
 def print_ranking(found: Sequence[Valued], heading: str) -> None:
@@ -56,6 +56,6 @@ def print_ranking(found: Sequence[Valued], heading: str) -> None:
     for rank, one in enumerate(found, 1):
         row = one.episode
         kind = (one.label, one.suggested) if labels else (row.env_id,)
-        rows.append((str(rank), f"{one.value:.4f}", row.episode_id, *kind, str(row.length), shorten(row.path)))
+        rows.append((str(rank), f"{one.value:.4f}", row.episode_id, *kind, str(row.length), shorten(str(row.address))))
     kinds = ("label", "suggested") if labels else ("env",)
     print_table((">rank", f">{heading}", "episode", *kinds, ">length", "/file"), rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -40,6 +39,7 @@ from catalog.cli.common import (
     shorten,
 )
 from wshard.cli.common import JsonOption, parse_span, print_json, printable, reported
+from wshard.episode.protocol import EpisodeAddress, EpisodeSpan
 from wshard.messages import plural
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def print_hits(hits: Hits, *, with_span: bool = False) -> None:
             "lanes": " ".join(f"{name} {added:+.2f}" for name, added in ref.contributions.items()),
         }
         length, reward = str(about["length"]), format_number(about["total_reward"])
-        place = shorten(ref.file_path)
+        place = shorten(str(ref.address))
         more = (cells[name] for name in extra)
         rows.append((str(rank), f"{ref.score:.4f}", ref.episode_id, about["env_id"], length, reward, *more, place))
     print_table(columns, rows)
@@ -198,14 +198,16 @@ def read_query(text: str, archive: Path | str, span: tuple[int | None, int | Non
     """Return the file or array that a text names, or a span of it: as `span` [start, stop), or as NAME@START:STOP."""
     import numpy as np
 
+    from bridge.episodes.open import exists
     from wshard.errors import QueryError
     from wshard.types import Array
 
-    name, _, tail = text.rpartition("@")
-    if span is None and name and re.fullmatch(r"\d*:\d*", tail) and not Path(text).exists():
-        return read_query(name, archive, parse_span(tail))
-    path = Path(text)
-    if path.suffix == ".npy" and path.exists():
+    address = EpisodeAddress.parse(text)
+    if span is None:
+        found = EpisodeSpan.parse(text)
+        address, span = found.address, None if (found.start, found.stop) == (0, None) else (found.start, found.stop)
+    path = Path(address.uri)
+    if path.suffix == ".npy" and path.is_file():
         try:
             array: Array = np.load(path, allow_pickle=False)
         except (ValueError, EOFError, OSError) as error:
@@ -216,7 +218,8 @@ def read_query(text: str, archive: Path | str, span: tuple[int | None, int | Non
         if span is not None and array.ndim and (span[1] or 0) > len(array):
             raise QueryError(f"{path}: expected a span within shape {list(array.shape)}, found {span}")
         return rows
-    if not path.exists():
+    if not exists(EpisodeAddress(address.uri)):
         with open_catalog(archive) as opened:
-            path = Path(find_episode(opened, text).path)
-    return path if span is None else (path, *span)
+            address = find_episode(opened, str(address)).address
+    place = str(address) if address.key else Path(address.uri)
+    return place if span is None else (place, *span)

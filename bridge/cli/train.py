@@ -48,6 +48,6 @@ def train_embedder(
 
         print_json(present_training(learnt))
         return
-    print_files("failed", [(one.path, one.error) for one in learnt.left_out])
+    print_files("failed", [(str(one.address), one.error) for one in learnt.left_out])
     about = f"trained on {plural(learnt.windows, 'window')}, loss {learnt.loss:.3f}"
     typer.echo(f"{out}: {about}; use --embedder learned:{out}")

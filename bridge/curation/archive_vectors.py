@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.episodes.open import open_at
 from bridge.episodes.read import Failure, attempt, read_lanes
 from bridge.index.base import decode_vectors
 from bridge.index.metric import COSINE
@@ -19,7 +20,6 @@ from embedders.space import Space, Statistics
 from embedders.standardise import scales
 from wshard.errors import QueryError
 from wshard.messages import plural
-from wshard.open import open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -186,10 +186,10 @@ def _deviations(archive: Archive, space: Space) -> Statistics | None:
 def _standardised(row: EpisodeRow, space: Space, scale: Statistics) -> Rows | None:
 
     def read() -> Rows | None:
-        with open_episode(row.path, hashed=False) as file:
+        with open_at(row.address) as file:
             return read_lanes(file, space) if file.digest() == row.digest else None
 
-    rows = attempt(read, row.path)
+    rows = attempt(read, row.address)
     if rows is None or isinstance(rows, Failure):
         return None
     apart: Rows = ((rows - scale.mean) / scales(scale.std)).astype(np.float32)

@@ -1,36 +1,47 @@
-"""Which files are episodes: the given files, and every episode file below the given folders."""
+"""Find episodes: the given files and locations, and every episode below the given folders."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from bridge.episodes.files import locate, without_chunks
-from bridge.episodes.read import Failure
+from bridge.episodes.read import Failure, FoundEpisode, attempt
 from catalog.location import DATABASE
+from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import IngestError, SourceNotFoundError
-from wshard.formats.base import OWN_DATA
+from wshard.formats.base import OWN_DATA, each_matcher
+from wshard.formats.detect import detect_format
 from wshard.messages import shown
+from wshard.open import list_episodes
+from wshard.types import Format
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    Matchers: TypeAlias = tuple[tuple[str, Callable[[str | os.PathLike[str]], bool]], ...]
 
 SUFFIX: Final = ".wshard"
+_OWN: Final = str(Format.WSHARD.value)
 
 
 @dataclass(frozen=True)
-class Sources:
-    """What was asked for: all files in order, the folders among the arguments, and folders that cannot be read.
+class Discovery:
+    """What was asked for: all episodes in order, where they were looked for, and what cannot be read.
 
-    skipped: how many files of the folders are no episodes, by suffix, the most first.
+    folders: those among the arguments; locations: the files among them that hold many episodes. skipped: how many files
+    of the folders are no episodes, by suffix, the most first.
     """
 
-    files: tuple[str, ...]
+    episodes: tuple[FoundEpisode, ...]
     folders: tuple[str, ...]
+    locations: tuple[str, ...] = ()
     unreadable: tuple[Failure, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict)
 
@@ -46,46 +57,76 @@ def listed_paths(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]
     return listed
 
 
-def discover(paths: Sequence[str | os.PathLike[str]], *, may_be_gone: bool = False) -> Sources:
-    """Find the episode files that the paths name; folders are searched recursively, hidden names are skipped.
+def discover(paths: Sequence[str | os.PathLike[str]], *, may_be_gone: bool = False) -> Discovery:
+    """Find the episodes that the paths name; folders are searched recursively, hidden names are skipped.
 
-    A manifest stands for the chunks that it lists: these are left out, also where they are named. Any other file that
-    is named itself is taken whatever its suffix. Raises SourceNotFoundError for a path that is not there and for a
-    folder without episode files; may_be_gone: what is not there counts as a folder without any.
+    A manifest stands for the chunks that it lists: these are left out, also where they are named. Files and folders
+    that a format takes for a location of episodes give those that are in them. Any other file that is named itself is
+    taken whatever its suffix. Raises SourceNotFoundError for a path that is not there and for a folder without
+    episodes; may_be_gone: what is not there counts as a folder without any.
     """
-    files: dict[str, None] = {}
+    search = _Search()
     folders: list[str] = []
-    unreadable: list[Failure] = []
-    skipped: Counter[str] = Counter()
+    named: list[str] = []
     for name in paths:
         path = Path(name)
         if not os.fspath(name):  # which Path takes for the current folder
             raise SourceNotFoundError("expected a file or folder, found an empty text")
         if path.is_dir():
-            found = _below(path, unreadable, skipped)
-            if not found and not unreadable and not may_be_gone:
+            found = search.add_below(path)
+            if not found and not search.unreadable and not may_be_gone:
                 raise _empty(path)
             folders.append(locate(path))
-            files |= dict.fromkeys(found)
         elif path.exists():
-            files[locate(path)] = None
+            if search.add_file(locate(path)):
+                named.append(locate(path))
         elif may_be_gone:
             folders.append(locate(path))
         else:
             raise _not_there(path)
-    return Sources(tuple(without_chunks(list(files))), tuple(folders), tuple(unreadable), dict(skipped.most_common()))
+    episodes = [FoundEpisode(EpisodeAddress(path)) for path in without_chunks([*search.files])]
+    for location, format_name in search.locations.items():
+        listed = list_location(location, format_name)
+        if isinstance(listed, Failure):
+            search.unreadable.append(listed)
+        else:
+            episodes += listed
+    skipped = dict(search.skipped.most_common())
+    return Discovery(tuple(episodes), tuple(folders), tuple(named), tuple(search.unreadable), skipped)
+
+
+def list_location(path: str, format_name: str | None = None) -> list[FoundEpisode] | Failure:
+    """Return the episodes of a location; format_name: as in wshard.open.open_location."""
+    address = EpisodeAddress(path)
+    listed = attempt(partial(list_episodes, path, format_name), address)
+    return listed if isinstance(listed, Failure) else [FoundEpisode(*one) for one in listed]
 
 
 def expect_episodes(paths: Sequence[Path]) -> None:
     """Raise SourceNotFoundError as `discover` does; looks no further than the first episode below each folder."""
+    matchers = load_matchers()
     for path in paths:
         if not path.is_dir():
             if not path.exists():
                 raise _not_there(path)
             continue
         unreadable: list[Failure] = []
-        if not any(is_episode(name) for _, names in walk(path, unreadable) for name in names) and not unreadable:
+        if not any(name is not None for _, name in entries_below(path, unreadable, matchers)) and not unreadable:
             raise _empty(path)
+
+
+def load_matchers() -> Matchers:
+    """Return the functions by which formats know their locations; see match_format."""
+    return tuple(each_matcher())
+
+
+def match_format(path: str, matchers: Matchers) -> str | None:
+    """Return the name of the format that takes a file or folder for a location of its own, None where none does."""
+    for name, matches in matchers:
+        with suppress(Exception):  # what another package brings about ends no search
+            if matches(path):
+                return name
+    return None
 
 
 def _not_there(path: Path) -> SourceNotFoundError:
@@ -96,16 +137,59 @@ def _empty(path: Path) -> SourceNotFoundError:
     return SourceNotFoundError(f"no episodes in {path}: expected files that end in {SUFFIX}; {OWN_DATA}")
 
 
-def _below(folder: Path, unreadable: list[Failure], skipped: Counter[str]) -> list[str]:
-    found: list[str] = []
+@dataclass
+class _Search:
+    """What was found: files of one episode, locations of many with their formats, and what is neither."""
+
+    files: dict[str, None] = field(default_factory=dict)
+    locations: dict[str, str] = field(default_factory=dict)
+    unreadable: list[Failure] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    matchers: Matchers = field(default_factory=load_matchers)
+
+    def add_file(self, path: str) -> bool:
+        """Add a file; say whether it is a location of another format than this project's."""
+        name = _OWN if path.endswith(SUFFIX) else detect_format(path) or _OWN
+        if name == _OWN:
+            self.files[path] = None
+        else:
+            self.locations[path] = name
+        return name != _OWN
+
+    def add_below(self, folder: Path) -> bool:
+        """Add what is below a folder; say whether there was anything."""
+        found = False
+        for path, name in entries_below(folder, self.unreadable, self.matchers):
+            found = found or name is not None
+            if name is None:
+                self.skipped[os.path.splitext(path)[1].lower()] += 1  # noqa: PTH122  (a million times)
+            elif name == _OWN:
+                self.files[locate(path) if os.path.islink(path) else path] = None  # noqa: PTH114  (likewise)
+            else:
+                self.locations[locate(path)] = name
+        return found
+
+
+def entries_below(
+    folder: str | os.PathLike[str], unreadable: list[Failure], matchers: Matchers
+) -> Iterator[tuple[str, str | None]]:
+    """Yield (path, name of its format) of episode files and locations; None: a file that is neither.
+
+    Other files of a folder that is a location belong to it, and those of an archive to that.
+    """
     archives: list[str] = []
-    for place, files in walk(folder, unreadable):
-        archives += [f"{place}/"] if DATABASE in files else []
-        if not f"{place}/".startswith(tuple(archives)):
-            skipped.update(os.path.splitext(name)[1].lower() for name in files if _is_foreign(name))  # noqa: PTH122
-        named = [f"{place}/{name}" for name in files if is_episode(name)]
-        found += [locate(path) if os.path.islink(path) else path for path in named]  # noqa: PTH114  (a million times)
-    return found
+    for place, names in walk(folder, unreadable):
+        archives += [f"{place}/"] if DATABASE in names else []
+        inside = f"{place}/".startswith(tuple(archives))
+        format_name = None if inside else match_format(place, matchers)
+        if format_name is not None:
+            yield place, format_name
+        for name in names:
+            path = f"{place}/{name}"
+            if is_episode(name):
+                yield path, _OWN
+            elif format_name is None and not inside and _is_foreign(name):
+                yield path, match_format(path, matchers)
 
 
 def walk(folder: str | os.PathLike[str], unreadable: list[Failure]) -> Iterator[tuple[str, list[str]]]:

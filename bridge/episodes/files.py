@@ -1,24 +1,28 @@
-"""The files that an episode consists of: which they are, and whether they are as the catalog saw them."""
+"""The files that an episode consists of: a file of its own, or a manifest and chunks."""
 
 from __future__ import annotations
 
 import os
 import posixpath
 import re
-import stat
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from bridge.episodes.open import fingerprint_of, open_at
 from catalog.records import Asset
 from wshard.chunks.manifest import MANIFEST_SUFFIX, read_manifest
-from wshard.container.open_file import within
-from wshard.errors import IngestError, SourceNotFoundError
-from wshard.open import open_episode
+from wshard.container.layout import HEADER_SIZE, unpack_header
+from wshard.container.open_file import open_file, within
+from wshard.episode.protocol import EpisodeAddress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from wshard.episode.protocol import EpisodeReader
+    from wshard.episode.protocol import EpisodeReader, Fingerprint
+
+State: TypeAlias = tuple[int, int]
+"""Size and modification time of a file; of an episode or location of several files, the sums."""
 
 _CHUNK_NAME: Final = re.compile(r"(.+)_chunk_\d{4,}\.wshard")
 
@@ -28,38 +32,18 @@ def locate(path: str | os.PathLike[str]) -> str:
     return Path(os.path.realpath(path)).as_posix()
 
 
-def status_of(path: str) -> os.stat_result:
-    """Return the status of a regular file; raises SourceNotFoundError, IngestError for anything else."""
-    try:
-        status = Path(path).stat()
-    except FileNotFoundError:
-        raise SourceNotFoundError(f"{path}: no such file") from None
-    if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
-        raise IngestError(f"{path}: expected a regular file, found {stat.filemode(status.st_mode)}")
-    return status
+def assets_of(file: EpisodeReader, first: Fingerprint) -> tuple[Asset, ...]:
+    """Return the files of an episode that consists of several, none for one in a file; raises as fingerprint_of.
 
-
-def assets_of(file: EpisodeReader, status: os.stat_result) -> tuple[Asset, ...]:
-    """Return the files of an episode that consists of several, none for one in a file; raises as status_of.
-
-    status: that of the file before it was opened. Ask before anything else is read: what changes from here on then has
-    another time than is returned.
+    first: that of the manifest before it was opened. Ask before anything else is read: what changes from here on then
+    has another time than is returned.
     """
     parts = [(part.role, posixpath.normpath(part.path.as_posix())) for part in file.parts()]
-    states = [status, *(status_of(path) for _, path in parts[1:])] if parts else []
+    states = [first, *(fingerprint_of(EpisodeAddress(path)) for _, path in parts[1:])] if parts else []
     return tuple(
-        Asset(role, path, digest, state.st_size, state.st_mtime_ns)
+        Asset(role, path, digest, state.size, state.mtime_ns)
         for (role, path), digest, state in zip(parts, file.part_digests(), states, strict=True)
     )
-
-
-def are_unchanged(files: Iterable[Asset]) -> bool:
-    """Say whether all of the files have the size and the time that the catalog saw."""
-    try:
-        states = [(os.stat(one.path), one) for one in files]  # noqa: PTH116  (a million times)
-    except OSError:
-        return False  # reading it will tell what is wrong
-    return all((state.st_size, state.st_mtime_ns) == (one.size, one.mtime_ns) for state, one in states)
 
 
 def without_chunks(files: Sequence[str]) -> list[str]:
@@ -69,15 +53,14 @@ def without_chunks(files: Sequence[str]) -> list[str]:
     return [path for path in files if path not in chunks] if chunks else list(files)
 
 
-def freed(manifest: str) -> list[str]:
+def find_whole_files(manifest: str) -> list[str]:
     """Return the files that a manifest, which is no episode, lists in vain: by themselves they are whole episodes."""
     return [path for path in map(locate, files_of(manifest)[1:]) if _is_whole(path)]
 
 
 def _is_whole(path: str) -> bool:
     try:
-        status_of(path)
-        with open_episode(path, hashed=False) as file:
+        with open_at(EpisodeAddress(path)) as file:
             return not file.is_chunk and not path.endswith(MANIFEST_SUFFIX)
     except Exception:  # noqa: BLE001  (whatever it is, the manifest fails for it)
         return False
@@ -113,3 +96,29 @@ def is_unfinished(path: str) -> bool:
         return not read_manifest(path).complete
     except Exception:  # noqa: BLE001  (likewise)
         return False
+
+
+def state_of(path: str) -> State | None:
+    """Return the state of a file, None where there is none; to a manifest belong those of its chunks that are there.
+
+    To a folder, which is a location as a whole, belong the files in it.
+    """
+    if not os.path.exists(path):  # noqa: PTH110  (Path.exists can raise)
+        return None
+    size = time_ns = 0
+    names = map(str, Path(path).iterdir()) if Path(path).is_dir() else files_of(path)
+    for name in names:
+        with suppress(OSError):
+            status = os.stat(name)  # noqa: PTH116  (as locate() names files)
+            size, time_ns = size + status.st_size, time_ns + status.st_mtime_ns
+    return size, time_ns
+
+
+def is_complete(path: str) -> bool:
+    """Say whether the file is as long as its header says."""
+    try:
+        with open_file(path) as file:
+            unpack_header(file.read(HEADER_SIZE), os.fstat(file.fileno()).st_size, path)
+    except Exception:  # noqa: BLE001  (whatever it is: ingest will tell)
+        return False
+    return True

@@ -13,7 +13,6 @@ from catalog.records import LaneDefinition
 from embedders.statistics import Moments, moments_of
 from wshard.episode.lanes import REWARD, TICKS, TIMESTAMPS
 from wshard.errors import IngestError
-from wshard.open import open_episode
 from wshard.quality.measure import measure, measure_alike
 from wshard.quality.measure_vector import MeasureLayout
 
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from wshard.episode.protocol import EpisodeReader
+    from bridge.episodes.open import OpenLocations
+    from wshard.episode.protocol import EpisodeAddress, EpisodeReader
 
 _MEASURED: Final = ("signal/", "action/")
 
@@ -68,9 +68,9 @@ class Summary:
 
 @dataclass(frozen=True, eq=False)
 class Examined:
-    """An episode file that was read and measured."""
+    """An episode that was read and measured."""
 
-    path: str
+    address: EpisodeAddress
     episode_id: str
     env_id: str
     digest: str
@@ -121,13 +121,13 @@ def _summarise_alike(form: MeasureLayout, members: Sequence[Numbers], *, measuri
     return [Summary(one, Measured(looked, vector.copy())) for one, vector in zip(by_name, vectors, strict=True)]
 
 
-def examine(path: str, *, every_byte: bool) -> Examined:
-    """Read an episode file: what is measured, or every_byte of it.
+def examine(address: EpisodeAddress, locations: OpenLocations, *, every_byte: bool) -> Examined:
+    """Read an episode: what is measured, or every_byte of it.
 
     Raises FormatError and its subclasses where a block that was read is not what was written, IngestError for an empty
     episode, OSError.
     """
-    with open_episode(path, hashed=False) as file:
+    with locations.open(address) as file:
         if every_byte:
             file.verify()
         check_length(file)
@@ -135,7 +135,7 @@ def examine(path: str, *, every_byte: bool) -> Examined:
         looked = [lane.name for lane in lanes if is_vector(lane) and _is_measured(lane.name) and file.has(lane.name)]
         found = numbers_of(file, looked)
         measured = Measured(*measure(found.lanes, found.length, found.times, found.unit_s))
-        return Examined(path, file.id, file.env_id, file.digest(), measured)
+        return Examined(address, file.id, file.env_id, file.digest(), measured)
 
 
 def _is_measured(lane: str) -> bool:

@@ -1,4 +1,4 @@
-"""From an episode file to what the catalog stores and what embedders take."""
+"""From an episode to what the catalog stores and what embedders take."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from bridge.episodes.files import assets_of, status_of
+from bridge.episodes.files import assets_of
 from bridge.episodes.measure import Measured, Numbers, Summary, check_length, numbers_of, summarise
+from bridge.episodes.open import OpenLocations
 from bridge.spaces.lanes import LaneChoice, choose_lanes, is_summarised, is_vector
 from catalog.episode_record import EpisodeRecord
 from catalog.records import LaneDefinition, LaneRecord, Spread, Storage
 from embedders.numeric import first_bad
 from wshard.chunks.manifest import MANIFEST_SUFFIX
+from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import IngestError, NoLaneError, NotFiniteError, WShardError
-from wshard.open import open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from embedders.space import Space
     from embedders.statistics import Moments
     from wshard.episode.meta_reader import Declaration
-    from wshard.episode.protocol import EpisodeReader
+    from wshard.episode.protocol import EpisodeReader, Fingerprint
 
     _Ready = tuple[EpisodeRow, list[NDArray[Any]]]
 
@@ -41,6 +42,7 @@ _TOGETHER = 1 << 16  # numbers that are summarised in one go: few calls, and all
 class Failure:
     """An episode that was left out, and why. kept: the catalog has it all the same, and only a vector is missing.
 
+    path, key: its address; a path alone may be that of a location, a folder or an archive.
     cause: what was raised, where it was an error of ours or of the system. Any other one is unexpected, and said to be.
     """
 
@@ -48,18 +50,27 @@ class Failure:
     error: str
     kept: bool = False
     cause: Exception | None = field(default=None, compare=False, repr=False)
+    key: str = ""
 
-    def facts(self) -> dict[str, str | bool]:
-        """Return what JSON says of it."""
-        return {"path": self.path, "error": self.error, "kept": self.kept}
+    @property
+    def address(self) -> EpisodeAddress:
+        """Where the episode is."""
+        return EpisodeAddress(self.path, self.key)
 
     @staticmethod
-    def of(error: Exception, path: str, *, kept: bool = False) -> Failure:
-        """Return what an error says of the episode at `path`."""
-        text = told(error, path)
-        if not isinstance(error, WShardError | OSError):  # nor may it be possible to send it to another process
-            return Failure(path, text, kept)
-        return Failure(path, text, kept, error.with_traceback(None))  # frames would keep arrays alive
+    def of(error: Exception, address: EpisodeAddress, *, kept: bool = False) -> Failure:
+        """Return what an error says of the episode at an address."""
+        text = describe_error(error, address)
+        known = isinstance(error, WShardError | OSError)  # any other one perhaps cannot be sent to another process
+        cause = error.with_traceback(None) if known else None  # frames would keep arrays alive
+        return Failure(address.uri, text, kept, cause, address.key)
+
+
+class FoundEpisode(NamedTuple):
+    """An episode that was found: its address, and what says "look again" of one in a location of many."""
+
+    address: EpisodeAddress
+    fingerprint: Fingerprint | None = None
 
 
 @dataclass(frozen=True)
@@ -74,14 +85,14 @@ class Reading:
 class _Look:
     """What an open file said, before anything is computed from its numbers."""
 
-    path: str
+    address: EpisodeAddress
     about: dict[str, Any]  # as the EpisodeRecord has it, and each LaneRecord
     lanes: tuple[dict[str, Any], ...]
     numbers: Numbers
 
 
 def read_episodes(
-    paths: Sequence[str], wanted: LaneChoice, *, measuring: bool = True
+    episodes: Sequence[FoundEpisode], wanted: LaneChoice, *, measuring: bool = True
 ) -> tuple[list[Reading], list[Failure]]:
     """Read what the catalog stores of episodes: metadata, lanes, moments, reward, digest; and measure them.
 
@@ -91,22 +102,23 @@ def read_episodes(
     The chunks of a chunked episode are compared with their hashes here; later its digest, which stands in few bytes of
     each, says that they are the same.
 
-    Returns what was read and what was not, each in the order of the paths; causes are IngestErrors (ValueErrors),
+    Returns what was read and what was not, each in their order; causes are IngestErrors (ValueErrors),
     FormatErrors, SourceNotFoundErrors and OSErrors.
     """
     readings: list[Reading] = []
     failures: list[Failure] = []
     looks, size = [], 0
-    for path in paths:
-        look = attempt(partial(_look, path, wanted), path)
-        if isinstance(look, Failure):
-            failures.append(look)
-            continue
-        looks.append(look)
-        size += look.numbers.size
-        if size >= _TOGETHER:
-            _finish(looks, readings, failures, measuring=measuring)
-            looks, size = [], 0
+    with OpenLocations() as locations:
+        for found in episodes:
+            look = attempt(partial(_look, found, wanted, locations), found.address)
+            if isinstance(look, Failure):
+                failures.append(look)
+                continue
+            looks.append(look)
+            size += look.numbers.size
+            if size >= _TOGETHER:
+                _finish(looks, readings, failures, measuring=measuring)
+                looks, size = [], 0
     _finish(looks, readings, failures, measuring=measuring)
     return readings, failures
 
@@ -120,7 +132,7 @@ def _finish(looks: Sequence[_Look], readings: list[Reading], failures: list[Fail
             Reading(_record(look, summary), summary.measured) for look, summary in zip(looks, summaries, strict=True)
         ]
 
-    found = attempt(summarised, looks[0].path) if looks else []
+    found = attempt(summarised, looks[0].address) if looks else []
     if not isinstance(found, Failure):
         readings += found
     elif len(looks) > 1:  # one by one: one of them holds a value that the catalog cannot hold, say
@@ -130,35 +142,36 @@ def _finish(looks: Sequence[_Look], readings: list[Reading], failures: list[Fail
         failures.append(found)
 
 
-def _look(path: str, wanted: LaneChoice) -> _Look:
-    status = status_of(path)
-    with open_episode(path) as file:
+def _look(found: FoundEpisode, wanted: LaneChoice, locations: OpenLocations) -> _Look:
+    address = found.address
+    seen = found.fingerprint or locations.fingerprint(address)
+    with locations.open(address, hashed=True) as file:
         _check_whole(file)
         check_length(file)
-        assets = assets_of(file, status)
+        assets = () if address.key else assets_of(file, seen)
         recorded = {name: lane for name, lane in file.lanes().items() if file.has(name)}
         definitions = tuple(LaneDefinition(name, lane.dtype.value, lane.shape) for name, lane in recorded.items())
-        chosen = _chosen(definitions, wanted, path)
+        chosen = _chosen(definitions, wanted, str(address))
         summarised = [
             lane.name for lane in definitions if is_vector(lane) and (lane.name in chosen or is_summarised(lane))
         ]
         success = file.metadata.get("success")
         about = {
-            "path": path,
-            "key": "",
+            "path": address.uri,
+            "key": address.key,
             "episode_id": file.id,
             "env_id": file.env_id,
             "length": file.length,
             "total_reward": file.total_reward(),
             "success": success if isinstance(success, bool) else None,
             "digest": file.digest(),
-            "size": sum(asset.size for asset in assets) or status.st_size,
-            "mtime_ns": max((asset.mtime_ns for asset in assets), default=status.st_mtime_ns),
+            "size": sum(asset.size for asset in assets) or seen.size,
+            "mtime_ns": max((asset.mtime_ns for asset in assets), default=seen.mtime_ns),
             "metadata": dict(file.metadata),
             "assets": assets,
         }
         lanes = tuple(_about_lane(lane, file) for lane in recorded.values())
-        return _Look(path, about, lanes, numbers_of(file, summarised))
+        return _Look(address, about, lanes, numbers_of(file, summarised))
 
 
 def _record(look: _Look, summary: Summary) -> EpisodeRecord:
@@ -218,7 +231,7 @@ def read_lanes(file: EpisodeReader, space: Space) -> NDArray[Any]:
     return columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1, dtype=np.float64)
 
 
-def attempt(read: Callable[[], Result], path: str) -> Result | Failure:
+def attempt(read: Callable[[], Result], address: EpisodeAddress) -> Result | Failure:
     """Return what reading one episode gives, or its failure: whatever a file brings about ends no work on others.
 
     That holds for errors that nobody expected, and for a lack of memory for this one; an interrupt passes.
@@ -226,16 +239,16 @@ def attempt(read: Callable[[], Result], path: str) -> Result | Failure:
     try:
         return read()
     except Exception as error:  # noqa: BLE001  (see above)
-        return Failure.of(error, path)
+        return Failure.of(error, address)
 
 
-def told(error: Exception, path: str) -> str:
-    """Return an error's message, without the path that a report prints in front of it; what is no text is escaped.
+def describe_error(error: Exception, address: EpisodeAddress) -> str:
+    """Return an error's message, without the address that a report prints in front of it; what is no text is escaped.
 
     One that is neither ours nor the system's was not expected: its type is named, and the line that raised it.
     """
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    bare = str(text).removeprefix(f"{path}: ")
+    bare = str(text).removeprefix(f"{address}: ").removeprefix(f"{address.uri}: ")
     if not isinstance(error, WShardError | OSError):
         *_, last = (None, *walk_tb(error.__traceback__))
         place = "" if last is None else f" ({Path(last[0].f_code.co_filename).name}, line {last[1]})"

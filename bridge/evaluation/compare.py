@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -11,6 +10,7 @@ import numpy as np
 
 from bridge.curation.archive_vectors import read_vectors
 from bridge.curation.labels import labels_of
+from bridge.episodes.open import exists
 from bridge.episodes.read import Failure, attempt
 from bridge.evaluation.metrics import Scores, leave_one_out, leave_one_out_by, leave_one_out_of_windows
 from bridge.results import make_ref
@@ -103,7 +103,7 @@ def evaluate_search(
     names = labels_of(archive, episodes, label)
     pairs = [(row, name) for row, name in zip(episodes, names, strict=True) if name is not None]
     known = [name for _, name in pairs]
-    there = [place for place in _able(known).tolist() if os.path.exists(pairs[place][0].path)]  # noqa: PTH110  (Path.exists can raise)
+    there = [place for place in _able(known).tolist() if exists(pairs[place][0].address)]
     if not there:
         return None
     places, read = {row.uid: place for place, (row, _) in enumerate(pairs)}, list[int]()
@@ -112,7 +112,7 @@ def evaluate_search(
         found = np.full((len(wanted), len(places)), -np.inf)
         for similar, place in zip(found, wanted.tolist(), strict=True):
             row = pairs[place][0]
-            episode = attempt(make_ref(row, 1.0, (0, row.length)).load, row.path)
+            episode = attempt(make_ref(row, 1.0, (0, row.length)).load, row.address)
             if isinstance(episode, Failure):  # the file is damaged, or not what was catalogued
                 similar[:] = np.nan
                 continue

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bridge.episodes.files import status_of
+from bridge.episodes.open import OpenLocations
 from bridge.episodes.read import Failure, attempt, read_lanes
 from catalog.records import EmbeddingRow
 from embedders.base import embed_by
 from embedders.window_batches import Cuts
 from embedders.windows import WindowPlan
 from wshard.errors import EmbedderError, IngestError, NotFiniteError, WShardError
-from wshard.open import open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,33 +47,35 @@ class Lacking:
 
 
 @dataclass(frozen=True)
-class Embedded:
+class EmbeddingOutcome:
     """What came of one embedding: ledger rows, and (episode id, failure) of the episodes that were left out."""
 
     rows: list[EmbeddingRow]
     failed: list[tuple[int, Failure]]
 
 
-def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[Lacking]) -> list[Embedded]:
+def embed_episodes(jobs: Sequence[Embedding], lacking: Sequence[Lacking]) -> list[EmbeddingOutcome]:
     """Embed what catalogued episodes lack, opening each file once; the jobs are of the same lanes.
 
     Returns what came of each job, in their order.
     """
-    found = [Embedded([], []) for _ in jobs]
+    found = [EmbeddingOutcome([], []) for _ in jobs]
     at_once = _AT_ONCE if len(jobs[0].space.window_shape) == 1 else 1  # images of many episodes would fill the memory
-    for start in range(0, len(lacking), at_once):
-        ready: list[list[_Ready]] = [[] for _ in jobs]
-        for one in lacking[start : start + at_once]:
-            values = attempt(partial(_values, jobs[0].space, one.row), one.row.path)
-            if isinstance(values, Failure):
-                failure = replace(values, kept=isinstance(values.cause, NotFiniteError))
+    with OpenLocations() as locations:
+        for start in range(0, len(lacking), at_once):
+            ready: list[list[_Ready]] = [[] for _ in jobs]
+            for one in lacking[start : start + at_once]:
+                values = attempt(partial(_values, jobs[0].space, one.row, locations), one.row.address)
+                if isinstance(values, Failure):
+                    failure = replace(values, kept=isinstance(values.cause, NotFiniteError))
+                    for number in one.numbers:
+                        found[number].failed.append((one.row.id, failure))
+                    continue
                 for number in one.numbers:
-                    found[number].failed.append((one.row.id, failure))
-                continue
-            for number in one.numbers:
-                ready[number].append((one.row, values))
-        for numbers in _alike(jobs, ready):
-            _embed_all([jobs[number] for number in numbers], ready[numbers[0]], [found[number] for number in numbers])
+                    ready[number].append((one.row, values))
+            for numbers in _alike(jobs, ready):
+                of_these = [found[number] for number in numbers]
+                _embed_all([jobs[number] for number in numbers], ready[numbers[0]], of_these)
     return found
 
 
@@ -87,10 +88,10 @@ def _alike(jobs: Sequence[Embedding], ready: Sequence[Sequence[_Ready]]) -> list
     return list(groups.values())
 
 
-def _embed_all(jobs: Sequence[Embedding], ready: Sequence[_Ready], done: Sequence[Embedded]) -> None:
+def _embed_all(jobs: Sequence[Embedding], ready: Sequence[_Ready], done: Sequence[EmbeddingOutcome]) -> None:
     if not ready:
         return
-    found = attempt(partial(_embed, jobs, ready), ready[0][0].path)
+    found = attempt(partial(_embed, jobs, ready), ready[0][0].address)
     if not isinstance(found, Failure):
         for rows, one in zip(found, done, strict=True):
             one.rows.extend(rows)
@@ -121,9 +122,8 @@ def _spans(job: Embedding, values: NDArray[Any]) -> NDArray[np.int64]:
     return job.space.windows.spans(len(values))
 
 
-def _values(space: Space, row: EpisodeRow) -> NDArray[Any]:
-    status_of(row.path)
-    with open_episode(row.path, hashed=False) as file:
+def _values(space: Space, row: EpisodeRow, locations: OpenLocations) -> NDArray[Any]:
+    with locations.open(row.address) as file:
         if file.digest() != row.digest:
-            raise IngestError(f"{row.path}: changed while it was being ingested: run the command again")
+            raise IngestError(f"{row.address}: changed while it was being ingested: run the command again")
         return read_lanes(file, space)

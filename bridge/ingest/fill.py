@@ -6,12 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bridge.episodes.read import Failure, told
+from bridge.episodes.open import OpenLocations, known_episodes
+from bridge.episodes.read import Failure
 from bridge.index.base import Point, decode_vectors
 from bridge.ingest.embed import Embedding, Lacking, embed_episodes
 from bridge.quality.judge import INTEGRITY
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bridge.spaces.statistics import Choice
     from catalog.records import EmbeddingRow, EpisodeRow, SpaceRow
     from embedders.space import LaneSpec
+    from wshard.episode.protocol import EpisodeAddress
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +50,13 @@ class _Target:
     left_out: list[int] = field(default_factory=list)  # ids of those that could not be embedded
 
 
-def fill(run: Run, choices: Sequence[Choice], files: Sequence[str]) -> None:
-    """Embed what the archive's episodes lack under these choices; `files` are those that the run was asked for.
+def fill(run: Run, choices: Sequence[Choice], addresses: Sequence[EpisodeAddress]) -> None:
+    """Embed what the archive's episodes lack under these choices; addresses: of those that the run was asked for.
 
-    Choices of the same lanes are filled together: each file is opened once for all of them.
+    Choices of the same lanes are filled together: each episode is opened once for all of them.
     """
     catalog = run.archive.catalog
-    known = [found[0].id for batch in batches(files) for found in catalog.episodes.known(batch).values()]
+    known = [found.id for _, found in known_episodes(catalog, addresses) if found is not None]
     alike: dict[tuple[LaneSpec, ...], list[_Plan]] = {}
     reasons: dict[int, tuple[NoLaneError, bool]] = {}
     for choice in choices:
@@ -68,13 +69,13 @@ def fill(run: Run, choices: Sequence[Choice], files: Sequence[str]) -> None:
         reasons |= {layout: (error, True) for layout, error in _fill_together(run, plans).items()}
     if reasons:
         blamed = [
-            (row.path, *reasons[row.layout_id])
+            (row.address, *reasons[row.layout_id])
             for row in catalog.episodes.rows(known).values()
             if row.layout_id in reasons
         ]
         run.report.leave_out(
-            Failure.of(NoLaneError(f"{path}: {told(error, 'episode')}"), path, kept=kept)
-            for path, error, kept in blamed
+            Failure.of(NoLaneError(f"{address}: {str(error).removeprefix('episode: ')}"), address, kept=kept)
+            for address, error, kept in blamed
         )
 
 
@@ -98,11 +99,11 @@ def _fill_together(run: Run, plans: Sequence[_Plan]) -> dict[int, NoLaneError]:
             else:
                 targets[plan] = None if row is None else _Target(plan.family, row, _among(run, plan))
         _embed(run, [target for target in targets.values() if target is not None])
-        plans = [plan for plan, target in targets.items() if not _settled(run, plan, active.get(plan), target)]
+        plans = [plan for plan, target in targets.items() if not _activate(run, plan, active.get(plan), target)]
     return unfit
 
 
-def _settled(run: Run, plan: _Plan, active: SpaceRow | None, target: _Target | None) -> bool:
+def _activate(run: Run, plan: _Plan, active: SpaceRow | None, target: _Target | None) -> bool:
     """Activate what was filled; say whether nothing was filled, and no other ingest replaced the Space meanwhile."""
     catalog = run.archive.catalog
     if target is None:
@@ -150,7 +151,9 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
                 continue
             target.left_out.extend(id_ for id_, _ in done.failed)
             # A file that went meanwhile is no failure, as above.
-            run.report.leave_out(failure for _, failure in done.failed if Path(failure.path).exists())
+            with OpenLocations() as locations:
+                failures = [failure for _, failure in done.failed if locations.exists(failure.address)]
+            run.report.leave_out(failures)
             run.watch.advance(len(done.rows) + len(done.failed))
         run.report.embedded += len(embedded)
         # Once for each file that was read here, though several Spaces may lack it.
@@ -172,7 +175,7 @@ def commit(run: Run, space_id: int, space: Space, rows: Sequence[EmbeddingRow]) 
         for entry in entries
         if entry.vectors is not None
     ]
-    run.follower.upsert(space, points)
+    run.index_sync.upsert(space, points)
     return {entry.episode_id for entry in entries}
 
 
@@ -205,11 +208,12 @@ def _lacking(run: Run, targets: Sequence[_Target], found: Sequence[Sequence[Epis
         for row in rows:
             lacking.setdefault(row.id, (row, []))[1].append(number)
     there = []
-    for id_, (row, numbers) in sorted(lacking.items()):
-        if Path(row.path).exists():
-            there.append(Lacking(row, tuple(numbers)))
-            continue
-        run.watch.advance(len(numbers))
-        for number in numbers:
-            targets[number].left_out.append(id_)
+    with OpenLocations() as locations:
+        for id_, (row, numbers) in sorted(lacking.items()):
+            if locations.exists(row.address):
+                there.append(Lacking(row, tuple(numbers)))
+                continue
+            run.watch.advance(len(numbers))
+            for number in numbers:
+                targets[number].left_out.append(id_)
     return there

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bridge.index.base import Point
 
 
-class Follower:
+class IndexSync:
     """Tells the index, during one run, what was committed. After a failure it waits for the end of the run.
 
     delayed: why the index is behind the ledger, None while it is not.

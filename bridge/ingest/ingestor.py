@@ -1,4 +1,4 @@
-"""Ingest: episode files into catalog, ledger and index; resumable at any instant.
+"""Ingest: episodes into catalog, ledger and index; resumable at any instant.
 
     plan      which files are new or changed since the catalog saw them
     register  read metadata and moments, write episode rows         (transaction per batch)
@@ -21,7 +21,7 @@ from bridge.archive import Archive, open_archive
 from bridge.episodes.discover import discover, listed_paths
 from bridge.episodes.files import locate
 from bridge.ingest.fill import fill
-from bridge.ingest.index_sync import Follower
+from bridge.ingest.index_sync import IndexSync
 from bridge.ingest.register import register, take_stock
 from bridge.ingest.report import IngestReport, Run
 from bridge.ingest.text import embed_tasks, loaded
@@ -147,7 +147,11 @@ class TrajectoryIngestor:
         for failure in report.failed:
             if failure.path == where:
                 raise failure.cause or IngestError(f"{failure.path}: {failure.error}")
-        return self._archive.catalog.episodes.get(self._archive.catalog.episodes.known([where])[where][0].id), embedded
+        episodes = self._archive.catalog.episodes
+        known = episodes.known([where])[where]
+        if len(known) != 1:
+            raise IngestError(f"{where}: expected one episode, found {len(known)}: ingest() takes locations of many")
+        return episodes.get(known[0].id), embedded
 
     def ingest(
         self,
@@ -160,6 +164,8 @@ class TrajectoryIngestor:
         progress: Progress | None = None,
     ) -> IngestReport:
         """Ingest files and folders (searched recursively); unchanged episodes are skipped.
+
+        Locations that a format knows (wshard.formats: a folder of DreamerV3 replay) are catalogued where they are.
 
         windows: WindowPlan() for one vector per episode, or how to cut windows, or the words of the command line for it
         ("whole", "32:16", "multi", "both"); several plans are filled in one pass.
@@ -176,20 +182,20 @@ class TrajectoryIngestor:
         begun = time.perf_counter()
         encoder = loaded(sentences)  # what is wrong with it is told before anything is written
         wanted = None if windows is None else as_plans(windows)  # likewise
-        sources = discover(listed_paths(paths), may_be_gone=bool(prune))
+        found = discover(listed_paths(paths), may_be_gone=bool(prune))
         report = IngestReport()
-        report.leave_out(sources.unreadable)
-        report.skipped = sources.skipped
+        report.leave_out(found.unreadable)
+        report.skipped = found.skipped
         with workers(workers_count) as crew:
-            run = Run(self._archive, crew, progress or Silent(), report, Follower(self._archive))
-            self._begin(sources.folders)
-            files = register(run, sources.files, self._lanes, self._limits)
-            take_stock(run, sources.folders, sources.files, prune=prune)
-            fill(run, [self._chosen(plan) for plan in wanted or self._default_plans()], files)
+            run = Run(self._archive, crew, progress or Silent(), report, IndexSync(self._archive))
+            self._begin(found.folders)
+            addresses = register(run, found.episodes, self._lanes, self._limits)
+            take_stock(run, (*found.folders, *found.locations), (one.address for one in found.episodes), prune=prune)
+            fill(run, [self._chosen(plan) for plan in wanted or self._default_plans()], addresses)
             if encoder is not None:
                 embed_tasks(run, encoder)
-            run.follower.finish()
-            report.delayed = run.follower.delayed
+            run.index_sync.finish()
+            report.delayed = run.index_sync.delayed
         report.seconds = time.perf_counter() - begun
         return report
 

@@ -1,24 +1,26 @@
-"""From files to catalog rows: new, changed, moved, broken and gone files."""
+"""From episodes that were found to catalog rows: new, changed, moved, broken and gone ones."""
 
 from __future__ import annotations
 
 import posixpath
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from bridge.episodes.files import are_unchanged, freed
-from bridge.episodes.read import Failure, read_episodes
-from bridge.ingest.moves import lost, settled
-from bridge.quality.check import Work, check_files
+from bridge.episodes.files import find_whole_files
+from bridge.episodes.open import OpenLocations, known_episodes
+from bridge.episodes.read import Failure, FoundEpisode, read_episodes
+from bridge.ingest.moves import find_displaced, match_moved
+from bridge.quality.check import Work, check_all
 from bridge.quality.judge import INTEGRITY, Checker, Subject
 from bridge.support.batches import batches
 from catalog.records import CheckFinding
+from wshard.episode.protocol import EpisodeAddress, Fingerprint
+from wshard.errors import WShardError
 from wshard.quality.measure_vector import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from bridge.episodes.read import Reading
     from bridge.ingest.report import Run
@@ -29,56 +31,50 @@ if TYPE_CHECKING:
     from wshard.quality.thresholds import Thresholds
 
 
-def check_unchecked(run: Run, files: Sequence[str], checker: Checker) -> None:
-    """Check what is catalogued of these files but was never checked: an earlier ingest was killed, or was older."""
-    catalog = run.archive.catalog
-    rest = []
-    for batch in batches(files):
-        ids = [episode.id for known in catalog.episodes.known(batch).values() for episode in known]
-        rest += [row.path for row in catalog.episodes.rows(catalog.checks.unchecked(VERSION, ids)).values()]
-    if rest:
-        check_files(Work(catalog, checker, run.crew, run.watch), rest, every_byte=False)
-
-
 _NAMED: Final = 3  # files in one message
 
 
-def register(run: Run, files: Sequence[str], wanted: LaneChoice, limits: Thresholds | None) -> list[str]:
-    """Bring the catalog up to date with the files; limits: those of the quality checks, None to check nothing.
+def register(
+    run: Run, episodes: Sequence[FoundEpisode], wanted: LaneChoice, limits: Thresholds | None
+) -> list[EpisodeAddress]:
+    """Bring the catalog up to date with the episodes; limits: those of the quality checks, None to check nothing.
 
-    wanted: the lanes that must be there, where they are named. Returns the files, and after them those for which one of
-    them stood that is no manifest of theirs.
+    wanted: the lanes that must be there, where they are named. Returns the addresses, and after them those of files for
+    which one of them stood that is no manifest of theirs.
     """
-    taken, rest = [*files], [*files]
-    seen: list[str] = []
+    taken, rest = [one.address for one in episodes], [*episodes]
+    seen: list[EpisodeAddress] = []
     checker = None if limits is None else Checker(run.archive.catalog, limits)
     while rest:
-        due = unseen(run.archive.catalog, rest)
-        run.report.unchanged += len(rest) - len(due)
-        read = set(due)
-        seen += [path for path in rest if path not in read]
-        more = read_again(run, due, wanted, checker) if due else []
-        rest = sorted({*more} - {*taken}) if more else []
-        taken += rest
+        fresh = find_unseen(run.archive.catalog, rest)
+        run.report.unchanged += len(rest) - len(fresh)
+        read = {one.address for one in fresh}
+        seen += [one.address for one in rest if one.address not in read]
+        more = read_again(run, fresh, wanted, checker) if fresh else []
+        paths = sorted({*more} - {address.uri for address in taken}) if more else []
+        rest = [FoundEpisode(EpisodeAddress(path)) for path in paths]
+        taken += [one.address for one in rest]
     if checker is not None:
-        check_unchecked(run, seen, checker)
+        _check_unchecked(run, seen, checker)
         checker.finish()
         run.report.flagged = len(checker.flagged)
     return taken
 
 
-def read_again(run: Run, files: Sequence[str], wanted: LaneChoice, checker: Checker | None = None) -> list[str]:
-    """Register the files, also those that look as the catalog saw them.
+def read_again(
+    run: Run, episodes: Sequence[FoundEpisode], wanted: LaneChoice, checker: Checker | None = None
+) -> list[str]:
+    """Register the episodes, also those that look as the catalog saw them.
 
     Returns the episodes that are listed as chunks by manifests that are no episodes.
     """
     catalog, report = run.archive.catalog, run.report
-    run.watch.stage("reading", len(files))
+    run.watch.stage("reading", len(episodes))
     read = partial(read_episodes, wanted=wanted, measuring=checker is not None)
     more: list[str] = []
     aside: dict[int, EpisodeRecord] = {}
-    for readings, failed in run.crew.each(read, batches(files)):
-        records = settled(catalog, [found.record for found in readings])
+    for readings, failed in run.crew.each(read, batches(episodes)):
+        records = match_moved(catalog, [found.record for found in readings])
         aside |= {record.displaces: record for record in records if record.displaces is not None}
         done = catalog.episodes.register(records)
         for registered in done:
@@ -86,17 +82,17 @@ def read_again(run: Run, files: Sequence[str], wanted: LaneChoice, checker: Chec
             setattr(report, name, getattr(report, name) + 1)
         superseded = [id_ for registered in done for id_ in registered.superseded]
         report.removed += len(superseded)
-        run.follower.delete(superseded)
+        run.index_sync.delete(superseded)
         run.brought.extend(registered.id for registered in done if registered.outcome in {"new", "changed"})
         if checker is not None:
             _check(run, checker, readings, [registered.id for registered in done])
-        listed = [freed(failure.path) for failure in failed]
-        failures = [_told(*one) for one in zip(failed, listed, strict=True)]
+        listed = [[] if failure.key else find_whole_files(failure.path) for failure in failed]
+        failures = [_name_whole_files(*one) for one in zip(failed, listed, strict=True)]
         more += [path for paths in listed for path in paths]
         _withdraw(run, failures)
         report.leave_out(failures)
         run.watch.advance(len(readings) + len(failures))
-    report.replaced += lost(catalog, aside)
+    report.replaced += find_displaced(catalog, aside)
     return more
 
 
@@ -111,56 +107,65 @@ def _check(run: Run, checker: Checker, readings: Sequence[Reading], ids: Sequenc
     checker.take(subjects)
 
 
-def take_stock(run: Run, folders: Sequence[str], files: Sequence[str], *, prune: bool | Literal["cautiously"]) -> None:
-    """Count the episodes below these folders whose files are gone, or forget them; cautiously: unless most are gone.
+def take_stock(
+    run: Run, places: Sequence[str], found: Iterable[EpisodeAddress], *, prune: bool | Literal["cautiously"]
+) -> None:
+    """Count the episodes in these folders and locations that are gone, or forget them; cautiously: unless most are.
 
-    files: those that were found there. What lost its file in this run is kept: its data may be where a later one looks.
+    found: those that are there. What had to leave its place in this run is kept: its data may be where a later one
+    looks.
     """
-    catalog, found, missing = run.archive.catalog, set(files), {one.id for one in run.report.replaced if prune}
-    for folder in folders:
-        there = 0
+    catalog, there = run.archive.catalog, set(found)
+    missing = {one.id for one in run.report.replaced if prune}
+    for folder in places:
+        count = 0
         gone: list[int] = []
-        for id_, path in catalog.episodes.places(folder):
-            there += 1
-            if path not in found and id_ not in missing and not Path(path).exists():
-                gone.append(id_)
-        if prune == "cautiously" and 2 * len(gone) > there:
-            text = f"{len(gone)} of {there} episodes that are catalogued here are gone: nothing was pruned"
+        with OpenLocations() as locations:
+            for id_, address in catalog.episodes.places(folder):
+                count += 1
+                if address not in there and id_ not in missing and not locations.exists(address):
+                    gone.append(id_)
+        if prune == "cautiously" and 2 * len(gone) > count:
+            text = f"{len(gone)} of {count} episodes that are catalogued here are gone: nothing was pruned"
             run.report.leave_out([Failure(folder, f"{text}; is a disk missing? If not, prune with --yes")])
         elif prune:
             run.report.removed += catalog.episodes.remove(gone)
-            run.follower.delete(gone)
+            run.index_sync.delete(gone)
             continue
         missing.update(gone)
     run.report.missing = len(missing)
 
 
-def unseen(catalog: Catalog, paths: Sequence[str]) -> list[str]:
-    """Return those of the files that the catalog does not know as they are now, by size and modification time.
+def find_unseen(catalog: Catalog, episodes: Sequence[FoundEpisode]) -> list[FoundEpisode]:
+    """Return those of the episodes that the catalog does not know as they are now, by size and modification time.
 
     Of a chunked episode that is those of every chunk, too. New places come first: what moved there leaves its old place
     to whatever is there now.
     """
-    new: list[str] = []
-    other: list[str] = []
-    for batch in batches(paths):
-        known = catalog.episodes.known(batch)
-        new += [path for path in batch if path not in known]
-        other += [path for path in batch if path in known and not _same_file(path, known[path][0])]
+    new: list[FoundEpisode] = []
+    other: list[FoundEpisode] = []
+    fingerprints = dict(episodes)
+    with OpenLocations() as locations:
+        for address, known in known_episodes(catalog, fingerprints):
+            found = FoundEpisode(address, fingerprints[address])
+            if known is None:
+                new.append(found)
+            elif not _is_unchanged(found, known, locations):
+                other.append(found)
     return new + other
 
 
-def _same_file(path: str, known: Known) -> bool:
+def _is_unchanged(found: FoundEpisode, known: Known, locations: OpenLocations) -> bool:
     if known.assets:
-        return are_unchanged(known.assets)
+        return locations.are_unchanged(known.assets)
     try:
-        status = Path(path).stat()
-    except OSError:
+        now = found.fingerprint or locations.fingerprint(found.address)
+    except (OSError, WShardError):
         return False  # reading it will tell what is wrong
-    return (status.st_size, status.st_mtime_ns) == (known.size, known.mtime_ns)
+    return now == Fingerprint(known.size, known.mtime_ns)
 
 
-def _told(failure: Failure, listed: Sequence[str]) -> Failure:
+def _name_whole_files(failure: Failure, listed: Sequence[str]) -> Failure:
     """Say of a manifest that is none which of its chunks are none either."""
     if not listed:
         return failure
@@ -170,16 +175,28 @@ def _told(failure: Failure, listed: Sequence[str]) -> Failure:
 
 
 def _withdraw(run: Run, failures: Sequence[Failure]) -> None:
-    """Bury the vectors of catalogued episodes whose files can no longer be read, and flag them.
+    """Bury the vectors of catalogued episodes that can no longer be read, and flag them.
 
     The vectors describe other data; checks cannot say anything about it.
     """
-    known = run.archive.catalog.episodes.known([failure.path for failure in failures])
-    ids = [episode.id for episodes in known.values() for episode in episodes]
-    if ids:
-        run.archive.catalog.episodes.withdraw(ids)
-        run.follower.delete(ids)
+    found = known_episodes(run.archive.catalog, [failure.address for failure in failures])
+    known = {address: one.id for address, one in found if one is not None}
+    if known:
+        run.archive.catalog.episodes.withdraw([*known.values()])
+        run.index_sync.delete([*known.values()])
     for failure in failures:
-        broken = [episode.id for episode in known.get(failure.path, ())]
-        if broken:
-            run.archive.catalog.checks.flag(broken, CheckFinding(INTEGRITY, failure.error))
+        if failure.address in known:
+            run.archive.catalog.checks.flag([known[failure.address]], CheckFinding(INTEGRITY, failure.error))
+
+
+def _check_unchecked(run: Run, addresses: Sequence[EpisodeAddress], checker: Checker) -> None:
+    """Check what is catalogued there but was never checked: an earlier ingest was killed, or was older."""
+    catalog = run.archive.catalog
+    ids = [known.id for _, known in known_episodes(catalog, addresses) if known is not None]
+    rest = [
+        row.address
+        for batch in batches(ids)
+        for row in catalog.episodes.rows(catalog.checks.unchecked(VERSION, batch)).values()
+    ]
+    if rest:
+        check_all(Work(catalog, checker, run.crew, run.watch), rest, every_byte=False)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from bridge.archive import Archive
     from bridge.episodes.read import Failure
-    from bridge.ingest.index_sync import Follower
+    from bridge.ingest.index_sync import IndexSync
     from bridge.support.progress import Progress
     from bridge.support.workers import Workers
 
@@ -65,9 +65,9 @@ class IngestReport:
         return not self.failed and self.delayed is None
 
     def leave_out(self, failures: Iterable[Failure]) -> None:
-        """Add failures; of several for one file the first is told."""
-        known = {failure.path for failure in (*self.failed, *self.unembedded)}
-        fresh = [failure for failure in failures if failure.path not in known]
+        """Add failures; of several for one episode the first is reported."""
+        known = {failure.address for failure in (*self.failed, *self.unembedded)}
+        fresh = [failure for failure in failures if failure.address not in known]
         self.failed += [failure for failure in fresh if not failure.kept]
         self.unembedded += [failure for failure in fresh if failure.kept]
 
@@ -80,5 +80,5 @@ class Run:
     crew: Workers
     watch: Progress
     report: IngestReport
-    follower: Follower
+    index_sync: IndexSync
     brought: list[int] = field(default_factory=list)

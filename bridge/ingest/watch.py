@@ -1,4 +1,4 @@
-"""Taking episodes in as they come: which files in a folder are new, and finished.
+"""Take episodes in as they come: which files and locations in a folder are new, and finished.
 
 A file is taken when it has been left alone for a moment and is as long as its header says: one that was renamed into
 place is at once. Any other one is tried when nobody has written to it for some seconds, so that it can be reported. A
@@ -10,19 +10,17 @@ from __future__ import annotations
 import math
 import os
 import time
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
-from bridge.episodes.discover import is_episode, walk
-from bridge.episodes.files import files_of, is_unfinished, locate, whole_of, without_chunks
-from bridge.episodes.read import Failure, told
-from bridge.ingest.register import unseen
+from bridge.episodes.discover import discover, entries_below, is_episode, load_matchers, match_format
+from bridge.episodes.files import files_of, is_complete, is_unfinished, locate, state_of, whole_of
+from bridge.episodes.read import Failure
+from bridge.ingest.register import find_unseen
 from bridge.ingest.report import IngestReport
-from wshard.container.layout import HEADER_SIZE, unpack_header
-from wshard.container.open_file import open_file
+from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import CatalogError, IngestError, MissingExtraError, SourceNotFoundError
 from wshard.messages import how_to_install
 
@@ -30,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from bridge.archive import Archive
+    from bridge.episodes.discover import Matchers
+    from bridge.episodes.files import State
     from catalog.catalog import Catalog
 
     Ingest = Callable[[Sequence[str]], IngestReport]
@@ -44,21 +44,20 @@ _LOOK_AGAIN_S: Final = 300.0  # events get lost: on network drives, and where to
 _WAIT_S: Final = 2.0  # after an error, doubled up to
 _WAIT_LONGEST_S: Final = 60.0
 
-_WORTH_TELLING: Final = ("new", "changed", "moved", "embedded", "tasks")
+_WAITS: Final = "what came waits, to be tried again"
 
-State: TypeAlias = tuple[int, int]
-"""Size and modification time of a file; of an episode of several, the sums."""
+_WORTH_REPORTING: Final = ("new", "changed", "moved", "embedded", "tasks")
 
 
 @dataclass
 class Arrivals:
-    """Files that may be finished soon, and those that were refused as they were."""
+    """Files and locations that may be finished soon, and those that were refused as they were."""
 
     waiting: dict[str, tuple[State, float]] = field(default_factory=dict)
     refused: dict[str, State] = field(default_factory=dict)
 
     def note(self, path: str) -> None:
-        """Something happened to this file."""
+        """Something happened to this file or location."""
         path = whole_of(path)
         if path in self.waiting:
             return  # ready() sees what changes
@@ -67,7 +66,7 @@ class Arrivals:
             self.waiting[path] = (state, time.monotonic())
 
     def ready(self) -> list[str]:
-        """Return the files that seem to be finished, by path."""
+        """Return the files and locations that seem to be finished, by path."""
         found = []
         for path in sorted(self.waiting):
             before, since = self.waiting[path]
@@ -76,12 +75,12 @@ class Arrivals:
                 del self.waiting[path]
             elif state != before:
                 self.waiting[path] = (state, time.monotonic())
-            elif still >= _STILL_S and still >= _patience(path):
+            elif still >= _STILL_S and still >= _stillness_of(path):
                 found.append(path)
         return found
 
-    def settle(self, paths: Iterable[str], report: IngestReport) -> None:
-        """Wait for these files no longer; of the failures in the report leave those that were not told before."""
+    def finish(self, paths: Iterable[str], report: IngestReport) -> None:
+        """Wait for these files no longer; of the failures in the report leave those that were not reported before."""
         tried = {path: self.waiting.pop(path)[0] for path in paths if path in self.waiting}
         fresh = []
         for failure in report.failed:
@@ -93,33 +92,11 @@ class Arrivals:
         report.failed = fresh
 
 
-def state_of(path: str) -> State | None:
-    """Return the state of a file, None where there is none; to a manifest belong those of its chunks that are there."""
-    if not os.path.exists(path):  # noqa: PTH110  (as locate() names files)
-        return None
-    size = time_ns = 0
-    for name in files_of(path):
-        with suppress(OSError):
-            status = os.stat(name)  # noqa: PTH116  (as above)
-            size, time_ns = size + status.st_size, time_ns + status.st_mtime_ns
-    return size, time_ns
-
-
-def _patience(path: str) -> float:
-    """Return for how many seconds a file must have been left alone."""
+def _stillness_of(path: str) -> float:
+    """Return for how many seconds a file or location must have been left alone."""
     if is_unfinished(path):
         return _GROWING_S
     return _STILL_S if all(map(is_complete, files_of(path))) else _SETTLED_S
-
-
-def is_complete(path: str) -> bool:
-    """Say whether the file is as long as its header says."""
-    try:
-        with open_file(path) as file:
-            unpack_header(file.read(HEADER_SIZE), os.fstat(file.fileno()).st_size, path)
-    except Exception:  # noqa: BLE001  (whatever it is: ingest will tell)
-        return False
-    return True
 
 
 def watch(
@@ -147,33 +124,33 @@ def _batches(archive: Archive, ingest: Ingest, ticks: Iterator[Iterable[str]]) -
             continue
         try:
             report = ingest(files)
-            arrivals.settle(files, report)
+            arrivals.finish(files, report)
             well = report.delayed is None
         except SourceNotFoundError:  # one of them went just now: without it they are tried again
             continue
         except Exception as error:  # noqa: BLE001  (a watch goes on, and says what it could not do)
-            why = f"{told(error, archive.place.name)}; what came waits, to be tried again"
-            report = IngestReport(failed=[Failure(archive.place.name, why)])
+            failure = Failure.of(error, EpisodeAddress(archive.place.name))
+            report = IngestReport(failed=[replace(failure, error=f"{failure.error}; {_WAITS}", cause=None)])
             well = False
         hold, wait = (0.0, _WAIT_S) if well else (now + wait, min(2 * wait, _WAIT_LONGEST_S))
         due = math.inf if well else hold
-        if not well or report.failed or any(getattr(report, name) for name in _WORTH_TELLING):
+        if not well or report.failed or any(getattr(report, name) for name in _WORTH_REPORTING):
             yield report
 
 
 def _arriving(archive: Archive, listen: Listen, places: Sequence[str], stop: Event) -> Iterator[Iterable[str]]:
     """Yield, a few times a second, the files that something happened to; at first and now and then all new ones."""
-    listened = False
+    listened, matchers = False, load_matchers()
     while not stop.is_set():
         there = [place for place in places if Path(place).is_dir()]
         try:
             events = listen(there, stop) if there else iter(())
             first = next(events, ())  # from here on nothing is missed
             listened = True
-            yield [*_files(first, places), *_unknown(archive.catalog, there)]
+            yield [*_files(first, places, matchers), *_unknown(archive.catalog, there)]
             until = time.monotonic() + _LOOK_AGAIN_S
             for found in events:
-                yield _files(found, places)
+                yield _files(found, places, matchers)
                 if time.monotonic() > until:
                     break
         except (OSError, RuntimeError) as error:  # the second is what watchfiles raises for its own troubles
@@ -184,30 +161,35 @@ def _arriving(archive: Archive, listen: Listen, places: Sequence[str], stop: Eve
             stop.wait(_WAIT_S)
 
 
-def _files(events: Iterable[tuple[object, str]], places: Sequence[str]) -> Iterator[str]:
-    """Yield the episode files of events; a folder that came brings what is in it."""
+def _files(events: Iterable[tuple[object, str]], places: Sequence[str], matchers: Matchers) -> Iterator[str]:
+    """Yield the episode files and locations of events; a folder that came brings what is in it."""
     for _, path in events:
         place = next((place for place in places if path.startswith(f"{place}/")), "")
         if any(part.startswith(".") for part in path[len(place) :].split("/")):
             continue
         if Path(path).is_dir():
-            yield from _below(path)
+            yield from _below(path, matchers)
         elif is_episode(Path(path).name):
+            yield locate(path)
+        else:  # a location by itself, or a file of one, which may be gone
+            beside = Path(path).parent.as_posix()
+            yield from (locate(one) for one in (path, beside) if match_format(one, matchers) is not None)
+
+
+def _below(folder: str, matchers: Matchers) -> Iterator[str]:
+    for path, name in entries_below(folder, [], matchers):
+        if name is not None:
             yield locate(path)
 
 
-def _below(folder: str) -> Iterator[str]:
-    for place, names in walk(folder, []):
-        yield from (locate(f"{place}/{name}") for name in names if is_episode(name))
-
-
-def _unknown(catalog: Catalog, places: Iterable[str]) -> list[str]:
-    """Return the files in these folders that the catalog does not know as they are now."""
-    paths = without_chunks([path for place in places for path in _below(place)])
+def _unknown(catalog: Catalog, places: Sequence[str]) -> list[str]:
+    """Return the files and locations in these folders that the catalog does not know as they are now."""
+    found = discover(places, may_be_gone=True)
     try:
-        return unseen(catalog, paths)
+        fresh = find_unseen(catalog, found.episodes)
     except CatalogError:  # ingest will tell
-        return paths
+        fresh = [*found.episodes]
+    return [*dict.fromkeys(one.address.uri for one in fresh)]
 
 
 def _listener() -> Listen:

@@ -1,33 +1,33 @@
-"""Whether the catalogued files are there, and what they were; what lies about that nobody has finished.
+"""Whether the catalogued episodes are there, and what they were; what lies about that nobody has finished.
 
 Runs in worker processes.
 """
 
 from __future__ import annotations
 
-import os
+import posixpath
 import re
-import stat
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bridge.episodes.discover import is_episode, walk
-from bridge.episodes.files import are_unchanged
-from bridge.episodes.read import Failure, told
+from bridge.episodes.discover import is_episode, list_location, load_matchers, match_format, walk
+from bridge.episodes.open import OpenLocations, exists
+from bridge.episodes.read import Failure, FoundEpisode, describe_error
 from bridge.index.embedded import disk_copy
 from bridge.maintenance.findings import Finding
 from catalog.location import DATABASE
 from wshard.chunks.manifest import MANIFEST_SUFFIX
 from wshard.container.atomic_write import TEMPORARY
-from wshard.errors import WShardError
-from wshard.open import open_episode
+from wshard.episode.protocol import EpisodeAddress
+from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError, WShardError
 from wshard.repair.inspect import check_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from bridge.archive import Archive
+    from bridge.episodes.discover import Matchers
     from catalog.records import Asset, EpisodeRow
 
 ABANDONED_S: Final = 3600.0  # a younger file may still be written to
@@ -38,77 +38,110 @@ _TOLD: Final = 3  # damaged blocks that are named
 
 def check_files(rows: Sequence[tuple[EpisodeRow, tuple[Asset, ...]]], *, data: bool) -> list[Finding]:
     """Compare catalogued episodes with their files; data: every block with its checksum, which reads all of it."""
-    return [found for row, files in rows if (found := _check(row, files, data=data)) is not None]
+    with OpenLocations() as locations:
+        return [found for row, files in rows if (found := _check(row, files, locations, data=data)) is not None]
 
 
-def _check(row: EpisodeRow, files: Sequence[Asset], *, data: bool) -> Finding | None:
+def _check(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations, *, data: bool) -> Finding | None:
     try:
-        code, text = _compare(row, files, data=data)
+        code, text = _compare(row, files, locations, data=data)
     except FileNotFoundError as error:
-        code, text = "missing", _missing(error, row.path)
+        code, text = "missing", _missing(error.filename or row.path, row.path)
+    except EntryNotFoundError as error:
+        code, text = ("missing", "no such episode") if row.key else ("corrupt", describe_error(error, row.address))
     except WShardError as error:
-        code, text = "corrupt", told(error, row.path)
+        code, text = "corrupt", describe_error(error, row.address)
     except OSError as error:
-        code, text = "unreadable", told(error, row.path)
+        code, text = "unreadable", describe_error(error, row.address)
     except Exception as error:  # noqa: BLE001  (one file must not end the check of the others)
-        code, text = "corrupt", told(error, row.path)
-    return Finding(code, row.path, text, row.id) if code else None
+        code, text = "corrupt", describe_error(error, row.address)
+    return Finding(code, str(row.address), text, row.id) if code else None
 
 
-def _missing(error: FileNotFoundError, path: str) -> str:
-    name = error.filename
-    return "no such file" if name is None or Path(name) == Path(path) else f"no such file: {Path(name).name}"
+def _absent(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations) -> str:
+    """Return which of the files is not there, or is none, in words."""
+    for file in files:
+        try:
+            locations.fingerprint(file.address)
+        except SourceNotFoundError:
+            return _missing(file.path, row.path)
+        except IngestError as error:
+            return describe_error(error, file.address).replace("a regular file", "a file")
+    return ""
 
 
-def _compare(row: EpisodeRow, files: Sequence[Asset], *, data: bool) -> tuple[str, str]:
+def _missing(name: str, path: str) -> str:
+    return "no such file" if Path(name) == Path(path) else f"no such file: {Path(name).name}"
+
+
+def _compare(row: EpisodeRow, files: Sequence[Asset], locations: OpenLocations, *, data: bool) -> tuple[str, str]:
     """Return what is wrong and in words, ("", "") for nothing."""
-    for path in (file.path for file in files):
-        mode = os.stat(path).st_mode  # noqa: PTH116  (as locate() names files)
-        if not stat.S_ISREG(mode):  # opening a pipe would wait for ever
-            return "missing", f"expected a file, found {stat.filemode(mode)}"
-    with open_episode(row.path, hashed=False) as file:
-        digest = file.digest()
+    if absent := _absent(row, files, locations):
+        return "missing", absent
+    if row.key and not data and locations.are_unchanged(files):  # there a digest costs reading all of it
+        return "", ""
+    with locations.open(row.address) as reader:
+        digest = reader.digest()
+        if row.key and data:
+            reader.verify()
     # A chunk that is another one than its manifest lists can be no newer version of the episode.
-    looked = data or (digest != row.digest and len(files) > 1)
+    looked = not row.key and (data or (digest != row.digest and len(files) > 1))
     _, damaged = check_file(Path(row.path)) if looked else (0, {})
     if damaged:
         named = "; ".join(text.removeprefix(f"{row.path}: ") for text in [*damaged.values()][:_TOLD])
         return "corrupt", f"{len(damaged)} damaged parts ({', '.join([*damaged][:_TOLD])}): {named}"
     if digest != row.digest:
         return "changed", "the data is not what was ingested"
-    if not are_unchanged(files):
+    if not locations.are_unchanged(files):
         return "touched", "another time than in the catalog, the same data"
     return "", ""
 
 
-def look_around(folders: Iterable[str], lost: Sequence[EpisodeRow]) -> tuple[dict[str, list[str]], list[Finding]]:
-    """Return which files below the folders have the data of lost episodes, by digest, and what is unfinished there."""
-    sizes, digests = {row.size for row in lost}, {row.digest for row in lost}
-    found: dict[str, list[str]] = {}
+def look_around(
+    folders: Iterable[str], absent: Sequence[EpisodeRow]
+) -> tuple[dict[str, list[EpisodeAddress]], list[Finding]]:
+    """Return where below the folders the data of absent episodes are, by digest, and what is unfinished there."""
+    sizes, digests = {row.size for row in absent}, {row.digest for row in absent}
+    alike: dict[str, list[EpisodeAddress]] = {}
     left: list[Finding] = []
     unreadable: list[Failure] = []
+    matchers = load_matchers() if absent else ()
     for folder in folders:
         for place, names in walk(folder, unreadable):
-            for path in (f"{place}/{name}" for name in names if is_episode(name)) if lost else ():
-                if (digest := _digest_of(path, sizes)) in digests:
-                    found.setdefault(digest, []).append(path)
+            with OpenLocations() as locations:
+                for found in _episodes_of(place, names, matchers) if absent else ():
+                    if (digest := _digest_of(found, sizes, locations)) in digests:
+                        alike.setdefault(digest, []).append(found.address)
             left += _unfinished(place, names)
-    left += [
-        Finding("unreadable", failure.path, failure.error) for failure in unreadable if Path(failure.path).exists()
-    ]
-    return found, left
+    left += [Finding("unreadable", failure.path, failure.error) for failure in unreadable if exists(failure.address)]
+    return alike, left
 
 
-def _digest_of(path: str, sizes: Collection[int]) -> str:
-    """Return the digest of a file that has one of these sizes, "" for another or none."""
+def _episodes_of(place: str, names: Iterable[str], matchers: Matchers) -> Iterator[FoundEpisode]:
+    """Yield the episodes in a folder, and those of the locations that it is or has."""
+    others = [place]
+    for path in (f"{place}/{name}" for name in names):
+        if is_episode(posixpath.basename(path)):
+            yield FoundEpisode(EpisodeAddress(path))
+        else:
+            others.append(path)
+    for path in others:
+        name = match_format(path, matchers)
+        listed = [] if name is None else list_location(path, name)
+        yield from [] if isinstance(listed, Failure) else listed
+
+
+def _digest_of(found: FoundEpisode, sizes: Collection[int], locations: OpenLocations) -> str:
+    """Return the digest of an episode that has one of these sizes, "" for another or none."""
     try:
         # What is known of an episode of several files is the size of all.
-        if os.stat(path).st_size not in sizes and not path.endswith(MANIFEST_SUFFIX):  # noqa: PTH116  (as above)
+        size = (found.fingerprint or locations.fingerprint(found.address)).size
+        if size not in sizes and not found.address.uri.endswith(MANIFEST_SUFFIX):
             return ""
-        with open_episode(path, hashed=False) as file:
+        with locations.open(found.address) as file:
             return file.digest()
-    except Exception:  # noqa: BLE001  (if it is catalogued, that is told already)
-        return ""  # if it is catalogued, that is told already
+    except Exception:  # noqa: BLE001  (if it is catalogued, that is reported already)
+        return ""
 
 
 def _unfinished(place: str, names: Iterable[str]) -> Iterator[Finding]:

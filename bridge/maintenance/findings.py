@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from wshard.episode.protocol import EpisodeAddress
+
 ADVICE: Final[Mapping[str, str]] = MappingProxyType(
     {
         "missing": "bring the file back, ingest the folder where it is now, or forget it: wshard ingest FOLDER --prune",
@@ -38,14 +40,14 @@ ADVICE: Final[Mapping[str, str]] = MappingProxyType(
 class Finding:
     """One thing that is wrong: its kind, where, and in words. episode is its id, 0 for none or many of them.
 
-    seen: where a moved file was found.
+    seen: where a moved episode was found.
     """
 
     code: str
     where: str
     told: str
     episode: int = 0
-    seen: str = ""
+    seen: EpisodeAddress | None = None
 
     @property
     def advice(self) -> str:

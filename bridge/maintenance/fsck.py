@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from bridge.ingest.index_sync import Follower
+from bridge.episodes.open import OpenLocations, known_episodes
+from bridge.ingest.index_sync import IndexSync
 from bridge.ingest.moves import has_left
 from bridge.ingest.report import IngestReport, Run
 from bridge.maintenance.check_files import check_files, leftovers, look_around
 from bridge.maintenance.check_vectors import check_index, check_ledger
 from bridge.maintenance.findings import Finding
-from bridge.maintenance.repair import mend
+from bridge.maintenance.repair import repair_findings
 from bridge.support.batches import BATCH
 from bridge.support.progress import Progress, Silent
 from bridge.support.workers import workers
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
     from bridge.archive import Archive
     from bridge.support.workers import Workers
     from catalog.records import Asset, EpisodeRow
+    from wshard.episode.protocol import EpisodeAddress
 
 
 @dataclass(frozen=True)
-class Checked:
+class FsckResult:
     """What a check came to: episodes looked at, what is wrong, and what was done about what had been wrong.
 
     report: what became of files that were read again while mending.
@@ -45,7 +47,9 @@ class Checked:
         return not self.findings
 
 
-def check(archive: Archive, *, data: bool = False, workers_count: int = 1, progress: Progress | None = None) -> Checked:
+def check(
+    archive: Archive, *, data: bool = False, workers_count: int = 1, progress: Progress | None = None
+) -> FsckResult:
     """Compare files, catalog, ledger and index with one another; nothing is changed.
 
     data: read every block of every file, every byte of the copies and every table, and compare checksums; else files
@@ -58,7 +62,7 @@ def check(archive: Archive, *, data: bool = False, workers_count: int = 1, progr
 
 def repair(
     archive: Archive, *, data: bool = False, workers_count: int = 1, progress: Progress | None = None
-) -> Checked:
+) -> FsckResult:
     """Check, mend what can be mended, and check again; what is told by checksums of blocks is not read a second time.
 
     Changed files are read and embedded again, moved ones found, stray vectors dropped, copies for searching made anew,
@@ -70,19 +74,19 @@ def repair(
         before = _check(archive, crew, watch, data=data)
         if before.ok:
             return before
-        run = Run(archive, crew, watch, IngestReport(), Follower(archive))
-        done = tuple(mend(run, before.findings))
+        run = Run(archive, crew, watch, IngestReport(), IndexSync(archive))
+        done = tuple(repair_findings(run, before.findings))
         after = _check(archive, crew, watch, data=False)
         known = {finding.where for finding in after.findings}
         left = [one for one in before.findings if one.code in ("corrupt", "database") and one.where not in known]
         return replace(after, findings=(*left, *after.findings), done=done, report=run.report)
 
 
-def _check(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> Checked:
+def _check(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> FsckResult:
     try:
         damage = archive.catalog.maintenance.check(full=data)
         if damage:
-            return Checked(0, tuple(Finding("database", archive.place.name, told) for told in damage))
+            return FsckResult(0, tuple(Finding("database", archive.place.name, told) for told in damage))
         episodes = archive.catalog.query.count()
         findings = list(_files(archive, crew, watch, data=data))
         excused = {found.episode for found in findings}  # what stands in their way is told already
@@ -92,13 +96,13 @@ def _check(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> C
     except (CatalogBusyError, CatalogUnreachableError):  # says nothing about the database
         raise
     except CatalogError as error:
-        return Checked(0, (Finding("database", archive.place.name, str(error)),))
+        return FsckResult(0, (Finding("database", archive.place.name, str(error)),))
     living = [
         Space.from_json(row.definition).fingerprint
         for row in archive.catalog.vectors.spaces()
         if row.state != "retired"
     ]
-    return Checked(episodes, (*findings, *leftovers(archive, living)))
+    return FsckResult(episodes, (*findings, *leftovers(archive, living)))
 
 
 def _files(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> Iterator[Finding]:
@@ -110,10 +114,15 @@ def _files(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> I
         watch.advance(count)
     codes = {finding.episode: finding.code for finding in findings if finding.code in ("missing", "changed")}
     rows, files = archive.catalog.episodes.rows(codes), archive.catalog.episodes.assets(codes)
-    lost = {id_: row for id_, row in rows.items() if codes[id_] == "missing" or has_left(row, files.get(id_, ()))}
-    alike, left = look_around(archive.catalog.episodes.roots(), list(lost.values()))
+    with OpenLocations() as locations:
+        absent = {
+            id_: row
+            for id_, row in rows.items()
+            if codes[id_] == "missing" or has_left(row, files.get(id_, ()), locations)
+        }
+    alike, left = look_around(archive.catalog.episodes.roots(), list(absent.values()))
     for finding in findings:
-        row = lost.get(finding.episode)
+        row = absent.get(finding.episode)
         place = None if row is None else _new_place(archive, alike.get(row.digest, []))
         if place is None:
             yield finding
@@ -122,10 +131,9 @@ def _files(archive: Archive, crew: Workers, watch: Progress, *, data: bool) -> I
     yield from left
 
 
-def _new_place(archive: Archive, alike: list[str]) -> str | None:
-    """Take the first of these files that is no catalogued episode out of the list, and return it."""
-    known = archive.catalog.episodes.known(alike)
-    free = [path for path in alike if path not in known]
+def _new_place(archive: Archive, alike: list[EpisodeAddress]) -> EpisodeAddress | None:
+    """Take the first of these addresses at which no episode is catalogued out of the list, and return it."""
+    free = [address for address, known in known_episodes(archive.catalog, alike) if known is None]
     if not free:
         return None
     alike.remove(free[0])

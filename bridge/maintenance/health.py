@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import xxhash
 
-from bridge.episodes.files import are_unchanged
+from bridge.episodes.open import OpenLocations
 from bridge.index.base import Request
 from bridge.index.metric import COSINE, L2
 from catalog.filters.where import EVERYTHING
@@ -96,9 +96,10 @@ def _ask(archive: Archive, space: Space, query: Vectors) -> tuple[float, float, 
 def _stale(archive: Archive, sizes: dict[int, int]) -> int:
     """Return how many vectors are of files that are gone, or are not those that were ingested."""
     ids, stale = list(sizes), 0
-    for start in range(0, len(ids), _AT_ONCE):
-        for id_, files in archive.catalog.episodes.assets(ids[start : start + _AT_ONCE]).items():
-            stale += 0 if are_unchanged(files) else sizes[id_]
+    with OpenLocations() as locations:
+        for start in range(0, len(ids), _AT_ONCE):
+            for id_, files in archive.catalog.episodes.assets(ids[start : start + _AT_ONCE]).items():
+                stale += 0 if locations.are_unchanged(files) else sizes[id_]
     return stale
 
 

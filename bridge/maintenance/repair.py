@@ -1,4 +1,4 @@
-"""Mending what a check has found, as far as that can be done without losing anything.
+"""Repair what a check has found, as far as that can be done without losing anything.
 
 Outside of the archive's own folder it touches temporary files of killed writers alone.
 """
@@ -10,6 +10,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from bridge.episodes.open import exists
+from bridge.episodes.read import FoundEpisode
 from bridge.ingest.fill import fill
 from bridge.ingest.register import read_again
 from bridge.maintenance import indexes
@@ -34,7 +36,7 @@ _EMBED: Final = ("changed", "moved", "stale", "torn", "unembedded")
 _DROP: Final = ("orphaned", "stale", "retired", "torn")
 
 
-def mend(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
+def repair_findings(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
     """Mend what can be mended, and yield what was done; a finding that stays is told by the next check."""
     codes = {finding.code for finding in findings}
     before = _windowed(run)
@@ -49,7 +51,7 @@ def mend(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
     if "index" in codes:
         yield _index(run)
     else:
-        run.follower.finish()
+        run.index_sync.finish()
     yield from _tidy([finding for finding in findings if finding.code == "leftover"])
     if removed := sum(remove_abandoned(finding.where) for finding in findings if finding.code == "abandoned"):
         yield f"removed {plural(removed, 'temporary file')} of killed writers"
@@ -62,19 +64,21 @@ def _read(run: Run, findings: Sequence[Finding]) -> Iterator[str]:
     spaces = {row.fingerprint: Space.from_json(row.definition) for row in living}
     choices = {name: choice_of(space, layouts) for name, space in spaces.items() if not space.of_text}
     facts = catalog.query.facts([finding.episode for finding in findings])
-    groups: list[tuple[LaneChoice, list[str]]] = []
+    rows = catalog.episodes.rows([finding.episode for finding in findings])
+    groups: list[tuple[LaneChoice, list[FoundEpisode]]] = []
     for finding in findings:
         used = [choices[name] for name in (there.space for there in facts[finding.episode].embedded) if name in choices]
         wanted = (used or [*choices.values()] or [LaneChoice()])[0]
-        group = next((paths for choice, paths in groups if choice == wanted), None)
+        group = next((episodes for choice, episodes in groups if choice == wanted), None)
         if group is None:
             groups.append((wanted, group := []))
         # A file that another episode was moved to may be where one was moved from.
-        group += [path for path in (finding.seen, finding.where) if path and Path(path).exists()]
-    for wanted, paths in groups:
-        read_again(run, paths, wanted)
-    told = Counter({name: getattr(run.report, name) for name in ("changed", "moved", "unchanged", "new")})
-    names = ", ".join(f"{count} {name}" for name, count in told.items() if count) or "none"
+        there = (finding.seen, rows[finding.episode].address)
+        group += [FoundEpisode(address) for address in there if address is not None and exists(address)]
+    for wanted, episodes in groups:
+        read_again(run, episodes, wanted)
+    counts = Counter({name: getattr(run.report, name) for name in ("changed", "moved", "unchanged", "new")})
+    names = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "none"
     yield f"read {plural(len(findings), 'file')} again: {names}"
 
 
@@ -101,7 +105,7 @@ def _refill(run: Run, row: SpaceRow, windowed: Mapping[str, Sequence[int]]) -> N
     catalog, space = run.archive.catalog, Space.from_json(row.definition)
     choice = Choice(embedder_of(space), choice_of(space, catalog.query.layouts()), space.windows)
     asked = catalog.episodes.rows(windowed.get(row.family, []))
-    fill(run, [choice], [episode.path for episode in asked.values()])
+    fill(run, [choice], [episode.address for episode in asked.values()])
 
 
 def _index(run: Run) -> str:

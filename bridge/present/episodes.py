@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from bridge.episodes.open import exists
+from wshard.episode.protocol import EpisodeAddress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,14 +16,19 @@ if TYPE_CHECKING:
     from catalog.records import Asset, EpisodeRow, Facts, LaneDefinition, LaneFacts
 
 
+def present_address(address: EpisodeAddress) -> dict[str, str]:
+    """Return where an episode is: its file or location, its key there ("" if it is the only one), and both as text."""
+    return {"file_path": address.uri, "key": address.key, "address": str(address)}
+
+
 def present_episode(row: EpisodeRow) -> dict[str, Any]:
-    """Return what names an episode: uid, episode_id, env_id, length, file_path."""
+    """Return what names an episode: uid, episode_id, env_id, length, and its address."""
     return {
         "uid": row.uid,
         "episode_id": row.episode_id,
         "env_id": row.env_id,
         "length": row.length,
-        "file_path": row.path,
+        **present_address(row.address),
     }
 
 
@@ -54,7 +61,8 @@ def _present_detail(
     }
     return {
         **{("file_path" if name == "path" else name): value for name, value in row._asdict().items()},
-        "file_is_there": all(Path(file.path).exists() for file in files),
+        "address": str(row.address),
+        "file_is_there": exists(row.address) and all(exists(EpisodeAddress(file.path)) for file in files),
         "lanes": {lane.name: f"{lane.dtype}{list(lane.shape)}" for lane in lanes},
         "stored_lanes": {name: _present_storage(lane) for name, lane in facts.lanes.items()},
         "files": [_present_file(file) for file in files],

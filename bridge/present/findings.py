@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bridge.present.episodes import present_episode
+from bridge.present.episodes import present_address, present_episode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def present_checkup(one: Checkup) -> dict[str, Any]:
     """Return what the quality checks found in one file."""
     return {
-        "file_path": one.path,
+        **present_address(one.address),
         "episode_id": one.episode_id,
         "uid": one.uid,
         "scores": dict(one.scores),
@@ -40,7 +40,7 @@ def present_finding(finding: Finding) -> dict[str, Any]:
 
 def present_failures(failures: Iterable[Failure]) -> list[dict[str, str]]:
     """Return the files that could not be read or embedded, each with its error."""
-    return [{"file_path": one.path, "error": one.error} for one in failures]
+    return [{**present_address(one.address), "error": one.error} for one in failures]
 
 
 def group_twins(twins: Iterable[Twin], groups: Mapping[int, int]) -> dict[int, list[Twin]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from bridge.present.episodes import present_address
 from bridge.spaces.identity import describe
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def present_hit(rank: int, ref: EpisodeRef, *, moment: bool = False) -> dict[str
         "episode_id": ref.episode_id,
         "uid": ref.uid,
         "span": list(ref.span),
-        "file_path": ref.file_path,
+        **present_address(ref.address),
         "metadata": dict(ref.metadata),
     }
     if ref.contributions:

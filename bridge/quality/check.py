@@ -1,4 +1,4 @@
-"""Check episodes: read every byte of their files, measure and judge them, and keep what is found in the catalog."""
+"""Check episodes: read every byte of them, measure and judge them, and keep what is found in the catalog."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from bridge.episodes.discover import discover
 from bridge.episodes.measure import Examined, examine
+from bridge.episodes.open import OpenLocations, known_episodes
 from bridge.episodes.read import Failure, attempt
 from bridge.quality.judge import INTEGRITY, Checker, Subject, findings_of
 from bridge.support.batches import batches
 from bridge.support.progress import Silent
 from bridge.support.workers import workers
 from catalog.records import CheckFinding
+from wshard.episode.protocol import EpisodeAddress
 from wshard.quality.thresholds import DEFAULT_THRESHOLDS
 
 if TYPE_CHECKING:
@@ -32,9 +34,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Checkup:
-    """What the checks say of one file; uid None for one that is not catalogued, or holds other data by now.
+    """What the checks say of one episode; uid None for one that is not catalogued, or is other data by now.
 
-    scores: by check, 0 or more, flagged from 1 on; findings: what is wrong, with the reason in words.
+    path, key: its address. scores: by check, 0 or more, flagged from 1 on; findings: what is wrong, in words.
     """
 
     path: str
@@ -42,6 +44,12 @@ class Checkup:
     uid: str | None
     scores: Mapping[str, float]
     findings: tuple[CheckFinding, ...]
+    key: str = ""
+
+    @property
+    def address(self) -> EpisodeAddress:
+        """Where the episode is."""
+        return EpisodeAddress(self.path, self.key)
 
     @property
     def worst(self) -> float:
@@ -98,40 +106,42 @@ def check_episodes(
     What is found in catalogued episodes replaces what was found earlier; where the catalog cannot be written, the
     result's `unkept` says why. Raises SourceNotFoundError, FilterError.
     """
-    files = (
-        discover(paths).files
-        if paths
-        else [row.path for row in catalog.episodes.rows(catalog.query.ids(where)).values()]
-    )
+    if paths:
+        addresses = [one.address for one in discover(paths).episodes]
+    else:
+        addresses = [row.address for row in catalog.episodes.rows(catalog.query.ids(where)).values()]
     found = _Checkups()
     with workers(workers_count) as crew:
         checker = Checker(catalog, limits, found.complete)
-        check_files(Work(catalog, checker, crew, progress or Silent()), files, every_byte=True, found=found)
+        check_all(Work(catalog, checker, crew, progress or Silent()), addresses, every_byte=True, found=found)
         checker.finish()
     found.done.unkept = checker.unkept
     return found.done
 
 
-def check_files(work: Work, files: Sequence[str], *, every_byte: bool, found: _Checkups | None = None) -> None:
-    """Give what can be read to the checker and flag the rest; found gets a checkup of each file."""
-    work.watch.stage("checking", len(files))
+def check_all(
+    work: Work, addresses: Sequence[EpisodeAddress], *, every_byte: bool, found: _Checkups | None = None
+) -> None:
+    """Give what can be read to the checker and flag the rest; found gets a checkup of each episode."""
+    work.watch.stage("checking", len(addresses))
     add = found.add if found is not None else lambda *_: None
-    for outcome in work.crew.each(partial(_examine, every_byte=every_byte), batches(files)):
-        known = {path: there[0] for path, there in work.catalog.episodes.known([one.path for one in outcome]).items()}
-        uids = {row.id: row.uid for row in work.catalog.episodes.rows(one.id for one in known.values()).values()}
+    for outcome in work.crew.each(partial(_examine, every_byte=every_byte), batches(addresses)):
+        known = dict(known_episodes(work.catalog, [one.address for one in outcome]))
+        ids = [one.id for one in known.values() if one is not None]
+        uids = {row.id: row.uid for row in work.catalog.episodes.rows(ids).values()}
         subjects = []
         for one in (one for one in outcome if isinstance(one, Examined)):
-            id_ = _id_of(known.get(one.path), one.digest)
+            id_ = _id_of(known[one.address], one.digest)
             subjects.append(Subject(id_, one.digest, one.env_id, one.measured))
             uid = None if id_ is None else uids.get(id_)
-            add(Checkup(one.path, one.episode_id, uid, {}, ()), subjects[-1])
+            add(Checkup(one.address.uri, one.episode_id, uid, {}, (), one.address.key), subjects[-1])
         work.checker.take(subjects)
         for failure in (one for one in outcome if isinstance(one, Failure)):
-            broken, entry = CheckFinding(INTEGRITY, failure.error), known.get(failure.path)
+            broken, entry = CheckFinding(INTEGRITY, failure.error), known[failure.address]
             if entry is not None:
                 work.checker.flag(entry.id, broken)
             uid = None if entry is None else uids.get(entry.id)
-            add(Checkup(failure.path, "", uid, {INTEGRITY: 1.0}, (broken,)))
+            add(Checkup(failure.path, "", uid, {INTEGRITY: 1.0}, (broken,), failure.key))
         work.watch.advance(len(outcome))
 
 
@@ -139,5 +149,6 @@ def _id_of(known: Known | None, digest: str) -> int | None:
     return known.id if known is not None and known.digest == digest else None
 
 
-def _examine(paths: Sequence[str], *, every_byte: bool) -> list[Examined | Failure]:
-    return [attempt(partial(examine, path, every_byte=every_byte), path) for path in paths]
+def _examine(addresses: Sequence[EpisodeAddress], *, every_byte: bool) -> list[Examined | Failure]:
+    with OpenLocations() as locations:
+        return [attempt(partial(examine, one, locations, every_byte=every_byte), one) for one in addresses]

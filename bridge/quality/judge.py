@@ -105,7 +105,7 @@ class Checker:
                 self._judge(members, self._known[family])
                 continue
             if family not in self._growing:
-                self._growing[family] = _Growing(frozenset(self._kept(family)))
+                self._growing[family] = _Growing(frozenset(self._load_measures(family)))
             self._growing[family].waiting += members
             self._waiting += len(members)
             if self._growing[family].full():
@@ -122,13 +122,13 @@ class Checker:
     def flag(self, id_: int, found: CheckFinding) -> None:
         """Say that something is wrong with an episode whose data cannot be measured."""
         self.flagged.add(id_)
-        self._keep(lambda: self._catalog.checks.flag([id_], found))
+        self._store(lambda: self._catalog.checks.flag([id_], found))
 
     def _complete(self, family: str) -> None:
         growing = self._growing.pop(family)
         waiting, one = growing.waiting, growing.waiting[0]
         self._waiting -= len(waiting)
-        kept = self._kept(family)
+        kept = self._load_measures(family)
         anew = {subject.id: subject.measured.vector for subject in waiting if subject.id is not None}
         vectors = {number: anew.get(number, vector) for number, (_, vector) in kept.items()}
         fresh = [subject.measured.vector for subject in waiting if subject.id not in kept]
@@ -143,7 +143,7 @@ class Checker:
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
 
-    def _kept(self, family: str) -> dict[int, tuple[str, NDArray[np.float32]]]:
+    def _load_measures(self, family: str) -> dict[int, tuple[str, NDArray[np.float32]]]:
         """Return digest and measures of those by which the catalog knows a family, by the id of their episode."""
         self._write()  # some of it may be of this family
         kept = self._catalog.checks.stored_measures(family, MOST)
@@ -166,9 +166,9 @@ class Checker:
     def _write(self) -> None:
         rows, self._rows = self._rows, []
         if rows:
-            self._keep(lambda: self._catalog.checks.set_checked(rows, most=MOST, doubted=self._doubted))
+            self._store(lambda: self._catalog.checks.set_checked(rows, most=MOST, doubted=self._doubted))
 
-    def _keep(self, write: Callable[[], object]) -> None:
+    def _store(self, write: Callable[[], object]) -> None:
         if self.unkept is None:
             try:
                 write()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -57,8 +56,3 @@ def find_spans(matches: Sequence[Match], rows: Mapping[int, EpisodeRow], plan: W
             places.append(place)
             spans.append(by_length[row.length][match.window])
     return np.array(places, np.int64), np.array(spans, np.int64).reshape(-1, 2)
-
-
-def has_file(row: EpisodeRow) -> bool:
-    """Say whether the episode's file is where the catalog says."""
-    return os.path.exists(row.path)  # noqa: PTH110  (Path.exists can raise)

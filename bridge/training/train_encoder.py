@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from bridge.archive import open_archive
+from bridge.episodes.open import OpenLocations
 from bridge.episodes.read import Failure, attempt, read_lanes
 from bridge.spaces.identity import describe
 from bridge.spaces.lanes import LaneChoice
@@ -21,7 +22,6 @@ from embedders.standardise import standardise
 from embedders.trajectory.arc import ArcDct
 from embedders.windows import WindowPlan
 from wshard.errors import QueryError
-from wshard.open import open_episode
 
 if TYPE_CHECKING:
     import os
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from catalog.filters.where import Where
     from embedders.numeric import Rows
     from embedders.space import Space
+    from wshard.episode.protocol import EpisodeAddress
 
 MOST_WINDOWS: Final = 20_000
 """Windows that are shown to the training at most, of episodes chosen at random: they are held in memory."""
@@ -105,19 +106,20 @@ def _windows(
     fitting = [row for row in rows.values() if row.layout_id in family.layout_ids]
     found: list[Rows] = []
     failed: list[Failure] = []
-    for place in rng.permutation(len(fitting)).tolist():
-        row = fitting[place]
-        values = attempt(partial(_values, row.path, space), row.path)
-        if isinstance(values, Failure):
-            failed.append(values)
-            continue
-        scored = standardise(values.astype(np.float64), statistics)
-        found += [scored[start:stop] for start, stop in space.windows.spans(len(scored)).tolist()]
-        if len(found) >= MOST_WINDOWS:
-            break
+    with OpenLocations() as locations:
+        for place in rng.permutation(len(fitting)).tolist():
+            address = fitting[place].address
+            values = attempt(partial(_values, address, space, locations), address)
+            if isinstance(values, Failure):
+                failed.append(values)
+                continue
+            scored = standardise(values.astype(np.float64), statistics)
+            found += [scored[start:stop] for start, stop in space.windows.spans(len(scored)).tolist()]
+            if len(found) >= MOST_WINDOWS:
+                break
     return found[:MOST_WINDOWS], failed
 
 
-def _values(path: str, space: Space) -> NDArray[Any]:
-    with open_episode(path, hashed=False) as file:
+def _values(address: EpisodeAddress, space: Space, locations: OpenLocations) -> NDArray[Any]:
+    with locations.open(address) as file:
         return read_lanes(file, space)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wshard.cli.common import option_read, printable
+from wshard.episode.protocol import EpisodeAddress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,13 +64,19 @@ def open_catalog(archive: str | Path | None) -> Catalog:
 
 
 def find_episode(opened: Catalog, name: str) -> EpisodeRow:
-    """Return the episode of that file, uid or episode id; EntryNotFoundError for none, QueryError for several."""
+    """Return the episode of that address, uid or episode id; EntryNotFoundError for none, QueryError for several."""
     from catalog.filters.where import Compare
     from wshard.errors import EntryNotFoundError, QueryError
 
-    known = opened.episodes.known([Path(os.path.realpath(name)).as_posix()])
-    if known:
-        return opened.episodes.get(next(iter(known.values()))[0].id)
+    address = EpisodeAddress.parse(name)
+    known = opened.episodes.known([Path(os.path.realpath(address.uri)).as_posix()])
+    here = [one for ones in known.values() for one in ones]
+    for one in here:
+        if one.key == address.key:
+            return opened.episodes.get(one.id)
+    if here and not address.key:
+        keys = ", ".join(f"{address.uri}#{one.key}" for one in here[:10])
+        raise QueryError(f"expected one episode, found a location of {len(here)}: name one of them: {keys}")
     try:
         return opened.episodes.get(name)
     except EntryNotFoundError:
@@ -80,7 +87,7 @@ def find_episode(opened: Catalog, name: str) -> EpisodeRow:
         if os.path.exists(name):  # noqa: PTH110  (Path's raises for names too long for a file, which an id may be)
             raise EntryNotFoundError(f"{name!r} exists but is not in this archive: add it with `wshard ingest`")
         raise EntryNotFoundError(f"{name!r} is neither a file nor an episode of this archive")
-    places = "\n".join(f"  {row.uid}  {shorten(row.path)}" for row in page.rows)
+    places = "\n".join(f"  {row.uid}  {shorten(str(row.address))}" for row in page.rows)
     raise QueryError(f"several episodes have the id {name!r}; give the uid or the file:\n{places}")
 
 

@@ -176,7 +176,7 @@ def _table(rows: Sequence[EpisodeRow]) -> None:
                 format_number(row.total_reward),
                 {True: "yes", False: "no", None: ""}[row.success],
                 " ".join(row.tags),
-                shorten(row.path),
+                shorten(str(row.address)),
             )
             for row in rows
         ],

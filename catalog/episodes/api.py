@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         Registered,
     )
     from catalog.session import Session
+    from wshard.episode.protocol import EpisodeAddress
 
 
 class Episodes:
@@ -91,8 +92,8 @@ class Episodes:
         with self._session.read() as connection:
             return pages.load_rows(connection, one_of(connection, episode.c.digest, digests), base=self._session.base)
 
-    def places(self, prefix: str | None = None) -> Iterator[tuple[int, str]]:
-        """Yield (id, absolute path) of every episode, or of those in the file or folder at the absolute path prefix."""
+    def places(self, prefix: str | None = None) -> Iterator[tuple[int, EpisodeAddress]]:
+        """Yield (id, address) of every episode, or of those in the file or folder at the absolute path prefix."""
         return walk_places(self._session.read, prefix, base=self._session.base)
 
     def get(self, ref: int | str) -> EpisodeRow:

@@ -57,9 +57,11 @@ def load_assets(connection: Connection, rows: Iterable[EpisodeRow]) -> dict[int,
     """Return the files of these episodes: one for most."""
     listed = list(rows)
     several = load_parts(connection, {row.id: row.path for row in listed})
-    return {
-        row.id: several.get(row.id) or (Asset(WHOLE, row.path, row.digest, row.size, row.mtime_ns),) for row in listed
-    }
+    return {row.id: several.get(row.id) or (_whole(row),) for row in listed}
+
+
+def _whole(row: EpisodeRow) -> Asset:
+    return Asset(WHOLE, row.path, row.digest, row.size, row.mtime_ns, row.key)
 
 
 def inherit(connection: Connection, heir: int, *, parts: Collection[int]) -> None:

@@ -12,6 +12,7 @@ from catalog.database.roots import Roots, join, load_roots, relative
 from catalog.database.schema import episode, lane
 from catalog.filters.fields import SPREAD
 from catalog.values import storable
+from wshard.episode.protocol import EpisodeAddress
 
 Read: TypeAlias = Callable[[], AbstractContextManager[Connection]]
 
@@ -42,13 +43,13 @@ def walk_spreads(read: Read, layout_id: int, *, lane_name: str) -> Iterator[tupl
         last = rows[-1][0]
 
 
-def walk_places(read: Read, prefix: str | None, *, base: str | None) -> Iterator[tuple[int, str]]:
-    """Yield (episode id, absolute path) below the prefix, root by root."""
+def walk_places(read: Read, prefix: str | None, *, base: str | None) -> Iterator[tuple[int, EpisodeAddress]]:
+    """Yield (episode id, address) of what is below the prefix, root by root."""
     with read() as connection:
         roots = load_roots(connection, base=base)
     for folder, root_id, inside in _below(roots, prefix):
-        for number, path in _walk_root(read, root_id, inside=inside):
-            yield number, join(folder, path)
+        for number, path, key in _walk_root(read, root_id, inside=inside):
+            yield number, EpisodeAddress(join(folder, path), key)
 
 
 def _below(roots: Roots, prefix: str | None) -> Iterator[tuple[str, int, str]]:
@@ -60,7 +61,7 @@ def _below(roots: Roots, prefix: str | None) -> Iterator[tuple[str, int, str]]:
             yield from ((folder, number, inside) for number in numbers)
 
 
-def _walk_root(read: Read, root_id: int, *, inside: str) -> Iterator[tuple[int, str]]:
+def _walk_root(read: Read, root_id: int, *, inside: str) -> Iterator[tuple[int, str, str]]:
     if not storable(inside):
         return
     place = tuple_(episode.c.path, episode.c.key)
@@ -75,9 +76,9 @@ def _walk_root(read: Read, root_id: int, *, inside: str) -> Iterator[tuple[int, 
             statement = statement.where(episode.c.path < inside + "0")
         with read() as connection:
             rows = connection.execute(statement.order_by(episode.c.path, episode.c.key).limit(CHUNK)).all()
-        for number, path, _ in rows:
+        for number, path, key in rows:
             if not inside or path == inside or path.startswith(inside + "/"):
-                yield number, path
+                yield number, path, key
         if len(rows) < CHUNK:
             return
         begin, strict = (rows[-1][1], rows[-1][2]), True

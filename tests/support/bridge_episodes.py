@@ -144,7 +144,7 @@ def vectors_of(archive):
     """Return {(fingerprint, path): vectors} of everything that is embedded, from the ledger."""
     found = {}
     with looked_into(archive) as opened:
-        paths = dict(opened.catalog.episodes.places())
+        paths = {id_: str(address) for id_, address in opened.catalog.episodes.places()}
         for row in opened.catalog.vectors.spaces():
             for entry in opened.catalog.vectors.ledger(row.id):
                 if entry.vectors is not None:
@@ -169,7 +169,7 @@ def assert_complete(archive, paths):
     """Check that catalog, ledger and index agree: every file once, in its one active Space, with the right vectors."""
     with looked_into(archive) as opened:
         catalog = opened.catalog
-        assert sorted(path for _, path in catalog.episodes.places()) == sorted(map(str, paths))
+        assert sorted(str(address) for _, address in catalog.episodes.places()) == sorted(map(str, paths))
         assert catalog.vectors.spaces("building") == []
         seen = []
         for row in catalog.vectors.spaces("active"):

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.episodes.open import open_at
 from bridge.episodes.read import Failure, attempt, read_lanes
 from embedders.image.frames import sketches
 from embedders.space import Statistics
-from wshard.open import open_episode
 
 if TYPE_CHECKING:
     from catalog.catalog import Catalog
@@ -37,8 +37,8 @@ def _variance(row: EpisodeRow, space: Space) -> float | None:
     """Return the mean variance of the episode's sketches over time, None where its file cannot be read."""
 
     def variance() -> float:
-        with open_episode(row.path, hashed=False) as file:
+        with open_at(row.address) as file:
             return float(sketches(read_lanes(file, space), row.path).var(axis=0).mean())
 
-    found = attempt(variance, row.path)
+    found = attempt(variance, row.address)
     return None if isinstance(found, Failure) else found

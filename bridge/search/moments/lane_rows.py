@@ -5,17 +5,17 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bridge.episodes.open import fingerprint_of, open_at
 from bridge.episodes.read import read_lanes
 from embedders.base import validate_windows
 from embedders.image.frames import sketches
 from embedders.standardise import scales, standardise
+from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import StaleEpisodeError
-from wshard.open import open_episode
 
 if TYPE_CHECKING:
     from typing import Any
@@ -74,19 +74,19 @@ class LaneRows:
 
     def load(self, row: EpisodeRow, space: Space, scaling: Statistics) -> PreparedRows:
         """Return the episode's rows of the Space's lanes. Raises StaleEpisodeError, OSError, FormatError."""
-        key, first = (space.fingerprint, row.path + row.digest), _status(Path(row.path))
+        key, first = (space.fingerprint, f"{row.address}{row.digest}"), fingerprint_of(row.address)
         # A Space without statistics is scaled by those of today, which move as the archive grows.
         scaled = (scaling.mean.tobytes(), scaling.std.tobytes())
         with self._lock:
             cached = self._cache.get(key)
-            if cached is not None and cached.stamp == (scaled, first, *map(_status, cached.chunks)):
+            if cached is not None and cached.stamp == (scaled, first, *map(fingerprint_of, cached.chunks)):
                 self._cache.move_to_end(key)
                 return cached.rows
-        with open_episode(row.path, hashed=False) as file:
-            chunks = tuple(part.path for part in file.parts()[1:])
-            stamp = (scaled, first, *map(_status, chunks))
+        with open_at(row.address) as file:
+            chunks = tuple(EpisodeAddress(str(part.path)) for part in file.parts()[1:])
+            stamp = (scaled, first, *map(fingerprint_of, chunks))
             if file.digest() != row.digest:
-                raise StaleEpisodeError(f"{row.path}: changed since it was ingested: ingest it again")
+                raise StaleEpisodeError(f"{row.address}: changed since it was ingested: ingest it again")
             rows = prepare_rows(read_lanes(file, space), scaling)
         self._store(key, _CachedRows(rows, chunks, stamp))
         return rows
@@ -106,10 +106,5 @@ class _CachedRows:
     """Rows, the chunks they are from (none of an episode in one file), and how files and scaling were."""
 
     rows: PreparedRows
-    chunks: tuple[Path, ...]
+    chunks: tuple[EpisodeAddress, ...]
     stamp: tuple[object, ...]
-
-
-def _status(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_mtime_ns, status.st_size

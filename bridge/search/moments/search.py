@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from bridge.alignment.align import Pieces, Rule, align_all
+from bridge.episodes.open import OpenLocations
 from bridge.results import make_ref
-from bridge.search.matches import find_spans, has_file
+from bridge.search.matches import find_spans
 from bridge.search.moments.frame_scale import measure_frame_scale
 from bridge.search.moments.lane_rows import LaneRows, PreparedRows, prepare_rows
 from bridge.search.moments.overlap import MomentLimits, suppress
@@ -80,12 +81,13 @@ class _Windows:
         """Return the best that do not overlap and whose files are there; looks at the files of these alone."""
 
         def is_there(episode: int) -> bool:
-            if episode in self.gone or has_file(self.rows[episode]):
+            if episode in self.gone or locations.exists(self.rows[episode].address):
                 return episode not in self.gone
             self.gone.add(episode)
             return False
 
-        places = suppress(self.episodes, self.spans, limits, is_there)
+        with OpenLocations() as locations:
+            places = suppress(self.episodes, self.spans, limits, is_there)
         scores = [self.scores[place] for place in places]
         return _Windows(self.episodes[places], self.spans[places], scores, self.rows, self.gone)
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from bridge.episodes.discover import SUFFIX, is_episode
 from bridge.episodes.files import locate
+from bridge.episodes.open import OpenLocations, exists, known_episodes
 from bridge.results import EpisodeRef, make_ref
 from bridge.search.query.fit import cut
 from catalog.filters.where import Compare, all_of
 from wshard.arguments import whole_number
+from wshard.episode.protocol import EpisodeAddress, EpisodeSpan
 from wshard.errors import EntryNotFoundError, FormatError, QueryError
 from wshard.formats.base import OWN_DATA
 from wshard.messages import shown
-from wshard.open import open_episode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -32,13 +33,13 @@ _IMAGE: Final = 2
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """The content of a query, and where it is from: the file's path and the episode's uid, each "" where unknown.
+    """The content of a query, and where it is from: its episode's address, None where unknown, and uid, "" likewise.
 
     start: the timestep of that episode with which it begins.
     """
 
     query: Query
-    path: str = ""
+    address: EpisodeAddress | None = None
     uid: str = ""
     start: int = 0
 
@@ -78,43 +79,51 @@ class ExampleReader:
             start, stop = (None, None) if query.span == (0, 0) else query.span
             return self._read_named(query, start, stop)
         if isinstance(query, (str, os.PathLike)):
-            return self._read_named(query, None, None)
+            return self._read_text(query)
         if isinstance(query, tuple) and query and isinstance(query[0], (str, os.PathLike)):
             if len(query) != 3:
                 raise QueryError(f"(file, start, stop): expected these three, found {shown(query)}")
-            return self._read_named(query[0], _check_step(query[1]), _check_step(query[2]))
+            start, stop = _check_step(query[1]), _check_step(query[2])
+            address = EpisodeAddress.parse(os.fspath(query[0]))
+            return self._read_named(self._find(query[0], address) or address, start, stop)
         return Example(query)
 
-    def _read_named(self, name: EpisodeRef | str | os.PathLike[str], start: int | None, stop: int | None) -> Example:
+    def _read_text(self, text: str | os.PathLike[str]) -> Example:
+        """Return the episode, or the span, that a path, an address, an episode_id or a uid names."""
+        span = EpisodeSpan.parse(os.fspath(text))
+        named = self._find(text, span.address)
+        whole = (span.start, span.stop) == (0, None)
+        return self._read_named(named or span.address, None if whole else span.start, span.stop)
+
+    def _read_named(self, name: EpisodeRef | EpisodeAddress, start: int | None, stop: int | None) -> Example:
         """Return timesteps of an episode; all of it if neither start nor stop is given."""
-        if isinstance(name, str) and name and not os.path.lexists(name):
-            name = self._find(name) or name
-        if isinstance(name, EpisodeRef):
-            key, path, uid = (name.uid, name.digest, name.file_path), "", name.uid
-        else:
-            key, path, uid = ("", "", locate(name)), locate(name), ""
+        where, uid = (None, name.uid) if isinstance(name, EpisodeRef) else (_make_absolute(name), "")
+        key = (uid, name.digest, name.address) if isinstance(name, EpisodeRef) else ("", "", where)
         if key not in self._episodes:
             self._episodes[key] = self._load(name)
         episode = self._episodes[key]
         if (start, stop) == (None, None):
-            return Example(episode, path, uid)
+            return Example(episode, where, uid)
         first, _, _ = slice(start, None).indices(episode.length)
-        return Example(cut(episode, start, stop), path, uid, first)
+        return Example(cut(episode, start, stop), where, uid, first)
 
-    def _load(self, name: EpisodeRef | str | os.PathLike[str]) -> Episode:
+    def _load(self, name: EpisodeRef | EpisodeAddress) -> Episode:
         if isinstance(name, EpisodeRef):
             with name.open() as file:
                 return _read_lanes(file, self._lanes())
-        return _load_path(name, self._lanes())
+        return _load_at(name, self._lanes())
 
-    def _find(self, name: str) -> EpisodeRef | None:
+    def _find(self, text: str | os.PathLike[str], address: EpisodeAddress) -> EpisodeRef | None:
         """Return the catalogued episode of that uid or episode_id, None without one; QueryError for several."""
+        name = address.uri
+        if not isinstance(text, str) or not name or address.key or os.path.lexists(name):
+            return None
         try:
             rows = [self._catalog.episodes.get(name)]
         except EntryNotFoundError:
             rows = [*self._catalog.query.select(Compare("episode_id", "eq", name), limit=10).rows]
         if len(rows) > 1:
-            places = "\n".join(f"  {row.uid}  {row.path}" for row in rows)
+            places = "\n".join(f"  {row.uid}  {row.address}" for row in rows)
             raise QueryError(f"query: several episodes have the id {name!r}; give the uid or the file:\n{places}")
         return make_ref(rows[0], 1.0, (0, 0)) if rows else None
 
@@ -126,7 +135,7 @@ def exclude_examples(examples: Iterable[Example], catalog: Catalog) -> Where:
     """
     uids: set[str] = set()
     for example in examples:
-        if not (example.uid or example.path):
+        if not (example.uid or example.address):
             raise QueryError(
                 "exclude_self: expected queries that name an episode (a hit, a file, or (file, start, stop)), "
                 f"found {type(example.query).__name__}"
@@ -142,8 +151,8 @@ def find_own_episodes(example: Example, catalog: Catalog, where: Where) -> list[
 
 
 def _load_uids(example: Example, catalog: Catalog) -> set[str]:
-    known = catalog.episodes.known([example.path]).get(example.path, ()) if example.path else ()
-    rows = catalog.episodes.rows([one.id for one in known]).values()
+    found = known_episodes(catalog, [example.address] if example.address else [])
+    rows = catalog.episodes.rows([known.id for _, known in found if known is not None]).values()
     return {row.uid for row in rows} | ({example.uid} if example.uid else set())
 
 
@@ -160,17 +169,22 @@ def _read_lanes(file: EpisodeReader, embedded: Collection[str]) -> Episode:
     return file.load(None if len(needed) == len(channels) else needed)
 
 
-def _load_path(path: str | os.PathLike[str], embedded: Collection[str]) -> Episode:
+def _make_absolute(address: EpisodeAddress) -> EpisodeAddress:
+    return replace(address, uri=locate(address.uri))
+
+
+def _load_at(address: EpisodeAddress, embedded: Collection[str]) -> Episode:
+    path = address.uri
     try:
-        with open_episode(path) as file:
+        with OpenLocations() as locations, locations.open(address, hashed=True) as file:
             return _read_lanes(file, embedded)
     except FormatError as error:
-        if is_episode(os.path.basename(path)):  # noqa: PTH119  (likewise)
+        if is_episode(os.path.basename(path)):  # noqa: PTH119  (Path takes an empty text for the current folder)
             raise
         raise QueryError(f"query: expected an episode file, {SUFFIX}: {error}; {OWN_DATA}") from error
     except (FileNotFoundError, IsADirectoryError):
         folder = os.path.isdir(path)  # noqa: PTH112  (Path takes an empty text for the current folder)
-        if os.path.exists(path) and not folder:  # noqa: PTH110  (likewise); a chunk is not
+        if not folder and exists(EpisodeAddress(path)):  # a chunk is not
             raise
         found = "a folder" if folder else "none"
         raise QueryError(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from bridge.episodes.open import OpenLocations
 from bridge.results import EpisodeRef, make_ref
-from bridge.search.matches import find_spans, has_file
+from bridge.search.matches import find_spans
 from bridge.search.ranking.contributions import average_parts, split_by_lane
 from bridge.search.ranking.fusion import EXPAND, Fusion, ViewFusion
 from bridge.search.ranking.rankers import (
@@ -114,11 +115,12 @@ class EpisodeSearch:
         rows = self.rows.load({match.episode for match in matches})
         places, spans = find_spans(matches, rows, plan)
         found = zip([matches[place] for place in places.tolist()], spans.tolist(), strict=True)
-        return [
-            (make_ref(rows[match.episode], match.score, (start, stop)), match)
-            for match, (start, stop) in found
-            if has_file(rows[match.episode])
-        ]
+        with OpenLocations() as locations:
+            return [
+                (make_ref(rows[match.episode], match.score, (start, stop)), match)
+                for match, (start, stop) in found
+                if locations.exists(rows[match.episode].address)
+            ]
 
     def _add_contributions(
         self, hits: Sequence[tuple[EpisodeRef, Match]], queries: Sequence[QueryVector]

@@ -442,14 +442,14 @@ def test_a_manifest_that_came_before_its_chunks_is_tried_again_with_each(tmp_pat
         assert arrivals.ready() == [str(manifest)]
         report = IngestReport(failed=[Failure(str(manifest), "no such file")])
         shutil.copy2(chunk, tmp_path)  # while it was tried
-        arrivals.settle([str(manifest)], report)
+        arrivals.finish([str(manifest)], report)
         told += report.failed
         arrivals.note(str(tmp_path / chunk.name))
         assert list(arrivals.waiting) == [str(manifest)]
     now[0] += 0.3
     assert arrivals.ready() == [str(manifest)]  # all of it is there
     report = IngestReport(failed=[Failure(str(manifest), "damaged")])
-    arrivals.settle([str(manifest)], report)
+    arrivals.finish([str(manifest)], report)
     arrivals.note(str(manifest))
     assert (len(told), len(report.failed), arrivals.waiting) == (3, 1, {})  # refused as it is
 

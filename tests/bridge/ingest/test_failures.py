@@ -25,6 +25,7 @@ from bridge_episodes import (
     vectors_of,
 )
 
+import bridge.episodes.open
 import bridge.episodes.read
 import bridge.ingest.embed
 import bridge.support.batches
@@ -34,6 +35,7 @@ from embedders.trajectory.pooled import PooledCallable
 from wshard.container.codec_plan import CodecPlan
 from wshard.episode.encode import describe
 from wshard.episode.file import open_wshard, save_wshard, store
+from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import (
     FormatError,
     HeaderError,
@@ -77,8 +79,13 @@ def test_the_error_of_one_episode_is_the_one_that_reading_it_raised(archive, tmp
     save(tmp_path, episode(9, 9))
     (path,) = files(tmp_path)
     path.write_bytes(path.read_bytes()[:-10])
-    opened, really = [], bridge.episodes.read.open_episode
-    monkeypatch.setattr(bridge.episodes.read, "open_episode", lambda path: opened.append(path) or really(path))
+    opened, really = [], bridge.episodes.open.open_episode
+
+    def opening(address, *, hashed):
+        opened.append(str(address))
+        return really(address, hashed=hashed)
+
+    monkeypatch.setattr(bridge.episodes.open, "open_episode", opening)
     with TrajectoryIngestor(archive) as ingestor, pytest.raises(HeaderError, match=r"total file size .* says"):
         ingestor.ingest_episode(path)
     assert opened == [str(path)]
@@ -270,12 +277,12 @@ def test_a_flipped_bit_of_the_header_holds_up_nobody(archive, folder):
 
 def test_an_error_that_nobody_expected_is_one_file_s_and_says_so(archive, folder, monkeypatch):
     first, second, third, *others = map(str, files(folder))
-    opened, real = bridge.episodes.read.open_episode, bridge.episodes.read.summarise
+    opened, real = bridge.episodes.open.open_episode, bridge.episodes.read.summarise
 
-    def failing(path, **options: object):
-        if path == first:
+    def failing(address, **options: object):
+        if str(address) == first:
             raise OverflowError("Python int too large to convert to C long")
-        return opened(path, **options)
+        return opened(address, **options)
 
     def summarise(numbers, **options: object):
         if any(one.lanes["signal/state"].sum() == odd for one in numbers):
@@ -284,7 +291,7 @@ def test_an_error_that_nobody_expected_is_one_file_s_and_says_so(archive, folder
 
     with open_wshard(second) as file:
         odd = file.lane("state").sum()
-    monkeypatch.setattr(bridge.episodes.read, "open_episode", failing)
+    monkeypatch.setattr(bridge.episodes.open, "open_episode", failing)
     monkeypatch.setattr(bridge.episodes.read, "summarise", summarise)
     report = ingest(archive, folder)
     assert counts(report) == {"new": 10, "embedded": 10}
@@ -325,6 +332,6 @@ def test_a_failure_that_came_from_another_process_may_hold_any_error():
         def __init__(self, one: str, two: str) -> None:
             super().__init__(one + two)
 
-    failure = bridge.episodes.read.Failure.of(Crooked("a", "b"), "x.wshard")
+    failure = bridge.episodes.read.Failure.of(Crooked("a", "b"), EpisodeAddress("x.wshard"))
     assert pickle.loads(pickle.dumps(failure)) == failure  # noqa: S301
     assert failure.error == "unexpected Crooked: ab"

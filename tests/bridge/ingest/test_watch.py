@@ -216,7 +216,7 @@ def test_work_that_an_earlier_run_left_is_finished_first(tmp_path):
 def test_lost_events_are_made_up_for(tmp_path, monkeypatch):
     """A folder that is removed and made again is no longer listened to; looking through it finds what came."""
     monkeypatch.setattr(watching, "_LOOK_AGAIN_S", 0.5)
-    monkeypatch.setattr(watching, "_files", lambda _events, _places: iter(()))
+    monkeypatch.setattr(watching, "_files", lambda *_: iter(()))
     folder = tmp_path / "data"
     save(folder, episode(0, 0, 8))
 

@@ -13,7 +13,7 @@ from bridge.archive import open_archive
 from bridge.curation.archive_vectors import find_whole_spaces, find_window_spaces
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.retriever import TrajectoryRetriever
-from catalog.catalog import Catalog
+from catalog.vectors.api import VectorLedger
 from embedders.space import Space
 from embedders.trajectory.arc import ArcDct
 from embedders.windows import BOTH, SCALES, WindowPlan
@@ -158,7 +158,7 @@ def test_windows_of_one_size_do_not_keep_the_default_away(folder):
 
 @pytest.mark.parametrize("step", ["add_space", "activate"])
 def test_a_first_ingest_that_was_stopped_between_its_spaces_is_finished(folder, monkeypatch, step):
-    really, calls = getattr(Catalog, step), []
+    really, calls = getattr(VectorLedger, step), []
 
     def stopped(catalog, *arguments, **named):  # noqa: ANN002, ANN003  (those of either method)
         calls.append(step)
@@ -166,7 +166,7 @@ def test_a_first_ingest_that_was_stopped_between_its_spaces_is_finished(folder, 
             raise KeyboardInterrupt
         return really(catalog, *arguments, **named)
 
-    monkeypatch.setattr(Catalog, step, stopped)
+    monkeypatch.setattr(VectorLedger, step, stopped)
     with TrajectoryIngestor(folder / "archive") as ingestor, pytest.raises(KeyboardInterrupt):
         ingestor.ingest(folder / "episodes")
     monkeypatch.undo()

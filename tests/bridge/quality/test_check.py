@@ -23,7 +23,7 @@ from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.quality.check import check_episodes
 from bridge.quality.judge import Checker
 from bridge.search.retriever import TrajectoryRetriever
-from catalog.catalog import Catalog
+from catalog.curation.checks_api import CheckResults
 from wshard.episode.file import open_wshard, save_wshard
 from wshard.errors import NotEmbeddedWarning
 from wshard.quality.baseline import MOST
@@ -107,7 +107,7 @@ def test_findings_are_fields_of_filters(archive, folder):
         catalog = opened.catalog
 
         def ids(text):
-            return {row.episode_id for row in catalog.rows(catalog.query.ids(text)).values()}
+            return {row.episode_id for row in catalog.episodes.rows(catalog.query.ids(text)).values()}
 
         assert ids("flag:*") == {"arm-03", "arm-07"}
         assert ids("flag:spike") == ids("score.quality.spike:>=1") == {"arm-03"}
@@ -220,8 +220,8 @@ def test_damage_that_is_met_when_vectors_are_made_is_flagged(archive, folder, mo
     path = files(folder)[5]
     damage(path)
     told = []
-    flag = Catalog.flag
-    monkeypatch.setattr(Catalog, "flag", lambda *args: told.append(args[1]) or flag(*args))
+    flag = CheckResults.flag
+    monkeypatch.setattr(CheckResults, "flag", lambda *args: told.append(args[1]) or flag(*args))
     report = ingest(archive, folder, embedder="dct", windows="both")
     assert [failure.path for failure in report.failed] == [str(path)]
     assert list(flags(archive)["arm-05"]) == ["integrity"]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from catalog import Asset, Catalog, EmbeddingRow, LaneRecord, Spread, build_where
 from catalog.testing.contract import AWKWARD, LANES, make_record, record_lists
 from catalog.testing.records import SPREADS
+from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import EntryNotFoundError, FilterError, IngestError
 
 if TYPE_CHECKING:
@@ -253,18 +254,21 @@ def test_places_lists_a_folder_and_nothing_beside_it(catalog: Catalog) -> None:
     catalog.episodes.add_root("/data")
     done = catalog.episodes.register([make_record(1, folder=folder) for folder in folders])
     everything = {
-        (registered.id, f"{folder}/episode_000001.wshard") for registered, folder in zip(done, folders, strict=True)
+        (registered.id, EpisodeAddress(f"{folder}/episode_000001.wshard"))
+        for registered, folder in zip(done, folders, strict=True)
     }
     assert set(catalog.episodes.places()) == everything
     for prefix in (*folders, "/data", "/", "/absent", "/data/set/episode_000001.wshard", "/data/s", "/\ud800"):
-        below = {place for place in everything if place[1] == prefix or place[1].startswith(prefix.rstrip("/") + "/")}
+        below = {
+            place for place in everything if place[1].uri == prefix or place[1].uri.startswith(prefix.rstrip("/") + "/")
+        }
         assert set(catalog.episodes.places(prefix)) == below, prefix
 
 
 def test_places_crosses_chunks(catalog: Catalog) -> None:
     records = [make_record(number // 2, key=str(number % 2), digest=str(number)) for number in range(2300)]
     done = catalog.episodes.register(records)
-    assert sorted(catalog.episodes.places("/data")) == [(d.id, r.path) for d, r in zip(done, records, strict=True)]
+    assert sorted(catalog.episodes.places("/data")) == [(d.id, r.address) for d, r in zip(done, records, strict=True)]
 
 
 def test_an_archive_folder_can_be_moved_as_a_whole(tmp_path: Path) -> None:
@@ -282,7 +286,7 @@ def test_an_archive_folder_can_be_moved_as_a_whole(tmp_path: Path) -> None:
         assert catalog.episodes.get(done[2].id).path == f"{new}/episode_000003.wshard"
         assert [known.id for known in catalog.episodes.known([there])[there]] == [done[0].id]
         assert catalog.episodes.register([replace(inside, path=there)]) == [replace(done[0], outcome="unchanged")]
-        assert (done[0].id, there) in set(catalog.episodes.places(str(new)))
+        assert (done[0].id, EpisodeAddress(there)) in set(catalog.episodes.places(str(new)))
 
 
 def test_two_roots_that_a_move_made_the_same_folder_give_one_answer(tmp_path: Path) -> None:
@@ -358,7 +362,7 @@ def test_hostile_text_is_only_text(data, tmp_path_factory) -> None:
         assert [found.id for found in catalog.episodes.by_digest([names["digest"]])] == [done.id]
         assert [known.id for known in catalog.episodes.known([row.path])[row.path]] == [done.id]
         assert list(catalog.query.spreads([row.layout_id], lanes[0].name)) == [(1, (0.0, 2.0, 1.0, 0.5))]
-        assert list(catalog.episodes.places(row.path)) == [(done.id, row.path)]
+        assert list(catalog.episodes.places(row.path)) == [(done.id, row.address)]
         space = catalog.vectors.add_space(data.draw(text), data.draw(text), data.draw(text))
         assert catalog.vectors.spaces("'; DROP TABLE space; --") == []
         assert catalog.vectors.spaces() == [space]

@@ -1,0 +1,119 @@
+"""Open episodes by address; ask whether they are there, and whether they are as the catalog saw them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from bridge.support.batches import batches
+from wshard.episode.protocol import Fingerprint
+from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError
+from wshard.formats.detect import detect_format
+from wshard.open import open_episode, open_location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from catalog.catalog import Catalog
+    from catalog.records import Asset, Known
+    from wshard.episode.protocol import EpisodeAddress, EpisodeReader
+    from wshard.formats.base import Source
+
+
+class OpenLocations:
+    """Opens episodes by their addresses, and each location of many episodes once. Use as a context manager.
+
+    It sees a location as it was when it was opened, so it is for a batch of work, not for the life of a process.
+    """
+
+    def __init__(self) -> None:
+        self._sources: dict[str, Source] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        while self._sources:
+            self._sources.popitem()[1].close()
+
+    def open(self, address: EpisodeAddress, *, hashed: bool = False) -> EpisodeReader:
+        """Open an episode; hashed: compare chunks with their hashes. Raises as wshard.open.open_episode."""
+        return self._source(address.uri).open(address.key) if address.key else open_episode(address, hashed=hashed)
+
+    def fingerprint(self, address: EpisodeAddress) -> Fingerprint:
+        """Return what says "look again" where it differs; reads no data.
+
+        Raises SourceNotFoundError, EntryNotFoundError, IngestError for what is no regular file, and what formats raise.
+        """
+        if address.key:
+            return self._source(address.uri).fingerprint(address.key)
+        try:
+            status = os.stat(address.uri)  # noqa: PTH116  (a million times)
+        except FileNotFoundError:
+            raise SourceNotFoundError(f"{address.uri}: no such file") from None
+        if stat.S_ISDIR(status.st_mode) and detect_format(address.uri):
+            return self._source(address.uri).fingerprint("")
+        if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
+            raise IngestError(f"{address.uri}: expected a regular file, found {stat.filemode(status.st_mode)}")
+        return Fingerprint(status.st_size, status.st_mtime_ns)
+
+    def exists(self, address: EpisodeAddress) -> bool:
+        """Say whether the episode is there: its file, or its key in a location, as far as that can be read."""
+        there = os.path.exists(address.uri)  # noqa: PTH110  (Path.exists can raise)
+        if not (there and address.key):
+            return there
+        try:
+            folder = Path(address.uri)
+            if folder.is_dir() and next(folder.iterdir(), None) is None:
+                return False
+            self.fingerprint(address)
+        except (EntryNotFoundError, FileNotFoundError):
+            return False
+        except Exception:  # noqa: BLE001  (whatever it is, opening it will tell)
+            return True
+        return True
+
+    def are_unchanged(self, files: Iterable[Asset]) -> bool:
+        """Say whether all of the files of an episode have the size and the time that the catalog saw."""
+        try:
+            return all(self.fingerprint(one.address) == Fingerprint(one.size, one.mtime_ns) for one in files)
+        except Exception:  # noqa: BLE001  (reading it will tell what is wrong)
+            return False
+
+    def _source(self, uri: str) -> Source:
+        if uri not in self._sources:
+            self._sources[uri] = open_location(uri)
+        return self._sources[uri]
+
+
+def open_at(address: EpisodeAddress) -> EpisodeReader:
+    """Open one episode by its address, chunks not hashed. Raises as wshard.open.open_episode."""
+    return open_episode(address, hashed=False)
+
+
+def exists(address: EpisodeAddress) -> bool:
+    """Say whether one episode is there; of many, ask OpenLocations."""
+    with OpenLocations() as locations:
+        return locations.exists(address)
+
+
+def fingerprint_of(address: EpisodeAddress) -> Fingerprint:
+    """Return what says "look again" where it differs; raises as OpenLocations.fingerprint."""
+    with OpenLocations() as locations:
+        return locations.fingerprint(address)
+
+
+def known_episodes(
+    catalog: Catalog, addresses: Iterable[EpisodeAddress]
+) -> Iterator[tuple[EpisodeAddress, Known | None]]:
+    """Yield each address with what the catalog knows of the episode there; asks for a batch of locations at a time."""
+    wanted: dict[str, list[EpisodeAddress]] = {}
+    for address in addresses:
+        wanted.setdefault(address.uri, []).append(address)
+    for uris in batches([*wanted]):
+        known = catalog.episodes.known(uris)
+        for uri in uris:
+            by_key = {one.key: one for one in known.get(uri, ())}
+            yield from ((address, by_key.get(address.key)) for address in wanted[uri])
