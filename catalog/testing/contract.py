@@ -191,7 +191,8 @@ class CatalogContract:
         assert [(one.id, one.uid, one.outcome) for one in catalog.episodes.register(turned)] == [
             (one.id, one.uid, "moved") for one in done[-1:] + done[:-1]
         ]
-        assert [address.uri for _, address in sorted(catalog.episodes.places())] == [records[k].path for k in (1, 2, 3, 0)]
+        places = [address.uri for _, address in sorted(catalog.episodes.places())]
+        assert places == [records[k].path for k in (1, 2, 3, 0)]
         (fresh,) = catalog.episodes.register([replace(records[1], digest="fresh", displaces=done[0].id)])
         assert (fresh.outcome, catalog.episodes.get(fresh.id).path) == ("new", records[1].path)
         assert catalog.episodes.get(done[0].id).path.startswith("/data/set/.replaced/")
