@@ -27,7 +27,6 @@ from bridge_episodes import (
 
 import bridge.episodes.open
 import bridge.episodes.read
-import bridge.ingest.embed
 import bridge.support.batches
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.retriever import TrajectoryRetriever
@@ -301,14 +300,18 @@ def test_an_error_that_nobody_expected_is_one_file_s_and_says_so(archive, folder
     assert re.fullmatch(r"unexpected ZeroDivisionError \(.*\): no message", told[second])
     assert {path for _, path in vectors_of(archive)} == {third, *others}
     monkeypatch.undo()
-    monkeypatch.setattr(bridge.ingest.embed, "open_episode", failing)  # where vectors are made
+
+    def failing_later(address, *, hashed):  # where vectors are made: chunks were hashed when the episode was read
+        return (opened if hashed else failing)(address, hashed=hashed)
+
+    monkeypatch.setattr(bridge.episodes.open, "open_episode", failing_later)
     report = ingest(archive.parent / "other", folder)
     assert (counts(report), [failure.path for failure in report.failed]) == ({"new": 12, "embedded": 11}, [first])
 
     def interrupted(path, **options: object):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bridge.episodes.read, "open_episode", interrupted)
+    monkeypatch.setattr(bridge.episodes.open, "open_episode", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ingest(archive.parent / "third", folder)
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from bridge_episodes import episode, ingest, save, spaces_of, vectors_of
 
-import bridge.episodes.read
-import bridge.ingest.embed
+import bridge.episodes.open
 import bridge.search.ranking.fusion
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.query.fit import cut
@@ -307,9 +306,13 @@ def test_searches_that_make_no_sense_are_refused(retriever):
 
 
 def test_one_pass_opens_each_file_once_and_gives_the_same_vectors(folder, tmp_path, monkeypatch):
-    opened, really = [], bridge.ingest.embed.open_episode
-    for module in (bridge.episodes.read, bridge.ingest.embed):
-        monkeypatch.setattr(module, "open_episode", lambda path, **how: opened.append(path) or really(path, **how))
+    opened, really = [], bridge.episodes.open.open_episode
+
+    def opening(address, *, hashed):
+        opened.append(address)
+        return really(address, hashed=hashed)
+
+    monkeypatch.setattr(bridge.episodes.open, "open_episode", opening)
     plans = (*BOTH, WindowPlan(16, 8))
     ingest(tmp_path / "one", folder, embedder=None, windows=plans)
     assert len(opened) == 2 * len(ALL)  # once to register, once to embed
