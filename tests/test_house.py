@@ -28,7 +28,7 @@ PRIVATE_WORDS = {
 """Words that say nothing to a newcomer: no function, class or module is named by one of them alone."""
 
 ARCHIVE_FILES = {
-    "bridge/cli/main.py": "whether the archive's database is there",
+    "bridge/cli/ingest.py": "whether the archive's database is there",
     "bridge/maintenance/check_vectors.py": "whether a copy for searching is there",
     "bridge/maintenance/check_files.py": "how old what interrupted processes left is",
     "bridge/index/embedded/disk_copy.py": "how old a copy that nobody finished is",
