@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from bridge_episodes import command, copies, episode, ingest, looked_into, save, vectors_of
-from paths import SUPPORT
 
 from bridge.archive import restore_archive
 from catalog import Catalog, EmbeddingRow
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PAGE = 4096
-OLD = (SUPPORT / "data" / "catalog_v1.sql").read_text()
 STEPS = 400
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -287,24 +285,6 @@ def prepare_source(folder, other=nothing):
     other(folder)
 
 
-def older(folder):
-    """Make a catalog as software of the first version wrote it."""
-    (folder / "ia").mkdir()
-    with closing(sqlite3.connect(folder / "ia" / "catalog.db")) as raw:
-        raw.executescript(OLD)
-        raw.execute("PRAGMA journal_mode=WAL")
-
-
-def version(folder):
-    """Return the version of its tables and its episodes."""
-    if not (folder / "ia" / "catalog.db").exists():
-        return None
-    with closing(sqlite3.connect(folder / "ia" / "catalog.db")) as raw:
-        assert raw.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        episodes = raw.execute("SELECT id, uid, digest FROM episode ORDER BY id").fetchall()
-        return raw.execute("SELECT max(version) FROM migration").fetchone(), episodes
-
-
 def write_copies(folder):
     """Make the copies for searching that large archives have."""
     copies(folder / "ia")
@@ -406,18 +386,12 @@ WAYS = {
         archived_in_part,
     ),
     "ingest more": Way(ingest_fully, archived, archive, archived_in_part),
-    "upgrade": Way(lambda f: Catalog.open(f / "ia" / "catalog.db").close(), version, older),
     "backup": Way(back_up, lambda f: rows_of(f / "backup.db"), prepare_source),
     "restore": Way(restore_into, lambda f: rows_of(f / "ia" / "catalog.db"), prepare_source),
     "restore over": Way(
         restore_into,
         lambda f: rows_of(f / "ia" / "catalog.db"),
         partial(prepare_source, other=lambda f: large(f / "ia" / "catalog.db", 5, "older")),
-    ),
-    "restore older": Way(
-        lambda f: restore_archive(f / "ia" / "older.db", f / "ia"),
-        version,
-        lambda f: (older(f), (f / "ia" / "catalog.db").rename(f / "ia" / "older.db")),
     ),
     "index copy": Way(write_copies, copied, archive, beside=r"catalog\.db-(wal|shm)|LOCK"),
     "export-list": Way(

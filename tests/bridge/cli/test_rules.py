@@ -171,7 +171,7 @@ def test_what_needs_a_yes_fails_without_it(home):
 
 # ---- JSON -----------------------------------------------------------------------------------------------------------
 
-REPORTS = {"ingest data", "watch", "inspect {0}", "repair {0}", "train-embedder"}
+REPORTS = {"ingest data", "watch", "inspect {0}", "repair {0}", "train-embedder", "annotations import"}
 LISTS = {
     "ls -n 3": {"next"},
     "show {0} {0}": set(),
@@ -204,7 +204,10 @@ LISTS = {
 
 def test_every_verb_with_json_is_a_list_or_a_report():
     able = {" ".join(names) for names, verb in verbs() if any("--json" in option.opts for option in verb.params)}
-    known = {" ".join(line.split()[: 1 + line.startswith(("collection", "index"))]) for line in (*REPORTS, *LISTS)}
+    known = {
+        " ".join(line.split()[: 1 + line.startswith(("annotations", "collection", "index"))])
+        for line in (*REPORTS, *LISTS)
+    }
     assert able == known
 
 
