@@ -5,6 +5,8 @@ Names that a module of the package bears, such as `embedders.statistics.statisti
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from embedders.base import Embedder, unit_rows, validate_windows
 from embedders.image.frames import Frames
 from embedders.registry import DEFAULT_EMBEDDER, EMBEDDERS, as_embedder, embedder_of, make_embedder
@@ -14,9 +16,14 @@ from embedders.trajectory.arc import ArcDct
 from embedders.trajectory.combine import Combo, Combo2
 from embedders.trajectory.pooled import Mean, PooledCallable, Stats
 from embedders.trajectory.spectral import Dct
-from embedders.windows import WindowPlan
+from embedders.windows import BOTH, WindowPlan
+from wshard.lazy import importer
+
+if TYPE_CHECKING:
+    from embedders.neural.torch_module import Pictures, TorchModule
 
 __all__ = [
+    "BOTH",
     "DEFAULT_EMBEDDER",
     "EMBEDDERS",
     "ArcDct",
@@ -28,10 +35,12 @@ __all__ = [
     "LaneSpec",
     "Mean",
     "Moments",
+    "Pictures",
     "PooledCallable",
     "Space",
     "Statistics",
     "Stats",
+    "TorchModule",
     "WindowPlan",
     "as_embedder",
     "check_same_space",
@@ -42,3 +51,10 @@ __all__ = [
     "unit_rows",
     "validate_windows",
 ]
+
+__getattr__ = importer("embedders", dict.fromkeys(("Pictures", "TorchModule"), "embedders.neural.torch_module"))
+
+
+def __dir__() -> list[str]:
+    """Return the names above, also those that were not used yet."""
+    return sorted({*globals(), *__all__})

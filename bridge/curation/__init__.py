@@ -1,1 +1,46 @@
-"""What vectors say about a data set: copies, leaks, outliers, subsets, weights, doubtful labels."""
+"""Curate a data set by its vectors: duplicates, leaks, outliers, subsets, weights, wrong labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wshard.lazy import importer
+
+if TYPE_CHECKING:
+    from bridge.curation.duplicates import Twin, find_duplicates, find_leaks
+    from bridge.curation.shared_pieces import find_pieces, find_shared
+    from bridge.curation.signals import Valued, find_mislabeled, find_outliers, select_subset, weigh
+
+__all__ = [
+    "Twin",
+    "Valued",
+    "find_duplicates",
+    "find_leaks",
+    "find_mislabeled",
+    "find_outliers",
+    "find_pieces",
+    "find_shared",
+    "select_subset",
+    "weigh",
+]
+
+__getattr__ = importer(
+    "bridge.curation",
+    {
+        "Twin": "bridge.curation.duplicates",
+        "Valued": "bridge.curation.signals",
+        "find_duplicates": "bridge.curation.duplicates",
+        "find_leaks": "bridge.curation.duplicates",
+        "find_mislabeled": "bridge.curation.signals",
+        "find_outliers": "bridge.curation.signals",
+        "find_pieces": "bridge.curation.shared_pieces",
+        "find_shared": "bridge.curation.shared_pieces",
+        "select_subset": "bridge.curation.signals",
+        "weigh": "bridge.curation.signals",
+    },
+)
+
+
+def __dir__() -> list[str]:
+    """Return the names above, also those that were not used yet."""
+    return sorted(__all__)

@@ -1,1 +1,30 @@
-"""Measure how good the search is on labels of an archive."""
+"""Measure how well the search retrieves episodes of the same label."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wshard.lazy import importer
+
+if TYPE_CHECKING:
+    from bridge.evaluation.compare import Evaluated, evaluate_label, evaluate_search
+
+__all__ = [
+    "Evaluated",
+    "evaluate_label",
+    "evaluate_search",
+]
+
+__getattr__ = importer(
+    "bridge.evaluation",
+    {
+        "Evaluated": "bridge.evaluation.compare",
+        "evaluate_label": "bridge.evaluation.compare",
+        "evaluate_search": "bridge.evaluation.compare",
+    },
+)
+
+
+def __dir__() -> list[str]:
+    """Return the names above, also those that were not used yet."""
+    return sorted(__all__)

@@ -23,6 +23,7 @@ from catalog.testing.contract import make_record
 from embedders.windows import WindowPlan
 from wshard import Channel, Episode, errors, save_wshard
 
+PACKAGES = ("wshard", "embedders", "catalog", "bridge")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -199,3 +200,10 @@ def test_the_tree_of_errors_is_drawn_from_the_classes():
 def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+def test_the_readme_lists_every_room():
+    """The rows of its table are the sub-packages of the four packages."""
+    rows = re.findall(r"^\| `(\w+/\w+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    rooms = [f"{package}/{path.parent.name}" for package in PACKAGES for path in (ROOT / package).glob("*/__init__.py")]
+    assert sorted(rows) == sorted(rooms)
