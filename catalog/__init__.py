@@ -124,7 +124,7 @@ __getattr__ = importer(
         "Compare": "catalog.filters.where",
         "EVERYTHING": "catalog.filters.where",
         "EmbeddingRow": "catalog.records",
-        "EpisodeRecord": "catalog.records",
+        "EpisodeRecord": "catalog.episode_record",
         "EpisodeRow": "catalog.records",
         "Explained": "catalog.database.query_plan",
         "F": "catalog.filters.builder",
