@@ -110,6 +110,24 @@ def test_the_picture_of_an_alignment_is_drawn(tmp_path, monkeypatch):
     assert (tmp_path / "overlay.png").stat().st_size > 10_000
 
 
+def test_the_examples_about_checks_and_curation_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for number in range(12):
+        walk = np.random.default_rng(number).normal(size=(60 + number, 3)).cumsum(axis=0)
+        observations = {"state": Channel.of("state", walk)}
+        save_wshard(Episode(f"walk-{number}", "reach-v3", 60 + number, observations=observations), f"{number}.wshard")
+    with TrajectoryIngestor("my-archive") as ingestor:
+        assert not ingestor.ingest(["."]).failed
+    for page in ("archive", "curation", "quality"):
+        *_, example = [text for kind, text in blocks(f"docs/{page}.md") if kind == "python"]
+        names: dict[str, Any] = {}
+        exec(compile(example, f"{page}.md", "exec"), names)  # noqa: S102  (it is our own page)
+        if page == "curation":
+            assert names["copies"] == []
+            assert {*names["outliers"]} <= {f"walk-{number}" for number in range(12)}
+    assert "()" in capsys.readouterr().out, "nothing was wrong, so nothing was repaired"
+
+
 def test_every_make_target_in_the_docs_exists():
     made = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
