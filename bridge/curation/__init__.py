@@ -1,4 +1,4 @@
-"""Curate a data set by its vectors: duplicates, leaks, outliers, subsets, weights, wrong labels."""
+"""Data curation by vectors: duplicates, leaks, outliers, subsets, weights and doubtful labels."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 from wshard.lazy import importer
 
 if TYPE_CHECKING:
-    from bridge.curation.duplicates import Twin, find_duplicates, find_leaks
+    from bridge.curation.duplicates import find_duplicates, find_leaks
     from bridge.curation.shared_pieces import find_pieces, find_shared
-    from bridge.curation.signals import Valued, find_mislabeled, find_outliers, select_subset, weigh
+    from bridge.curation.signals import find_mislabeled, find_outliers, select_subset, weigh
 
 __all__ = [
-    "Twin",
-    "Valued",
     "find_duplicates",
     "find_leaks",
     "find_mislabeled",
@@ -27,8 +25,6 @@ __all__ = [
 __getattr__ = importer(
     "bridge.curation",
     {
-        "Twin": "bridge.curation.duplicates",
-        "Valued": "bridge.curation.signals",
         "find_duplicates": "bridge.curation.duplicates",
         "find_leaks": "bridge.curation.duplicates",
         "find_mislabeled": "bridge.curation.signals",

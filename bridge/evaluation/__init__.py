@@ -1,4 +1,4 @@
-"""Measure how well the search retrieves episodes of the same label."""
+"""Evaluate the search on labels of an archive."""
 
 from __future__ import annotations
 
@@ -7,18 +7,13 @@ from typing import TYPE_CHECKING
 from wshard.lazy import importer
 
 if TYPE_CHECKING:
-    from bridge.evaluation.compare import Evaluated, evaluate_label, evaluate_search
+    from bridge.evaluation.compare import evaluate_label, evaluate_search
 
-__all__ = [
-    "Evaluated",
-    "evaluate_label",
-    "evaluate_search",
-]
+__all__ = ["evaluate_label", "evaluate_search"]
 
 __getattr__ = importer(
     "bridge.evaluation",
     {
-        "Evaluated": "bridge.evaluation.compare",
         "evaluate_label": "bridge.evaluation.compare",
         "evaluate_search": "bridge.evaluation.compare",
     },
