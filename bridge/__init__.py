@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bridge.ingest.ingestor import IngestReport, TrajectoryIngestor
     from bridge.quality.check import Checkup, check_episodes
     from bridge.results import EpisodeRef, Hits
+    from bridge.search.moments.overlap import without_overlaps
     from bridge.search.retriever import TrajectoryRetriever
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "VectorIndex",
     "check_episodes",
     "open_archive",
+    "without_overlaps",
 ]
 
 __getattr__ = importer(
@@ -48,6 +50,7 @@ __getattr__ = importer(
         "VectorIndex": "bridge.index.base",
         "check_episodes": "bridge.quality.check",
         "open_archive": "bridge.archive",
+        "without_overlaps": "bridge.search.moments.overlap",
     },
 )
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from embedders.space import Statistics
     from embedders.text.base import TextEncoder
 
+__all__ = ["EmbedderContract", "TextEncoderContract"]
+
+
 TOLERANCE = 1e-5
 """What float32 arithmetic in another order may change in a coordinate of a unit vector."""
 

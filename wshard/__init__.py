@@ -66,6 +66,12 @@ from wshard.types import (
 if TYPE_CHECKING:
     from bridge import TrajectoryIngestor, TrajectoryRetriever, open_archive
     from catalog import Catalog
+    from wshard.container.manifest import write_manifest
+    from wshard.episode.memory_reader import MemoryReader
+    from wshard.open import list_episodes
+    from wshard.quality.thresholds import Thresholds
+    from wshard.repair.repair import RepairReport
+    from wshard.repair.repair import repair as repair_file
 
 StreamChannelDef = ChannelDef
 
@@ -93,12 +99,15 @@ __all__ = [
     "FormatError",
     "FormatWarning",
     "HuggingFaceAdapter",
+    "MemoryReader",
     "Modality",
+    "RepairReport",
     "Residual",
     "ShardReader",
     "ShardStreamWriter",
     "ShardWriter",
     "StreamChannelDef",
+    "Thresholds",
     "TimebaseSpec",
     "TimebaseType",
     "TrajectoryIngestor",
@@ -119,6 +128,7 @@ __all__ = [
     "get_latent_actions",
     "get_latent_codebook",
     "get_multimodal_observations",
+    "list_episodes",
     "load",
     "load_dreamer",
     "load_wshard",
@@ -135,6 +145,7 @@ __all__ = [
     "quantize_delta",
     "reconstruct_from_omen_and_delta",
     "recover",
+    "repair_file",
     "save",
     "save_dreamer",
     "save_wshard",
@@ -145,13 +156,25 @@ __all__ = [
     "unpack_residual_bits",
     "upload_to_hub",
     "validate_chunk_continuity",
+    "write_manifest",
 ]
 
 __version__ = "0.1.0"
 
 __getattr__ = importer(
     "wshard",
-    {"Catalog": "catalog"} | dict.fromkeys(("TrajectoryIngestor", "TrajectoryRetriever", "open_archive"), "bridge"),
+    {
+        "Catalog": "catalog",
+        "MemoryReader": "wshard.episode.memory_reader",
+        "RepairReport": "wshard.repair.repair",
+        "Thresholds": "wshard.quality.thresholds",
+        "TrajectoryIngestor": "bridge",
+        "TrajectoryRetriever": "bridge",
+        "list_episodes": "wshard.open",
+        "open_archive": "bridge",
+        "repair_file": "wshard.repair.repair:repair",
+        "write_manifest": "wshard.container.manifest",
+    },
 )
 
 

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 
 def importer(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a module's `__getattr__` for names that live in other modules: {name: module}."""
+    """Return a module's `__getattr__` for names that live elsewhere: {name: "module" or "module:name there"}."""
 
     def find(name: str) -> Any:
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(places[name]), name)
+        module, _, attribute = places[name].partition(":")
+        return getattr(import_module(module), attribute or name)
 
     return find

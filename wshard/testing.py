@@ -18,6 +18,8 @@ from wshard.types import Array, Channel, DType, Episode, Modality, Residual, Tim
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
+__all__ = ["assert_same_episode", "episodes", "make_episode"]
+
 
 # ---- one realistic episode -----------------------------------------------------------------------------------------
 

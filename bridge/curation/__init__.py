@@ -35,3 +35,8 @@ __getattr__ = importer(
         "weigh": "bridge.curation.signals",
     },
 )
+
+
+def __dir__() -> list[str]:
+    """Return the names above, also those that were not used yet."""
+    return sorted(__all__)

@@ -18,3 +18,8 @@ __getattr__ = importer(
         "evaluate_search": "bridge.evaluation.compare",
     },
 )
+
+
+def __dir__() -> list[str]:
+    """Return the names above, also those that were not used yet."""
+    return sorted(__all__)

@@ -23,6 +23,7 @@ from catalog.testing.contract import make_record
 from embedders.windows import WindowPlan
 from wshard import Channel, Episode, errors, save_wshard
 
+PACKAGES = ("wshard", "embedders", "catalog", "bridge")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -107,6 +108,24 @@ def test_the_picture_of_an_alignment_is_drawn(tmp_path, monkeypatch):
     (example,) = [text for kind, text in blocks("docs/search.md") if kind == "python"]
     exec(compile(example, "search.md", "exec"), {})  # noqa: S102  (it is our own page)
     assert (tmp_path / "overlay.png").stat().st_size > 10_000
+
+
+def test_the_examples_about_checks_and_curation_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for number in range(12):
+        walk = np.random.default_rng(number).normal(size=(60 + number, 3)).cumsum(axis=0)
+        observations = {"state": Channel.of("state", walk)}
+        save_wshard(Episode(f"walk-{number}", "reach-v3", 60 + number, observations=observations), f"{number}.wshard")
+    with TrajectoryIngestor("my-archive") as ingestor:
+        assert not ingestor.ingest(["."]).failed
+    for page in ("archive", "curation", "quality"):
+        *_, example = [text for kind, text in blocks(f"docs/{page}.md") if kind == "python"]
+        names: dict[str, Any] = {}
+        exec(compile(example, f"{page}.md", "exec"), names)  # noqa: S102  (it is our own page)
+        if page == "curation":
+            assert names["copies"] == []
+            assert {*names["outliers"]} <= {f"walk-{number}" for number in range(12)}
+    assert "()" in capsys.readouterr().out, "nothing was wrong, so nothing was repaired"
 
 
 def test_every_make_target_in_the_docs_exists():
@@ -199,3 +218,10 @@ def test_the_tree_of_errors_is_drawn_from_the_classes():
 def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+def test_the_readme_lists_every_room():
+    """The rows of its table are the sub-packages of the four packages."""
+    rows = re.findall(r"^\| `(\w+/\w+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    rooms = [f"{package}/{path.parent.name}" for package in PACKAGES for path in (ROOT / package).glob("*/__init__.py")]
+    assert sorted(rows) == sorted(rooms)

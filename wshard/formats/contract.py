@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from wshard.types import Episode
 
+__all__ = ["EpisodeReaderContract", "SinkContract", "SourceContract"]
+
 
 def _assert_same(found: Episode, expected: Episode) -> None:
     """Compare episodes; arrays in the metadata count as lists, which is what files make of them."""

@@ -1,0 +1,103 @@
+"""The docs teach public names only: those in the `__all__` of a package, of a facade or of a module of contracts."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+
+import pytest
+from paths import ROOT
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FACADES = {  # the import paths of the format's reference package, which formats.md lists
+    f"wshard.{name}"
+    for name in (
+        "shard",
+        "wshard",
+        "types",
+        "compress",
+        "streaming",
+        "chunked",
+        "residual",
+        "convert",
+        "dreamer",
+        "huggingface",
+    )
+} | {"wshard.deepdata_bridge"}
+DOCUMENTED = {
+    "wshard",
+    "embedders",
+    "catalog",
+    "bridge",
+    "bridge.maintenance",
+    "bridge.curation",
+    "bridge.evaluation",
+} | {"wshard.testing", "embedders.testing", "wshard.formats.contract"}
+NOT_IMPORTED = {"bridge.index.deepdata.waiting", "wshard.sources", "wshard.sinks", "wshard.indexes", "wshard.partial"}
+BLOCK = re.compile(r"^```(?:python)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"`([^`\n]+)`")
+DOTTED = re.compile(r"(?<![\w./-])(?:wshard|embedders|bridge)(?:\.[A-Za-z_]\w*)+")
+
+
+def read_imports(text: str) -> list[tuple[str, str]]:
+    """Return (module, name) of all imports of this project in the programs of a page."""
+    found = []
+    for block in BLOCK.findall(text):
+        try:
+            tree = ast.parse(block)
+        except SyntaxError:  # a block without a language may be commands
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                found += [(node.module, name.name) for name in node.names]
+            elif isinstance(node, ast.Import):
+                found += [(name.name, "") for name in node.names]
+    return [
+        (module, name) for module, name in found if module.split(".")[0] in {"wshard", "embedders", "catalog", "bridge"}
+    ]
+
+
+def is_public(module: str, name: str) -> bool:
+    return module in DOCUMENTED | FACADES and (not name or name in importlib.import_module(module).__all__)
+
+
+def is_public_path(path: str) -> bool:
+    """Whether a dotted path such as `bridge.open_archive` is a documented module, or a public name of one."""
+    module, _, name = path.rpartition(".")
+    return path in DOCUMENTED | FACADES | NOT_IMPORTED or is_public(module, name)
+
+
+def test_names_of_inner_modules_are_not_public():
+    assert not is_public("bridge.maintenance.fsck", "check")
+    assert not is_public("bridge", "fsck")
+    assert read_imports("```\nfrom bridge.maintenance.fsck import check\n```\n") == [
+        ("bridge.maintenance.fsck", "check")
+    ]
+    assert not is_public_path("wshard.open.list_episodes")
+    assert is_public_path("bridge.curation.find_leaks")
+
+
+@pytest.mark.parametrize("module", sorted(DOCUMENTED))
+def test_every_public_name_exists_and_is_listed(module):
+    imported = importlib.import_module(module)
+    for name in imported.__all__:
+        assert hasattr(imported, name), name
+        assert name in dir(imported), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_a_page_names_public_names_only(page):
+    text = page.read_text()
+    assert [found for found in read_imports(text) if not is_public(*found)] == []
+    paths = {path for code in CODE.findall(text) for path in DOTTED.findall(code)}
+    assert sorted(path for path in paths if not is_public_path(path)) == []
+
+
+def test_every_documented_module_is_in_the_reference():
+    shown = {
+        name
+        for page in (ROOT / "docs" / "api").glob("*.md")
+        for name in re.findall(r"^::: (\S+)", page.read_text(), re.MULTILINE)
+    }
+    assert shown >= DOCUMENTED
