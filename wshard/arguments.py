@@ -1,8 +1,4 @@
-"""Arguments as callers give them, as the plain values that they mean: numbers, texts, spans, arrays, files.
-
-Knows: that numbers of other libraries are numbers, and flags are none. Does not know: what arguments are for. Callers
-name them, and the error to raise.
-"""
+"""Check arguments as callers give them, and return the plain values that they mean: numbers, texts, spans, arrays."""
 
 from __future__ import annotations
 

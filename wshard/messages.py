@@ -1,7 +1,4 @@
-"""Words that messages of several modules have in common: one and many, URLs, and how something is installed.
-
-Does not know: who says what.
-"""
+"""Text that messages of several modules share: plurals, shortened values, URLs without secrets, installation advice."""
 
 from __future__ import annotations
 

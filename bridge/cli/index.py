@@ -25,7 +25,7 @@ def spaces(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
     from catalog.location import archive_named
 
     with open_archive(archive_named(archive)) as opened:
-        rows = [present_space(one) for one in indexes.holdings(opened)]
+        rows = [present_space(one) for one in indexes.list_spaces(opened)]
     if as_json:
         print_items(rows)
         return

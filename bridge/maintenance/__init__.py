@@ -9,13 +9,13 @@ from wshard.lazy import importer
 if TYPE_CHECKING:
     from bridge.archive import restore_archive
     from bridge.maintenance.findings import Finding
-    from bridge.maintenance.fsck import Checked
+    from bridge.maintenance.fsck import FsckResult
     from bridge.maintenance.fsck import check as check_archive
     from bridge.maintenance.fsck import repair as repair_archive
 
 __all__ = [
-    "Checked",
     "Finding",
+    "FsckResult",
     "check_archive",
     "repair_archive",
     "restore_archive",
@@ -24,7 +24,7 @@ __all__ = [
 __getattr__ = importer(
     "bridge.maintenance",
     {
-        "Checked": "bridge.maintenance.fsck",
+        "FsckResult": "bridge.maintenance.fsck",
         "Finding": "bridge.maintenance.findings",
         "check_archive": "bridge.maintenance.fsck:check",
         "repair_archive": "bridge.maintenance.fsck:repair",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from bridge.index.base import Auditable
 from bridge.index.embedded import disk_copy
 from bridge.index.embedded.inverted_lists import SearchCopy
-from bridge.index.embedded.snapshot import Snapshot
+from bridge.index.embedded.snapshot import IndexSnapshot
 from bridge.ingest.text import speaking, task_of
 from bridge.maintenance import indexes
 from bridge.maintenance.findings import Finding
@@ -157,7 +157,7 @@ def check_index(archive: Archive, *, data: bool) -> Iterator[Finding]:
         return
     for state in states:
         if not state.ok:
-            yield Finding("index", describe(state.space), state.told)
+            yield Finding("index", describe(state.space), state.message)
     if not isinstance(archive.index, Auditable):
         for state in states:
             if (told := _damage(archive, state.space, data=data)) != "":
@@ -174,7 +174,7 @@ def _damage(archive: Archive, space: Space, *, data: bool) -> str:
     if opened is None:
         return f"the copy in {folder} is damaged, or from before the archive was restored"
     space_id = next(row.id for row in catalog.vectors.spaces() if row.fingerprint == space.fingerprint)
-    if not Snapshot(space_id, space.dim, opened.header.seq, SearchCopy(opened.segment)).catch_up(catalog):
+    if not IndexSnapshot(space_id, space.dim, opened.header.seq, SearchCopy(opened.segment)).catch_up(catalog):
         return f"the copy in {opened.home} is not of what the catalog holds"
     if opened.broken:
         return f"the lists of the copy in {opened.home} are damaged"

@@ -51,7 +51,7 @@ class State:
         return self.finding.state == "ok" and self.held == self.ledger
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         """What is wrong, in words."""
         behind = f"{plural(self.held, 'vector')}, the catalog has {self.ledger}"
         if self.finding.state == "ok":
@@ -72,7 +72,7 @@ def audit(archive: Archive, *, full: bool = False) -> list[State]:
     return states
 
 
-def mend(archive: Archive) -> int:
+def repair(archive: Archive) -> int:
     """Bring the archive's index in line with the ledger, by making it anew where it knows no other way.
 
     Returns in how many Spaces.
@@ -95,7 +95,7 @@ def rebuild(archive: Archive) -> list[State]:
     return audit(archive)
 
 
-def holdings(archive: Archive) -> list[Holding]:
+def list_spaces(archive: Archive) -> list[Holding]:
     """Return the Spaces of the archive, those that are being built too."""
     found = []
     for row in _living(archive):
@@ -106,7 +106,7 @@ def holdings(archive: Archive) -> list[Holding]:
 
 def find(archive: Archive, name: str) -> Holding:
     """Return the Space whose fingerprint begins with this; raises EntryNotFoundError unless it is exactly one."""
-    listed = holdings(archive)
+    listed = list_spaces(archive)
     found = [one for one in listed if name and one.space.fingerprint.startswith(name)]
     if len(found) != 1:
         told = ", ".join(one.space.fingerprint[:12] for one in listed) or "none"

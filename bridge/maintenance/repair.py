@@ -110,7 +110,7 @@ def _refill(run: Run, row: SpaceRow, windowed: Mapping[str, Sequence[int]]) -> N
 
 def _index(run: Run) -> str:
     try:
-        return f"mended {indexes.mend(run.archive)} copies for searching"
+        return f"mended {indexes.repair(run.archive)} copies for searching"
     except VectorIndexError as error:
         return f"could not mend the index: {error}"
 

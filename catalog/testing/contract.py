@@ -31,8 +31,6 @@ from catalog.testing.records import (
 from wshard.errors import StatementError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from catalog.catalog import Catalog
     from catalog.episode_record import EpisodeRecord
     from catalog.filters.where import Where
@@ -208,50 +206,16 @@ class CatalogContract:
         back = replace(records[0], path="/data/set/back.wshard", moved_from=done[0].id)
         assert catalog.episodes.register([back])[0].id == done[0].id
 
-    def test_loading_is_registering(self, catalog: Catalog) -> None:
+    def test_a_batch_holds_new_changed_and_unchanged_episodes(self, catalog: Catalog) -> None:
         known = _crowd(catalog)
         fresh = [make_record(number, metadata={"task": f"stack cube {number}"}) for number in range(100, 130)]
         changed = [replace(record, digest=f"new {record.digest}") for record in list(known.values())[:5]]
-        outcomes = catalog.episodes.load([fresh[:20], [*fresh[20:], *changed], list(known.values())[5:]])
-        assert outcomes == {"new": 30, "changed": 5, "unchanged": len(known) - 5}
+        done = catalog.episodes.register([*fresh, *changed, *list(known.values())[5:]])
+        assert Counter(one.outcome for one in done) == {"new": 30, "changed": 5, "unchanged": len(known) - 5}
         assert [row.episode_id for row in catalog.episodes.rows(catalog.query.ids('"stack cube"')).values()] == [
             record.episode_id for record in fresh
         ]
         assert catalog.query.count() == len(known) + 30
-
-    def test_lanes_of_an_older_archive_are_completed_when_an_episode_is_read_again(self, catalog: Catalog) -> None:
-        older = tuple(replace(lane, rate=None, storage=None) for lane in LANES)
-        (done,) = catalog.episodes.register([make_record(1, lanes=older)])
-        catalog.annotations.tag([done.id], "good")
-        asked = "lane.action/joint.codec:zstd lane.action/joint.bytes:>=1600 lane.action/joint.stored:..320"
-        assert catalog.query.ids(asked) == []
-        assert catalog.query.facts([done.id])[done.id].lanes["action/joint"].storage is None
-        (again,) = catalog.episodes.register([make_record(1, mtime_ns=5)])
-        assert (again.id, again.outcome) == (done.id, "unchanged")
-        assert catalog.query.ids(f"{asked} lane.action/joint.rate:50 tag:good -lane.signal/camera.codec:*") == [done.id]
-        lanes = catalog.query.facts([done.id])[done.id].lanes
-        assert {name: (lane.rate, lane.storage) for name, lane in lanes.items()} == {
-            lane.name: (lane.rate, lane.storage) for lane in LANES
-        }
-        assert catalog.query.facets(["lane.action/joint.codec"])["lane.action/joint.codec"] == [("zstd", 1)]
-
-    def test_a_load_that_fails_leaves_nothing(self, catalog: Catalog) -> None:
-        known = _crowd(catalog)
-
-        def batches() -> Iterator[list[EpisodeRecord]]:
-            yield [make_record(number, metadata={"task": "stack cube"}) for number in range(100, 120)]
-            raise KeyboardInterrupt
-
-        try:
-            catalog.episodes.load(batches())
-        except KeyboardInterrupt:
-            pass
-        else:
-            raise AssertionError("expected the interruption, found none")
-        assert catalog.query.count() == len(known)
-        assert catalog.query.ids("stack") == []
-        catalog.annotations.add_note(list(known)[:1], "stack of plates")
-        assert catalog.query.ids("stack") == list(known)[:1]
 
     def test_sql_reads_and_does_nothing_else(self, catalog: Catalog) -> None:
         known = _crowd(catalog)

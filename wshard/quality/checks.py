@@ -61,7 +61,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class CheckFinding:
+class QualityFinding:
     """Something that is wrong with an episode: by which check, and the reason in words."""
 
     check: str
@@ -73,14 +73,14 @@ class Verdict:
     """What the checks say of one episode: a score by check, and the findings of those with a score of 1 or more."""
 
     scores: Mapping[str, float]
-    findings: tuple[CheckFinding, ...]
+    findings: tuple[QualityFinding, ...]
 
 
 def judge(measures: Measures, known: Baseline | None, limits: Thresholds) -> list[Verdict]:
     """Return the verdicts on N episodes of one form and environment; known: what is usual there, None for too few."""
     count = len(measures.episode)
     scores: list[dict[str, float]] = [{} for _ in range(count)]
-    findings: list[list[CheckFinding]] = [[] for _ in range(count)]
+    findings: list[list[QualityFinding]] = [[] for _ in range(count)]
     with np.errstate(all="ignore"):  # numbers near the limits of a float; what cannot be judged is NaN
         for name, check in CHECKS.items():
             judged = check(measures, known, limits)
@@ -88,7 +88,7 @@ def judge(measures: Measures, known: Baseline | None, limits: Thresholds) -> lis
                 if judged is not None and np.isfinite(score):
                     scores[number][name] = score
                     if score >= 1:
-                        findings[number].append(CheckFinding(name, judged.reason(number)))
+                        findings[number].append(QualityFinding(name, judged.reason(number)))
     return [Verdict(*parts) for parts in zip(scores, map(tuple, findings), strict=True)]
 
 

@@ -106,7 +106,7 @@ class Wire:
         empty or broken answer), SpaceMismatchError (vectors of another size), IndexRefusedError for any other refusal.
         """
         why = [""]
-        with self._waiting.told(why):
+        with self._waiting.announce(why):
             return self._read(call, self._send(call, _content(call.body), why))
 
     def _send(self, call: Call, content: bytes | None, why: list[str]) -> httpx.Response:

@@ -19,7 +19,7 @@ from bridge.index.deepdata.collection import Link, Target, collection_name, crea
 from bridge.index.deepdata.fetch import fetch
 from bridge.index.deepdata.http import Wire
 from bridge.index.deepdata.push import push, sweep, sweep_retired
-from bridge.index.deepdata.search import View, ask, complete, look
+from bridge.index.deepdata.search import ServerView, ask, complete, look
 from bridge.index.deepdata.settings import read_settings
 from bridge.index.deepdata.trust import Trust
 from bridge.index.filter_cache import FilterCache
@@ -65,7 +65,7 @@ class DeepDataIndex:
         self._trust = Trust(self._wire, audit_s)
         self._connected: Link | None = None
         self._filters = FilterCache(catalog)
-        self._views: dict[str, tuple[tuple[int, int, int, str], View]] = {}
+        self._views: dict[str, tuple[tuple[int, int, int, str], ServerView]] = {}
         self._nears: dict[str, Near] = {}
         self._lock = threading.RLock()
 
@@ -128,10 +128,10 @@ class DeepDataIndex:
         best.offer(view.rest)
         examined, exact = 0, len(view.rest) >= view.vectors
         enough = exact
-        here = view.all_here or self._trust.broken(space.fingerprint)
+        here = view.all_here or self._trust.is_broken(space.fingerprint)
         if not (exact or here or (passing is not None and len(passing) <= self._few)):
             examined, enough = self._ask(view, best, query, request, passing)
-            enough = enough and not self._trust.broken(space.fingerprint)
+            enough = enough and not self._trust.is_broken(space.fingerprint)
         if not enough:
             complete(view, best, passing)
             exact = True
@@ -208,7 +208,7 @@ class DeepDataIndex:
     def _ready(self, space: Space) -> Target:
         """Return where to write, looked after."""
         target = self._target(space)
-        if self._trust.due(space.fingerprint) or target.copy.damaged:
+        if self._trust.needs_audit(space.fingerprint) or target.copy.damaged:
             begun = self._trust.begin()
             target = heal(target, inspect(target))
             self._trust.give(space.fingerprint, begun)
@@ -229,14 +229,14 @@ class DeepDataIndex:
     def _look_after(self, space: Space) -> None:
         """Audit now and then; what is lost is searched in the ledger until the next ingest puts it there again."""
         name = space.fingerprint
-        if not self._trust.due(name):
+        if not self._trust.needs_audit(name):
             return
         link, space_id = self._link(), self._living(space)
         with self._lock, locked(self._lock_file(link, space), wait=False) as alone:
             if not alone:
                 self._trust.postpone(name)
             for _ in range(2):  # over a connection that has just broken only the second comparison is worth anything
-                if not (alone and self._trust.due(name)):
+                if not (alone and self._trust.needs_audit(name)):
                     return
                 begun = self._trust.begin()
                 copy = self._catalog.index_copies.find(link.place, space_id)
@@ -246,7 +246,7 @@ class DeepDataIndex:
                 self._trust.give(name, begun)
 
     def _ask(
-        self, view: View, best: local_scores.Best, query: Vectors, request: Request, passing: Ids | None
+        self, view: ServerView, best: local_scores.Best, query: Vectors, request: Request, passing: Ids | None
     ) -> tuple[int, bool]:
         """Ask the server as search.ask does; where it can no longer be trusted, its answer is not enough."""
         try:
@@ -258,7 +258,7 @@ class DeepDataIndex:
             self._trust.withdraw()
             raise
 
-    def _view(self, space: Space) -> View:
+    def _view(self, space: Space) -> ServerView:
         """Return the Space as of now, remembered as long as neither the catalog nor the copy has changed."""
         link, kept = self._link(), self._views.get(space.fingerprint)
         if kept is not None:

@@ -27,7 +27,7 @@ _STEP: Final = 256  # ledger rows at once
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class ServerView:
     """One Space as of one clock: its copy on the server, if any; the vectors that the copy does not serve; how many."""
 
     link: Link
@@ -50,7 +50,7 @@ class View:
         return self.link.catalog.index_copies.sizes(self.space_id, passing.tolist())[1]
 
 
-def look(link: Link, space: Space, space_id: int) -> View:
+def look(link: Link, space: Space, space_id: int) -> ServerView:
     """Return the Space as of now."""
     catalog = link.catalog
     copy = catalog.index_copies.find(link.place, space_id)
@@ -66,10 +66,12 @@ def look(link: Link, space: Space, space_id: int) -> View:
             blocks.append(local_scores.of_entries(entries, space.dim))
             after = entries[-1].seq
     _, vectors = catalog.index_copies.sizes(space_id)
-    return View(link, space, space_id, target, clock, local_scores.join(blocks, space.dim), vectors)
+    return ServerView(link, space, space_id, target, clock, local_scores.join(blocks, space.dim), vectors)
 
 
-def ask(view: View, best: local_scores.Best, query: Vectors, request: Request, passing: Ids | None) -> tuple[int, bool]:
+def ask(
+    view: ServerView, best: local_scores.Best, query: Vectors, request: Request, passing: Ids | None
+) -> tuple[int, bool]:
     """Offer what the server finds, asking for more until nothing nearer can be left there.
 
     Returns how many vectors it compared, and whether that was reached; if not, only the ledger has them all. How many
@@ -101,7 +103,7 @@ def ask(view: View, best: local_scores.Best, query: Vectors, request: Request, p
             asked = replace(asked, top_k=min(CAP, asked.top_k * _GROWTH))
 
 
-def complete(view: View, best: local_scores.Best, passing: Ids | None) -> None:
+def complete(view: ServerView, best: local_scores.Best, passing: Ids | None) -> None:
     """Offer every vector of the ledger that passes."""
     catalog = view.link.catalog
     if passing is None:

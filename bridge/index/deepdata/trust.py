@@ -17,12 +17,12 @@ class Trust:
         self._audit_s = audit_s
         self._seen: dict[str, tuple[float, int]] = {}  # fingerprint: (when, breaks before)
 
-    def due(self, fingerprint: str) -> bool:
+    def needs_audit(self, fingerprint: str) -> bool:
         """Say whether the collection must be compared before it is used."""
         seen = self._seen.get(fingerprint)
-        return seen is None or time.monotonic() - seen[0] > self._audit_s or self.broken(fingerprint)
+        return seen is None or time.monotonic() - seen[0] > self._audit_s or self.is_broken(fingerprint)
 
-    def broken(self, fingerprint: str) -> bool:
+    def is_broken(self, fingerprint: str) -> bool:
         """Say whether a connection broke since the collection was compared: what the server says may be out of date."""
         seen = self._seen.get(fingerprint)
         return seen is None or seen[1] != self._wire.breaks

@@ -52,7 +52,7 @@ class Waiting:
         return IndexUnreachableError(f"no answer from {self._base} to {what} within {self._mine.limit[0]:g} s")
 
     @contextmanager
-    def told(self, why: list[str]) -> Iterator[None]:
+    def announce(self, why: list[str]) -> Iterator[None]:
         """Log once, as a warning, what is being waited for (the last of `why`) if it takes longer than 2 s."""
         key = object()
         with self._lock:

@@ -112,7 +112,7 @@ class Shortlist:
         if len(tops) >= self.target.top_k:
             kth = float(np.partition(tops, len(tops) - self.target.top_k)[len(tops) - self.target.top_k])
             self.threshold = max(self.threshold, kth - 2 * self.target.slack)
-            self._keep(self._most >= self.threshold)
+            self._filter(self._most >= self.threshold)
 
     def _keep_tops(self) -> NDArray[np.float32]:
         """Keep of each owner only rows that can be its best, and return the least that each owner's best can be."""
@@ -124,9 +124,9 @@ class Shortlist:
         np.not_equal(owners[1:], owners[:-1], out=begins[1:])
         tops = np.maximum.reduceat(least, begins.nonzero()[0])
         good = self._most[order] >= tops[begins.cumsum() - 1] - np.float32(2 * self.target.slack)
-        self._keep(order[good])
+        self._filter(order[good])
         return tops
 
-    def _keep(self, which: NDArray[np.bool_] | Ids) -> None:
+    def _filter(self, which: NDArray[np.bool_] | Ids) -> None:
         self.rows, self._owners = self.rows[which], self._owners[which]
         self._least, self._most = self._least[which], self._most[which]

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bridge.index.embedded.rerank import Ranking
-    from bridge.index.embedded.snapshot import Snapshot
+    from bridge.index.embedded.snapshot import IndexSnapshot
 
 _STEPS: Final = ("refresh", "filter", "find", "rank")
 
 
-def explain(ranking: Ranking, snapshot: Snapshot, times: Sequence[float]) -> Explanation:
+def explain(ranking: Ranking, snapshot: IndexSnapshot, times: Sequence[float]) -> Explanation:
     """Return how the ranking came from the snapshot; times: when the search began, had the ledger, had the filter."""
     base, tail = ranking.found
     lists = snapshot.base.lists

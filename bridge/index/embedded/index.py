@@ -23,7 +23,7 @@ from bridge.index.embedded.kmeans import cluster
 from bridge.index.embedded.rerank import rank
 from bridge.index.embedded.router import SearchPlan
 from bridge.index.embedded.segment import Segment
-from bridge.index.embedded.snapshot import Snapshot
+from bridge.index.embedded.snapshot import IndexSnapshot
 from bridge.index.filter_cache import FilterCache
 from bridge.index.metric import check_metric
 from bridge.support.background_job import BackgroundJob
@@ -68,7 +68,7 @@ class EmbeddedIndex:
         self._tail_rows = tail_rows
         self._lists_rows = lists_rows
         self._direct_rows = direct_rows
-        self._spaces: dict[str, Snapshot] = {}
+        self._spaces: dict[str, IndexSnapshot] = {}
         self._damaged: set[Path] = set()
         self._filters = FilterCache(catalog)
         self._life = ""
@@ -128,7 +128,7 @@ class EmbeddedIndex:
         times = [time.perf_counter()]
         with self._lock:
 
-            def rank_by(snapshot: Snapshot) -> Ranking:
+            def rank_by(snapshot: IndexSnapshot) -> Ranking:
                 times[1:] = [time.perf_counter()]
                 wanted = self._filters.find_episodes(request.where, snapshot.clock)
                 times.append(time.perf_counter())
@@ -180,7 +180,7 @@ class EmbeddedIndex:
         with self._lock:
             return self._using(space, lambda snapshot: snapshot.read_vectors(wanted))
 
-    def _using(self, space: Space, use: Callable[[Snapshot], Result]) -> Result:
+    def _using(self, space: Space, use: Callable[[IndexSnapshot], Result]) -> Result:
         """Return what `use` makes of what equals the ledger as of now; again without what turns out to be damaged."""
         while True:
             snapshot = self._refresh(space)
@@ -190,7 +190,7 @@ class EmbeddedIndex:
                 self._condemn(snapshot)
                 del self._spaces[space.fingerprint]
 
-    def _condemn(self, snapshot: Snapshot) -> None:
+    def _condemn(self, snapshot: IndexSnapshot) -> None:
         """Do without the lists, or, where these are sound, without the whole copy."""
         if snapshot.home is None:
             raise VectorIndexError(f"expected a copy in {self._folder} to blame, found none")
@@ -203,7 +203,7 @@ class EmbeddedIndex:
         else:
             self._damaged.add(snapshot.home)
 
-    def _refresh(self, space: Space) -> Snapshot:
+    def _refresh(self, space: Space) -> IndexSnapshot:
         """Return what equals the ledger as of now."""
         clock = self._clock()
         snapshot = self._spaces.get(space.fingerprint)
@@ -221,9 +221,9 @@ class EmbeddedIndex:
             self._life, self._spaces = life, {}
         return clock
 
-    def _open(self, space: Space) -> Snapshot:
+    def _open(self, space: Space) -> IndexSnapshot:
         space_id = self._check_living(space)
-        nothing = Snapshot(space_id, space.dim, 0, SearchCopy(Segment.from_points([], space.dim)))
+        nothing = IndexSnapshot(space_id, space.dim, 0, SearchCopy(Segment.from_points([], space.dim)))
         last = self._catalog.clock()  # first, for it is this that tells the edition
         found = disk_copy.read(self._find_folder(space), self._catalog.edition, space.fingerprint, last)
         opened = nothing if found is None or found.home in self._damaged else self._make_snapshot(space_id, found)
@@ -233,12 +233,12 @@ class EmbeddedIndex:
         self._spaces[space.fingerprint] = opened
         return opened
 
-    def _make_snapshot(self, space_id: int, found: disk_copy.OpenCopy) -> Snapshot:
+    def _make_snapshot(self, space_id: int, found: disk_copy.OpenCopy) -> IndexSnapshot:
         lists, broken = found.lists, found.broken
         if found.home / disk_copy.LISTS in self._damaged:
             lists, broken = None, True
         header, copy = found.header, SearchCopy(found.segment, lists)
-        return Snapshot(space_id, header.dim, header.seq, copy, found.home, broken)
+        return IndexSnapshot(space_id, header.dim, header.seq, copy, found.home, broken)
 
     def _find_folder(self, space: Space) -> Path:
         return disk_copy.find_folder(self._folder, self._catalog.archive_id, space.fingerprint)
@@ -249,7 +249,7 @@ class EmbeddedIndex:
         self._spaces = {fingerprint: one for fingerprint, one in self._spaces.items() if fingerprint in living}
         return find_space(living, space)
 
-    def _build(self, space: Space, snapshot: Snapshot) -> bool:
+    def _build(self, space: Space, snapshot: IndexSnapshot) -> bool:
         """Write a new disk copy, a large one beside everything else; False if the older one turned out damaged."""
         vectors = snapshot.count()
         header = disk_copy.CopyHeader(self._catalog.edition, space.fingerprint, space.dim, snapshot.seq, vectors)

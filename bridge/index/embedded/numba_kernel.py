@@ -174,7 +174,7 @@ def _offer(tops, owner, value):  # type: ignore[no-untyped-def]  # noqa: ANN001,
 
 
 @_part
-def _keep(near, count, tops, threshold, slack):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+def _drop_far(near, count, tops, threshold, slack):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     """Move together the rows that can still be among the best; return how many these are."""
     rows, owners, most, _ = near
     best, _, spots = tops
@@ -244,7 +244,7 @@ def _compare(some, part, coded, target, tops, found):  # type: ignore[no-untyped
             _offer(tops, owner, least)
             threshold = max(threshold, best[0] - 2 * slack)
         if count == len(near[0]):
-            count = _keep(near, count, tops, threshold, slack)
+            count = _drop_far(near, count, tops, threshold, slack)
             if 2 * count > len(near[0]):
                 near = _widen(near, count)
         near[0][count], near[1][count], near[2][count] = row, owner, most
@@ -255,7 +255,7 @@ def _compare(some, part, coded, target, tops, found):  # type: ignore[no-untyped
 @_part
 def _finish(found, tops, slack):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
     near, count, threshold = found
-    return near[0][: _keep(near, count, tops, threshold, slack)]
+    return near[0][: _drop_far(near, count, tops, threshold, slack)]
 
 
 @_part

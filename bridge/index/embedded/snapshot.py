@@ -28,7 +28,7 @@ _TAKEN_AT_ONCE: Final = 256  # ledger entries
 
 
 @dataclass(eq=False)
-class Snapshot:
+class IndexSnapshot:
     """One Space as this process knows it: the disk copy and, after it, the tail.
 
     seq: the last ledger entry taken in; clock: the catalog's when all of this was last known to equal the ledger;

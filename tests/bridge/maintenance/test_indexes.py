@@ -61,7 +61,7 @@ def test_rebuild_replaces_a_damaged_copy(archive):
 
 
 def test_holdings_tell_what_the_ledger_has(archive):
-    (one,) = indexes.holdings(archive)
+    (one,) = indexes.list_spaces(archive)
     assert (one.space, one.state, one.episodes, one.vectors, one.size) == (SPACE, "building", 30, 90, 90 * 6 * 4)
 
 
@@ -95,7 +95,7 @@ def test_a_dropped_space_is_gone_and_others_stay(archive):
         assert reader.count(other) == 120
     assert copies(archive.folder) == []
     assert copies(archive.folder, other) != []
-    assert [one.space for one in indexes.holdings(archive)] == [other]
+    assert [one.space for one in indexes.list_spaces(archive)] == [other]
     check(shelf, other, unit_vectors(1)[0], top(5))
 
 

@@ -156,7 +156,7 @@ def test_an_ingest_counts_and_lists():
 
 
 def test_spaces_indexes_and_health(archive):
-    spaces = [plain(present_space(one)) for one in indexes.holdings(archive)]
+    spaces = [plain(present_space(one)) for one in indexes.list_spaces(archive)]
     states = [plain(present_index_state(one)) for one in indexes.audit(archive)]
     health = [plain(present_health(one)) for one in examine(archive)]
     assert len(spaces) == len(states) == len(health) > 0
