@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from dtw import full_dtw
 
-from wshard.quality.channels import mended
+from wshard.quality.channels import fill_bad
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ _STILL: Final = 0.01
 
 
 def _rows(clips: Sequence[Clip], lane: str) -> list[Rows]:
-    return [mended(clip.lanes()[lane].T.astype(np.float64))[0].T for clip in clips]
+    return [fill_bad(clip.lanes()[lane].T.astype(np.float64))[0].T for clip in clips]
 
 
 def _scaled(rows: Sequence[Rows]) -> list[Rows]:

@@ -26,7 +26,7 @@ from sqlalchemy import (
 from catalog.database.column_types import BIG
 from catalog.database.engine import one_of
 from catalog.database.schema import archive, embedding, index_copy, synced
-from catalog.vectors.checksums import entry_of
+from catalog.vectors.checksums import check, entry_of
 from catalog.vectors.index_copy_records import CopiedVector, CopyRow, Landed, Synced
 from catalog.vectors.ledger import ENTRY
 
@@ -127,6 +127,7 @@ class IndexCopies:
                 row = Synced(*values)
                 held = None if vector is None else CopiedVector(None, row.ref, episode, row.position, vector)
                 found.append((row, held))
+            _check_rows(connection, copy_id, [held for _, held in found if held is not None])
             return found
 
     def mark_arrived(self, copy_id: int, run: str, landed: Sequence[Landed]) -> int:
@@ -183,13 +184,17 @@ class IndexCopies:
         """Return the living vectors of these documents, at most 10,000."""
         values = {"copy": copy_id, "size": size, "documents": list(documents)}
         with self._session.read() as connection:
-            return [CopiedVector(*row) for row in connection.execute(_LOOKUP, values)]
+            found = [CopiedVector(*row) for row in connection.execute(_LOOKUP, values)]
+            _check_rows(connection, copy_id, found)
+            return found
 
     def find_unserved(self, copy_id: int, size: int) -> list[CopiedVector]:
         """Return the living vectors that have a row and are not served."""
         with self._session.read() as connection:
             mine = (synced.c.copy_id == copy_id, synced.c.served.is_(False))
-            return [CopiedVector(*row) for row in connection.execute(_select_held(size).where(*mine))]
+            found = [CopiedVector(*row) for row in connection.execute(_select_held(size).where(*mine))]
+            _check_rows(connection, copy_id, found)
+            return found
 
     def count(self, copy_id: int) -> int:
         """Return how many living vectors the copy holds."""
@@ -267,6 +272,22 @@ def _mark_missing(connection: Connection, copy_id: int, documents: Collection[in
         values = {"document": None, "served": False, "run": str(uuid.uuid4())}
         connection.execute(update(synced).where(*gone).values(values))
         connection.execute(_change(copy_id).values(version=index_copy.c.version + 1))
+
+
+def _check_rows(connection: Connection, copy_id: int, found: Sequence[CopiedVector]) -> None:
+    """Raise VectorsDamagedError unless the rows of the ledger from which these vectors are have their checksums."""
+    if not found:
+        return
+    ids = {one.episode_id for one in found}
+    statement = (
+        select(embedding.c.episode_row, embedding.c.vectors, embedding.c.checksum)
+        .join(index_copy, index_copy.c.space_id == embedding.c.space_id)
+        .where(index_copy.c.id == copy_id, embedding.c.digest.is_not(None))
+    )
+    for episode, vectors, stored in connection.execute(
+        statement.where(one_of(connection, embedding.c.episode_row, ids))
+    ):
+        check(episode, bytes(vectors), stored)
 
 
 def _living() -> ColumnElement[bool]:

@@ -31,7 +31,7 @@ with Catalog.open(path) as catalog:
         changes = {"folder": f"/data/{name}", "env_id": f"{name} {batch}"}
         records = [make_record(n, digest=f"{name} {n}", **changes) for n in numbers]
         done = catalog.episodes.register(records)
-        space = catalog.add_space("fingerprint", "family", "{}")
+        space = catalog.vectors.add_space("fingerprint", "family", "{}")
         rows = [EmbeddingRow(d.id, r.digest, 1, name.encode() * 100) for d, r in zip(done, records)]
         entries = catalog.vectors.write(space.id, rows)
         assert len(entries) == 5

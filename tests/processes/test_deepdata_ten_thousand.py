@@ -23,7 +23,7 @@ from bridge.index.base import Point
 from bridge.index.deepdata.index import DeepDataIndex
 from bridge.index.deepdata.settings import Settings, read_settings
 from bridge.index.embedded.index import EmbeddedIndex
-from bridge.ingest.index_sync import Follower
+from bridge.ingest.index_sync import IndexSync
 from bridge.testing.brute_force import make_space
 from bridge.testing.index_contract import top
 from catalog.catalog import Catalog
@@ -86,7 +86,7 @@ def vectors():
 def ingest(archive, ids, found, *, first_kill):
     """Write vectors to the ledger batch by batch and tell the index, as ingest does."""
     space_id = archive.catalog.vectors.add_space(SPACE.fingerprint, SPACE.family, SPACE.to_json()).id
-    follower = Follower(archive)
+    index_sync = IndexSync(archive)
     for start in range(0, EPISODES, BATCH):
         if start == EPISODES // 3 // BATCH * BATCH:
             first_kill()
@@ -99,8 +99,8 @@ def ingest(archive, ids, found, *, first_kill):
             ],
         )
         points = [Point(entry.episode_id, entry.seq, found[at : at + 1]) for at, entry in enumerate(entries, start)]
-        follower.upsert(SPACE, points)
-    follower.finish()
+        index_sync.upsert(SPACE, points)
+    index_sync.finish()
 
 
 def kill_when_half_full(catalog, place, server, killed):

@@ -11,11 +11,9 @@ import xxhash
 
 from bridge.index.deepdata.filters import metadata
 from bridge.index.deepdata.messages import Document
-from wshard.errors import VectorsDamagedError
 
 if TYPE_CHECKING:
     from catalog.records import EpisodeRow
-    from catalog.vectors.index_copy_records import CopiedVector
 
 _UNIT: Final = 1e-3
 """How far from 1 a length may be; embedders normalise in float32."""
@@ -24,15 +22,6 @@ _UNIT: Final = 1e-3
 def ref_of(vector: bytes) -> str:
     """Return the name of a vector: equal vectors have one name, and one document; -0.0 is 0.0."""
     return xxhash.xxh3_128_hexdigest((np.frombuffer(vector, "<f4") + np.float32(0)).tobytes())
-
-
-def check_held(held: CopiedVector) -> None:
-    """Raise VectorsDamagedError unless a vector that was cut out of the ledger is the one that its name was made of."""
-    if len(held.vector) % 4 or ref_of(held.vector) != held.ref:
-        raise VectorsDamagedError(
-            f"vector {held.position} of episode {held.episode_id} in the catalog: expected the one named {held.ref}, "
-            f"found another: `wshard fsck --data --repair` embeds it anew from its file"
-        )
 
 
 def flaw_of(vector: bytes) -> str | None:

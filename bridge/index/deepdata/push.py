@@ -10,7 +10,7 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from bridge.index.deepdata.collection import collection_name
-from bridge.index.deepdata.documents import about_of, check_held, document_of, flaw_of, ref_of
+from bridge.index.deepdata.documents import about_of, document_of, flaw_of, ref_of
 from bridge.index.deepdata.messages import Ask
 from bridge.index.deepdata.near import Near
 from bridge.index.deepdata.settings import CAP
@@ -181,8 +181,6 @@ def _send(target: Target, waiting: Waiting) -> bool:
         return True
     link, run = target.link, waiting[0][0].run or ""
     episodes = link.catalog.episodes.rows({held.episode_id for _, held in waiting})
-    for _, held in waiting:
-        check_held(held)
     firsts: dict[str, CopiedVector] = {}
     for row, held in sorted(waiting, key=lambda one: not one[0].about):  # nearly equal ones, without fields, last
         if held.episode_id in episodes:

@@ -90,7 +90,7 @@ def test_vectors_that_nobody_knows_are_told_and_go(served: Served) -> None:
     assert served.told() == [("index", "more: 1 documents more than it was given")]
     run = CliRunner().invoke(app, ["index", "audit", "-a", str(served.archive), "--index", served.url])
     assert run.exit_code == 1
-    assert "`wshard fsck --repair` with the same --index removes what is too much" in run.stderr
+    assert "`wshard fsck --repair` with the same --index removes the surplus" in run.stderr
     assert "ingest again" not in run.stderr
     served.mended()
 

@@ -24,7 +24,7 @@ __all__ = ["filled"]
 def test_a_search_is_one_request_and_no_scan_of_the_ledger(filled, monkeypatch):
     filled.check()  # looks after the server, reads what is not served: nothing
     filled.fake.requests.clear()
-    monkeypatch.setattr(filled.catalog, "ledger", None)
+    monkeypatch.setattr(filled.catalog.vectors, "ledger", None)
     monkeypatch.setattr(filled.catalog.index_copies, "entries", None)
     for seed in range(10):
         answer = filled.shelf.index.search(filled.space, unit_vectors(1, seed)[0], top(5))

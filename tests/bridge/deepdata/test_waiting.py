@@ -129,4 +129,4 @@ def test_another_programs_answer_is_none_of_a_deepdata_server(status, body):
 def test_a_time_limit_wants_an_index(archive):
     done = command("search", "ep.wshard", "-a", "archive", "--timeout", "3", folder=archive)
     assert done.exit_code == 2
-    assert "expected --index beside it" in done.stderr
+    assert "--timeout requires --index" in done.stderr

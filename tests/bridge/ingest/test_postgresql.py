@@ -197,7 +197,7 @@ def test_the_command_line_takes_the_url_as_archive(url, paths, tmp_path, monkeyp
     assert "secret" not in run("ingest", str(tmp_path / "data"), "--archive", hidden)
     monkeypatch.setenv("WSHARD_ARCHIVE", url)
     assert json.loads(run("ls", "--json", "--where", "env:task-1"))["total"] == 4
-    assert run("tag", "good", "task-1-4").startswith("1 of 1 episodes")
+    assert run("tag", "good", "task-1-4") == "tag good added to 1 of 1 episodes\n"
     found = json.loads(run("search", str(paths[4]), "--json", "--where", "tag:good"))["items"]
     assert [hit["episode_id"] for hit in found] == ["task-1-4"]
     np.testing.assert_allclose(found[0]["score"], 1.0, atol=1e-5)

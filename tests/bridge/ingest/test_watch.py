@@ -111,7 +111,7 @@ def test_whose_file_another_episode_took_is_told(tmp_path):
         until_told(said, moved=1, pattern=r'"{}": (\d+)')
     told = [one for line in said["out"] for one in json.loads(line)["replaced"]]
     assert [one.pop("id") for one in told] == [2]
-    assert told == [{"path": str(second), "before": episode(0, 1).id, "now": episode(0, 0).id}]
+    assert told == [{"file_path": str(second), "before": episode(0, 1).id, "now": episode(0, 0).id}]
 
 
 @pytest.mark.parametrize(

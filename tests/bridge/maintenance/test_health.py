@@ -114,8 +114,7 @@ def test_the_command_line_tells_health_and_how_hits_were_found(archive):
     assert (found["vectors"], found["certified"]) == (22, 1)
     told = wshard("search task-1-1 --explain")
     assert (
-        "index: scan; 22 of 22 vectors that pass were scored by numpy, 0 of 0 lists visited, 22 in the tail; refresh"
-        in told
+        "index: scan; 22 of 22 filtered vectors scored by numpy, 0 of 0 lists visited, 22 in the tail; refresh" in told
     )
     hits = json.loads(wshard("search task-1-1 --explain --json"))
     assert (hits["explained"]["scored"], hits["explained"]["tail"]) == (22, 22)

@@ -81,6 +81,8 @@ def test_an_episode_is_named_in_the_one_vocabulary(archive):
         "env_id": "lift",
         "length": 60,
         "file_path": row.path,
+        "key": "",
+        "address": row.path,
     }
 
 
@@ -134,7 +136,7 @@ def test_duplicates_are_groups_of_pairs(archive):
 
 def test_checkups_and_findings(archive):
     checkup = plain(present_checkup(next(iter(check_episodes(archive.catalog)))))
-    assert {*checkup} == {"file_path", "episode_id", "uid", "scores", "findings"}
+    assert {*checkup} == {"file_path", "key", "address", "episode_id", "uid", "scores", "findings"}
     finding = plain(present_finding(Finding("moved", "/a/b.wshard", "is at /c", seen="/c")))
     assert (finding["code"], finding["message"], finding["seen"]) == ("moved", "is at /c", "/c")
     assert finding["advice"]
@@ -150,7 +152,11 @@ def test_an_ingest_counts_and_lists():
     )
     found = plain(present_ingest(report))
     assert [found[name] for name in COUNTS] == [2, *[0] * 8]
-    assert found["failed"] == present_failures(report.failed) == [{"file_path": "/a", "error": "cut"}]
+    assert (
+        found["failed"]
+        == present_failures(report.failed)
+        == [{"file_path": "/a", "key": "", "address": "/a", "error": "cut"}]
+    )
     assert found["replaced"] == [{"id": 1, "file_path": "/b", "before": "x", "now": "y"}]
     assert (found["skipped"], found["delayed"], found["seconds"]) == ({".mp4": 2}, None, 1.235)
 
