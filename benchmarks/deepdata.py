@@ -28,8 +28,8 @@ from bridge.index.deepdata.settings import read_settings
 from bridge.testing.brute_force import make_space
 from catalog.catalog import Catalog
 from catalog.filters.where import EVERYTHING, Where, build_where
-from catalog.records import EmbeddingRow
 from catalog.testing.contract import make_record
+from catalog.vectors.records import EmbeddingRow
 
 EPISODES, DIM, QUERIES = 1_000, 256, 300
 

@@ -27,9 +27,9 @@ from workload import T, episode, pictures, standard
 
 from wshard.container import encode_block
 from wshard.container.reader import ShardReader
+from wshard.dtypes import DType
 from wshard.episode.file import load_wshard, open_wshard, save_wshard
 from wshard.recording.writer import ChannelDef, WShardStreamWriter
-from wshard.types import DType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

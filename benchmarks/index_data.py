@@ -19,8 +19,8 @@ from bridge.index.embedded.index import EmbeddedIndex
 from bridge.testing.brute_force import make_space
 from catalog.catalog import Catalog
 from catalog.filters.where import EVERYTHING, build_where
-from catalog.records import EmbeddingRow
 from catalog.testing.contract import make_record
+from catalog.vectors.records import EmbeddingRow
 
 if TYPE_CHECKING:
     from pathlib import Path

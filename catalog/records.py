@@ -249,63 +249,6 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class SpaceRow:
-    """A vector space; definition is the embedder's own text, checked_seq the clock at its last check."""
-
-    id: int
-    fingerprint: str
-    family: str
-    state: SpaceState
-    definition: str
-    checked_seq: int
-
-
-@dataclass(frozen=True)
-class Among:
-    """Which episodes a space is meant for: those of these layouts, and, unless None, of these ids only.
-
-    with_words: only those whose task or notes hold words.
-    """
-
-    layout_ids: tuple[int, ...]
-    ids: tuple[int, ...] | None = None
-    with_words: bool = False
-
-
-@dataclass(frozen=True)
-class EmbeddingRow:
-    """All `count` vectors of one episode, made from the data with that digest."""
-
-    episode_id: int
-    digest: str
-    count: int
-    vectors: bytes
-
-
-@dataclass(frozen=True)
-class LedgerEntry:
-    """One committed ledger row; vectors None (and count 0) is a tombstone: whatever was there is gone.
-
-    checksum: the CRC32C of the vectors.
-    """
-
-    episode_id: int
-    seq: int
-    count: int
-    vectors: bytes | None
-    checksum: int | None = None
-
-
-class LedgerState(NamedTuple):
-    """What the ledger holds of a space: episodes with vectors, vectors, the last number, one checksum of all these."""
-
-    episodes: int
-    vectors: int
-    last: int
-    checksum: int
-
-
-@dataclass(frozen=True)
 class Page:
     """Some rows in order, and the cursor of the rest (None at the end)."""
 

@@ -15,8 +15,8 @@ import numpy as np
 from metaworld.policies import ENV_POLICY_MAP
 
 from demo.simulator import Step
+from wshard.dtypes import DType
 from wshard.recording.writer import ChannelDef
-from wshard.types import DType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demo.simulator import Step
+from wshard.dtypes import DType
 from wshard.recording.writer import ChannelDef
-from wshard.types import DType, Modality
+from wshard.types import Modality
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

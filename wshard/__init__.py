@@ -16,6 +16,7 @@ from wshard.container.stream_writer import ShardStreamWriter
 from wshard.container.writer import ShardWriter
 from wshard.convert import convert, detect_format, load, save  # by that path: the module of this name is no attribute
 from wshard.dreamer import load_dreamer, save_dreamer
+from wshard.dtypes import DType
 from wshard.episode.file import EpisodeFile, load_wshard, open_wshard, save_wshard
 from wshard.episode.naming import (
     LATENT_ACTION_CHANNEL,
@@ -52,16 +53,7 @@ from wshard.lazy import importer
 from wshard.open import open_episode
 from wshard.recording.recover import discard, recover
 from wshard.recording.writer import ChannelDef, WShardStreamWriter
-from wshard.types import (
-    Channel,
-    DType,
-    Episode,
-    Format,
-    Modality,
-    Residual,
-    TimebaseSpec,
-    TimebaseType,
-)
+from wshard.types import Channel, Episode, Format, Modality, Residual, TimebaseSpec, TimebaseType
 
 if TYPE_CHECKING:
     from bridge import TrajectoryIngestor, TrajectoryRetriever, open_archive
@@ -70,8 +62,8 @@ if TYPE_CHECKING:
     from wshard.episode.memory_reader import MemoryReader
     from wshard.open import list_episodes
     from wshard.quality.thresholds import Thresholds
-    from wshard.repair.repair import RepairReport
     from wshard.repair.repair import repair as repair_file
+    from wshard.repair.report import RepairReport
 
 StreamChannelDef = ChannelDef
 
@@ -166,7 +158,7 @@ __getattr__ = importer(
     {
         "Catalog": "catalog",
         "MemoryReader": "wshard.episode.memory_reader",
-        "RepairReport": "wshard.repair.repair",
+        "RepairReport": "wshard.repair.report",
         "Thresholds": "wshard.quality.thresholds",
         "TrajectoryIngestor": "bridge",
         "TrajectoryRetriever": "bridge",

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wshard.dtypes import DType
 from wshard.episode.encode import as_bytes
 from wshard.episode.naming import LATENT_ACTION_CHANNEL, LATENT_CODEBOOK_CHANNEL
 from wshard.errors import MissingExtraError
 from wshard.messages import how_to_install
-from wshard.types import Array, Channel, DType, Episode, Modality, Residual, TimebaseSpec, TimebaseType
+from wshard.types import Array, Channel, Episode, Modality, Residual, TimebaseSpec, TimebaseType
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from wshard.container.layout import HEADER_SIZE, INDEX_ENTRY_SIZE, MAGIC, ROLE_WSHARD, VERSION, checksum
+from wshard.dtypes import DType
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.episode.lanes import lane_array
 from wshard.episode.meta_reader import Declaration
@@ -18,7 +19,7 @@ from wshard.episode.naming import (
     set_latent_actions,
 )
 from wshard.episode.residual import decode_residuals
-from wshard.types import Channel, DType
+from wshard.types import Channel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

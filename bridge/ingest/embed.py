@@ -10,7 +10,7 @@ import numpy as np
 
 from bridge.episodes.open import OpenLocations
 from bridge.episodes.read import Failure, attempt, read_lanes
-from catalog.records import EmbeddingRow
+from catalog.vectors.records import EmbeddingRow
 from embedders.base import embed_by
 from embedders.window_batches import Cuts
 from embedders.windows import WindowPlan

@@ -17,7 +17,8 @@ from bridge.ingest.embed import Embedding, Lacking, embed_episodes
 from bridge.quality.judge import INTEGRITY
 from bridge.spaces.statistics import Family, current, families, find_space_to_fill
 from bridge.support.batches import batches
-from catalog.records import Among, CheckFinding
+from catalog.records import CheckFinding
+from catalog.vectors.records import Among
 from embedders.space import Space
 from wshard.errors import FormatError, NoLaneError, SpaceMismatchError
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
     from bridge.ingest.report import Run
     from bridge.spaces.statistics import Choice
-    from catalog.records import EmbeddingRow, EpisodeRow, SpaceRow
+    from catalog.records import EpisodeRow
+    from catalog.vectors.records import EmbeddingRow, SpaceRow
     from embedders.space import LaneSpec
     from wshard.episode.protocol import EpisodeAddress
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from bridge.ingest.fill import commit
 from bridge.support.batches import batches
 from catalog.full_text import texts
-from catalog.records import Among, EmbeddingRow
+from catalog.vectors.records import Among, EmbeddingRow
 from embedders.text.base import as_text_encoder, encode_by, text_space
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from bridge.spaces.identity import describe
 from bridge.spaces.lanes import LaneChoice, choose_lanes, is_summarised
 from catalog.filters.fields import Field
 from catalog.filters.where import Compare, any_of
-from catalog.records import Among
+from catalog.vectors.records import Among
 from embedders.registry import embedder_of
 from embedders.space import Space
 from wshard.errors import (
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
     from bridge.archive import Archive
     from catalog.catalog import Catalog
-    from catalog.records import Layout, SpaceRow
+    from catalog.records import Layout
+    from catalog.vectors.records import SpaceRow
     from embedders.space import LaneSpec
 
 _FLOAT: Final = 4  # bytes

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from bridge.archive import Archive
     from bridge.index.base import VectorIndex
-    from catalog.records import SpaceRow
+    from catalog.vectors.records import SpaceRow
 
 _BATCH: Final = 64  # episodes per step of a copy
 

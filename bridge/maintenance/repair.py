@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from bridge.ingest.report import Run
     from bridge.maintenance.findings import Finding
-    from catalog.records import SpaceRow
+    from catalog.vectors.records import SpaceRow
 
 _READ: Final = ("changed", "touched", "moved")
 _EMBED: Final = ("changed", "moved", "stale", "torn", "unembedded")

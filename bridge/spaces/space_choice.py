@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from catalog.catalog import Catalog
-    from catalog.records import SpaceRow
     from catalog.session import Instant
+    from catalog.vectors.records import SpaceRow
     from embedders.base import Embedder
     from embedders.windows import WindowPlan
 

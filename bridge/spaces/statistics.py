@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from catalog.catalog import Catalog
-    from catalog.records import SpaceRow
+    from catalog.vectors.records import SpaceRow
     from embedders.base import Embedder
     from embedders.windows import WindowPlan
 

@@ -12,7 +12,7 @@ from bridge.index.base import Point
 from bridge.testing.brute_force import DIM, unit_vectors
 from bridge.testing.shelf import Promises, check, top
 from catalog.filters.where import build_where
-from catalog.records import Among
+from catalog.vectors.records import Among
 from embedders.space import Statistics
 from wshard.errors import EmbedderError, SpaceMismatchError
 

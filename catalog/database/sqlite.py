@@ -42,8 +42,6 @@ PAGE_BYTES = 16 * 1024
 
 # With the default of 4 MiB each batch of episodes would write the same index pages twice.
 LOG_BYTES = 64 << 20
-
-
 BESIDE = ("", "-wal", "-shm", "-journal")
 """A database, and what SQLite keeps beside one."""
 

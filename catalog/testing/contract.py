@@ -13,7 +13,7 @@ from catalog.filters.evaluate import matches
 from catalog.filters.to_text import where_text
 from catalog.filters.url import parse_query, where_query
 from catalog.query.pages import ORDERS
-from catalog.records import Asset, EmbeddingRow
+from catalog.records import Asset
 from catalog.testing.random_filters import FIELD_NAMES, wheres
 from catalog.testing.records import (
     AWKWARD,
@@ -28,6 +28,7 @@ from catalog.testing.records import (
     make_record,
     record_lists,
 )
+from catalog.vectors.records import EmbeddingRow
 from wshard.errors import StatementError
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class CatalogContract:
             for name in ("path", "key", "episode_id", "env_id", "length", "total_reward", "success", "digest"):
                 assert getattr(row, name) == getattr(record, name), name
             assert row.metadata == record.metadata
-            own = Asset("episode", record.path, record.digest, record.size, record.mtime_ns)
+            own = Asset("episode", record.path, record.digest, record.size, record.mtime_ns, record.key)
             assert catalog.episodes.assets([number]) == {number: record.assets or (own,)}
         (done,) = catalog.episodes.register([next(iter(written.values()))])
         assert done.outcome == "unchanged"

@@ -12,15 +12,9 @@ from catalog.vectors.ledger import walk_ledger
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from catalog.records import (
-        Among,
-        EmbeddingRow,
-        EpisodeRow,
-        LedgerEntry,
-        LedgerState,
-        SpaceRow,
-    )
+    from catalog.records import EpisodeRow
     from catalog.session import Session
+    from catalog.vectors.records import Among, EmbeddingRow, LedgerEntry, LedgerState, SpaceRow
 
 
 class VectorLedger:

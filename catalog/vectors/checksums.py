@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeVar
 
-from catalog.records import LedgerEntry
+from catalog.vectors.records import LedgerEntry
 from wshard.container.layout import checksum
 from wshard.errors import VectorsDamagedError
 

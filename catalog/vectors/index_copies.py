@@ -33,8 +33,8 @@ from catalog.vectors.ledger import ENTRY
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from catalog.records import LedgerEntry
     from catalog.session import Session
+    from catalog.vectors.records import LedgerEntry
 
 Transaction: TypeAlias = Callable[[], AbstractContextManager[Connection]]
 

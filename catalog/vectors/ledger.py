@@ -13,8 +13,8 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, inser
 
 from catalog.database.engine import one_of
 from catalog.database.schema import archive, document, embedding, episode, space
-from catalog.records import Among, EmbeddingRow, LedgerEntry, LedgerState, SpaceRow
 from catalog.vectors.checksums import entry_of, term
+from catalog.vectors.records import Among, EmbeddingRow, LedgerEntry, LedgerState, SpaceRow
 from wshard.container.layout import checksum
 from wshard.errors import EntryNotFoundError, SpaceMismatchError
 

@@ -15,7 +15,8 @@ import pytest
 
 import wshard
 from wshard.compress import CompressionLevel, CompressionType
-from wshard.types import Channel, DType, Episode, Format, Modality, Residual, TimebaseSpec, TimebaseType
+from wshard.dtypes import DType
+from wshard.types import Channel, Episode, Format, Modality, Residual, TimebaseSpec, TimebaseType
 
 TOP_LEVEL = """
 Format DType Channel Episode Residual TimebaseSpec TimebaseType Modality CompressionType CompressionLevel Compressor

@@ -29,8 +29,8 @@ from bridge.testing.index_contract import top
 from catalog.catalog import Catalog
 from catalog.filters.where import EVERYTHING, build_where
 from catalog.location import place_of
-from catalog.records import EmbeddingRow
 from catalog.testing.contract import make_record
+from catalog.vectors.records import EmbeddingRow
 
 EPISODES, DIM, BATCH = 10_000, 64, 500
 SPACE = make_space("ten thousand", DIM)

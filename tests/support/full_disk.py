@@ -39,6 +39,7 @@ from wshard.container.reader import ShardReader
 from wshard.container.stream_writer import ShardStreamWriter
 from wshard.container.writer import ShardWriter
 from wshard.dreamer import load_dreamer
+from wshard.dtypes import DType
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.errors import WShardError
 from wshard.formats.convert import convert
@@ -46,7 +47,6 @@ from wshard.recording.recover import discard, recover
 from wshard.recording.writer import ChannelDef, WShardStreamWriter
 from wshard.repair.repair import repair
 from wshard.testing import make_episode
-from wshard.types import DType
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
+from wshard.dtypes import DType
 from wshard.recording.writer import ChannelDef, WShardStreamWriter
-from wshard.types import DType
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,9 +12,10 @@ from hypothesis import given
 
 from wshard.chunks.reader import ChunkedEpisodeReader
 from wshard.chunks.writer import ChunkedEpisodeWriter
+from wshard.dtypes import DType
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.testing import episodes, make_episode
-from wshard.types import Channel, DType, Episode, Format, Residual, TimebaseSpec
+from wshard.types import Channel, Episode, Format, Residual, TimebaseSpec
 
 
 @given(episodes())

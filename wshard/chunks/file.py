@@ -15,11 +15,11 @@ from wshard.chunks.manifest import validate_chunk_continuity
 from wshard.chunks.split import join, join_pieces
 from wshard.container.block import StoredLane
 from wshard.container.byte_source import OfOneProcess
+from wshard.dtypes import DType
 from wshard.episode.lane_view import LazyLane
 from wshard.episode.lanes import TICKS, TRUNCATIONS
 from wshard.episode.protocol import CHUNK, MANIFEST, Part
 from wshard.errors import ClosedError, EntryNotFoundError, LaneError, ManifestError
-from wshard.types import DType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -26,7 +26,7 @@ from wshard.errors import StepError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from wshard.repair.repair import RepairReport
+    from wshard.repair.report import RepairReport
 
 
 SUFFIXES = (".wshard", ".shard")

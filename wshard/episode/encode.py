@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wshard.arguments import array_of
+from wshard.dtypes import DType
 from wshard.episode.lanes import DONE, EXACT_REWARD, REWARD, TICKS, TIMESTAMPS, TRUNCATIONS, declaration_of, is_residual
 from wshard.episode.meta_reader import META_BLOCKS, Declaration, Description
 from wshard.errors import EpisodeError
-from wshard.types import Array, Channel, DType, Episode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wshard.container.layout import Buffer
+    from wshard.types import Array, Channel, Episode
 
 _MAX_INT64 = 2**63 - 1
 

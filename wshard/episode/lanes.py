@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from wshard.dtypes import DType
 from wshard.episode.meta_reader import META_BLOCKS, Declaration, Description
 from wshard.errors import LaneError
-from wshard.types import Array, DType
 
 if TYPE_CHECKING:
     from wshard.container.layout import Buffer
+    from wshard.types import Array
 
 REWARD: Final = "reward"
 DONE: Final = "done"

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from wshard.container.layout import MAX_META_SIZE
+from wshard.dtypes import DType
 from wshard.errors import LaneError, LimitError
-from wshard.types import ASSUMED_HZ, AssumedRate, DType, Modality, TimebaseSpec, TimebaseType
+from wshard.types import ASSUMED_HZ, AssumedRate, Modality, TimebaseSpec, TimebaseType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

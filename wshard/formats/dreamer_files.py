@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from wshard.dtypes import DType
 from wshard.errors import EpisodeError, FormatError, LaneError
 from wshard.formats.npz import npy_bytes, parse_npy, read_npz, write_npz
-from wshard.types import Array, Channel, DType, Episode, Format
+from wshard.types import Array, Channel, Episode, Format
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

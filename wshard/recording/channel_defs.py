@@ -12,11 +12,12 @@ import numpy as np
 
 from wshard.arguments import array_of
 from wshard.container.codec_plan import CodecPlan, frames_by_block
+from wshard.dtypes import DType
 from wshard.episode.lanes import DONE, REWARD, TICKS, TRUNCATIONS
 from wshard.episode.meta_reader import Declaration
 from wshard.episode.meta_writer import check_described
 from wshard.errors import EpisodeError
-from wshard.types import Array, DType, Modality
+from wshard.types import Array, Modality
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,8 @@ from wshard.container.reader import ShardReader
 from wshard.episode.file import EpisodeFile
 from wshard.errors import FormatError, FormatWarning
 from wshard.repair.damaged_index import restore_index
-from wshard.repair.repair import examine, has_no_checksum
+from wshard.repair.repair import examine
+from wshard.repair.salvage import has_no_checksum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from bridge.index.base import Vectors
     from bridge.index.deepdata.collection import Target
-    from catalog.records import LedgerEntry
+    from catalog.vectors.records import LedgerEntry
 
 _ROWS: Final = 100  # ledger rows per step
 _AT_ONCE: Final = 200  # documents per request

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from bridge.index.base import Ids, Request, Vectors
-    from catalog.records import LedgerEntry
     from catalog.vectors.index_copy_records import CopiedVector
+    from catalog.vectors.records import LedgerEntry
 
 _MARGIN: Final = 1e-4  # float32 scores this close to the k-th are compared again in float64
 

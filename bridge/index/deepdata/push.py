@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bridge.index.deepdata.collection import Link, Target
-    from catalog.records import LedgerEntry
     from catalog.vectors.index_copy_records import CopiedVector
+    from catalog.vectors.records import LedgerEntry
 
 _GIVEN_UP: Final = 5  # answers in a row that do not say what arrived
 _REMOVALS: Final = 50  # documents per transaction; each is one request

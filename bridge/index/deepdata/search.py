@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bridge.index.base import Ids, Request, Vectors
     from bridge.index.deepdata.collection import Link
     from bridge.index.deepdata.messages import Found
-    from catalog.records import LedgerEntry
+    from catalog.vectors.records import LedgerEntry
     from embedders.space import Space
 
 _GROWTH: Final = 4

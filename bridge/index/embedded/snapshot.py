@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bridge.index.base import Ids, Vectors
     from bridge.index.embedded.kmeans import Clustering
     from catalog.catalog import Catalog
-    from catalog.records import LedgerEntry
+    from catalog.vectors.records import LedgerEntry
 
 _TAIL_SHARE: Final = 0.05
 _TAKEN_AT_ONCE: Final = 256  # ledger entries

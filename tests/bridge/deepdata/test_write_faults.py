@@ -16,8 +16,8 @@ from bridge.testing.brute_force import unit_vectors
 from bridge.testing.index_contract import check, top
 from catalog.filters.where import build_where
 from catalog.location import place_of
-from catalog.records import Among
 from catalog.testing.contract import make_record
+from catalog.vectors.records import Among
 from embedders.space import Statistics
 from wshard.errors import (
     IndexDamagedError,

@@ -24,7 +24,7 @@ from bridge.testing.brute_force import DIM, Shelf, make_space, unit_vectors
 from bridge.testing.index_contract import check, top
 from catalog.catalog import Catalog
 from catalog.filters.where import EVERYTHING, build_where
-from catalog.records import Among
+from catalog.vectors.records import Among
 from embedders.space import Statistics
 from wshard.errors import SpaceMismatchError, UnknownIndexError, VectorIndexError
 

@@ -32,6 +32,7 @@ from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.retriever import TrajectoryRetriever
 from embedders.trajectory.pooled import PooledCallable
 from wshard.container.codec_plan import CodecPlan
+from wshard.dtypes import DType
 from wshard.episode.encode import describe
 from wshard.episode.file import open_wshard, save_wshard, store
 from wshard.episode.protocol import EpisodeAddress
@@ -44,7 +45,7 @@ from wshard.errors import (
     SourceNotFoundError,
 )
 from wshard.testing import make_episode
-from wshard.types import Channel, DType
+from wshard.types import Channel
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from bridge_episodes import episode, ingest, looked_into, save
 from sqlalchemy import event
 
-from bridge.episodes import open as opening
-from bridge.search.query import prepare
+from bridge.episodes.open import OpenLocations
+from bridge.search.query import examples, prepare
 from bridge.search.query.options import MomentOptions, SearchOptions
 from bridge.search.retriever import TrajectoryRetriever
 from embedders.windows import BOTH
@@ -51,18 +51,19 @@ def test_windows_are_embedded_once_per_space_and_files_read_once(
     paths, retriever, monkeypatch, method, options, spaces
 ):
     embedded, opened = Counter(), Counter()
-    embed, open_file = prepare.embed_by, opening.open_episode
+    embed = prepare.embed_by
 
     def count_windows(embedder, space, windows):
         embedded.update((space.fingerprint, window.tobytes()) for window in windows)
         return embed(embedder, space, windows)
 
-    def count_files(address, *, hashed=True):
-        opened[str(address)] += 1
-        return open_file(address, hashed=hashed)
+    class CountingLocations(OpenLocations):
+        def open(self, address, *, hashed=False):
+            opened[str(address)] += 1
+            return super().open(address, hashed=hashed)
 
     monkeypatch.setattr(prepare, "embed_by", count_windows)
-    monkeypatch.setattr(opening, "open_episode", count_files)
+    monkeypatch.setattr(examples, "OpenLocations", CountingLocations)
     first, like, unlike = (paths[0], 0, 40), (paths[4], 0, 40), (paths[8], 5, 40)
     hits = getattr(retriever, method)(first, 5, like=[like, (paths[0], 3, 41)], unlike=[unlike], **options)
     assert hits

@@ -11,8 +11,8 @@ from sqlalchemy import event
 from catalog.catalog import Catalog
 from catalog.filters.where import Compare
 from catalog.full_text import words
-from catalog.records import EmbeddingRow
 from catalog.testing.contract import make_record
+from catalog.vectors.records import EmbeddingRow
 from wshard.errors import FilterError
 
 TASKS = (

@@ -24,11 +24,12 @@ from wshard.container.layout import ENTRY_COMPRESSED, HEADER_SIZE, checksum
 from wshard.container.metadata import ShardMetadata
 from wshard.container.reader import ShardReader
 from wshard.container.writer import ShardWriter
+from wshard.dtypes import DType
 from wshard.episode.file import load_wshard, open_wshard, save_wshard
 from wshard.errors import MissingExtraError
 from wshard.recording.writer import ChannelDef, WShardStreamWriter
 from wshard.testing import make_episode
-from wshard.types import Channel, DType, Episode
+from wshard.types import Channel, Episode
 
 RUNNER = CliRunner()
 

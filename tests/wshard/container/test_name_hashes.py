@@ -23,7 +23,8 @@ from wshard.container.writer import ShardWriter
 from wshard.episode.file import load_wshard, open_wshard
 from wshard.errors import EntryNotFoundError, FormatError, FormatWarning, IndexCorruptError, MetadataError
 from wshard.repair.inspect import check_file, inspect_file
-from wshard.repair.repair import Damage, RepairReport, repair
+from wshard.repair.repair import repair
+from wshard.repair.report import Damage, RepairReport
 from wshard.testing import make_episode
 
 OWN = saved(make_episode(3, 12, image_size=2), "zstd")

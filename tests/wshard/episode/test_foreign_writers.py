@@ -15,10 +15,11 @@ import pytest
 from wshard_files import saved, with_json
 
 from wshard.container.reader import ShardReader
+from wshard.dtypes import DType
 from wshard.episode.file import EpisodeFile, load_wshard, open_wshard
 from wshard.errors import FormatError, LaneError, OverlapError
 from wshard.testing import make_episode
-from wshard.types import Channel, DType, Modality
+from wshard.types import Channel, Modality
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from wshard_files import saved, with_blocks, with_json
 
+from wshard.dtypes import DType
 from wshard.episode.file import load_wshard, open_wshard, save_wshard
 from wshard.errors import (
     EpisodeError,
@@ -18,7 +19,7 @@ from wshard.errors import (
     LaneError,
 )
 from wshard.testing import assert_same_episode, make_episode
-from wshard.types import Channel, DType, Episode, Residual, TimebaseSpec
+from wshard.types import Channel, Episode, Residual, TimebaseSpec
 
 # ---- values that cannot be saved -----------------------------------------------------------------------------------
 

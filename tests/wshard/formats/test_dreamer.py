@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from wshard.chunks.reader import ChunkedEpisodeReader
 from wshard.chunks.writer import ChunkedEpisodeWriter
+from wshard.dtypes import DType
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.errors import EntryNotFoundError, EpisodeError, FormatError, LaneError, LimitError
 from wshard.formats import npz
@@ -26,7 +27,7 @@ from wshard.formats.dreamer import DreamerSource
 from wshard.formats.dreamer_files import load_dreamer, save_dreamer
 from wshard.formats.npz import read_npz, write_npz
 from wshard.testing import make_episode
-from wshard.types import Channel, DType, Episode, Format
+from wshard.types import Channel, Episode, Format
 
 
 def replay(steps: int = 12, *, ends: tuple[int, ...] = (4,)) -> dict[str, np.ndarray]:

@@ -14,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wshard_recording import STATE, interrupted, record, write, writer
 
+from wshard.dtypes import DType
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.errors import CodecError, EpisodeError, LaneError, RecordingExistsError, RecordingStateError
 from wshard.recording.recover import discard, recover
 from wshard.recording.writer import ChannelDef, WShardStreamWriter
 from wshard.testing import assert_same_episode
-from wshard.types import Channel, DType, Episode, Modality, TimebaseSpec
+from wshard.types import Channel, Episode, Modality, TimebaseSpec
 
 # ---- the result ----------------------------------------------------------------------------------------------------
 

@@ -24,8 +24,9 @@ from wshard.container.reader import ShardReader
 from wshard.container.writer import ShardWriter
 from wshard.episode.file import load_wshard, open_wshard, save_wshard
 from wshard.errors import FormatError, FormatWarning, HeaderError, OverlapError, RecordingExistsError, RepairError
-from wshard.repair import repair as repair_module
-from wshard.repair.repair import Damage, repair
+from wshard.repair import salvage
+from wshard.repair.repair import repair
+from wshard.repair.report import Damage
 from wshard.testing import assert_same_episode, make_episode
 
 RUNNER = CliRunner()
@@ -481,7 +482,7 @@ def test_a_repair_that_fails_leaves_the_folder_as_it_was(tmp_path, monkeypatch):
 
     damaged_bytes = saved(make_episode()) + b"!"
     path = written(tmp_path, damaged_bytes)
-    monkeypatch.setattr(repair_module.ShardStreamWriter, "finalize", full)
+    monkeypatch.setattr(salvage.ShardStreamWriter, "finalize", full)
     for options in ({}, {"in_place": True}):
         with pytest.raises(OSError, match="No space left"):
             repair(path, **options)

@@ -1,0 +1,205 @@
+"""Save the whole blocks of a damaged file."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from wshard.container.layout import (
+    ALIGNMENTS,
+    DEFAULT_ALIGNMENT,
+    ENTRY_LZ4,
+    ENTRY_ZSTD,
+    FLAG_HAS_CHECKSUMS,
+    FLAG_HAS_SCHEMA,
+    ROLE_UNKNOWN,
+    ROLE_WSHARD,
+)
+from wshard.container.metadata import ShardMetadata
+from wshard.container.stream_writer import ShardStreamWriter
+from wshard.episode.meta_reader import META_BLOCKS, META_CHANNELS, META_WSHARD, read_description
+from wshard.errors import FormatError, OverlapError, RepairError
+from wshard.repair.damaged_index import described, misfit
+from wshard.repair.report import Damage, RepairReport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from wshard.container.layout import IndexEntry
+    from wshard.container.reader import ShardReader
+
+
+_NAMELESS: Final = "unproved/"  # and a number: what is whole, and nothing tells under which name it was written
+
+
+def describe(reader: ShardReader, error: FormatError) -> str:
+    """Return the error's text without the place, which a report names once."""
+    return str(error).removeprefix(f"{reader.where}: ")
+
+
+def salvage(
+    reader: ShardReader, errors: Mapping[int, str], doubts: Mapping[int, str], section: _Section
+) -> tuple[RepairReport, Callable[[Path], None]]:
+    """Return what of a damaged file can be saved, and a function that writes it to a path."""
+    bad = {**doubts, **errors}
+    last = {entry.name: number for number, entry in enumerate(reader.entries) if number not in doubts}
+    bad |= {
+        number: f"block {entry.name!r}: a later block has the same name"
+        for number, entry in enumerate(reader.entries)
+        if number not in bad and last[entry.name] != number
+    }
+    mixed = _find_mixed(reader, [number for number in range(len(reader)) if number not in errors])
+    bad = mixed | bad
+    whole = [number for number in range(len(reader)) if number not in bad]
+    if reader.header.role == ROLE_WSHARD:
+        about = described(reader, whole)
+        bad |= {number: why for number in whole if (why := misfit(reader, number, about))}
+    kept = {reader.entries[number].name: number for number in whole if number not in bad}
+    nameless = {f"{_NAMELESS}{number}": number for number in doubts if _is_whole(reader, number, errors, mixed)}
+    lost: dict[str, str] = {}
+    for number, why in sorted(bad.items()):
+        name, saved = reader.entries[number].name, f"{_NAMELESS}{number}"
+        reason = f"{why}; its bytes are kept as {saved!r}" if saved in nameless else why
+        lost[f"entry {number}" if name in kept or name in lost else name] = reason
+    lost |= {_culprit(problem): problem for problem in map(partial(describe, reader), _index_problems(reader))}
+    kept |= nameless
+    if not set(kept) - (set(META_BLOCKS) if reader.header.role == ROLE_WSHARD else set()):
+        raise RepairError(f"{reader.where}: no block of data is whole: {'; '.join(lost.values()) or 'there is none'}")
+    role, notes = _role(reader, kept)
+    lost |= section.lost
+    report = RepairReport(
+        reader.where,
+        Damage.DAMAGED,
+        kept=tuple(sorted(kept)),
+        lost=lost,
+        unchecked=tuple(sorted(name for name, number in kept.items() if has_no_checksum(reader, number))),
+        notes=(*_size_notes(reader), *section.note, *notes),
+    )
+    return report, partial(_write, reader, role, kept, _mark_repaired(section.about, lost))
+
+
+def _is_whole(reader: ShardReader, number: int, *bad: Mapping[int, str]) -> bool:
+    """Say whether a block is whole, of which only the name is in doubt."""
+    entry = reader.entries[number]
+    return bool(entry.disk_size and entry.checksum) and not any(number in found for found in bad)
+
+
+def _index_problems(reader: ShardReader) -> list[FormatError]:
+    return [problem for problem in reader.problems if not isinstance(problem, OverlapError)]
+
+
+def _culprit(problem: str) -> str:
+    """Return the block or index entry that a message is about: what stands before its first colon."""
+    return problem.partition(":")[0].removeprefix("block ").strip("'")
+
+
+def _find_mixed(reader: ShardReader, whole: Sequence[int]) -> dict[int, str]:
+    """Return the blocks whose right checksums prove nothing: others claim the same bytes, or may have before damage.
+
+    A stream writer that interleaves its flushes leaves right checksums over mixed rows. That its blocks, damaged ones
+    and those that were cut off included, follow each other without a gap shows that there was one flush only.
+    """
+    stated = [*reader.entries, *reader.outside]
+    if _is_streamed(reader) and not _consecutive(stated):
+        names = ((number, reader.entries[number].name) for number in whole)
+        reason = "its writer streams, and damage hides whether its rows are mixed with others'"
+        return {number: f"block {name!r}: {reason}" for number, name in names if name not in META_BLOCKS}
+    found: dict[int, str] = {}
+    reached, last = 0, -1
+    for number in sorted(whole, key=lambda number: reader.entries[number].data_offset):
+        entry = reader.entries[number]
+        if entry.disk_size and entry.data_offset < reached:
+            for one, other in ((number, last), (last, number)):
+                name, rival = reader.entries[one].name, reader.entries[other].name
+                found.setdefault(one, f"block {name!r}: it shares bytes with {rival!r}")
+        if entry.data_offset + entry.disk_size > reached:
+            reached, last = entry.data_offset + entry.disk_size, number
+    return found
+
+
+def _consecutive(entries: Sequence[IndexEntry]) -> bool:
+    blocks = sorted((entry for entry in entries if entry.disk_size), key=lambda entry: entry.data_offset)
+    gaps = (right.data_offset - left.data_offset - left.disk_size for left, right in pairwise(blocks))
+    return all(0 <= gap < DEFAULT_ALIGNMENT for gap in gaps)
+
+
+def _is_streamed(reader: ShardReader) -> bool:
+    """Return True unless the file says that no stream writer made it."""
+    if reader.header.role != ROLE_WSHARD:
+        return False
+    try:
+        return read_description({META_WSHARD: reader.block(META_WSHARD)}, reader.where).streaming
+    except (FormatError, KeyError):
+        return True
+
+
+@dataclass(frozen=True)
+class _Section:
+    """The JSON section as far as it can be read, what is wrong with its place, and whether it is lost."""
+
+    about: ShardMetadata | None
+    note: tuple[str, ...] = ()
+    lost: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_section(reader: ShardReader) -> _Section:
+    """Return what the JSON section holds, or why it cannot be read."""
+    try:
+        return _Section(reader.read_metadata())
+    except FormatError as error:
+        why = describe(reader, error)
+    with contextlib.suppress(FormatError):  # its place in the header is damaged, perhaps
+        about = ShardMetadata.from_json(bytes(reader.behind_blocks()))
+        return _Section(about, (f"{why}; it is found again behind the last block",))
+    if not reader.header.flags & FLAG_HAS_SCHEMA:
+        return _Section(None, (f"{why}; there is none",))
+    return _Section(None, (why,), {"JSON section": why})
+
+
+def _size_notes(reader: ShardReader) -> tuple[str, ...]:
+    expected, found = reader.header.total_file_size, reader.size
+    return () if expected == found else (f"the file should have {expected} bytes and has {found}",)
+
+
+def _role(reader: ShardReader, kept: Mapping[str, int]) -> tuple[int, tuple[str, ...]]:
+    """Return the role of the repaired file: what nothing tells the lanes of is no episode any more."""
+    if reader.header.role != ROLE_WSHARD or META_CHANNELS in kept:
+        return reader.header.role, ()
+    why = f"{META_CHANNELS} is not left, and nothing else tells what the lanes are"
+    return ROLE_UNKNOWN, (f"{why}: the blocks are kept in a plain container, role {ROLE_UNKNOWN}",)
+
+
+def has_no_checksum(reader: ShardReader, number: int) -> bool:
+    """Say whether no checksum covers the bytes of a block."""
+    entry = reader.entries[number]
+    return bool(entry.disk_size and not entry.checksum and not reader.header.flags & FLAG_HAS_CHECKSUMS)
+
+
+def _mark_repaired(about: ShardMetadata | None, lost: Mapping[str, str]) -> ShardMetadata | None:
+    if not lost:
+        return about
+    about = about or ShardMetadata()
+    return replace(about, extra={**about.extra, "repaired": {"lost": dict(lost)}})
+
+
+def _write(reader: ShardReader, role: int, kept: Mapping[str, int], about: ShardMetadata | None, target: Path) -> None:
+    header = reader.header
+    alignment = header.alignment if header.alignment in ALIGNMENTS else DEFAULT_ALIGNMENT
+    words = about.tag_dictionary if about else []
+    with ShardStreamWriter(target, role, len(kept), alignment=alignment) as writer:
+        if about is not None:
+            writer.set_metadata(about)
+        writer.begin_data()
+        for name, number in sorted(kept.items()):
+            entry = reader.entries[number]
+            writer.write_entry(
+                name,
+                reader.block(number),
+                compression="zstd" if entry.flags & ENTRY_ZSTD else "lz4" if entry.flags & ENTRY_LZ4 else "none",
+                content_type=entry.content_type,
+                tags=[word for bit, word in enumerate(words) if entry.has_tag_bit(bit)],
+            )
