@@ -25,9 +25,9 @@ from peers import FRAME_STEPS, Peer, installed
 from report import Table, Timing, machine, timed, write_section
 from workload import T, episode, pictures, standard
 
+from wshard.array_fields import DType
 from wshard.container import encode_block
 from wshard.container.reader import ShardReader
-from wshard.dtypes import DType
 from wshard.episode.file import load_wshard, open_wshard, save_wshard
 from wshard.recording.writer import ChannelDef, WShardStreamWriter
 

@@ -15,7 +15,7 @@ import numpy as np
 from metaworld.policies import ENV_POLICY_MAP
 
 from demo.simulator import Step
-from wshard.dtypes import DType
+from wshard.array_fields import DType
 from wshard.recording.writer import ChannelDef
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from demo.simulator import Step
-from wshard.dtypes import DType
+from wshard.array_fields import DType
 from wshard.recording.writer import ChannelDef
 from wshard.types import Modality
 

@@ -5,6 +5,7 @@ The latter are imported when first used: `import wshard` loads numpy and the cod
 
 from typing import TYPE_CHECKING
 
+from wshard.array_fields import DType
 from wshard.chunks.manifest import ChunkManifest, validate_chunk_continuity
 from wshard.chunks.reader import ChunkedEpisodeReader
 from wshard.chunks.writer import ChunkedEpisodeWriter
@@ -16,7 +17,6 @@ from wshard.container.stream_writer import ShardStreamWriter
 from wshard.container.writer import ShardWriter
 from wshard.convert import convert, detect_format, load, save  # by that path: the module of this name is no attribute
 from wshard.dreamer import load_dreamer, save_dreamer
-from wshard.dtypes import DType
 from wshard.episode.file import EpisodeFile, load_wshard, open_wshard, save_wshard
 from wshard.episode.naming import (
     LATENT_ACTION_CHANNEL,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wshard.dtypes import DType
+from wshard.array_fields import DType
 from wshard.episode.encode import as_bytes
 from wshard.episode.naming import LATENT_ACTION_CHANNEL, LATENT_CODEBOOK_CHANNEL
 from wshard.errors import MissingExtraError

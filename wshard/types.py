@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wshard.arguments import array_of, integer
-from wshard.array_fields import EqualByValue, PackedBits, StepField
-from wshard.dtypes import DType
+from wshard.array_fields import DType, EqualByValue, PackedBits, StepField
 from wshard.errors import EpisodeError
 from wshard.messages import shown
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from wshard.array_fields import DType
 from wshard.container.layout import HEADER_SIZE, INDEX_ENTRY_SIZE, MAGIC, ROLE_WSHARD, VERSION, checksum
-from wshard.dtypes import DType
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.episode.lanes import lane_array
 from wshard.episode.meta_reader import Declaration

@@ -26,9 +26,9 @@ from sqlalchemy import (
 from catalog.database.column_types import BIG
 from catalog.database.engine import one_of
 from catalog.database.schema import archive, embedding, index_copy, synced
-from catalog.vectors.checksums import check, entry_of
+from catalog.vectors.checksums import entry_of
 from catalog.vectors.index_copy_records import CopiedVector, CopyRow, Landed, Synced
-from catalog.vectors.ledger import ENTRY
+from catalog.vectors.ledger import ENTRY, check_rows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -127,7 +127,7 @@ class IndexCopies:
                 row = Synced(*values)
                 held = None if vector is None else CopiedVector(None, row.ref, episode, row.position, vector)
                 found.append((row, held))
-            _check_rows(connection, copy_id, [held for _, held in found if held is not None])
+            check_rows(connection, copy_id, [held for _, held in found if held is not None])
             return found
 
     def mark_arrived(self, copy_id: int, run: str, landed: Sequence[Landed]) -> int:
@@ -185,7 +185,7 @@ class IndexCopies:
         values = {"copy": copy_id, "size": size, "documents": list(documents)}
         with self._session.read() as connection:
             found = [CopiedVector(*row) for row in connection.execute(_LOOKUP, values)]
-            _check_rows(connection, copy_id, found)
+            check_rows(connection, copy_id, found)
             return found
 
     def find_unserved(self, copy_id: int, size: int) -> list[CopiedVector]:
@@ -193,7 +193,7 @@ class IndexCopies:
         with self._session.read() as connection:
             mine = (synced.c.copy_id == copy_id, synced.c.served.is_(False))
             found = [CopiedVector(*row) for row in connection.execute(_select_held(size).where(*mine))]
-            _check_rows(connection, copy_id, found)
+            check_rows(connection, copy_id, found)
             return found
 
     def count(self, copy_id: int) -> int:
@@ -272,22 +272,6 @@ def _mark_missing(connection: Connection, copy_id: int, documents: Collection[in
         values = {"document": None, "served": False, "run": str(uuid.uuid4())}
         connection.execute(update(synced).where(*gone).values(values))
         connection.execute(_change(copy_id).values(version=index_copy.c.version + 1))
-
-
-def _check_rows(connection: Connection, copy_id: int, found: Sequence[CopiedVector]) -> None:
-    """Raise VectorsDamagedError unless the rows of the ledger from which these vectors are have their checksums."""
-    if not found:
-        return
-    ids = {one.episode_id for one in found}
-    statement = (
-        select(embedding.c.episode_row, embedding.c.vectors, embedding.c.checksum)
-        .join(index_copy, index_copy.c.space_id == embedding.c.space_id)
-        .where(index_copy.c.id == copy_id, embedding.c.digest.is_not(None))
-    )
-    for episode, vectors, stored in connection.execute(
-        statement.where(one_of(connection, embedding.c.episode_row, ids))
-    ):
-        check(episode, bytes(vectors), stored)
 
 
 def _living() -> ColumnElement[bool]:

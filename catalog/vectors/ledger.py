@@ -9,11 +9,21 @@ import heapq
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, literal, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    update,
+)
 
 from catalog.database.engine import one_of
-from catalog.database.schema import archive, document, embedding, episode, space
-from catalog.vectors.checksums import entry_of, term
+from catalog.database.schema import archive, document, embedding, episode, index_copy, space
+from catalog.vectors.checksums import check, entry_of, term
 from catalog.vectors.records import Among, EmbeddingRow, LedgerEntry, LedgerState, SpaceRow
 from wshard.container.layout import checksum
 from wshard.errors import EntryNotFoundError, SpaceMismatchError
@@ -22,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from catalog.query.iterate import Read
+    from catalog.vectors.index_copy_records import CopiedVector
 
 
 _HELD: Final = ("digest", "count", "checksum", "vectors")  # NULL in a tombstone
@@ -257,3 +268,19 @@ def walk_ledger(read: Read, space_id: int, *, since: int) -> Iterator[LedgerEntr
         since = entries[-1].seq
         size = sum(len(entry.vectors or b"") for entry in entries) // len(entries)
         limit = max(1, min(4096, LEDGER_BYTES // (size + 1)))
+
+
+def check_rows(connection: Connection, copy_id: int, found: Sequence[CopiedVector]) -> None:
+    """Raise VectorsDamagedError unless the rows of the ledger from which these vectors are have their checksums."""
+    if not found:
+        return
+    ids = {one.episode_id for one in found}
+    statement = (
+        select(embedding.c.episode_row, embedding.c.vectors, embedding.c.checksum)
+        .join(index_copy, index_copy.c.space_id == embedding.c.space_id)
+        .where(index_copy.c.id == copy_id, embedding.c.digest.is_not(None))
+    )
+    for number, vectors, stored in connection.execute(
+        statement.where(one_of(connection, embedding.c.episode_row, ids))
+    ):
+        check(number, bytes(vectors), stored)

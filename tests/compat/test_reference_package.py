@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import wshard
+from wshard.array_fields import DType
 from wshard.compress import CompressionLevel, CompressionType
-from wshard.dtypes import DType
 from wshard.types import Channel, Episode, Format, Modality, Residual, TimebaseSpec, TimebaseType
 
 TOP_LEVEL = """

@@ -22,7 +22,7 @@ from paths import ROOT
 
 from demo.record import Summary, record, record_all
 from demo.tasks import CLASSIC, METAWORLD, METAWORLD_TASKS, Job, plan
-from wshard.dtypes import DType
+from wshard.array_fields import DType
 from wshard.episode.file import load_wshard
 from wshard.errors import EpisodeError, MissingExtraError, RecordingExistsError
 from wshard.recording.writer import ChannelDef, WShardStreamWriter

@@ -33,13 +33,13 @@ from bridge_episodes import command, copies, episode, ingest, looked_into, save,
 from bridge.archive import restore_archive
 from catalog import Catalog, EmbeddingRow
 from catalog.testing.contract import make_record
+from wshard.array_fields import DType
 from wshard.chunks.reader import ChunkedEpisodeReader
 from wshard.chunks.writer import ChunkedEpisodeWriter
 from wshard.container.reader import ShardReader
 from wshard.container.stream_writer import ShardStreamWriter
 from wshard.container.writer import ShardWriter
 from wshard.dreamer import load_dreamer
-from wshard.dtypes import DType
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.errors import WShardError
 from wshard.formats.convert import convert

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from wshard.dtypes import DType
+from wshard.array_fields import DType
 from wshard.recording.writer import ChannelDef, WShardStreamWriter
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from wshard.array_fields import DType
 from wshard.chunks.reader import ChunkedEpisodeReader
 from wshard.chunks.writer import ChunkedEpisodeWriter
-from wshard.dtypes import DType
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.testing import episodes, make_episode
 from wshard.types import Channel, Episode, Format, Residual, TimebaseSpec

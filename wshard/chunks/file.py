@@ -11,11 +11,11 @@ import numpy as np
 import xxhash
 
 from wshard.arguments import span
+from wshard.array_fields import DType
 from wshard.chunks.manifest import validate_chunk_continuity
 from wshard.chunks.split import join, join_pieces
 from wshard.container.block import StoredLane
 from wshard.container.byte_source import OfOneProcess
-from wshard.dtypes import DType
 from wshard.episode.lane_view import LazyLane
 from wshard.episode.lanes import TICKS, TRUNCATIONS
 from wshard.episode.protocol import CHUNK, MANIFEST, Part

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wshard.arguments import array_of
-from wshard.dtypes import DType
+from wshard.array_fields import DType
 from wshard.episode.lanes import DONE, EXACT_REWARD, REWARD, TICKS, TIMESTAMPS, TRUNCATIONS, declaration_of, is_residual
 from wshard.episode.meta_reader import META_BLOCKS, Declaration, Description
 from wshard.errors import EpisodeError

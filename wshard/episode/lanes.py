@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from wshard.dtypes import DType
+from wshard.array_fields import DType
 from wshard.episode.meta_reader import META_BLOCKS, Declaration, Description
 from wshard.errors import LaneError
 

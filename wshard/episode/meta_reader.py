@@ -11,8 +11,8 @@ import reprlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from wshard.array_fields import DType
 from wshard.container.layout import MAX_META_SIZE
-from wshard.dtypes import DType
 from wshard.errors import LaneError, LimitError
 from wshard.types import ASSUMED_HZ, AssumedRate, Modality, TimebaseSpec, TimebaseType
 

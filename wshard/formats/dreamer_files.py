@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.dtypes import DType
+from wshard.array_fields import DType
 from wshard.errors import EpisodeError, FormatError, LaneError
 from wshard.formats.npz import npy_bytes, parse_npy, read_npz, write_npz
 from wshard.types import Array, Channel, Episode, Format

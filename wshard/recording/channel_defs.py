@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, SupportsFloat
 import numpy as np
 
 from wshard.arguments import array_of
+from wshard.array_fields import DType
 from wshard.container.codec_plan import CodecPlan, frames_by_block
-from wshard.dtypes import DType
 from wshard.episode.lanes import DONE, REWARD, TICKS, TRUNCATIONS
 from wshard.episode.meta_reader import Declaration
 from wshard.episode.meta_writer import check_described

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
+from wshard.array_fields import DType
 from wshard.container.atomic_write import sync_folder
 from wshard.container.layout import (
     JOURNAL_CHECKSUM,
@@ -26,7 +27,6 @@ from wshard.container.layout import (
     checksum,
 )
 from wshard.container.open_file import map_file, needs_local_disk
-from wshard.dtypes import DType
 from wshard.episode.lanes import DONE, REWARD, TICKS, TRUNCATIONS
 from wshard.episode.meta_reader import META_BLOCKS, Declaration, Description, read_description
 from wshard.episode.meta_writer import write_description

@@ -31,8 +31,8 @@ import bridge.support.batches
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.retriever import TrajectoryRetriever
 from embedders.trajectory.pooled import PooledCallable
+from wshard.array_fields import DType
 from wshard.container.codec_plan import CodecPlan
-from wshard.dtypes import DType
 from wshard.episode.encode import describe
 from wshard.episode.file import open_wshard, save_wshard, store
 from wshard.episode.protocol import EpisodeAddress

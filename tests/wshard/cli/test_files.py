@@ -18,13 +18,13 @@ from paths import ROOT
 from typer.testing import CliRunner
 
 import wshard.cli.files
+from wshard.array_fields import DType
 from wshard.cli.common import reported
 from wshard.cli.files import app
 from wshard.container.layout import ENTRY_COMPRESSED, HEADER_SIZE, checksum
 from wshard.container.metadata import ShardMetadata
 from wshard.container.reader import ShardReader
 from wshard.container.writer import ShardWriter
-from wshard.dtypes import DType
 from wshard.episode.file import load_wshard, open_wshard, save_wshard
 from wshard.errors import MissingExtraError
 from wshard.recording.writer import ChannelDef, WShardStreamWriter

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from wshard_files import saved, with_json
 
+from wshard.array_fields import DType
 from wshard.container.reader import ShardReader
-from wshard.dtypes import DType
 from wshard.episode.file import EpisodeFile, load_wshard, open_wshard
 from wshard.errors import FormatError, LaneError, OverlapError
 from wshard.testing import make_episode

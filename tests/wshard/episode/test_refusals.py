@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from wshard_files import saved, with_blocks, with_json
 
-from wshard.dtypes import DType
+from wshard.array_fields import DType
 from wshard.episode.file import load_wshard, open_wshard, save_wshard
 from wshard.errors import (
     EpisodeError,

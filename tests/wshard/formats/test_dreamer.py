@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wshard.array_fields import DType
 from wshard.chunks.reader import ChunkedEpisodeReader
 from wshard.chunks.writer import ChunkedEpisodeWriter
-from wshard.dtypes import DType
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.errors import EntryNotFoundError, EpisodeError, FormatError, LaneError, LimitError
 from wshard.formats import npz

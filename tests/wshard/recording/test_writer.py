@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wshard_recording import STATE, interrupted, record, write, writer
 
-from wshard.dtypes import DType
+from wshard.array_fields import DType
 from wshard.episode.file import load_wshard, save_wshard
 from wshard.errors import CodecError, EpisodeError, LaneError, RecordingExistsError, RecordingStateError
 from wshard.recording.recover import discard, recover
