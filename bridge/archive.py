@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 from bridge.index.embedded import disk_copy
 from bridge.index.registry import EMBEDDED, open_index
+from bridge.results import make_ref
+from bridge.support.batches import batches
 from catalog.database.postgresql import is_server
 from catalog.location import place_of
 from catalog.maintenance.backup import archive_id_of, restore
@@ -18,8 +20,10 @@ from catalog.open import open_place
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterator
 
     from bridge.index.base import VectorIndex
+    from bridge.results import EpisodeRef
     from catalog.catalog import Catalog
     from catalog.location import Place
 
@@ -28,7 +32,10 @@ _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters at least, s
 
 @dataclass(frozen=True)
 class Archive:
-    """An open archive: the catalog, which is the truth about episodes and vectors, and a vector index over it."""
+    """An open archive: the catalog, which is the truth about episodes and vectors, and a vector index over it.
+
+    `len(archive)` counts its episodes, and iterating yields them as EpisodeRefs.
+    """
 
     place: Place
     catalog: Catalog
@@ -44,6 +51,21 @@ class Archive:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def __len__(self) -> int:
+        """Return the number of episodes."""
+        return self.catalog.query.count()
+
+    def __iter__(self) -> Iterator[EpisodeRef]:
+        """Yield every episode, by id; each loads itself straight from its file."""
+        ids = self.catalog.query.ids()
+        for some in batches(ids):
+            rows = self.catalog.episodes.rows(some)
+            yield from (make_ref(rows[id_], 1.0, (0, rows[id_].length)) for id_ in some if id_ in rows)
+
+    def __bool__(self) -> bool:
+        """Say True: an open archive, also without episodes."""
+        return True
 
     def close(self) -> None:
         """Close the index (its connections, or a copy that it is writing) and the catalog."""

@@ -6,7 +6,7 @@ T = number of timesteps, the first axis of every lane.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from wshard.arguments import array_of, integer
 from wshard.array_fields import DType, EqualByValue, PackedBits, StepField
-from wshard.errors import EpisodeError
+from wshard.errors import EntryNotFoundError, EpisodeError
 from wshard.messages import shown
 
 Array = NDArray[Any]
@@ -159,8 +159,10 @@ class Episode(EqualByValue):
 
     omens: predictions, {channel: {model: Channel}}; uncerts: {"channel/model/type": Channel}; blocks: blocks of other
     programs, kept as they are. rewards, terminations and truncations are [T] or None if not recorded; they may be given
-    as arrays, sequences or channels. timestep_range: of a chunk, its [first, last] timesteps in the whole episode.
-    Episodes are equal where all their values are (equality.py), wherever they came from.
+    as arrays, sequences or channels. Observations and actions may be arrays [T, ...], which become channels; length, if
+    it is not given, is that of the first lane. `episode["state"]` is the array of an observation,
+    `episode["action/ctrl"]` that of an action. timestep_range: of a chunk, its [first, last] timesteps in the whole
+    episode. Episodes are equal where all their values are (equality.py), wherever they came from.
     """
 
     id: str
@@ -185,9 +187,33 @@ class Episode(EqualByValue):
     blocks: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Accept any pair as timestep_range."""
+        """Accept arrays for channels, and any pair as timestep_range; infer the length where none is given."""
+        self.observations, self.actions = _as_channels(self.observations), _as_channels(self.actions)
+        if self.length == 0 and isinstance(self.observations, dict) and isinstance(self.actions, dict):
+            lanes = (lane.data for lane in self.lanes().values() if isinstance(lane, Channel))
+            self.length = next((len(data) for data in lanes if data.ndim), 0)
         if self.timestep_range is not None:
             self.timestep_range = list(self.timestep_range)
+
+    def __getitem__(self, name: str) -> Array:
+        """Return the array [T, ...] of a lane: of an observation by its id, of any by its block name.
+
+        Raises EntryNotFoundError (a KeyError).
+        """
+        lanes = self.lanes() | self.predictions()
+        lane = lanes.get(name) or lanes.get(f"signal/{name}")
+        if lane is None:
+            raise EntryNotFoundError(f"episode {self.id!r}: no lane {name!r}; it has {', '.join(lanes) or 'none'}")
+        return lane.data
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the block names of its lanes."""
+        return iter(self.lanes() | self.predictions())
+
+    def __contains__(self, name: object) -> bool:
+        """Return True for what self[name] takes."""
+        lanes = self.lanes() | self.predictions()
+        return name in lanes or f"signal/{name}" in lanes
 
     @property
     def is_chunked(self) -> bool:
@@ -230,6 +256,13 @@ class Episode(EqualByValue):
         twin = copy.deepcopy(replace(self, metadata={}))
         twin.metadata = dict(self.metadata)
         return twin
+
+
+def _as_channels(lanes: Any) -> dict[str, Channel]:
+    """Return the lanes with channels in place of arrays; the same dict if there are none."""
+    if not isinstance(lanes, dict) or not any(isinstance(lane, np.ndarray) for lane in lanes.values()):
+        return lanes  # type: ignore[no-any-return]  # anything else is refused when it is saved
+    return {name: Channel.of(name, lane) if isinstance(lane, np.ndarray) else lane for name, lane in lanes.items()}
 
 
 def _check_chunk(index: int | None, total: int | None, bounds: list[int] | None) -> None:

@@ -15,6 +15,7 @@ from bridge_episodes import episode, ingest, looked_into, save, spaces_of
 
 import bridge
 import catalog
+from bridge.archive import open_archive
 from bridge.ingest.ingestor import TrajectoryIngestor
 from bridge.search.query.fit import cut
 from bridge.search.retriever import TrajectoryRetriever
@@ -479,3 +480,13 @@ def test_text_that_is_no_query_is_refused(retriever):
         retriever.search_similar_episodes("task-0-99")
     with pytest.raises(QueryError, match="lane 'odd': expected an array"):
         retriever.search_similar_episodes({"state": Channel.of("state", np.zeros((3, 4))), "odd": [[1], [1, 2]]})
+
+
+def test_an_archive_counts_its_episodes_and_yields_them(own):
+    with open_archive(own[0]) as opened:
+        assert opened
+        refs = list(opened)
+        assert len(opened) == len(refs) == opened.catalog.query.count()
+        rows = opened.catalog.episodes.rows(opened.catalog.query.ids())
+        assert [ref.uid for ref in refs] == [row.uid for row in rows.values()]
+        assert refs[0].load().length == refs[0].metadata["length"] == refs[0].span[1]

@@ -248,3 +248,22 @@ def test_strategy_without_hypothesis_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     with pytest.raises(MissingExtraError, match="pip install 'wshard"):
         episodes()
+
+
+def test_plain_arrays_become_channels_and_tell_the_length():
+    state, control = np.arange(12.0).reshape(4, 3), np.zeros((4, 2), np.float32)
+    observations = {"state": state, "grip": Channel.of("grip", np.ones(4))}
+    ep = Episode("e", observations=observations, actions={"ctrl": control})
+    assert ep.length == 4
+    assert observations["state"] is state, "the caller's dict stays as it is"
+    assert ep.observations["state"] == Channel.of("state", state)
+    np.testing.assert_array_equal(ep["state"], state)
+    np.testing.assert_array_equal(ep["action/ctrl"], control)
+    assert list(ep) == ["signal/state", "signal/grip", "action/ctrl"]
+    assert "state" in ep
+    assert "action/ctrl" in ep
+    assert "ctrl" not in ep
+    with pytest.raises(EntryNotFoundError, match="no lane 'none'; it has signal/state"):
+        ep["none"]
+    assert Episode("e", length=3, observations={"state": state}).length == 3, "a given length is checked when saved"
+    assert Episode("e").length == 0

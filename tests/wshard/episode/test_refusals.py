@@ -36,7 +36,8 @@ UNSAVABLE = {
     "no id": (altered(id=""), "non-empty id"),
     "id is no text": (altered(id=7), "expected a string"),
     "id is no Unicode": (altered(id="\ud800"), "expected Unicode text"),
-    "no timesteps": (altered(length=0), "length > 0"),
+    "no timesteps": (altered(length=-1), "length > 0"),
+    "no lanes": (Episode("e"), "length > 0"),
     "length as text": (altered(length="4"), "length > 0, a whole number, found '4'"),
     "length as float": (altered(length=4.0), "length > 0, a whole number, found 4.0"),
     "length as truth": (altered(length=True), "length > 0, a whole number, found True"),
@@ -75,9 +76,9 @@ UNSAVABLE = {
         altered(observations=lane(np.zeros(4, "f4"), modality="rgb")),
         "modality: expected a Modality",
     ),
-    "an array as channel": (
-        altered(actions={"x": np.zeros((4, 2), "f4")}),
-        "action/x: expected a channel, such as Channel.of(name, array), found array",
+    "a list as channel": (
+        altered(actions={"x": [[0.0, 0.0]] * 4}),
+        "action/x: expected a channel, such as Channel.of(name, array), found [[",
     ),
     "metadata of a list": (altered(metadata=[1]), "metadata: expected a mapping, found [1]"),
     "no episode": ("a.wshard", "expected an episode, then where to save it, found 'a.wshard'"),
