@@ -12,6 +12,7 @@ from embedders.windows import as_plan
 from wshard.arguments import finite_number, plain_text, whole_number
 from wshard.errors import QueryError
 from wshard.messages import shown
+from wshard.types import Episode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +103,7 @@ class MomentOptions:
 
 def _check_queries(name: str, queries: Any) -> tuple[Any, ...]:
     """Return several queries; QueryError for a single one (a file, a span, an array, a list of numbers), or none."""
-    several = isinstance(queries, Iterable) and not isinstance(queries, str | bytes | Mapping)
+    several = isinstance(queries, Iterable) and not isinstance(queries, str | bytes | Mapping | Episode)
     listed = tuple(queries) if several and not hasattr(queries, "__array__") else (None,)
     if any(one is None or isinstance(one, Real) for one in listed):
         raise QueryError(f"{name}: expected a list of queries, found {shown(queries)}")
