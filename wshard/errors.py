@@ -71,6 +71,10 @@ class MissingFileError(ManifestError, FileNotFoundError):
     """A file that a manifest names is not there; filename is its path."""
 
 
+class AmbiguousFormatError(FormatError):
+    """A location that fits several formats; the message names them."""
+
+
 class EntryNotFoundError(WShardError, KeyError):
     """No block of that name."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,17 +14,19 @@ from bridge.episodes.files import locate, without_chunks
 from bridge.episodes.read import Failure, FoundEpisode, attempt
 from catalog.location import DATABASE
 from wshard.episode.protocol import EpisodeAddress
-from wshard.errors import IngestError, SourceNotFoundError
-from wshard.formats.base import OWN_DATA, each_matcher
-from wshard.formats.detect import detect_format
+from wshard.errors import AmbiguousFormatError, IngestError, SourceNotFoundError
+from wshard.formats.base import OWN_DATA, load_matchers
+from wshard.formats.detect import detect_format, match_format
 from wshard.messages import shown
 from wshard.open import list_episodes
 from wshard.types import Format
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    Matchers: TypeAlias = tuple[tuple[str, Callable[[str | os.PathLike[str]], bool]], ...]
+    from wshard.formats.base import FormatMatcher
+
+    Matchers: TypeAlias = tuple[FormatMatcher, ...]
 
 SUFFIX: Final = ".wshard"
 _OWN: Final = str(Format.WSHARD.value)
@@ -115,20 +116,6 @@ def expect_episodes(paths: Sequence[Path]) -> None:
             raise _empty(path)
 
 
-def load_matchers() -> Matchers:
-    """Return the functions by which formats know their locations; see match_format."""
-    return tuple(each_matcher())
-
-
-def match_format(path: str, matchers: Matchers) -> str | None:
-    """Return the name of the format that takes a file or folder for a location of its own, None where none does."""
-    for name, matches in matchers:
-        with suppress(Exception):  # what another package brings about ends no search
-            if matches(path):
-                return name
-    return None
-
-
 def _not_there(path: Path) -> SourceNotFoundError:
     return SourceNotFoundError(f"no such file or folder: {path}")
 
@@ -178,24 +165,39 @@ def entries_below(
     Other files of a folder that is a location belong to it, and those of an archive to that.
     """
     archives: list[str] = []
-    for place, names in walk(folder, unreadable):
+    for place, folders, names in walk(folder, unreadable):
         archives += [f"{place}/"] if DATABASE in names else []
         inside = f"{place}/".startswith(tuple(archives))
-        format_name = None if inside else match_format(place, matchers)
-        if format_name is not None:
-            yield place, format_name
+        found = None if inside else matched(place, matchers, unreadable)
+        if found is not None:
+            yield place, found.name
+            if found.whole:
+                folders.clear()
+                continue
         for name in names:
             path = f"{place}/{name}"
             if is_episode(name):
                 yield path, _OWN
-            elif format_name is None and not inside and _is_foreign(name):
-                yield path, match_format(path, matchers)
+            elif found is None and not inside and _is_foreign(name):
+                other = matched(path, matchers, unreadable)
+                yield path, None if other is None else other.name
 
 
-def walk(folder: str | os.PathLike[str], unreadable: list[Failure]) -> Iterator[tuple[str, list[str]]]:
-    """Yield (real path of a folder, names of its files) for the folder and those below; hidden folders are skipped.
+def matched(path: str, matchers: Matchers, unreadable: list[Failure]) -> FormatMatcher | None:
+    """Return the format of a location, None where none takes it; notes a location that fits several."""
+    try:
+        name = match_format(path, matchers)
+    except AmbiguousFormatError as error:
+        unreadable.append(Failure.of(error, EpisodeAddress(path)))
+        return None
+    return next((matcher for matcher in matchers if matcher.name == name), None)
 
-    Links to folders are followed, each folder once, wherever it is linked from. Notes what cannot be read.
+
+def walk(folder: str | os.PathLike[str], unreadable: list[Failure]) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Yield (real path, names of folders in it, names of files) for the folder and those below, hidden ones left out.
+
+    Folders whose names the caller removes are not entered. Links to folders are followed, each folder once, wherever it
+    is linked from. Notes what cannot be read.
     """
 
     def note(error: OSError) -> None:
@@ -209,7 +211,7 @@ def walk(folder: str | os.PathLike[str], unreadable: list[Failure]) -> Iterator[
             continue
         seen.add(real)
         names[:] = sorted(name for name in names if not name.startswith("."))
-        yield real, sorted(files)
+        yield real, names, sorted(files)
 
 
 def _is_foreign(name: str) -> bool:

@@ -15,13 +15,14 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Final
 
-from bridge.episodes.discover import discover, entries_below, is_episode, load_matchers, match_format
+from bridge.episodes.discover import discover, entries_below, is_episode, matched
 from bridge.episodes.files import files_of, is_complete, is_unfinished, locate, state_of, whole_of
 from bridge.episodes.read import Failure
 from bridge.ingest.register import find_unseen
 from bridge.ingest.report import IngestReport
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import CatalogError, IngestError, MissingExtraError, SourceNotFoundError
+from wshard.formats.base import load_matchers
 from wshard.messages import how_to_install
 
 if TYPE_CHECKING:
@@ -172,8 +173,9 @@ def _files(events: Iterable[tuple[object, str]], places: Sequence[str], matchers
         elif is_episode(Path(path).name):
             yield locate(path)
         else:  # a location by itself, or a file of one, which may be gone
-            beside = Path(path).parent.as_posix()
-            yield from (locate(one) for one in (path, beside) if match_format(one, matchers) is not None)
+            above = (parent.as_posix() for parent in Path(path).parents)
+            around = (path, *(folder for folder in above if f"{folder}/".startswith(f"{place}/")))
+            yield from (locate(one) for one in around if matched(one, matchers, []) is not None)
 
 
 def _below(folder: str, matchers: Matchers) -> Iterator[str]:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bridge.episodes.discover import is_episode, list_location, load_matchers, match_format, walk
+from bridge.episodes.discover import is_episode, list_location, matched, walk
 from bridge.episodes.open import OpenLocations, exists
 from bridge.episodes.read import Failure, FoundEpisode, describe_error
 from bridge.index.embedded import disk_copy
@@ -21,6 +21,7 @@ from wshard.chunks.manifest import MANIFEST_SUFFIX
 from wshard.container.atomic_write import TEMPORARY
 from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError, WShardError
+from wshard.formats.base import load_matchers
 from wshard.repair.inspect import check_file
 
 if TYPE_CHECKING:
@@ -107,7 +108,11 @@ def look_around(
     unreadable: list[Failure] = []
     matchers = load_matchers() if absent else ()
     for folder in folders:
-        for place, names in walk(folder, unreadable):
+        for place, folders_in, files in walk(folder, unreadable):
+            taken = matched(place, matchers, unreadable)
+            whole = taken is not None and taken.whole
+            folders_in[:] = [] if whole else folders_in
+            names = [] if whole else files
             with OpenLocations() as locations:
                 for found in _episodes_of(place, names, matchers) if absent else ():
                     if (digest := _digest_of(found, sizes, locations)) in digests:
@@ -126,8 +131,8 @@ def _episodes_of(place: str, names: Iterable[str], matchers: Matchers) -> Iterat
         else:
             others.append(path)
     for path in others:
-        name = match_format(path, matchers)
-        listed = [] if name is None else list_location(path, name)
+        taken = matched(path, matchers, [])
+        listed = [] if taken is None else list_location(path, taken.name)
         yield from [] if isinstance(listed, Failure) else listed
 
 

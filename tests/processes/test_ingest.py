@@ -134,10 +134,10 @@ class Overtaken:
     def __init__(self, moment, action) -> None:
         self.left, self.action = moment, action
 
-    def stage(self, what, total):  # noqa: ARG002 -- as Progress has it
+    def stage(self, what, total):
         self.advance(total)
 
-    def advance(self, count):  # noqa: ARG002 -- as above
+    def advance(self, count):
         self.left -= 1
         if self.left == -1:
             self.action()

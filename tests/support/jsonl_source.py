@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from wshard.episode.info import EpisodeInfo
 from wshard.episode.memory_reader import MemoryReader
 from wshard.episode.protocol import EpisodeAddress, EpisodeReader, Fingerprint
 from wshard.errors import EntryNotFoundError
@@ -75,6 +76,16 @@ class JsonlSource:
     def open(self, key: str) -> EpisodeReader:
         """Open one episode."""
         return MemoryReader(self.load(key), str(EpisodeAddress(str(self._path), key)))
+
+    def info(self, key: str) -> EpisodeInfo:
+        """Describe one episode."""
+        with self.open(key) as reader:
+            return EpisodeInfo.of(reader)
+
+    def lane(self, key: str, name: str, start: int = 0, stop: int | None = None) -> Any:
+        """Return timesteps of a lane."""
+        with self.open(key) as reader:
+            return reader.lane(name)[start:stop]
 
     def fingerprint(self, key: str) -> Fingerprint:
         """Return that of the line: lines are only ever added, and what is added changes no other."""

@@ -73,13 +73,13 @@ def decode_episode(file: LanesAndBlocks, channels: Sequence[str] | None, steps: 
     steps: only this run of timesteps; then residuals, other programs' blocks and the chunk fields are left out.
     """
     lanes, filled_in = file.lanes(), file.description.synthesized
-    selected = _select_blocks(file, lanes, channels)
+    selected = select_blocks([*lanes, *file.shard.names()], channels, file.where)
     selected.sort(key=lambda name: name == EXACT_REWARD)  # the exact rewards replace the rounded ones
     if steps is not None:
         ep = _part(file, steps)
         for name in selected:
             if name in lanes and name not in filled_in and not is_residual(name):
-                _place(ep, lanes[name], file.lane_view(name)[steps.start : steps.stop])
+                place_lane(ep, lanes[name], file.lane_view(name)[steps.start : steps.stop])
         return ep
     ep = _empty(file)
     for name, data in _blocks(file, selected):
@@ -89,7 +89,7 @@ def decode_episode(file: LanesAndBlocks, channels: Sequence[str] | None, steps: 
         if is_residual(name):
             channel, _, kind = name.partition("/")[2].rpartition("/")
             ep.residuals[channel] = Residual(channel, kind, np.frombuffer(bytes(data), np.uint8))
-        elif lane is None or not _place(ep, lane, lane_array(lane, data, file.description.length, file.where)):
+        elif lane is None or not place_lane(ep, lane, lane_array(lane, data, file.description.length, file.where)):
             ep.blocks[name] = bytes(data)
     return ep
 
@@ -127,9 +127,12 @@ def _blocks(file: LanesAndBlocks, names: Sequence[str]) -> Iterator[tuple[str, B
     return zip(names, in_order(file.shard.block, names, effort=sizes, memory=[0] * len(names)), strict=True)
 
 
-def _select_blocks(file: LanesAndBlocks, lanes: Iterable[str], channels: Sequence[str] | None) -> list[str]:
-    """Return the blocks that a channel filter keeps, lanes first; None keeps all."""
-    blocks = [name for name in dict.fromkeys((*lanes, *file.shard.names())) if name not in META_BLOCKS]
+def select_blocks(names: Iterable[str], channels: Sequence[str] | None, where: str) -> list[str]:
+    """Return the blocks that a channel filter keeps, of those that are there by name, each once; None keeps all.
+
+    Raises EntryNotFoundError for a channel that is not there.
+    """
+    blocks = [name for name in dict.fromkeys(names) if name not in META_BLOCKS]
     if channels is None:
         return blocks
     asked = {channels} if isinstance(channels, str) else set(channels)
@@ -137,7 +140,7 @@ def _select_blocks(file: LanesAndBlocks, lanes: Iterable[str], channels: Sequenc
     unknown = sorted(asked - set(blocks) - set(ids.values()))
     if unknown:
         known = ", ".join(sorted(set(ids.values()))) or "none"
-        raise EntryNotFoundError(f"{file.where}: no channel {unknown[0]!r}; it has {known}")
+        raise EntryNotFoundError(f"{where}: no channel {unknown[0]!r}; it has {known}")
     chosen = {block for block, id_ in ids.items() if asked & {block, id_}}
     about = tuple(f"{ids[block]}/" for block in chosen)
     return [
@@ -149,7 +152,7 @@ def _select_blocks(file: LanesAndBlocks, lanes: Iterable[str], channels: Sequenc
     ]
 
 
-def _place(ep: Episode, lane: Declaration, data: Array) -> bool:
+def place_lane(ep: Episode, lane: Declaration, data: Array) -> bool:
     """Put a lane where it belongs in the episode; False where it belongs nowhere."""
     prefix, _, name = lane.block.partition("/")
     if lane.block in _STEP_FIELDS:

@@ -37,7 +37,10 @@ _RATE_DIGITS: Final = range(-3, 4)
 
 @dataclass(frozen=True)
 class Declaration:
-    """What meta/channels says of one lane; shape is per timestep; frame_steps: timesteps per zstd frame, 0 = all."""
+    """What meta/channels says of one lane; shape is per timestep; frame_steps: timesteps per zstd frame, 0 = all.
+
+    encoding: of camera frames that are stored as "jpeg", "png" or "mp4"; dtype and shape are those of decoded frames.
+    """
 
     block: str
     dtype: DType
@@ -47,6 +50,7 @@ class Declaration:
     content_type: str | None = None
     semantics: str = ""
     frame_steps: int = 0
+    encoding: str = ""
 
     @property
     def id(self) -> str:

@@ -10,11 +10,13 @@ from wshard.plugins import announced_plugins, find_plugin, load_plugin
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from wshard.container.codec_plan import Compression
+    from wshard.episode.info import EpisodeInfo
     from wshard.episode.protocol import EpisodeReader, Fingerprint
-    from wshard.types import Episode
+    from wshard.formats.draft import WriteMode
+    from wshard.types import Array, Episode
 
     Location = str | os.PathLike[str] | IO[bytes]
 
@@ -24,8 +26,9 @@ class Source(Protocol):
     """Episodes at one location: a file, a folder, or a binary file object, as it was when it was opened.
 
     Use as a context manager. A Source of a path can be pickled: other processes open the location again. A class may
-    have a static method `matches(location) -> bool`, which says by a quick look whether a path is such a location; by
-    it, locations are detected (see formats/detect.py).
+    have a static method `matches(location) -> bool`, which says by a quick look at the content whether a path is such a
+    location; by it, locations are detected (see formats/detect.py). It is given a LocationLook, which is a path and
+    knows more. Formats that read lanes on demand derive from LazySource.
     """
 
     def __enter__(self) -> Self: ...
@@ -36,6 +39,17 @@ class Source(Protocol):
         """Return what names each episode here, in a stable order; "" for the episode of a one-episode file.
 
         A key stays that of its episode when others are added to the location later.
+        """
+        ...
+
+    def info(self, key: str) -> EpisodeInfo:
+        """Describe one episode without decoding a frame; raises EntryNotFoundError, FormatError."""
+        ...
+
+    def lane(self, key: str, name: str, start: int = 0, stop: int | None = None) -> Array:
+        """Return timesteps [start, stop) of a lane by its block name ("signal/state"), reading no more than it must.
+
+        Raises EntryNotFoundError for an unknown key or lane, StepError, FormatError.
         """
         ...
 
@@ -64,7 +78,12 @@ class Source(Protocol):
 
 @runtime_checkable
 class Sink(Protocol):
-    """A place to write episodes to: a file for one, or a folder for many. Use as a context manager."""
+    """A place to write episodes to: a file for one, a file or a folder for many. Use as a context manager.
+
+    Made as `Sink(location, compression=..., mode=...)`. mode "append" adds to what is there, "overwrite" takes its
+    place when the new episodes are complete, "error" refuses a location where episodes are. Leaving the context by an
+    exception leaves the location as it was, or with whole episodes.
+    """
 
     def __enter__(self) -> Self: ...
 
@@ -77,28 +96,44 @@ class Sink(Protocol):
         """
         ...
 
+    def losses(self, info: EpisodeInfo) -> Sequence[str]:
+        """Return what of an episode the format cannot hold, a sentence a lane: "signal/rgb: float images"."""
+        ...
+
     def close(self) -> None:
-        """End the writing."""
+        """End the writing: what was written is complete from here on."""
         ...
 
 
 @dataclass(frozen=True)
 class FormatEntry:
-    """Where a format's classes live, as "module:attribute", and the extra that brings what they need ("" for none)."""
+    """Where a format's classes live, as "module:attribute", and the extra that brings what they need ("" for none).
+
+    sink: "" for a format that is not written. about: what it is, in a few words.
+    """
 
     source: str
-    sink: str
+    sink: str = ""
     extra: str = ""
+    about: str = ""
 
 
 FORMATS: Final[Mapping[str, FormatEntry]] = {
-    "wshard": FormatEntry("wshard.formats.wshard:WShardSource", "wshard.formats.wshard:WShardSink"),
-    "dreamerv3": FormatEntry("wshard.formats.dreamer:DreamerSource", "wshard.formats.dreamer:DreamerSink"),
+    "wshard": FormatEntry(
+        "wshard.formats.wshard:WShardSource",
+        "wshard.formats.wshard:WShardSink",
+        about="episode files of this project, whole or in chunks",
+    ),
+    "dreamerv3": FormatEntry(
+        "wshard.formats.dreamer:DreamerSource",
+        "wshard.formats.dreamer:DreamerSink",
+        about="DreamerV3 replay: a folder of .npz files, or one",
+    ),
 }
-"""Every format that this package reads and writes; its names are the values of types.Format."""
+"""Every format that this package reads or writes."""
 
 _SOURCES: Final = {name: entry.source for name, entry in FORMATS.items()}
-_SINKS: Final = {name: entry.sink for name, entry in FORMATS.items()}
+_SINKS: Final = {name: entry.sink for name, entry in FORMATS.items() if entry.sink}
 
 UNSUPPORTED: Final = ("tdmpc2", "minari", "d4rl", "robomimic", "hdf5")
 """Formats that are recognised, but neither read nor written."""
@@ -121,30 +156,47 @@ def open_source(location: Location, name: str) -> Source:
     return source
 
 
-def open_sink(location: Location, name: str, *, compression: Compression = "none") -> Sink:
-    """Open a location for writing in a format, named as in open_source."""
-    sink: Sink = _load(name, _SINKS, SINK_GROUP)(location, compression=compression)
+def open_sink(location: Location, name: str, *, compression: Compression = "none", mode: WriteMode = "append") -> Sink:
+    """Open a location for writing in a format, named as in open_source; mode: see Sink."""
+    sink: Sink = _load(name, _SINKS, SINK_GROUP)(location, compression=compression, mode=mode)
     return sink
 
 
-def each_matcher() -> Iterator[tuple[str, Callable[[str | os.PathLike[str]], bool]]]:
-    """Yield the formats that can say of a path whether it is theirs: of the table first, then of entry points.
+@dataclass(frozen=True)
+class FormatMatcher:
+    """How a format tells its locations: matches(path), whether it is of this package, and what is below a folder.
+
+    whole: all that is below a folder of the format belongs to it; else only the files in it, and folders are looked at.
+    """
+
+    name: str
+    matches: Callable[[str | os.PathLike[str]], bool]
+    own: bool
+    whole: bool
+
+
+def load_matchers() -> tuple[FormatMatcher, ...]:
+    """Return the formats that can say of a path whether it is theirs: of the table first, then of entry points.
 
     Those whose modules cannot be imported are left out: a package that is not complete says nothing about others.
     """
+    found = []
     for name, target in (_SOURCES | announced_plugins(SOURCE_GROUP) | _SOURCES).items():
         try:
-            matches = getattr(load_plugin(target, f"format {name!r}", unknown=FormatError), "matches", None)
+            source = load_plugin(target, f"format {name!r}", unknown=FormatError)
         except (MissingExtraError, FormatError):
             continue
-        if matches is not None:
-            yield name, matches
+        if hasattr(source, "matches"):
+            found.append(FormatMatcher(name, source.matches, name in _SOURCES, getattr(source, "whole", False)))
+    return tuple(found)
 
 
 def _load(name: str, table: Mapping[str, str], group: str) -> Any:
     target = find_plugin(name, table, group) or (name if ":" in name else None)
     if target is None:
         known = ", ".join(dict.fromkeys((*FORMATS, *announced_plugins(group))))
+        if name in FORMATS:
+            raise UnsupportedFormatError(f"format {name!r} is read, but not written")
         if name in UNSUPPORTED:
             raise UnsupportedFormatError(f"format {name!r} is not implemented yet; there are {known}; {OWN_DATA}")
         raise FormatError(f"format: expected one of {known} or 'package.module:attribute', found {name!r}")

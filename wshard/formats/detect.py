@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
 from wshard.arguments import file_object
 from wshard.container.layout import MAGIC
 from wshard.container.open_file import open_file
-from wshard.errors import FormatError
-from wshard.formats.base import FORMATS, OWN_DATA, each_matcher
+from wshard.errors import AmbiguousFormatError, FormatError
+from wshard.formats.base import FORMATS, OWN_DATA, load_matchers
+from wshard.formats.look import LocationLook
 from wshard.types import Format
 
 if TYPE_CHECKING:
-    from wshard.formats.base import Location
+    from collections.abc import Sequence
+
+    from wshard.formats.base import FormatMatcher, Location
 
 _SUFFIXES: Final = {
     ".wshard": Format.WSHARD,
@@ -28,6 +32,7 @@ _SUFFIXES: Final = {
 }
 _MAGICS: Final = {MAGIC: Format.WSHARD, b"PK\x03\x04": Format.DREAMER_V3, b"\x89HDF": Format.MINARI}
 _MAGIC_SIZE: Final = 4
+_MEMBERS: Final = frozenset(member.value for member in Format)
 _HDF5_LOOKED_AT: Final = 1 << 20
 _HDF5_NAMES: Final = {
     Format.ROBOMIMIC: re.compile(rb"demo_\d|env_args"),
@@ -37,18 +42,36 @@ _HDF5_NAMES: Final = {
 
 
 def detect_format(path: str | os.PathLike[str]) -> str:
-    """Return the format of a location: a member of types.Format, or the name of another package's format.
+    """Return the format of a location: a member of types.Format, or the name of another format.
 
-    The suffix of a file tells it, else its first bytes. An HDF5 file that is there is looked into: MINARI, ROBOMIMIC or
-    D4RL by the names in it, else HDF5. What that does not tell, and folders, the formats are asked for (`matches`):
-    those of this package first, then those of entry points. A folder of replay files is one location of DREAMER_V3; a
-    folder of episode files is none, but many. UNKNOWN, which is false, where nobody knows it.
+    The suffix of an episode file of this project tells it. Of other files and of folders, the formats are asked
+    (`match_format`). What nobody takes is named by its suffix or first bytes; an HDF5 file is looked into. A folder of
+    episode files is no location, but many. UNKNOWN, which is false, where nobody knows it.
+    Raises AmbiguousFormatError for a location that fits two formats.
     """
-    found = _detect_file(path)
-    if found.value in FORMATS:
-        return found
-    name = next((name for name, matches in each_matcher() if matches(path)), found)
-    return Format(name) if name in FORMATS else name
+    own = _SUFFIXES.get(os.path.splitext(path)[1].lower())  # noqa: PTH122  (a million times)
+    name = Format.WSHARD if own is Format.WSHARD else match_format(path) or _detect_file(path)
+    return Format(name) if name in _MEMBERS else name
+
+
+def match_format(path: str | os.PathLike[str], matchers: Sequence[FormatMatcher] | None = None) -> str | None:
+    """Return the name of the format that takes a file or folder for a location of its own, None where none does.
+
+    matchers: what load_matchers returns, for many calls. Formats of this package come first, then those of others.
+    Raises AmbiguousFormatError where two of this package take it.
+    """
+    look = path if isinstance(path, LocationLook) else LocationLook(path)
+    found: list[str] = []
+    for matcher in load_matchers() if matchers is None else matchers:
+        if found and not matcher.own:
+            break
+        with suppress(Exception):  # what another package brings about ends no search
+            found += [matcher.name] if matcher.matches(look) else []
+    if len(found) > 1 and found[0] in FORMATS:
+        raise AmbiguousFormatError(
+            f"{os.fspath(path)}: fits the formats {' and '.join(found)}: name the one that it is (--format)"
+        )
+    return found[0] if found else None
 
 
 def _detect_file(path: str | os.PathLike[str]) -> Format:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from wshard.container.codec_plan import Compression
     from wshard.episode.protocol import EpisodeReader
     from wshard.formats.base import Location
+    from wshard.formats.draft import WriteMode
     from wshard.types import Array, Episode
 
 _SUFFIX: Final = ".npz"
@@ -228,11 +229,11 @@ class DreamerSink(FilesSink):
 
     suffix = _SUFFIX
 
-    def __init__(self, location: Location, *, compression: Compression = "none") -> None:
+    def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:
         codecs = {codec.type for _, codec in CodecPlan.of(compression).rules}
         if codecs - {CompressionType.NONE}:
             raise CodecError(f"compression: expected none for an .npz file, found {compression!r}")
-        super().__init__(location)
+        super().__init__(location, mode=mode)
 
     def _save(self, ep: Episode, location: Location) -> None:
         save_dreamer(ep, location)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from abc import ABC, abstractmethod
 from functools import cached_property
@@ -9,15 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from wshard.chunks.manifest import safe_name
+from wshard.episode.info import EpisodeInfo
 from wshard.episode.protocol import Fingerprint
 from wshard.errors import EntryNotFoundError, EpisodeError
+from wshard.formats.draft import Draft, check_mode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from wshard.episode.protocol import EpisodeReader
     from wshard.formats.base import Location
-    from wshard.types import Episode
+    from wshard.formats.draft import WriteMode
+    from wshard.types import Array, Episode
 
 _Found = TypeVar("_Found")
 _NAMED = 20  # keys that are told where one is not there
@@ -34,7 +38,7 @@ class _Closed:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None = None, *exc: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -77,6 +81,17 @@ class FilesSource(_Closed, ABC, Generic[_Found]):
         with self.open(key) as file:
             return file.load()
 
+    def info(self, key: str) -> EpisodeInfo:
+        """Describe one episode; raises what open raises."""
+        with self.open(key) as file:
+            return EpisodeInfo.of(file)
+
+    def lane(self, key: str, name: str, start: int = 0, stop: int | None = None) -> Array:
+        """Return timesteps [start, stop) of a lane by its block name; raises what open and LazyLane raise."""
+        with self.open(key) as file:
+            rows: Array = file.lane_view(name)[start : file.length if stop is None else stop]
+            return rows
+
     def fingerprint(self, key: str) -> Fingerprint:
         """Return what says "look again": of all files in which the episode is; of a file object, its size."""
         files = self._files(self._find(key))
@@ -104,13 +119,43 @@ def _size_of(file: Any) -> int:
 
 
 class FilesSink(_Closed, ABC):
-    """A path or file object takes one episode; a folder takes many, each in a file named after its id."""
+    """A path or file object takes one episode; a folder takes many, each in a file named after its id.
+
+    mode "append": a folder takes more, a file is replaced. Others: see Sink.
+    """
 
     suffix: ClassVar[str]
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, *, mode: WriteMode = "append") -> None:
+        check_mode(mode)
         self._location = location
         self._written = False
+        folder = folder_of(location)
+        there = self._is_there(folder)
+        if mode == "error" and there:
+            raise FileExistsError(errno.EEXIST, "expected no episodes there (mode 'error')", str(location))
+        self._draft = Draft(folder, mode, folder=True) if folder is not None and mode == "overwrite" and there else None
+
+    def _is_there(self, folder: Path | None) -> bool:
+        if folder is not None:
+            return any(folder.glob(f"*{self.suffix}"))
+        return isinstance(self._location, (str, os.PathLike)) and Path(self._location).exists()
+
+    def __exit__(self, kind: type[BaseException] | None = None, *exc: object) -> None:
+        if kind is not None and self._draft is not None:
+            self._draft.discard()
+            self._draft = None
+        self.close()
+
+    def close(self) -> None:
+        """End the writing: where episodes were to be replaced, they are now."""
+        if self._draft is not None:
+            self._draft.publish(lambda name: name.endswith(self.suffix) and "/" not in name)
+            self._draft = None
+
+    def losses(self, info: EpisodeInfo) -> list[str]:
+        """Return what of an episode the format cannot hold: nothing."""
+        return []
 
     @abstractmethod
     def _save(self, ep: Episode, location: Location) -> None:
@@ -122,7 +167,7 @@ class FilesSink(_Closed, ABC):
 
     def write(self, ep: Episode) -> str:
         """Write one episode; returns its key. Raises EpisodeError for a second one in a file, or an id twice."""
-        folder = folder_of(self._location)
+        folder = folder_of(self._location) if self._draft is None else self._draft.path
         if folder is not None:
             path = folder / f"{safe_name(ep.id)}{self.suffix}"
             if path.exists():

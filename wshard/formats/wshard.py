@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from wshard.container.codec_plan import Compression
     from wshard.episode.protocol import EpisodeReader
     from wshard.formats.base import Location
+    from wshard.formats.draft import WriteMode
     from wshard.types import Episode
 
 SUFFIXES: Final = (".wshard", ".shard")
@@ -62,8 +63,8 @@ class WShardSink(FilesSink):
 
     suffix = SUFFIXES[0]
 
-    def __init__(self, location: Location, *, compression: Compression = "none") -> None:
-        super().__init__(location)
+    def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:
+        super().__init__(location, mode=mode)
         self._compression = compression
 
     def _save(self, ep: Episode, location: Location) -> None:

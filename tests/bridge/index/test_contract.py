@@ -1,7 +1,5 @@
 """The index contract accepts two very different indexes, and catches indexes that break a promise."""
 
-# ruff: noqa: ARG002 -- doubles take what the protocol gives them
-
 from __future__ import annotations
 
 import numpy as np

@@ -224,7 +224,7 @@ class _At:
             self.awaited = None
             self.action()
 
-    def advance(self, count):  # noqa: ARG002 -- as Progress has it
+    def advance(self, count):
         return
 
 

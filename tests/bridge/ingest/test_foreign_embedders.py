@@ -41,7 +41,7 @@ class Crooked:
             raise RuntimeError("no idea")
         return channels
 
-    def embed(self, windows, statistics):  # noqa: ARG002  (as the protocol has it)
+    def embed(self, windows, statistics):
         return self._answer
 
 
@@ -117,7 +117,7 @@ def means(windows, columns):
 
 def test_an_embedder_that_breaks_its_word_writes_nothing_and_can_be_mended(tmp_path, folder):
     class Wide(Crooked):
-        def embed(self, windows, statistics):  # noqa: ARG002
+        def embed(self, windows, statistics):
             return means(windows, self._answer)
 
     broken, archive = Wide([1.0]), tmp_path / "archive"

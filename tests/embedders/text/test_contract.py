@@ -131,7 +131,7 @@ class _Crooked(Letters):
     def __init__(self, answer) -> None:
         self._answer = answer
 
-    def encode(self, texts):  # noqa: ARG002  (it does not listen)
+    def encode(self, texts):
         if isinstance(self._answer, Exception):
             raise self._answer
         return self._answer

@@ -1,0 +1,251 @@
+"""An open episode of a LazySource: every lane is read from where it lies when it is asked for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+
+import numpy as np
+import xxhash
+
+from wshard.arguments import span
+from wshard.container.block import StoredLane
+from wshard.episode.decode import place_lane, select_blocks
+from wshard.episode.lane_view import LazyLane
+from wshard.episode.lanes import REWARD
+from wshard.errors import ClosedError, EntryNotFoundError
+from wshard.types import Episode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from wshard.episode.info import EpisodeInfo
+    from wshard.episode.meta_reader import Declaration
+    from wshard.episode.protocol import Part
+    from wshard.types import Array, TimebaseSpec
+
+_HASHED_WHOLE: Final = 1 << 20
+"""Lanes of more bytes are known again by their first, middle and last timestep."""
+
+
+class LaneReader(Protocol):
+    """What an open episode asks of its Source; see LazySource."""
+
+    def info(self, key: str) -> EpisodeInfo:
+        """Describe an episode."""
+        ...
+
+    def lane(self, key: str, name: str, start: int = 0, stop: int | None = None) -> Array:
+        """Return timesteps of a lane."""
+        ...
+
+    def encoded(self, key: str, name: str) -> Any:
+        """Return the EncodedFrames of a lane."""
+        ...
+
+    def identify(self, key: str, block: str) -> bytes:
+        """Return what differs where the encoded frames of a lane do."""
+        ...
+
+    def where_of(self, key: str) -> str:
+        """Return what messages call an episode."""
+        ...
+
+    def release(self) -> None:
+        """Count one opened episode less."""
+        ...
+
+
+class SourceLane(LazyLane):
+    """A lane of an episode of a LazySource."""
+
+    def __init__(self, episode: LazyEpisode, lane: Declaration) -> None:
+        super().__init__(lane, (episode.length, *lane.shape), episode.where)
+        self._episode = episode
+
+    def _rows(self, start: int, stop: int) -> Array:
+        rows = self._episode.read(self.declaration.block, start, stop)
+        rows.flags.writeable = False
+        return rows
+
+
+class LazyEpisode:
+    """An open episode; see EpisodeReader. Its Source is closed no earlier than it."""
+
+    def __init__(self, source: LaneReader, key: str) -> None:
+        self._source = source
+        self._key = key
+        self._info: EpisodeInfo = source.info(key)
+        self._open = True
+        self.where = source.where_of(key)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the Source: what it said of the episode still answers, reading on raises ClosedError."""
+        if self._open:
+            self._open = False
+            self._source.release()
+
+    @property
+    def info(self) -> EpisodeInfo:
+        """All that is known without reading data."""
+        return self._info
+
+    @property
+    def id(self) -> str:
+        """The episode id; need not be unique."""
+        return self._info.id
+
+    @property
+    def env_id(self) -> str:
+        """The environment id, "" if unknown."""
+        return self._info.env_id
+
+    @property
+    def length(self) -> int:
+        """T, the number of timesteps."""
+        return self._info.length
+
+    @property
+    def timebase(self) -> TimebaseSpec:
+        """The episode's clock."""
+        return self._info.timebase
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Free metadata, as JSON has them."""
+        return self._info.metadata
+
+    @property
+    def is_chunk(self) -> bool:
+        """False: a location has whole episodes."""
+        return False
+
+    def lanes(self) -> dict[str, Declaration]:
+        """Return dtype and per-step shape of every lane by block name."""
+        return dict(self._info.lanes)
+
+    def has(self, block: str) -> bool:
+        """Return True if the lane was recorded."""
+        return block in self._info.lanes
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the block names of its lanes."""
+        return iter(self._info.lanes)
+
+    def __contains__(self, name: object) -> bool:
+        """Return True for what self[name] takes."""
+        return name in self._info.lanes or f"signal/{name}" in self._info.lanes
+
+    def __getitem__(self, name: str) -> SourceLane:
+        """Return lane_view(name)."""
+        return self.lane_view(name)
+
+    def lane_view(self, name: str, *, verify: bool = False) -> SourceLane:
+        """Return a lane that reads only the timesteps that are asked for; raises EntryNotFoundError."""
+        return SourceLane(self, self._declaration(name))
+
+    def lane(self, name: str) -> Array:
+        """Return a lane as a read-only array [T, *shape]; raises EntryNotFoundError, FormatError."""
+        array: Array = self.lane_view(name)[:]
+        return array
+
+    def encoded(self, name: str) -> Any:
+        """Return the EncodedFrames of a lane, None for one that is stored as numbers."""
+        self._check_open()
+        return self._source.encoded(self._key, self._declaration(name).block)
+
+    def read(self, block: str, start: int, stop: int) -> Array:
+        """Return the timesteps [start, stop) of a lane by its block name; raises ClosedError."""
+        self._check_open()
+        return self._source.lane(self._key, block, start, stop)
+
+    def load(self, channels: Sequence[str] | None = None) -> Episode:
+        """Return the Episode with all lanes, or with the named channels (see load_wshard)."""
+        return self._gather(channels, range(self.length))
+
+    def slice(self, start: int, stop: int, channels: Sequence[str] | None = None) -> Episode:
+        """Return the timesteps [start, stop) as an Episode; StepError unless 0 <= start < stop <= T."""
+        steps = span(start, stop, self.length, self.where)
+        return replace(self._gather(channels, steps), timestep_range=[steps.start, steps.stop - 1])
+
+    def _gather(self, channels: Sequence[str] | None, steps: range) -> Episode:
+        self._check_open()
+        ep = Episode(
+            id=self.id,
+            env_id=self.env_id,
+            length=len(steps),
+            timebase=replace(self.timebase),
+            metadata=dict(self.metadata),
+        )
+        for block in select_blocks(list(self._info.lanes), channels, self.where):
+            place_lane(ep, self._info.lanes[block], self.read(block, steps.start, steps.stop))
+        return ep
+
+    def total_reward(self) -> float | None:
+        """Return the sum of rewards in float64, None if none were recorded."""
+        if self._info.total_reward is not None or not self.has(REWARD):
+            return self._info.total_reward
+        with np.errstate(over="ignore", invalid="ignore"):  # the sum says so itself: inf, NaN
+            return float(self.lane(REWARD).sum(dtype=np.float64))
+
+    def digest(self) -> str:
+        """Return the content digest: equal for equal data, wherever they lie.
+
+        Of lanes of more than 1 MiB and of frames, the first, the middle and the last timestep count; see FORMATS.
+        """
+        about = self._info
+        lanes = {name: [lane.dtype.value, lane.shape, lane.encoding] for name, lane in about.lanes.items()}
+        clock = [about.timebase.type.value, about.timebase.tick_hz, about.timebase.epoch_ns]
+        text = json.dumps([about.id, about.env_id, about.length, clock, about.metadata, lanes], sort_keys=True)
+        found = xxhash.xxh3_128(text.encode())
+        for name, lane in about.lanes.items():
+            found.update(self._sample(name, lane))
+        return found.hexdigest()
+
+    def _sample(self, name: str, lane: Declaration) -> bytes:
+        if lane.encoding:
+            return self._source.identify(self._key, name)
+        if lane.step_size * self.length <= _HASHED_WHOLE:
+            return np.ascontiguousarray(self.read(name, 0, self.length)).tobytes()
+        some = [self.read(name, step, step + 1) for step in (0, self.length // 2, self.length - 1)]
+        return b"".join(np.ascontiguousarray(rows).tobytes() for rows in some)
+
+    def stored(self, block: str) -> StoredLane:
+        """Return how a lane is stored; raises EntryNotFoundError."""
+        lane = self._declaration(block)
+        size = lane.step_size * self.length
+        return StoredLane(lane.encoding or "none", size, self._info.stored_sizes.get(lane.block, size))
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return the files that the episode consists of, where a manifest lists them: none."""
+        return ()
+
+    def part_digests(self) -> tuple[str, ...]:
+        """Return the content digest of each part: none."""
+        return ()
+
+    def verify(self) -> None:
+        """Read and decode all data, which is what can be checked; raises what is wrong first."""
+        for name in self._info.lanes:
+            for start in range(0, self.length, _VERIFIED_AT_ONCE):
+                self.read(name, start, min(start + _VERIFIED_AT_ONCE, self.length))
+
+    def _declaration(self, name: str) -> Declaration:
+        lane = self._info.lanes.get(name) or self._info.lanes.get(f"signal/{name}")
+        if lane is None:
+            raise EntryNotFoundError(f"{self.where}: no lane {name!r}; it has {', '.join(self) or 'none'}")
+        return lane
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise ClosedError(f"{self.where}: the episode is closed")
+
+
+_VERIFIED_AT_ONCE: Final = 256

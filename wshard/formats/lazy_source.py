@@ -1,0 +1,159 @@
+"""The base of Sources whose lanes are read on demand: a format lists, describes and reads, the rest is here."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
+
+from wshard.episode.protocol import EpisodeAddress, Fingerprint
+from wshard.errors import EntryNotFoundError, StepError
+from wshard.formats.file_per_episode import FilesSource
+from wshard.formats.lazy_episode import LazyEpisode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wshard.episode.info import EpisodeInfo
+    from wshard.types import Array
+
+_MOST_OPEN: Final = 32
+_MOST_INFOS: Final = 64
+
+
+class Closable(Protocol):
+    """An open file of any library."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+_Found = TypeVar("_Found")
+_Open = TypeVar("_Open", bound=Closable)
+
+
+class LazySource(FilesSource[_Found]):
+    """A Source that reads what is asked for, and nothing before.
+
+    A subclass defines `_scan` (what each key stands for), `_files` (in which files it is), `_describe` and `_read`; it
+    opens files by `open_once`. Episodes that were opened stay readable when the Source is closed; files are closed with
+    the last of them, and opened again in another process.
+    """
+
+    meaning: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """What of the format becomes what: (field of the format, lane or member of the Episode), for people to read."""
+
+    _readers = 0
+    _closed = False
+    _process = 0
+
+    @abstractmethod
+    def _describe(self, key: str, found: _Found) -> EpisodeInfo:
+        """Describe an episode; reads no data, decodes no frame."""
+
+    @abstractmethod
+    def _read(self, found: _Found, info: EpisodeInfo, block: str, steps: slice) -> Array:
+        """Return the timesteps steps.start to steps.stop, all of them there, as a new array."""
+
+    def _encoded(self, found: _Found, info: EpisodeInfo, block: str) -> Any:
+        """Return the EncodedFrames of a lane whose declaration has an encoding."""
+        raise EntryNotFoundError(f"{self.where_of('')}: lane {block!r} has no encoded frames")
+
+    def _identify(self, found: _Found, info: EpisodeInfo, block: str) -> bytes:
+        """Return what differs where the encoded frames of a lane do, as far as that is known without reading them."""
+        return str(info.stored_sizes.get(block)).encode()
+
+    # ---- what a Source gives -----------------------------------------------------------------------------------------
+
+    def info(self, key: str) -> EpisodeInfo:
+        """Describe one episode without reading its data; raises EntryNotFoundError, FormatError."""
+        infos = self._cache("infos")
+        if key not in infos:
+            infos[key] = self._describe(key, self._find(key))
+            if len(infos) > _MOST_INFOS:
+                infos.popitem(last=False)
+        found: EpisodeInfo = infos[key]
+        return found
+
+    def lane(self, key: str, name: str, start: int = 0, stop: int | None = None) -> Array:
+        """Return timesteps [start, stop) of a lane by its block name; raises EntryNotFoundError, StepError."""
+        info = self.info(key)
+        last = info.length if stop is None else stop
+        if name not in info.lanes:
+            known = ", ".join(info.lanes) or "none"
+            raise EntryNotFoundError(f"{self.where_of(key)}: no lane {name!r}; it has {known}")
+        if not 0 <= start <= last <= info.length:
+            raise StepError(
+                f"{self.where_of(key)}: expected 0 <= start <= stop <= {info.length}, found {start} and {last}"
+            )
+        return self._read(self._find(key), info, name, slice(start, last))
+
+    def encoded(self, key: str, name: str) -> Any:
+        """Return the EncodedFrames of a lane, None for one that is stored as numbers."""
+        info = self.info(key)
+        return self._encoded(self._find(key), info, name) if info.lanes[name].encoding else None
+
+    def identify(self, key: str, block: str) -> bytes:
+        """Return what differs where the encoded frames of a lane do."""
+        return self._identify(self._find(key), self.info(key), block)
+
+    def open(self, key: str) -> LazyEpisode:
+        """Open one episode; raises EntryNotFoundError, FormatError, FileNotFoundError."""
+        self._readers += 1
+        try:
+            return LazyEpisode(self, key)
+        except BaseException:
+            self.release()
+            raise
+
+    def fingerprint(self, key: str) -> Fingerprint:
+        """Return what says "look again": of all files in which the episode is, as they were when first asked for."""
+        states = self._cache("states")
+        size, newest = 0, 0
+        for file in self._files(self._find(key)):
+            name = os.fspath(file) if isinstance(file, (str, os.PathLike)) else ""
+            if name not in states:
+                states[name] = Fingerprint.of(name) if name else super().fingerprint(key)
+            size, newest = size + states[name].size, max(newest, states[name].mtime_ns)
+        return Fingerprint(size, newest)
+
+    def where_of(self, key: str) -> str:
+        """Return what messages call an episode of the location."""
+        place = self._location
+        uri = os.fspath(place) if isinstance(place, (str, os.PathLike)) else str(getattr(place, "name", "<file>"))
+        return str(EpisodeAddress(uri, key))
+
+    # ---- open files --------------------------------------------------------------------------------------------------
+
+    def open_once(self, name: str, opener: Callable[[], _Open]) -> _Open:
+        """Return what is open by this name, or open it; the longest unused of more than 32 is closed."""
+        handles = self._cache("handles")
+        if name not in handles:
+            handles[name] = opener()
+            if len(handles) > _MOST_OPEN:
+                handles.popitem(last=False)[1].close()
+        handles.move_to_end(name)
+        found: _Open = handles[name]
+        return found
+
+    def close(self) -> None:
+        """Let go of the location, when the last opened episode does."""
+        self._closed = True
+        self._close_unused()
+
+    def release(self) -> None:
+        """Count one opened episode less."""
+        self._readers -= 1
+        self._close_unused()
+
+    def _close_unused(self) -> None:
+        handles = self._cache("handles")
+        while self._closed and self._readers <= 0 and handles:
+            handles.popitem()[1].close()
+
+    def _cache(self, name: str) -> OrderedDict[str, Any]:
+        """Return what this process remembers by a name: what a parent process opened is not its own."""
+        if self._process != os.getpid():
+            self._process, self._caches = os.getpid(), dict[str, OrderedDict[str, Any]]()
+        return self._caches.setdefault(name, OrderedDict())

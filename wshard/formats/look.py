@@ -1,0 +1,76 @@
+"""What a location looks like, looked up once for all the formats that are asked whether it is theirs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from wshard.container.open_file import open_file
+from wshard.errors import FormatError
+
+_MOST_NAMES: Final = 4096
+_HEAD_SIZE: Final = 4096
+_MOST_JSON: Final = 1 << 24
+
+
+class LocationLook(os.PathLike[str]):
+    """A path with what is quickly known of it. Nothing that it answers raises an error for a path that is not there.
+
+    found: what formats that share a library have looked up already, by a name of theirs.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self.found: dict[str, Any] = {}
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    @cached_property
+    def is_folder(self) -> bool:
+        """Whether it is a folder."""
+        return os.path.isdir(self.path)  # noqa: PTH112  (Path.is_dir can raise)
+
+    @cached_property
+    def suffix(self) -> str:
+        """The suffix of the name in lower case, such as ".h5"."""
+        return os.path.splitext(self.path)[1].lower()  # noqa: PTH122  (a million times)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names in the folder, at most 4,096 of them; none for a file."""
+        if not self.is_folder:
+            return frozenset()
+        try:
+            with os.scandir(self.path) as entries:
+                return frozenset(entry.name for entry in itertools.islice(entries, _MOST_NAMES))
+        except OSError:
+            return frozenset()
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first 4,096 bytes of a file; none for a folder, and for what cannot be read."""
+        if self.is_folder:
+            return b""
+        try:
+            with open_file(self.path) as file:
+                return file.read(_HEAD_SIZE)
+        except (OSError, FormatError):
+            return b""
+
+    def read_json(self, name: str) -> Any:
+        """Return the JSON of a file of at most 16 MiB in the folder, None where there is none that can be read."""
+        try:
+            with open_file(Path(self.path, name)) as file:
+                text = file.read(_MOST_JSON + 1)
+            return json.loads(text) if len(text) <= _MOST_JSON else None
+        except (OSError, ValueError, RecursionError):
+            return None
+
+    def exists(self, name: str) -> bool:
+        """Say whether the folder has a file or folder of this relative path."""
+        return os.path.exists(os.path.join(self.path, name))  # noqa: PTH110, PTH118  (Path.exists can raise)
