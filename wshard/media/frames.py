@@ -1,0 +1,160 @@
+"""Camera frames as they were encoded: values that are decoded when they are read, and only as far as they are read."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.arguments import integer
+from wshard.errors import CodecError, LaneError, LimitError, StepError
+from wshard.media.image_header import ImageHeader, read_image_header
+from wshard.media.images import decode_as
+from wshard.messages import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from wshard.container.layout import Buffer
+
+MAX_DECODED_SIZE: Final = 1 << 36
+"""Bytes of what one call decodes: 64 GiB. What is larger can be decoded in parts."""
+
+
+class EncodedFrames(ABC):
+    """`length` camera frames [H, W, C] that are decoded on access.
+
+    Implementations give `encoding`, `length`, `where` (what messages call them), `shape`, `dtype` and `nbytes`.
+    """
+
+    encoding: str
+    where: str
+
+    @property
+    @abstractmethod
+    def length(self) -> int:
+        """The number of frames."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels of every decoded frame."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """uint8, or uint16 of depth images."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes as they are encoded; of a span of a video, those of its whole file."""
+
+    @abstractmethod
+    def slice(self, start: int, stop: int | None = None) -> EncodedFrames:
+        """Return the frames [start, stop), still encoded; raises StepError for steps that there are not."""
+
+    @abstractmethod
+    def decode_into(self, out: NDArray[Any], start: int) -> None:
+        """Decode len(out) frames, from `start` on, into out [n, H, W, C]."""
+
+    def decode(self, start: int = 0, stop: int | None = None) -> NDArray[Any]:
+        """Decode the frames [start, stop) to [n, H, W, C].
+
+        Raises StepError for steps that there are not, CodecError for frames that cannot be decoded, LaneError for a
+        frame of another shape, LimitError above MAX_PIXELS or MAX_DECODED_SIZE, MissingExtraError.
+        """
+        steps = self.steps(start, stop)
+        size = len(steps) * math.prod(self.shape) * self.dtype.itemsize
+        if size > MAX_DECODED_SIZE:
+            raise LimitError(f"{self.where}: expected at most {MAX_DECODED_SIZE} decoded bytes at once, found {size}")
+        out = np.empty((len(steps), *self.shape), self.dtype)
+        if steps:
+            self.decode_into(out, steps.start)
+        return out
+
+    def steps(self, start: int, stop: int | None) -> range:
+        """Return the steps of [start, stop), which may be empty; raises StepError for steps that there are not."""
+        first, end = integer(start), self.length if stop is None else integer(stop)
+        if first is None or end is None or not 0 <= first <= end <= self.length:
+            raise StepError(
+                f"{self.where}: expected 0 <= start <= stop <= {self.length}, found {shown(start)}, {shown(stop)}"
+            )
+        return range(first, end)
+
+    def __len__(self) -> int:
+        return self.length
+
+
+@dataclass(frozen=True, eq=False)
+class ImageFrames(EncodedFrames):
+    """One JPEG or PNG per step: images[first : first + count].
+
+    images: any sequence whose items are bytes, which may be read when they are asked for. frame_shape, frame_dtype:
+    shape and dtype of the frames if they are known; otherwise those of the first image.
+    """
+
+    encoding: str
+    images: Sequence[Buffer]
+    _: KW_ONLY
+    first: int = 0
+    count: int | None = None
+    frame_shape: tuple[int, int, int] | None = None
+    frame_dtype: np.dtype[Any] | None = None
+    where: str = "images"
+
+    @property
+    def length(self) -> int:
+        """The number of images."""
+        return len(self.images) - self.first if self.count is None else self.count
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels."""
+        return self._header.shape if self.frame_shape is None else self.frame_shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """uint8 or uint16."""
+        if self.frame_dtype is None:
+            return np.dtype(np.uint8) if self.encoding == "jpeg" else self._header.dtype
+        return self.frame_dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all images, each of which is read for it."""
+        return sum(len(self.image(step)) for step in range(self.length))
+
+    def image(self, step: int) -> Buffer:
+        """Return the bytes of one image."""
+        return self.images[self.first + step]
+
+    def slice(self, start: int, stop: int | None = None) -> ImageFrames:
+        """Return the images [start, stop)."""
+        steps = self.steps(start, stop)
+        return replace(self, first=self.first + steps.start, count=len(steps))
+
+    def decode_into(self, out: NDArray[Any], start: int) -> None:
+        """Decode images into out [n, H, W, C]."""
+        for number in range(len(out)):
+            step = start + number
+            image, where = self.image(step), f"{self.where}: step {step}"
+            header = read_image_header(image, where)
+            if (header.encoding, header.shape, header.dtype) != (self.encoding, out.shape[1:], out.dtype):
+                raise LaneError(
+                    f"{where}: expected {self.encoding} {self.dtype} {list(self.shape)}, "
+                    f"found {header.encoding} {header.dtype} {list(header.shape)}"
+                )
+            decode_as(header, image, out[number], where=where)
+
+    @cached_property
+    def _header(self) -> ImageHeader:
+        if not self.length:
+            raise CodecError(f"{self.where}: expected at least one image, found none that tells the shape")
+        return read_image_header(self.image(0), f"{self.where}: step 0")

@@ -1,0 +1,136 @@
+"""Encode and decode single images: JPEG by simplejpeg if it is installed, everything else by Pillow."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.errors import CodecError, EpisodeError, LaneError, MissingExtraError
+from wshard.media.image_header import ImageHeader, check_pixels, read_image_header
+from wshard.messages import how_to_install
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from numpy.typing import NDArray
+
+    from wshard.container.layout import Buffer
+
+ENCODINGS: Final = ("jpeg", "png")
+DEFAULT_QUALITY: Final = 95
+
+_MODES: Final = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
+_REFUSALS: Final = (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError, struct.error, zlib.error)
+
+
+def decode_image(
+    data: Buffer,
+    expected_shape: tuple[int, ...] | None = None,
+    *,
+    where: str = "image",
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Decode a JPEG or PNG to [H, W, C], uint8, or uint16 of a gray PNG with 16 bits; into `out` if it is given.
+
+    C is 1 (gray), 2 (gray, alpha), 3 (RGB) or 4 (RGBA); palettes become RGB. The values are those of Pillow. Raises
+    CodecError for what is no whole image, LimitError above MAX_PIXELS, LaneError for another shape than the expected
+    one, MissingExtraError where no library is installed.
+    """
+    header = read_image_header(data, where)
+    if expected_shape is not None and header.shape != tuple(expected_shape):
+        raise LaneError(f"{where}: expected an image of shape {list(expected_shape)}, found {list(header.shape)}")
+    pixels = np.empty(header.shape, header.dtype) if out is None else out
+    decode_as(header, data, pixels, where=where)
+    return pixels
+
+
+def decode_as(header: ImageHeader, data: Buffer, out: NDArray[Any], *, where: str) -> None:
+    """Decode an image whose header has been read into `out`, an array of the header's shape and dtype."""
+    if header.encoding != "jpeg" or not _decode_quickly(data, header, out):
+        out[...] = _decode_with_pillow(data, header, where)
+
+
+def encode_image(array: Any, encoding: str = "jpeg", *, quality: int = DEFAULT_QUALITY) -> bytes:
+    """Encode an image [H, W, C] or [H, W], uint8, or uint16 gray for PNG; quality 1 to 100 is that of JPEG.
+
+    JPEG has 4:2:0 chroma subsampling. Raises EpisodeError for what the encoding cannot hold.
+    """
+    pixels = np.asarray(array)
+    pixels = pixels[..., None] if pixels.ndim == 2 else pixels
+    channels = {"jpeg": (1, 3), "png": (1, 2, 3, 4)}.get(encoding)
+    if channels is None:
+        raise EpisodeError(f"image: expected one of the encodings {', '.join(ENCODINGS)}, found {encoding!r}")
+    deep = encoding == "png" and pixels.dtype == np.uint16 and pixels.shape[2:] == (1,)
+    if not deep and (pixels.ndim != 3 or pixels.dtype != np.uint8 or pixels.shape[2] not in channels):
+        expected = f"uint8 [H, W, C] with C one of {', '.join(map(str, channels))}"
+        raise EpisodeError(f"{encoding} image: expected {expected}, found {pixels.dtype} {list(pixels.shape)}")
+    if encoding == "jpeg" and not 1 <= quality <= 100:
+        raise EpisodeError(f"jpeg image: expected a quality from 1 to 100, found {quality!r}")
+    check_pixels(pixels.shape[1], pixels.shape[0], f"{encoding} image")
+    pixels = np.ascontiguousarray(pixels)
+    fast = find_simplejpeg() if encoding == "jpeg" else None
+    if fast is not None:
+        colors = "RGB" if pixels.shape[2] == 3 else "GRAY"
+        encoded: bytes = fast.encode_jpeg(pixels, quality, colors, "420" if colors == "RGB" else "Gray", False)
+        return encoded
+    return _encode_with_pillow(pixels, encoding, quality)
+
+
+@lru_cache
+def find_simplejpeg() -> ModuleType | None:
+    """Return the module simplejpeg; None where it is not installed: Pillow gives the same values, more slowly."""
+    try:
+        import simplejpeg  # noqa: PLC0415  (optional)
+    except ImportError:
+        return None
+    module: ModuleType = simplejpeg
+    return module
+
+
+def _import_pillow() -> Any:
+    try:
+        from PIL import Image  # noqa: PLC0415  (an optional dependency)
+    except ImportError as error:
+        raise MissingExtraError(f"images: expected to import Pillow: {error}: {how_to_install('images')}") from error
+    return Image
+
+
+def _decode_quickly(data: Buffer, header: ImageHeader, out: NDArray[Any]) -> bool:
+    """Decode a JPEG with simplejpeg; returns False where it refuses, which leaves the judgement to Pillow."""
+    fast = find_simplejpeg()
+    if fast is None or not out.flags.c_contiguous or out.dtype != np.uint8:
+        return False
+    colors = "RGB" if header.shape[2] == 3 else "GRAY"
+    try:
+        fast.decode_jpeg(data, colors, False, False, buffer=out)
+    except ValueError:
+        return False
+    return True
+
+
+def _decode_with_pillow(data: Buffer, header: ImageHeader, where: str) -> NDArray[Any]:
+    pillow = _import_pillow()
+    try:
+        with pillow.open(io.BytesIO(data), formats=("JPEG", "PNG")) as image:
+            mode = _MODES[header.shape[2]]
+            plain = image if header.dtype == np.uint16 or image.mode == mode else image.convert(mode)
+            pixels = np.asarray(plain)
+    except _REFUSALS as error:
+        raise CodecError(f"{where}: the {header.encoding.upper()} cannot be decoded: {error}") from error
+    return pixels.reshape(header.shape)
+
+
+def _encode_with_pillow(pixels: NDArray[Any], encoding: str, quality: int) -> bytes:
+    pillow = _import_pillow()
+    file = io.BytesIO()
+    image = pillow.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
+    if encoding == "jpeg":
+        image.save(file, "JPEG", quality=quality, subsampling="4:2:0")
+    else:
+        image.save(file, "PNG")
+    return file.getvalue()

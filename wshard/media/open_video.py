@@ -1,0 +1,203 @@
+"""One open MP4 and the place where its decoder is: frames by their time, with as little decoding as possible."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from itertools import chain
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.errors import CodecError, LaneError, MissingExtraError, MissingFileError
+from wshard.media.image_header import MAX_PIXELS, check_pixels
+from wshard.messages import how_to_install
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from numpy.typing import NDArray
+
+VideoSource = str | os.PathLike[str] | bytes | Callable[[], IO[bytes]]
+"""The path of a file, its bytes, or a function that opens it for seeking and reading."""
+
+TOLERANCE: Final = 1e-4
+"""Seconds that the time of a frame may differ from the one that is wanted."""
+
+_OF_THE_SYSTEM: Final = {errno.EACCES, errno.EIO, errno.EMFILE, errno.ENFILE}
+_CLOSED: Final = {"enable_drefs": "0"}  # no other files that it refers to
+_NEAR: Final = 4  # frames: what is nearer is decoded without seeking
+
+
+def import_av() -> ModuleType:
+    """Return PyAV; raises MissingExtraError."""
+    try:
+        import av  # noqa: PLC0415  (an optional dependency)
+    except ImportError as error:
+        raise MissingExtraError(f"video: expected to import PyAV: {error}: {how_to_install('video')}") from error
+    return av
+
+
+@contextlib.contextmanager
+def translate_errors(where: str) -> Iterator[None]:
+    """Raise FormatError for what the library says about bytes, MissingFileError for a file that is not there."""
+    av = import_av()
+    try:
+        yield
+    except FileNotFoundError as error:
+        missing = MissingFileError(f"{where}: expected a video file, found none")
+        missing.filename = where
+        raise missing from error
+    except av.FFmpegError as error:
+        if error.errno in _OF_THE_SYSTEM:
+            raise
+        raise CodecError(f"{where}: the video cannot be decoded: {error.strerror or error}") from error
+
+
+class OpenVideo:
+    """A video that is being decoded, by one thread. It starts no threads, which a fork would lose."""
+
+    def __init__(self, source: VideoSource, where: str) -> None:
+        """Open the file and read its header. Raises MissingFileError, CodecError, LimitError, MissingExtraError."""
+        av = import_av()
+        self.where = where
+        self._source = source  # alive as long as this: pools know it by its identity
+        self._file: IO[bytes] | None = None
+        self._frames: Iterator[Any] | None = None
+        self._last: Any = None
+        if isinstance(source, bytes):
+            self._file = io.BytesIO(source)
+        elif callable(source):
+            self._file = source()
+        place = self._file or f"file:{os.fspath(source)}"  # type: ignore[arg-type]  # no other protocol, such as http:
+        limits = {"max_pixels": str(MAX_PIXELS), "threads": "1"}
+        try:
+            with translate_errors(where):
+                # One format, one protocol: what is no MP4 may name other files.
+                self._container = av.open(
+                    place, format="mp4", options=limits, container_options=_CLOSED, metadata_errors="replace"
+                )
+            self._stream = _video_stream(self._container, where)
+            codec = self._stream.codec_context
+            check_pixels(codec.width, codec.height, where)
+        except BaseException:
+            self.close()
+            raise
+        codec.thread_count, codec.options = 1, limits
+        self._convert = av.video.reformatter.VideoReformatter()
+        self._base = self._stream.time_base
+        gray = codec.pix_fmt is not None and codec.pix_fmt.startswith("gray")
+        deep = gray and codec.pix_fmt != "gray"
+        self.shape = (codec.height, codec.width, 1 if gray else 3)
+        self.dtype = np.dtype("<u2" if deep else np.uint8)
+        rate = self._stream.average_rate
+        self._step = max(1, round(1 / (rate * self._base))) if rate else 1
+
+    def close(self) -> None:
+        """Close the file."""
+        if hasattr(self, "_container"):
+            self._container.close()
+        if self._file is not None:
+            self._file.close()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return int(self._container.size)
+
+    @cached_property
+    def times(self) -> NDArray[np.float64]:
+        """The time of every frame in seconds, in the order of showing; reads the file, but decodes nothing."""
+        with translate_errors(self.where):
+            self._seek_back(0)
+            packets = self._container.demux(self._stream)
+            shown = sorted(packet.pts for packet in packets if packet.pts is not None and not packet.is_discard)
+        self._frames = self._last = None
+        return np.array(shown, np.float64) * float(self._base)
+
+    def read_into(self, out: NDArray[Any], times: NDArray[np.float64]) -> None:
+        """Decode the frames at these times, in seconds, into out [n, H, W, C]; raises LaneError, CodecError.
+
+        C may be 1 for any video: the luma plane, which is how codecs hold gray.
+        """
+        (height, width, channels), luma = self.shape, (*self.shape[:2], 1)
+        if out.dtype != self.dtype or out.shape[1:] not in {(height, width, channels), luma}:
+            raise LaneError(
+                f"{self.where}: expected frames of {out.dtype} {list(out.shape[1:])}, "
+                f"found {self.dtype} {list(self.shape)}"
+            )
+        with translate_errors(self.where):
+            for number, time in enumerate(times):
+                out[number] = self._pixels(self._frame_at(float(time)), out.shape[-1])
+
+    def _frame_at(self, time: float) -> Any:
+        wanted = round(time / self._base)
+        if self._last is not None and self._is_at(self._last, time):
+            return self._last
+        if self._frames is None or self._is_far(wanted):
+            self._frames = self._seek(wanted)
+        nearest = None
+        for frame in self._frames:
+            if frame.pts is None:
+                continue
+            self._last = frame
+            if self._is_at(frame, time):
+                if frame.is_corrupt:
+                    raise CodecError(f"{self.where}: the frame at {time:.6f} s is damaged")
+                return frame
+            nearest = frame
+            if frame.pts > wanted:
+                break
+        self._frames = self._last = None
+        found = "none" if nearest is None else f"one at {nearest.pts * self._base + 0.0:.6f} s"
+        raise CodecError(f"{self.where}: expected a frame within {TOLERANCE} s of {time:.6f} s, found {found}")
+
+    def _is_at(self, frame: Any, time: float) -> bool:
+        return bool(abs(float(frame.pts * self._base) - time) <= TOLERANCE)
+
+    def _is_far(self, wanted: int) -> bool:
+        """Return True where seeking is needed, or costs less than decoding what is in between."""
+        if self._last is None or wanted <= self._last.pts:
+            return True
+        if wanted - self._last.pts <= _NEAR * self._step:
+            return False
+        index = self._stream.index_entries
+        place = index.search_timestamp(wanted, backward=True)
+        return bool(place < 0 or index[place].timestamp > self._last.pts)
+
+    def _seek(self, wanted: int) -> Iterator[Any]:
+        """Go to the last key frame that is shown at `wanted` or earlier; yield decoded frames from there."""
+        target, before = wanted, None
+        while True:
+            self._seek_back(target)
+            packets = self._container.demux(self._stream)
+            first = next(packets)
+            if first.pts is None or first.pts <= wanted or first.dts is None or first.dts == before:
+                return (frame for packet in chain([first], packets) for frame in packet.decode())
+            target, before = first.dts - 1, first.dts  # decoded before `wanted`, but shown after it
+
+    def _seek_back(self, target: int) -> None:
+        self._container.seek(target, stream=self._stream, backward=True)
+
+    def _pixels(self, frame: Any, channels: int) -> NDArray[Any]:
+        if (frame.height, frame.width) != self.shape[:2]:
+            raise CodecError(f"{self.where}: expected frames of {self.shape[:2]}, found {frame.height}, {frame.width}")
+        if channels == 1:  # as it is: conversion would scale codes of 9 to 16 bits, and the range of gray
+            plane = frame.planes[0]
+            rows = np.frombuffer(plane, self.dtype).reshape(-1, plane.line_size // self.dtype.itemsize)
+            return rows[: frame.height, : frame.width, None]
+        pixels: NDArray[Any] = self._convert.reformat(frame, format="rgb24", threads=1).to_ndarray()
+        return pixels
+
+
+def _video_stream(container: Any, where: str) -> Any:
+    videos = container.streams.video
+    if not videos:
+        raise CodecError(f"{where}: expected a video stream, found {len(container.streams)} others")
+    if videos[0].codec_context is None or not videos[0].time_base:
+        raise CodecError(f"{where}: expected a video stream that can be decoded, found one of an unknown codec")
+    return videos[0]

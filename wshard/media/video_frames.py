@@ -1,0 +1,107 @@
+"""A span of an MP4 as encoded frames, found by their time or by their number."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from wshard.errors import CodecError, EpisodeError
+from wshard.media.frames import EncodedFrames
+from wshard.media.video_pool import POOL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from wshard.media.open_video import OpenVideo, VideoSource
+
+
+class VideoFacts(NamedTuple):
+    """Shape and dtype of a video's frames, and how many frames its file has from the first one on."""
+
+    shape: tuple[int, int, int]
+    dtype: np.dtype[Any]
+    frames: int
+
+
+@dataclass(frozen=True, eq=False)
+class VideoFrames(EncodedFrames):
+    """`count` frames of an MP4.
+
+    With from_timestamp and fps, frame t is the one at from_timestamp + t / fps seconds, at most TOLERANCE away.
+    Otherwise frame t is number first + t of the file, in the order of showing. source: a path, bytes, or a function
+    that opens the file; pickled, it is opened again. frame_shape: the shape of the frames, if it is known; with one
+    channel, frames are the luma of the video.
+    """
+
+    source: VideoSource
+    _: KW_ONLY
+    count: int | None = None
+    first: int = 0
+    fps: float | None = None
+    from_timestamp: float | None = None
+    frame_shape: tuple[int, int, int] | None = None
+    frame_dtype: np.dtype[Any] | None = None
+    where: str = "video"
+
+    encoding = "mp4"
+
+    def __post_init__(self) -> None:
+        """Take the path as the name in messages; refuse times without a rate or a count."""
+        if self.from_timestamp is not None and (self.count is None or not self.fps or self.fps <= 0):
+            raise EpisodeError(f"{self.where}: from_timestamp: expected count and fps > 0 beside it, found {self.fps}")
+        if self.where == "video" and isinstance(self.source, str | os.PathLike):
+            object.__setattr__(self, "where", os.fspath(self.source))
+
+    @property
+    def length(self) -> int:
+        """The number of frames."""
+        return max(0, self._facts.frames - self.first) if self.count is None else self.count
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels: 1 of gray videos, 3 of all others."""
+        return self._facts.shape if self.frame_shape is None else self.frame_shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """uint8; uint16 of gray videos with more than 8 bits, whose codes are given as they are."""
+        if self.frame_dtype is None:
+            return np.dtype(np.uint8) if self.shape[2] == 3 else self._facts.dtype
+        return self.frame_dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole file."""
+        if isinstance(self.source, bytes):
+            return len(self.source)
+        with POOL.use(self.source, self.where) as video:
+            return video.size
+
+    def slice(self, start: int, stop: int | None = None) -> VideoFrames:
+        """Return the frames [start, stop)."""
+        steps = self.steps(start, stop)
+        return replace(self, first=self.first + steps.start, count=len(steps))
+
+    def decode_into(self, out: NDArray[Any], start: int) -> None:
+        """Decode frames into out [n, H, W, C]."""
+        with POOL.use(self.source, self.where) as video:
+            video.read_into(out, self._times(video, self.first + start, len(out)))
+
+    def _times(self, video: OpenVideo, first: int, count: int) -> NDArray[np.float64]:
+        if self.from_timestamp is not None and self.fps is not None:
+            return self.from_timestamp + np.arange(first, first + count) / self.fps
+        times = video.times[first : first + count]
+        if len(times) < count:
+            raise CodecError(
+                f"{self.where}: expected frames {first} to {first + count - 1}, found a video of {len(video.times)}"
+            )
+        return times
+
+    @cached_property
+    def _facts(self) -> VideoFacts:
+        with POOL.use(self.source, self.where) as video:
+            return VideoFacts(video.shape, video.dtype, 0 if self.from_timestamp is not None else len(video.times))

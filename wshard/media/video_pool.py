@@ -1,0 +1,85 @@
+"""Videos that stay open between reads, so that neighboring frames are decoded once: a few per process."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from wshard.errors import MissingFileError
+from wshard.media.open_video import OpenVideo
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator
+
+    from wshard.media.open_video import VideoSource
+
+MOST_OPEN: Final = 8
+
+
+class VideoPool:
+    """The videos that were read last. A video is used by one reader at a time; a second one opens it again."""
+
+    def __init__(self, most: int = MOST_OPEN) -> None:
+        self._most = most
+        self._idle: OrderedDict[Hashable, OpenVideo] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def use(self, source: VideoSource, where: str) -> Iterator[OpenVideo]:
+        """Yield the open video; after an error it is closed."""
+        key = _key_of(source, where)
+        with self._lock:
+            video = self._idle.pop(key, None)
+        if video is None:
+            video = OpenVideo(source, where)
+        video.where = where
+        try:
+            yield video
+        except BaseException:
+            video.close()
+            raise
+        self._put_back(key, video)
+
+    def _put_back(self, key: Hashable, video: OpenVideo) -> None:
+        with self._lock:
+            surplus = [self._idle.pop(key)] if key in self._idle else []
+            self._idle[key] = video
+            while len(self._idle) > self._most:
+                surplus.append(self._idle.popitem(last=False)[1])
+        for old in surplus:
+            old.close()
+
+    def close(self) -> None:
+        """Close all videos that nobody reads."""
+        with self._lock:
+            idle, self._idle = self._idle, OrderedDict()
+        for video in idle.values():
+            video.close()
+
+    def forget(self) -> None:
+        """Drop what a fork copied: the parent reads at the same places of the same files."""
+        self._idle, self._lock = OrderedDict(), threading.Lock()
+
+
+def _key_of(source: VideoSource, where: str) -> Hashable:
+    if isinstance(source, bytes) or callable(source):
+        return id(source)  # the open video has a reference to it
+    path = Path(source)
+    try:
+        state = path.stat()
+    except FileNotFoundError:
+        missing = MissingFileError(f"{where}: expected the video {path}, found no file")
+        missing.filename = str(path)
+        raise missing from None
+    return str(path), state.st_ino, state.st_size, state.st_mtime_ns
+
+
+POOL: Final = VideoPool()
+atexit.register(POOL.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=POOL.forget)
