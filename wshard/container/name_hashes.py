@@ -7,10 +7,11 @@ out, and an episode without its rewards looks like one that never had any.
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from itertools import combinations
 from typing import TYPE_CHECKING, Final, Protocol
 
-from wshard.container.layout import HEADER_SIZE, INDEX_ENTRY, INDEX_ENTRY_SIZE, name_hash
+from wshard.container.layout import HEADER_SIZE, INDEX_ENTRY, INDEX_ENTRY_SIZE, ROLE_WSHARD, name_hash
 from wshard.errors import FormatWarning, IndexCorruptError
 
 if TYPE_CHECKING:
@@ -53,9 +54,9 @@ class NamedBlocks(Protocol):
 def check_names(reader: NamedBlocks, known: Collection[str] | None = None) -> None:
     """Raise IndexCorruptError where damage to header, index or names renamed blocks, or left some out.
 
-    They would be missing, and nobody know. known: names that stand for something by themselves; of any other one that
-    its hash does not fit, and nothing tells which of both is damaged, a FormatWarning tells. None: names of a container
-    that is no episode, which stand for nothing by themselves.
+    They would be missing, and nobody know. A FormatWarning tells of a hash that does not fit its name where the name is
+    believed, and of a container where two entries share one name in the string table. known: names that stand for
+    something by themselves; None: those of a container that is no episode, which do not.
     """
     header, mend = reader.header, "is damaged; `wshard repair` restores"
     if is_table_moved(reader):
@@ -68,6 +69,9 @@ def check_names(reader: NamedBlocks, known: Collection[str] | None = None) -> No
             f"{reader.where}: entry_count: expected {header.entry_count + more}, the entries in the index, found "
             f"{header.entry_count}: the header {mend} it"
         )
+    if more := count_room(header):
+        message = f"{reader.where}: entry_count: found {header.entry_count}, there is room for {more} more in the index"
+        warnings.warn(f"{message}: see `wshard verify`", FormatWarning, stacklevel=3 if known is None else 4)
     if known is None and len(reader.entries) > _ENTRIES:
         return  # `wshard verify` looks at all
     doubted = []
@@ -77,12 +81,18 @@ def check_names(reader: NamedBlocks, known: Collection[str] | None = None) -> No
             raise IndexCorruptError(
                 f"{reader.where}: block {name!r}: expected {given!r}, as its hash tells: the index {mend} the name"
             )
-        if given is None and name not in (known or ()):
-            doubted.append(name)
-    if doubted:
-        what = f"block {doubted[0]!r}" + (f" and {len(doubted) - 1} more" if len(doubted) > 1 else "")
-        message = "the stored hash is not that of the name: one of both is damaged, see `wshard verify`"
-        warnings.warn(f"{reader.where}: {what}: {message}", FormatWarning, stacklevel=3 if known is None else 4)
+        doubted.append(name)
+    _warn(reader, doubted, "the stored hash is not that of the name: one of both is damaged")
+    if known is None:
+        _warn(reader, _find_shared(reader.entries), "another entry takes its name from the same place: one is damaged")
+
+
+def _warn(reader: NamedBlocks, names: Sequence[str], message: str) -> None:
+    if names:
+        what = f"block {names[0]!r}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+        # Called from one level deeper for an episode; the line of who opened it is meant.
+        level = 5 if reader.header.role == ROLE_WSHARD else 4
+        warnings.warn(f"{reader.where}: {what}: {message}, see `wshard verify`", FormatWarning, stacklevel=level)
 
 
 def find_misnamed(reader: NamedBlocks, known: Collection[str] | None) -> dict[int, str | None]:
@@ -109,7 +119,7 @@ def find_misnamed(reader: NamedBlocks, known: Collection[str] | None) -> dict[in
     for number in wrong:
         entry = entries[number]
         given = hashes.get(entry.name_hash or 0)
-        if given is None and believed and ((entry.name_hash or 0) ^ hashed(entry.name)).bit_count() == 1:
+        if given is None and ((entry.name_hash or 0) ^ hashed(entry.name)).bit_count() == 1:
             given = entry.name
         if given is None and searched < _STRANGE:
             searched += 1
@@ -149,8 +159,22 @@ def count_uncounted(reader: NamedBlocks, most: int | None = None) -> int:
     return number - header.entry_count
 
 
+def count_room(header: Header) -> int:
+    """Return how many entries fit exactly between the counted ones and the string table: no writer leaves a gap."""
+    more, rest = divmod(header.string_table_offset - _index_end(header), INDEX_ENTRY_SIZE)
+    return 0 if rest else more
+
+
 def _index_end(header: Header) -> int:
     return HEADER_SIZE + header.entry_count * INDEX_ENTRY_SIZE
+
+
+def _find_shared(entries: Sequence[IndexEntry]) -> list[str]:
+    """Return the names that several entries take from one place in the string table, which no writer does."""
+    if len({entry.name for entry in entries}) == len(entries):
+        return []
+    places = Counter((entry.name, entry.name_offset) for entry in entries if entry.name)
+    return sorted({name for (name, _), count in places.items() if count > 1})
 
 
 def _tells(entry: IndexEntry, hashed: Callable[[str], int]) -> bool:

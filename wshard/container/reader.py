@@ -19,7 +19,6 @@ from wshard.container.layout import (
     Header,
     IndexEntry,
     checksum,
-    name_hash,
     unpack_header,
 )
 from wshard.container.metadata import ShardMetadata, read_section, section_begins
@@ -73,7 +72,13 @@ class ShardReader(OfOneProcess):
         """Read the index of a damaged file again, as another header says."""
         self.header = header
         self.problems, self.outside = [], []
+        vars(self).pop("_by_name", None)
         self.entries = self._scan(self._source.read(0, self.header.data_section_offset))
+
+    def rename(self, number: int, name: str) -> None:
+        """Give a block of a damaged file the name that it had."""
+        self.entries[number] = self.entries[number]._replace(name=name, name_offset=None)
+        vars(self).pop("_by_name", None)
 
     def _scan(self, front: memoryview) -> list[IndexEntry]:
         entries = []
@@ -143,15 +148,8 @@ class ShardReader(OfOneProcess):
         return name in self
 
     def lookup(self, name: str) -> int:
-        """Return the number of a block, -1 if there is none: one look into a table of the stored hashes."""
-        number = self._by_hash.get(name_hash(name), -1)
-        if number >= 0 and self.entries[number].name == name:
-            return number
-        return self._by_name.get(name, -1)  # one writer stores other hashes
-
-    @cached_property
-    def _by_hash(self) -> dict[int | None, int]:
-        return {entry.name_hash: number for number, entry in enumerate(self.entries)}
+        """Return the number of a block, -1 if there is none."""
+        return self._by_name.get(name, -1)
 
     @cached_property
     def _by_name(self) -> dict[str, int]:

@@ -16,10 +16,11 @@ from wshard.container.layout import (
     HEADER_SIZE,
     INDEX_ENTRY,
     INDEX_ENTRY_SIZE,
+    ROLE_UNKNOWN,
     ROLE_WSHARD,
     round_up,
 )
-from wshard.container.name_hashes import count_uncounted, find_misnamed, hashes_of, is_table_moved
+from wshard.container.name_hashes import count_room, count_uncounted, find_misnamed, hashes_of, is_table_moved
 from wshard.episode.lanes import declaration_of, known_blocks, lane_shape
 from wshard.episode.meta_reader import META_BLOCKS, Description, read_description
 from wshard.errors import FormatError, LaneError
@@ -53,8 +54,9 @@ def restore_index(reader: ShardReader) -> tuple[list[str], dict[int, str]]:
             elif name is None or (entry.name in known and not stored & hashes_of(entry.name)):
                 unproved.add(number)  # the second: name and hash are two known blocks', and either may be damaged
             else:
-                reader.entries[number] = entry._replace(name=name, name_offset=None)
+                reader.rename(number, name)
                 notes.append(f"block {name!r} has its name back: damage had made it {entry.name!r}")
+    notes += _leave_role(reader)
     names = {number: reader.entries[number].name for number in sorted(unproved)}
     doubts = {
         number: f"block {name!r}: its stored hash is not that of its name: one of both is damaged"
@@ -70,7 +72,7 @@ def _restore_header(reader: ShardReader) -> list[str]:
         header = header._replace(string_table_offset=HEADER_SIZE + header.entry_count * INDEX_ENTRY_SIZE)
         reader.rescan(header)
         notes.append("the header named another place for the string table: the hashes told the right one")
-    if more := count_uncounted(reader) or _room_for_more(reader):
+    if more := count_uncounted(reader) or count_room(header):
         header = header._replace(entry_count=header.entry_count + more)
         reader.rescan(header)
         notes.append(f"the header left out {more} of {header.entry_count} entries of the index: they are back")
@@ -88,13 +90,13 @@ def _restore_role(reader: ShardReader) -> list[str]:
     return [told]
 
 
-def _room_for_more(reader: ShardReader) -> int:
-    """Return how many entries fit exactly between the counted ones and the string table: no writer leaves a gap."""
-    header = reader.header
-    more, rest = divmod(
-        header.string_table_offset - HEADER_SIZE - header.entry_count * INDEX_ENTRY_SIZE, INDEX_ENTRY_SIZE
-    )
-    return 0 if rest else more
+def _leave_role(reader: ShardReader) -> list[str]:
+    """Take what has no meta block at all for no episode: which container it was, nothing tells."""
+    named = set(reader.names())
+    if reader.header.role != ROLE_WSHARD or not named or named & set(META_BLOCKS) or reader.outside:
+        return []
+    reader.header = reader.header._replace(role=ROLE_UNKNOWN)
+    return [f"the header said role {ROLE_WSHARD}, an episode: it has none of {', '.join(META_BLOCKS)}"]
 
 
 def _is_section_elsewhere(reader: ShardReader) -> bool:

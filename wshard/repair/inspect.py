@@ -18,6 +18,7 @@ from wshard.errors import FormatError, FormatWarning
 from wshard.repair.damaged_index import restore_index
 from wshard.repair.repair import examine
 from wshard.repair.salvage import has_no_checksum
+from wshard.repair.unwritten_values import find_unwritten_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -131,7 +132,7 @@ def _check(path: Path, *, strict: bool) -> tuple[int, dict[str, str]]:
             count = len(reader)
             found = {entry.name: str(error) for entry, error in reader.verify() if error}
             if strict:
-                found = _unchecked(reader) | found
+                found = _unchecked(reader) | _check_fields(reader) | found
             if reader.header.role == ROLE_WSHARD:
                 found = _check_lanes(path) | found
             found |= _check_section(reader, path) | _check_chunks(reader, path) | _check_index(reader)
@@ -145,6 +146,11 @@ def _check(path: Path, *, strict: bool) -> tuple[int, dict[str, str]]:
 def _unchecked(reader: ShardReader) -> dict[str, str]:
     names = [entry.name for number, entry in enumerate(reader.entries) if has_no_checksum(reader, number)]
     return {name: f"{reader.where}: block {name!r}: no checksum covers it" for name in names}
+
+
+def _check_fields(reader: ShardReader) -> dict[str, str]:
+    problems = find_unwritten_values(reader)
+    return {HEADER: f"{reader.where}: {'; '.join(problems)}"} if problems else {}
 
 
 def _check_index(reader: ShardReader) -> dict[str, str]:
