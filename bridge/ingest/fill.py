@@ -157,7 +157,8 @@ def _embed(run: Run, targets: Sequence[_Target]) -> None:
                 failures = [failure for _, failure in done.failed if locations.exists(failure.address)]
             run.report.leave_out(failures)
             run.watch.advance(len(done.rows) + len(done.failed))
-        run.report.embedded += len(embedded)
+        run.embedded.update(embedded)
+        run.report.embedded = len(run.embedded)
         # Once for each file that was read here, though several Spaces may lack it.
         broken = {id_: one.error for done in outcome for id_, one in done.failed if isinstance(one.cause, FormatError)}
         for id_, reason in broken.items():

@@ -36,11 +36,11 @@ class Replaced:
 class IngestReport:
     """What a run did, in episodes.
 
-    missing counts those below the folders whose files are gone; embedded, those that got vectors, once more where
-    statistics had moved and they got new ones; tasks, those whose task got a vector of what it says; flagged, those in
-    which quality checks found something. failed says what was left out and why; unembedded, what was catalogued without
-    a vector, and why; replaced, episodes whose files others took, and that are missing since; delayed, why the index is
-    behind the ledger: the next run catches up; skipped, how many files of the folders are no episodes, by suffix.
+    missing counts those below the folders whose files are gone; embedded, those that got vectors, or new ones since
+    statistics had moved; tasks, those whose task got a vector of what it says; flagged, those in which quality checks
+    found something. failed says what was left out and why; unembedded, what was catalogued without a vector, and why;
+    replaced, episodes whose files others took, and that are missing since; delayed, why the index is behind the ledger:
+    the next run catches up; skipped, how many files of the folders are no episodes, by suffix.
     """
 
     new: int = 0
@@ -74,7 +74,10 @@ class IngestReport:
 
 @dataclass(frozen=True)
 class Run:
-    """One run over an archive; brought: ids of the episodes that it catalogued, new or changed."""
+    """One run over an archive.
+
+    brought: ids of the episodes that it catalogued, new or changed; embedded, of those that got vectors.
+    """
 
     archive: Archive
     crew: Workers
@@ -82,3 +85,4 @@ class Run:
     report: IngestReport
     index_sync: IndexSync
     brought: list[int] = field(default_factory=list)
+    embedded: set[int] = field(default_factory=set)

@@ -237,3 +237,14 @@ def test_a_newer_version_of_an_embedder_is_asked_for_and_replaces_the_older_one(
     with open_archive(folder / "archive") as opened:
         assert [space.version for space in find_whole_spaces(opened)] == [2]
         assert [space.version for space in find_window_spaces(opened)] == [2]
+
+
+def test_an_episode_whose_plans_are_filled_in_several_rounds_counts_once(folder):
+    """The late one lacks both: vectors of whole episodes are there already, those of windows are new."""
+    late = max((folder / "episodes").iterdir())
+    aside = late.rename(folder / late.name)
+    with TrajectoryIngestor(folder / "archive") as ingestor:
+        assert ingestor.ingest(folder / "episodes", windows="whole").embedded == 4
+        aside.rename(late)
+        report = ingestor.ingest(folder / "episodes", windows="both")
+        assert (report.new, report.unchanged, report.embedded) == (1, 4, 5)
