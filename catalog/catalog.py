@@ -14,14 +14,16 @@ from catalog.curation.collections_api import Collections
 from catalog.database.engine import file_of, look
 from catalog.database.migrations import prepare
 from catalog.database.postgresql import open_server
-from catalog.database.sqlite import create_file, open_file
+from catalog.database.sqlite import access, create_file, open_file
 from catalog.episodes.api import Episodes
 from catalog.location import base_folder
 from catalog.maintenance.api import Maintenance
+from catalog.maintenance.backup import back_up
 from catalog.query.api import Queries
 from catalog.session import Instant, Session
 from catalog.vectors.api import VectorLedger
 from catalog.vectors.index_copies import IndexCopies
+from wshard.errors import CatalogWriteError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,15 +53,16 @@ class Catalog:
     def open(location: str | Path, *, create: bool = False) -> Catalog:
         """Open the catalog in a SQLite file or at a database URL, made before when it is missing and create is True.
 
+        One of an older version is upgraded; of a SQLite file a copy is kept before, as catalog.db.version-N.
         Raises CatalogNotFoundError, CatalogVersionError for one of newer software or of a development version,
-        CatalogError for something else.
+        CatalogWriteError for an older one that cannot be written, CatalogError for something else.
         """
         path = file_of(location)
         if path is not None and create and look(path) == "nothing":
             create_file(path, partial(prepare, create=True))
         database = open_server(str(location)) if path is None else open_file(path)
         try:
-            prepare(database, create=create)
+            prepare(database, create=create, copy=partial(_copy_version, path) if path is not None else None)
             return Catalog(Session(database, base=base_folder(path).as_posix() if path is not None else None))
         except BaseException:
             database.close()
@@ -92,3 +95,9 @@ class Catalog:
     def clock(self) -> int:
         """Return the last issued number; it grows with every change of episodes, tags, ledger or the active spaces."""
         return self._session.instant().clock
+
+
+def _copy_version(path: Path, version: int) -> None:
+    if access(path) != "mode=rw":
+        raise CatalogWriteError(f"cannot use the catalog at {path}: it is read-only here")
+    back_up(path, path.with_name(f"{path.name}.version-{version}"))

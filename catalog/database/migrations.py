@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, create_mock_engine, insert, inspect, select
 
 from catalog.database.schema import archive, metadata, migration, root
-from wshard.errors import CatalogError, CatalogNotFoundError, CatalogVersionError
+from wshard.errors import CatalogError, CatalogNotFoundError, CatalogVersionError, CatalogWriteError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,22 +51,40 @@ def _tables(driver: str) -> tuple[str, ...]:
 STEPS: tuple[Migration, ...] = (Migration(1, "tables of 0.1.0", _make_tables),)
 
 
-def prepare(database: Database, *, create: bool, steps: Sequence[Migration] = STEPS) -> None:
+def prepare(
+    database: Database,
+    *,
+    create: bool,
+    steps: Sequence[Migration] = STEPS,
+    copy: Callable[[int], object] | None = None,
+) -> None:
     """Bring the database to the last step, or create a catalog in an empty one.
 
+    copy: is called with the version of a catalog that is about to be upgraded, while nobody else can write to it.
     Raises CatalogNotFoundError for an empty database without create, CatalogError for one that holds something else,
-    CatalogVersionError for a catalog of newer software or of a development version. A failing step leaves the database
-    as it was.
+    CatalogVersionError for a catalog of newer software or of a development version, CatalogWriteError for an older one
+    that cannot be upgraded here. A failing step leaves the database as it was.
     """
     with database.transaction("read") as connection:
         found = _ledger(connection, name=database.name)
     if not found and not create:
         raise CatalogNotFoundError(f"expected a catalog at {database.name}, found an empty database")
     check_ledger(found, place=database.name, steps=steps)
-    if len(found) < len(steps):
+    if len(found) == len(steps):
+        return
+    try:
         with database.transaction("write") as connection:
-            # Another process may have upgraded between the two transactions.
-            _upgrade(connection, len(_ledger(connection, name=database.name)), steps=steps)
+            now = len(_ledger(connection, name=database.name))  # another process may have upgraded meanwhile
+            if copy is not None and 0 < now < len(steps):
+                copy(steps[now - 1].version)
+            _upgrade(connection, now, steps=steps)
+    except CatalogWriteError as error:
+        if not found:
+            raise
+        raise CatalogWriteError(
+            f"expected a catalog of version {steps[-1].version} at {database.name}, found version {found[-1][0]}: "
+            f"open it once where it can be written, which upgrades it; here it cannot: {error}"
+        ) from error
 
 
 def check_ledger(found: Sequence[tuple[int, str]], *, place: str, steps: Sequence[Migration] = STEPS) -> None:

@@ -19,6 +19,7 @@ from catalog import Catalog, EmbeddingRow
 from catalog.database import engine, sqlite
 from catalog.database.migrations import STEPS, Migration, prepare
 from catalog.database.sqlite import open_file
+from catalog.maintenance.backup import restore
 from catalog.testing.contract import make_record
 from wshard.errors import (
     CatalogBusyError,
@@ -165,6 +166,68 @@ def test_an_older_catalog_is_upgraded_once(tmp_path: Path) -> None:
     raw.close()
 
 
+def know_colour(monkeypatch: pytest.MonkeyPatch) -> Migration:
+    """Return a step that the software knows from now on."""
+    step = Migration(LAST + 1, "colour", _add_colour)
+    monkeypatch.setitem(prepare.__kwdefaults__, "steps", (*STEPS, step))
+    return step
+
+
+def test_an_upgrade_keeps_a_copy_of_the_catalog_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, kept = tmp_path / "catalog.db", tmp_path / f"catalog.db.version-{LAST}"
+    make(path)
+    colour = know_colour(monkeypatch)
+    barrier = threading.Barrier(3)
+    counts: list[int] = []
+
+    def open_and_change(number: int) -> None:
+        barrier.wait()
+        with Catalog.open(path) as catalog:  # the others wait until the first has upgraded it
+            catalog.episodes.register([make_record(number)])
+            counts.append(catalog.query.count())
+
+    threads = [threading.Thread(target=open_and_change, args=(number,)) for number in (7, 8, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(counts) == 6
+    assert {child.name for child in tmp_path.iterdir()} == {path.name, kept.name}
+    assert (_tables(path)[1], _tables(kept)[1]) == (colour.version, LAST)
+    restore(kept, tmp_path / "again.db")  # which upgrades it
+    with Catalog.open(tmp_path / "again.db") as catalog:
+        assert catalog.query.count() == 3
+    assert _tables(tmp_path / "again.db")[1] == colour.version
+
+
+def test_an_upgrade_without_room_for_the_copy_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "catalog.db"
+    make(path)
+    colour = know_colour(monkeypatch)
+    (tmp_path / f"{path.name}.version-{LAST}").write_text("mine")
+    before = _tables(path)
+    with pytest.raises(CatalogError, match=f"version-{LAST} to be free"):
+        Catalog.open(path)
+    assert _tables(path) == before
+    assert before[1] < colour.version
+
+
+def test_an_older_catalog_that_is_read_only_says_that_it_wants_an_upgrade() -> None:
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        make(folder / "catalog.db")
+        (folder / "catalog.db").chmod(0o444)
+        folder.chmod(0o555)
+        command = [sys.executable, "-c", OLDER, place, *sys.path]
+        found = subprocess.run(command, check=False, capture_output=True, text=True)
+        folder.chmod(0o755)
+        assert _tables(folder / "catalog.db")[1] == LAST
+    assert found.returncode == 0, found.stderr
+    assert f"expected a catalog of version {LAST + 1} " in found.stdout
+    assert f"found version {LAST}: open it once where it can be written, which upgrades it" in found.stdout
+    assert "it is read-only here" in found.stdout
+
+
 def test_a_failing_upgrade_leaves_the_catalog_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "catalog.db"
     make(path)
@@ -237,6 +300,24 @@ try:
 except CatalogWriteError as error:
     print("refused:", error)
 print(sorted(os.listdir(folder)))
+"""
+OLDER = """
+import os, sys, tempfile
+sys.path[:0] = sys.argv[2:]
+from catalog import Catalog
+from catalog.database.migrations import STEPS, Migration, prepare
+from catalog.testing.contract import make_record
+from wshard.errors import CatalogWriteError
+with tempfile.TemporaryDirectory() as warm, Catalog.open(f"{warm}/catalog.db", create=True) as catalog:
+    catalog.episodes.register([make_record(1)])  # modules that load late load now, while they may be read
+prepare.__kwdefaults__["steps"] = (*STEPS, Migration(STEPS[-1].version + 1, "nothing", lambda _: None))
+if os.getuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+try:
+    Catalog.open(f"{sys.argv[1]}/catalog.db")
+except CatalogWriteError as error:
+    print("refused:", error)
 """
 LOCKED = """
 import os, sys, tempfile
