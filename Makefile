@@ -13,7 +13,7 @@ help:
 	@echo "make install  only create .venv with everything in it                 (about 1 minute)"
 	@echo "make docs     build the manual and the API reference into site/       (about 20 seconds)"
 	@echo "make bench    measure speed on this machine                           (about 5 minutes)"
-	@echo "make fuzz     200,000 damaged files, none of which may give a wrong value  (about 5 minutes)"
+	@echo "make fuzz     200,000 damaged files of each kind, none of which may give a wrong value  (about 5 minutes)"
 	@echo "make torture  kill recordings at 2 x 200 random moments               (about 3 minutes)"
 	@echo "make histories  restore, set back and kill archives in 200 random histories  (about 3 minutes)"
 	@echo "make diskfull  fill the disk at 64 points of every way to write              (about 3 minutes)"
@@ -72,7 +72,8 @@ bench: $(VENV)/.bench
 	@for script in benchmarks/*.py; do echo "-- $$script"; $(BIN)/python $$script || exit 1; done
 
 fuzz: $(VENV)/.dev
-	@WSHARD_MUTATIONS=200000 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/wshard/container/test_mutations.py
+	@WSHARD_MUTATIONS=200000 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/wshard/container/test_mutations.py \
+		tests/wshard/shardpack/test_mutations.py
 
 torture: $(VENV)/.dev
 	@WSHARD_TORTURE=200 $(BIN)/pytest -W error --timeout 3600 -n 2 tests/wshard/recording/test_recover.py tests/processes/test_ingest.py

@@ -26,6 +26,7 @@ import catalog.cli.ls
 import wshard.cli.convert
 import wshard.cli.doctor
 import wshard.cli.files
+import wshard.cli.shardpack
 from wshard.cli.common import EXIT_INTERRUPTED
 from wshard.cli.interrupts import interrupt_once, restore_interrupts
 
@@ -84,7 +85,8 @@ _VERBS: dict[str, tuple[Callable[..., None], ...]] = {
             wshard.cli.files.recover,
             wshard.cli.files.cat,
         ),
-        *(wshard.cli.convert.convert, wshard.cli.convert.export, wshard.cli.doctor.doctor),
+        *(wshard.cli.convert.convert, wshard.cli.convert.export),
+        *(wshard.cli.shardpack.pack, wshard.cli.shardpack.unpack, wshard.cli.doctor.doctor),
     ),
 }
 for _panel, _verbs in _VERBS.items():

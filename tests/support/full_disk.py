@@ -46,6 +46,7 @@ from wshard.formats.convert import convert
 from wshard.recording.recover import discard, recover
 from wshard.recording.writer import ChannelDef, WShardStreamWriter
 from wshard.repair.repair import repair
+from wshard.shardpack import ShardLimits, ShardPackSet, ShardPackWriter, unpack_shardpack
 from wshard.testing import make_episode
 
 if TYPE_CHECKING:
@@ -189,6 +190,27 @@ def repaired(folder):
         None if not (folder / name).exists() else hashlib.sha256((folder / name).read_bytes()).hexdigest()
         for name in names
     ]
+
+
+def pack(folder, seed=1):
+    """Write samples into several ShardPacks, over older ones."""
+    shards = folder / "a-{0..}.shardpack"
+    with ShardPackWriter(shards, limits=ShardLimits(max_records=7), overwrite=True) as writer:
+        for number in range(20):
+            writer.write_record(f"{seed}-{number}", {"a.bin": np.random.default_rng(number).bytes(20_000)})
+
+
+def packed(folder):
+    """Return the samples of a set of ShardPacks."""
+    if not (folder / "a-0.shardpack").exists():
+        return None
+    with ShardPackSet(folder / "a-{0..}.shardpack") as samples:
+        return [(one.key, hashlib.sha256(one["a.bin"]).hexdigest()) for one in samples]
+
+
+def unpacked(folder):
+    """Return the files that were unpacked."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (folder / "out").glob("*")}
 
 
 # ---- archives ------------------------------------------------------------------------------------------------------
@@ -371,6 +393,9 @@ WAYS = {
     ),
     "repair": Way(lambda f: repair(f / "a.wshard"), repaired, damage),
     "repair in place": Way(lambda f: repair(f / "a.wshard", in_place=True), repaired, damage),
+    "pack": Way(pack, packed),
+    "pack over": Way(pack, packed, partial(pack, seed=0)),
+    "unpack": Way(lambda f: unpack_shardpack(f / "a-{0..}.shardpack", f / "out"), unpacked, pack),
     "cat": Way(
         lambda f: run_plainly("cat", f / "a.wshard", "camera/rgb", "--output", f / "a.npy", folder=f),
         lane_file,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wshard.repair.report import RepairReport
 
 
-SUFFIXES = (".wshard", ".shard")
+SUFFIXES = (".wshard", ".shard", ".shardpack")
 _REPORT_SECONDS = 2.0  # between lines of progress
 
 
@@ -44,13 +44,18 @@ app = typer.Typer(
 @app.command()
 @reported()
 def inspect(
-    path: Annotated[Path, typer.Argument(help="Episode file or other Shard container.")],
+    path: Annotated[Path, typer.Argument(help="Episode file, other Shard container, or ShardPack.")],
     as_json: JsonOption = False,
 ) -> None:
     """Show the contents of a file: the episode, and its lanes with dtype, shape, codec, size and checksum."""
     from wshard.cli.inspect_text import print_report
+    from wshard.cli.shardpack import inspect_pack
     from wshard.repair.inspect import inspect_file
+    from wshard.shardpack.inspect import is_shardpack
 
+    if is_shardpack(path):
+        inspect_pack(path, as_json=as_json)
+        return
     report = inspect_file(path)
     if as_json:
         print_json(report)
@@ -73,6 +78,9 @@ def verify(
     Checks header and index, size and checksum of every block, hashes of block names, declared dtype and length of
     every lane, the JSON section, and the chunks and files that a manifest lists.
     """
+    from wshard.shardpack.shards import expand_shards
+
+    paths = [file for path in paths for file in ([path] if path.exists() else expand_shards(path))]
     for path in paths:
         path.stat()  # report missing files before reading others
     files = sorted({file for path in paths for file in _files(path)})
@@ -118,8 +126,12 @@ def _files(path: Path) -> Iterator[Path]:
 def _check(path: Path, *, strict: bool) -> dict[str, Any]:
     import shlex
 
+    from wshard.cli.shardpack import check_pack
     from wshard.repair.inspect import check_file, is_repairable
+    from wshard.shardpack.inspect import is_shardpack
 
+    if is_shardpack(path):
+        return check_pack(path)
     count, found = check_file(path, strict=strict)
     problems = [{"block": block, "error": error} for block, error in found.items()]
     help_ = f"wshard repair {shlex.quote(str(path))}" if found and is_repairable(path) else None
@@ -129,14 +141,16 @@ def _check(path: Path, *, strict: bool) -> dict[str, Any]:
 def _print_result(result: dict[str, Any]) -> None:
     from wshard.repair.inspect import PARTS
 
-    path, blocks, problems = printable(result["path"]), result["blocks"], result["problems"]
+    path, problems = printable(result["path"]), result["problems"]
+    blocks = f"{result['blocks']} block(s)" if "blocks" in result else f"{result['records']} record(s)"
     for problem in problems:
-        name = problem["block"]
-        typer.echo(f"FAIL  {name if name in PARTS else repr(name)}: {printable(problem['error'])}")
+        name = problem.get("block") or problem["record"]
+        shown = name if "record" in problem or name in PARTS else repr(name)
+        typer.echo(f"FAIL  {shown}: {printable(problem['error'])}")
     if problems:
-        typer.echo(f"FAIL  {len(problems)} problem(s) in {blocks} block(s)  {path}")
+        typer.echo(f"FAIL  {len(problems)} problem(s) in {blocks}  {path}")
     else:
-        typer.echo(f"OK    {blocks} block(s) verified  {path}")
+        typer.echo(f"OK    {blocks} verified  {path}")
     if result["repair"]:
         typer.echo(f"      try: {printable(result['repair'])}")
 
@@ -153,12 +167,14 @@ def repair(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Restore an interleaved stream exactly, or recover every intact block of a damaged file."""
+    """Restore an interleaved stream exactly, or recover every intact block or record of a damaged file."""
     from wshard.repair.repair import repair as repair_file
+    from wshard.shardpack.inspect import is_shardpack
+    from wshard.shardpack.repair import repair_shardpack
 
     if output is not None and in_place:
         raise typer.BadParameter("expected --output or --in-place, not both")
-    report = repair_file(path, output, in_place=in_place)
+    report = (repair_shardpack if is_shardpack(path) else repair_file)(path, output, in_place=in_place)
     if as_json:
         print_json(asdict(report))
     else:
@@ -168,6 +184,8 @@ def repair(
 
 
 def _print_repair(report: RepairReport) -> None:
+    from wshard.shardpack.inspect import is_shardpack
+
     if report.output is None:
         typer.echo(f"intact     {printable(report.path)}: nothing to repair")
         return
@@ -180,7 +198,8 @@ def _print_repair(report: RepairReport) -> None:
     if report.damage == "interleaved":
         how = "an interleaved stream, restored exactly"
     else:
-        how = f"{len(report.kept)} block(s) kept, {len(report.lost)} lost"
+        unit = "record" if is_shardpack(Path(report.path)) else "block"
+        how = f"{len(report.kept)} {unit}(s) kept, {len(report.lost)} lost"
     typer.echo(f"repaired   {printable(report.output)}  ({how})")
     if report.backup:
         typer.echo(f"backup     {printable(report.backup)}")

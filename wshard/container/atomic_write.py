@@ -72,14 +72,14 @@ def _create(final: Path) -> tuple[Path, int, int | None]:
         except OSError as error:
             error.filename = str(final)  # the name that was asked for
             raise
-        locked = _lock(descriptor)
+        locked = lock_descriptor(descriptor)
         if locked is not False and os.fstat(descriptor).st_nlink:
             # The second descriptor keeps the lock until the file has its name; Windows renames no open files.
             return temporary, descriptor, os.dup(descriptor) if locked else None
         os.close(descriptor)  # taken for one that was left behind, before it had its lock
 
 
-def _lock(descriptor: int) -> bool | None:
+def lock_descriptor(descriptor: int) -> bool | None:
     """Lock an open file; returns False where another process has locked it, None where files cannot be locked."""
     if sys.platform == "win32":
         return None
@@ -112,7 +112,7 @@ def remove_abandoned(path: str | os.PathLike[str]) -> bool:
         return False
     try:
         regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-        ours = regular and os.read(descriptor, len(MAGIC)) in _BEGINS and _lock(descriptor) is True
+        ours = regular and os.read(descriptor, len(MAGIC)) in _BEGINS and lock_descriptor(descriptor) is True
         if ours:
             os.unlink(path)  # noqa: PTH108  (a link to it would not have been opened)
     except OSError:

@@ -55,20 +55,22 @@ def repair(
         busy = backup if in_place else target
         if busy.exists():
             raise RecordingExistsError(f"{busy} exists already: move it away, or name another file")
-        _publish(source if in_place else target, backup if in_place else None, write)
+        publish_repaired(source if in_place else target, backup if in_place else None, write, _check_repaired)
     return replace(report, output=str(source if in_place else target), backup=str(backup) if in_place else None)
 
 
-def _publish(path: Path, backup: Path | None, write: Callable[[Path], None]) -> None:
-    """Write the repaired file, see that it can be read, and give it its name.
+def publish_repaired(
+    path: Path, backup: Path | None, write: Callable[[Path], None], check: Callable[[Path, Path], None]
+) -> None:
+    """Write the repaired file, check that it can be read, and give it its name.
 
-    backup: a second name for the damaged file, which has it before it loses its own.
+    backup: a second name for the damaged file, which has it before it loses its own. check(temporary, path) raises.
     """
     final = Path(os.path.realpath(path))
     temporary = final.with_name(f".{final.name[:40]}.{secrets.token_hex(4)}.tmp")
     try:
         write(temporary)
-        _check_repaired(temporary, path)
+        check(temporary, path)
         if backup is not None:
             try:
                 os.link(final, backup)

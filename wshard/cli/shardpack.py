@@ -1,0 +1,133 @@
+"""The verbs `pack` and `unpack`, and what `inspect` and `verify` print about ShardPack files."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from wshard.cli.common import JsonOption, option_read, print_json, printable, reported
+from wshard.messages import plural
+
+_SHOWN: Final = 20  # records of which `inspect` prints the entries
+
+
+@reported()
+def pack(
+    sources: Annotated[
+        list[str], typer.Argument(metavar="SRC...", help="Folders, WebDataset tars, ShardPacks and single files.")
+    ],
+    to: Annotated[str, typer.Option("--to", help="File, or files such as train-{000000..}.shardpack.")],
+    compression: Annotated[
+        str, typer.Option(help="Compression of entries: none, gzip, lz4 or zstd, or with a level as zstd:19.")
+    ] = "none",
+    max_bytes: Annotated[int | None, typer.Option(help="Bytes of records in one file.")] = None,
+    max_records: Annotated[int | None, typer.Option(help="Records in one file.")] = None,
+    metadata: Annotated[
+        list[str] | None, typer.Option("--metadata", help="NAME=TEXT of the dataset; may be repeated.")
+    ] = None,
+    key_table: Annotated[bool, typer.Option(help="Store a table to find records by their key.")] = True,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files of that name.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Pack files into ShardPacks: those that share a path up to the first dot of their name are one record."""
+    from wshard.shardpack.codecs import PackCompression
+    from wshard.shardpack.pack import pack_sources
+    from wshard.shardpack.shards import ShardNames
+    from wshard.shardpack.writer import ShardLimits, ShardPackWriter
+
+    with option_read():
+        codec, limits = PackCompression.parse(compression), ShardLimits(max_bytes, max_records)
+        names = ShardNames.parse(to)
+    if names.first is None and (max_bytes or max_records):
+        raise typer.BadParameter("--max-bytes and --max-records: expected --to with a range as {000000..}")
+    user = _pairs(metadata or [])
+    about = {"user": user} if user else {}
+    with ShardPackWriter(
+        to, compression=codec, limits=limits, metadata=about, key_table=key_table, overwrite=overwrite
+    ) as writer:
+        count = pack_sources(sources, writer)
+        paths = writer.close()
+    size = sum(path.stat().st_size for path in paths)
+    if as_json:
+        print_json({"records": count, "files": [str(path) for path in paths], "bytes": size})
+        return
+    typer.echo(f"packed    {plural(count, 'record')} into {plural(len(paths), 'file')}, {size} bytes")
+    typer.echo(f"          {printable(str(paths[0]))}{' ...' if len(paths) > 1 else ''}")
+
+
+def _pairs(texts: list[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    for name, equals, value in pairs:
+        if not (name and equals):
+            raise typer.BadParameter(f"--metadata: expected NAME=TEXT, found {name + value!r}")
+    return {name: value for name, _, value in pairs}
+
+
+@reported()
+def unpack(
+    source: Annotated[str, typer.Argument(metavar="FILE", help="ShardPack, or a range of them as a-{000000..}...")],
+    to: Annotated[Path, typer.Option("--to", help="New folder, or a .tar file to write.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing .tar file.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the entries of ShardPacks as files KEY.NAME of a new folder, or as a WebDataset tar."""
+    from wshard.shardpack.unpack import unpack_shardpack
+
+    report = unpack_shardpack(source, to, overwrite=overwrite)
+    if as_json:
+        numbers = {"records": report.records, "files": report.files, "without_metadata": report.without_metadata}
+        print_json({"path": str(to), **numbers})
+        return
+    typer.echo(f"unpacked  {plural(report.records, 'record')}, {plural(report.files, 'file')}: {printable(str(to))}")
+    if report.without_metadata:
+        typer.echo(f"note      the metadata of {plural(report.without_metadata, 'record')} have no place there")
+
+
+# ---- what the verbs about files say of ShardPacks ------------------------------------------------------------------
+
+
+def inspect_pack(path: Path, *, as_json: bool) -> None:
+    """Print what a ShardPack holds; as text its first records only."""
+    import json
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from wshard.shardpack.inspect import inspect_shardpack
+
+    report = inspect_shardpack(path, limit=None if as_json else _SHOWN)
+    if as_json:
+        print_json({**report, "total": report["records"]})
+        return
+    table = "yes" if report["key_table"] else "no"
+    lines = {"path": report["path"], "file size": f"{report['file_size']} bytes", "records": report["records"]}
+    lines |= {"key table": table} | ({"metadata": json.dumps(report["metadata"])} if report["metadata"] else {})
+    for name, value in lines.items():
+        typer.echo(f"{name:<11}: {printable(str(value))}")
+    rows = Table("record", "entry", "type", "codec", box=None, pad_edge=False)
+    for heading in ("size", "stored", "crc"):
+        rows.add_column(heading, justify="right")
+    for item in report["items"]:
+        rows.add_row(Text(printable(item["key"] or f"{item['record']}: {item['error']}")))
+        for entry in item["entries"]:
+            texts = (entry["name"], entry["content_type"], entry["codec"], str(entry["size"]), str(entry["stored"]))
+            state = Text(entry["crc"], style="bold red" if entry["crc"] == "BAD" else "")
+            rows.add_row("", *(Text(printable(text)) for text in texts), state)
+    console = Console(highlight=False)
+    console.print(rows, soft_wrap=True) if console.is_terminal else Console(width=1000).print(rows)
+    if report["records"] > _SHOWN:
+        typer.echo(f"and {plural(report['records'] - _SHOWN, 'record')} more")
+
+
+def check_pack(path: Path) -> dict[str, Any]:
+    """Return what `verify` reports of a ShardPack."""
+    from wshard.shardpack.verify import verify_shardpack
+
+    check = verify_shardpack(path)
+    problems = [{"record": name, "error": error} for name, error in check.problems.items()]
+    repair = f"wshard repair {shlex.quote(str(path))}" if problems else None
+    return {"path": str(path), "records": check.records, "problems": problems, "repair": repair}

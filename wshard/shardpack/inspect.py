@@ -1,0 +1,66 @@
+"""What a ShardPack holds, as plain JSON values, and whether a file is one."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from wshard.container.open_file import open_file
+from wshard.errors import FormatError
+from wshard.shardpack.layout import MAGIC, PARTIAL, RECORD_HEADER_SIZE, RECORD_MAGIC, RECORD_SIZE, SUFFIX
+from wshard.shardpack.reader import ShardPackReader
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from wshard.shardpack.record import ShardPackRecord
+
+
+def is_shardpack(path: Path) -> bool:
+    """Say whether a file is, or was, a ShardPack: by its name, the magic at its end or that of its first record."""
+    if path.name.removesuffix(PARTIAL).endswith(SUFFIX):
+        return True
+    with contextlib.suppress(OSError, FormatError), open_file(path) as file:
+        front = file.read(RECORD_HEADER_SIZE)
+        file.seek(-min(len(MAGIC), file.seek(0, 2)), 2)
+        return file.read() == MAGIC or front[RECORD_SIZE.size :].startswith(RECORD_MAGIC)
+    return False
+
+
+def inspect_shardpack(path: Path, *, limit: int | None = None) -> dict[str, Any]:
+    """Return what a file holds: its metadata, and the entries of its first records; a record's error if it has one.
+
+    limit: at most so many records. Raises FormatError, OSError for a file that cannot be opened.
+    """
+    with ShardPackReader(path) as pack:
+        count = len(pack) if limit is None else min(limit, len(pack))
+        return {
+            "path": str(path),
+            "file_size": pack.footer.file_size,
+            "records": len(pack),
+            "key_table": pack.index.table is not None,
+            "metadata": dict(pack.metadata),
+            "items": [_describe(pack, number) for number in range(count)],
+        }
+
+
+def _describe(pack: ShardPackReader, number: int) -> dict[str, Any]:
+    try:
+        record = pack.record(number)
+    except FormatError as error:
+        return {"record": number, "key": None, "metadata": None, "entries": [], "error": str(error)}
+    encoding = record.metadata.encoding.name.lower() if record.metadata.data else None
+    return {"record": number, "key": record.key, "metadata": encoding, "entries": _entries(record), "error": None}
+
+
+def _entries(record: ShardPackRecord) -> list[dict[str, Any]]:
+    rows = []
+    for entry in record:
+        try:
+            entry.read()
+            state = "ok"
+        except FormatError:
+            state = "BAD"
+        row = {"name": entry.name, "content_type": entry.mime_type, "codec": entry.codec.name.lower()}
+        rows.append(row | {"size": entry.size, "stored": len(entry.stored), "crc": state})
+    return rows

@@ -1,0 +1,231 @@
+"""Bytes of ShardPack files: one class per record type, numbers of codecs and encodings, limits.
+
+No other module of this room spells an offset or a magic number. The specification is FORMAT.md.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from wshard.container.layout import MAX_INDEX_SIZE, MAX_SECTION_SIZE, checksum
+from wshard.errors import ChecksumError, CodecError, FormatError, HeaderError, LimitError
+
+if TYPE_CHECKING:
+    from wshard.container.layout import Buffer
+
+SUFFIX: Final = ".shardpack"
+PARTIAL: Final = ".partial"
+RECORD_MAGIC: Final = b"SPR1"
+MAGIC: Final = b"\x89SPK1\r\n\x1a"
+VERSION: Final = (1, 0)
+END_MARKER: Final = bytes(8)
+FOOTER_SIZE: Final = 64
+MIN_SIZE: Final = 80
+RECORD_HEADER_SIZE: Final = 32
+MIN_RECORD_SIZE: Final = 33
+ENTRY_HEADER_SIZE: Final = 32
+RECORD_SIZE: Final = struct.Struct("<Q")
+COUNT: Final = struct.Struct("<Q")
+OFFSET_SIZE: Final = 8
+KEY_ROW_SIZE: Final = 16
+
+MAX_KEY_SIZE: Final = 0xFFFF
+MAX_NAME_SIZE: Final = 4096
+MAX_TYPE_SIZE: Final = 0xFF
+MAX_META_SIZE: Final = MAX_SECTION_SIZE
+MAX_ENTRY_SIZE: Final = 1 << 32  # decoded
+MAX_ENTRIES: Final = 1_000_000  # of a record
+
+_RECORD: Final = struct.Struct("<Q4sIIIBBHI")
+_ENTRY: Final = struct.Struct("<QQIHBBII")
+_FOOTER: Final = struct.Struct("<QQQQQIIHHI8s")
+_CHECKED: Final = 28  # bytes of a record or entry header before its checksum
+_FOOTER_CHECKED: Final = 52
+_REFUSED_FLAGS: Final = 0xFFFF  # the low half; unknown bits of the high half are ignored
+
+
+class PackCodec(IntEnum):
+    """How the bytes of an entry are compressed."""
+
+    NONE = 0
+    GZIP = 1
+    LZ4 = 2
+    ZSTD = 3
+
+
+class MetadataEncoding(IntEnum):
+    """What the metadata bytes of a record are."""
+
+    NONE = 0
+    JSON = 1
+    MSGPACK = 2
+    OPAQUE = 255
+
+
+_CODECS: Final = frozenset(PackCodec)
+_ENCODINGS: Final = frozenset(MetadataEncoding)
+
+
+class RecordHeader(NamedTuple):
+    """The 32 bytes at the start of a record; the key and the metadata follow, then the entries."""
+
+    record_size: int
+    entry_count: int
+    key_size: int
+    meta_size: int
+    encoding: int
+
+    def pack(self, key: bytes, metadata: bytes) -> bytes:
+        """Return header, key and metadata."""
+        fields = (self.record_size, RECORD_MAGIC, self.entry_count, self.key_size, self.meta_size, self.encoding, 0, 0)
+        head = _RECORD.pack(*fields, 0)[:_CHECKED]
+        check = checksum(metadata, checksum(key, checksum(head)))
+        return b"".join((head, check.to_bytes(4, "little"), key, metadata))
+
+    @staticmethod
+    def unpack(block: memoryview, where: str, size: int | None = None) -> RecordHeader:
+        """Read and check the header at the start of `block`, which reaches beyond the metadata.
+
+        size: how large the record must be. Raises FormatError.
+        """
+        header, check = RecordHeader.peek(block, where, size)
+        end = header.entries_start
+        if end > len(block):
+            raise FormatError(f"{where}: expected {end} bytes of header, key and metadata, found {len(block)}")
+        found = checksum(block[RECORD_HEADER_SIZE:end], checksum(block[:_CHECKED]))
+        if found != check:
+            raise ChecksumError(f"{where}: header checksum: stored 0x{check:08x}, computed 0x{found:08x}")
+        return header
+
+    @staticmethod
+    def peek(block: memoryview, where: str, size: int | None = None) -> tuple[RecordHeader, int]:
+        """Return the fields, checked against one another, and the checksum, which is not compared yet."""
+        if len(block) < RECORD_HEADER_SIZE:
+            raise FormatError(f"{where}: expected a header of {RECORD_HEADER_SIZE} bytes, found {len(block)}")
+        record_size, magic, count, key, meta, encoding, flags, reserved, check = _RECORD.unpack_from(block)
+        if magic != RECORD_MAGIC:
+            raise FormatError(f"{where}: magic: expected {RECORD_MAGIC!r}, found {magic!r}")
+        if size is not None and record_size != size:
+            raise FormatError(f"{where}: record size: expected {size}, as the index says, found {record_size}")
+        if not 1 <= key <= MAX_KEY_SIZE:
+            raise FormatError(f"{where}: key: expected 1 to {MAX_KEY_SIZE} bytes, found {key}")
+        if meta > MAX_META_SIZE:
+            raise LimitError(f"{where}: metadata of {meta} bytes: expected at most {MAX_META_SIZE}")
+        if encoding not in _ENCODINGS or (encoding == MetadataEncoding.NONE) != (meta == 0):
+            raise FormatError(f"{where}: expected a known metadata encoding, found {encoding} with {meta} bytes")
+        if flags or reserved:
+            raise FormatError(f"{where}: expected flags and reserved bytes of 0, found {flags} and {reserved}")
+        if count > MAX_ENTRIES:
+            raise LimitError(f"{where}: {count} entries: expected at most {MAX_ENTRIES}")
+        least = RECORD_HEADER_SIZE + key + meta + count * (ENTRY_HEADER_SIZE + 1)
+        if record_size < least:
+            raise FormatError(f"{where}: record size: expected at least {least}, found {record_size}")
+        return RecordHeader(record_size, count, key, meta, encoding), check
+
+    @property
+    def entries_start(self) -> int:
+        """Where the first entry begins, from the start of the record."""
+        return RECORD_HEADER_SIZE + self.key_size + self.meta_size
+
+
+class EntryHeader(NamedTuple):
+    """The 32 bytes at the start of an entry; name, content type and stored bytes follow."""
+
+    size: int
+    stored_size: int
+    name_size: int
+    type_size: int
+    codec: int
+    payload_check: int
+
+    def pack(self, name: bytes, content_type: bytes) -> bytes:
+        """Return header, name and content type."""
+        head = _ENTRY.pack(*self[:5], 0, self.payload_check, 0)[:_CHECKED]
+        check = checksum(content_type, checksum(name, checksum(head)))
+        return b"".join((head, check.to_bytes(4, "little"), name, content_type))
+
+    @staticmethod
+    def unpack(block: memoryview, start: int, where: str, number: int) -> EntryHeader:
+        """Read and check the header of entry `number`, which begins at `start` of a record; raises FormatError."""
+        text = start + ENTRY_HEADER_SIZE
+        if text > len(block):
+            raise FormatError(f"{where}: entry {number}: expected it inside the record of {len(block)} bytes")
+        size, stored, name, kind, codec, flags, payload_check, check = _ENTRY.unpack_from(block, start)
+        if text + name + kind + stored > len(block):
+            raise FormatError(f"{where}: entry {number}: {stored} stored bytes run past the record of {len(block)}")
+        found = checksum(block[text : text + name + kind], checksum(block[start : start + _CHECKED]))
+        if found != check:
+            raise ChecksumError(f"{where}: entry {number}: header: stored 0x{check:08x}, computed 0x{found:08x}")
+        if codec not in _CODECS:
+            raise CodecError(f"{where}: entry {number}: codec: expected 0 to 3, found {codec}")
+        if flags:
+            raise FormatError(f"{where}: entry {number}: flags: expected 0, found {flags}")
+        if not 1 <= name <= MAX_NAME_SIZE or kind > MAX_TYPE_SIZE:
+            sizes = f"{name} and {kind}"
+            raise FormatError(
+                f"{where}: entry {number}: name and content type: expected 1 to {MAX_NAME_SIZE} and at most "
+                f"{MAX_TYPE_SIZE} bytes, found {sizes}"
+            )
+        if codec == PackCodec.NONE and size != stored:
+            raise FormatError(f"{where}: entry {number}: stored raw in {stored} bytes, but file_size is {size}")
+        return EntryHeader(size, stored, name, kind, codec, payload_check)
+
+
+class PackFooter(NamedTuple):
+    """The last 64 bytes of a file."""
+
+    index_offset: int
+    record_count: int
+    key_table_size: int
+    metadata_size: int
+    file_size: int
+    index_check: int
+
+    def pack(self) -> bytes:
+        """Return the 64 bytes."""
+        head = _FOOTER.pack(*self, 0, *VERSION, 0, b"")[:_FOOTER_CHECKED]
+        return b"".join((head, checksum(head).to_bytes(4, "little"), MAGIC))
+
+    @staticmethod
+    def unpack(data: Buffer, size: int, where: str) -> PackFooter:
+        """Read and check the footer of a file of `size` bytes; raises HeaderError, ChecksumError, LimitError."""
+        if size < MIN_SIZE or len(data) != FOOTER_SIZE:
+            raise HeaderError(f"{where}: expected at least {MIN_SIZE} bytes, found {size}")
+        *fields, flags, major, minor, check, magic = _FOOTER.unpack(data)
+        if magic != MAGIC:
+            raise HeaderError(f"{where}: expected the magic {MAGIC!r} at the end, found {magic!r}: cut or another file")
+        found = checksum(memoryview(data)[:_FOOTER_CHECKED])
+        if found != check:
+            raise ChecksumError(f"{where}: footer: stored 0x{check:08x}, computed 0x{found:08x}")
+        if major != VERSION[0]:
+            raise HeaderError(f"{where}: version: expected {VERSION[0]}, found {major}.{minor}")
+        if flags & _REFUSED_FLAGS:
+            raise HeaderError(f"{where}: expected no flag that must be understood, found 0x{flags:08x}")
+        footer = PackFooter(*fields)
+        footer.check(size, where)
+        return footer
+
+    def check(self, size: int, where: str) -> None:
+        """Compare the sizes with one another and with that of the file; raises HeaderError, LimitError."""
+        if self.file_size != size:
+            raise HeaderError(f"{where}: expected {self.file_size} bytes, as the footer says, found {size}")
+        if self.key_table_size not in (0, KEY_ROW_SIZE * self.record_count):
+            raise HeaderError(
+                f"{where}: key table: expected 0 or {KEY_ROW_SIZE * self.record_count} bytes, "
+                f"found {self.key_table_size}"
+            )
+        end = self.index_offset + self.index_size + FOOTER_SIZE
+        if end != size or self.index_offset < len(END_MARKER):
+            raise HeaderError(f"{where}: index at {self.index_offset}: expected its end at {size}, found {end}")
+        if self.index_size > MAX_INDEX_SIZE or self.metadata_size > MAX_SECTION_SIZE:
+            raise LimitError(
+                f"{where}: index of {self.index_size} bytes with {self.metadata_size} bytes of metadata: expected at "
+                f"most {MAX_INDEX_SIZE} and {MAX_SECTION_SIZE}"
+            )
+
+    @property
+    def index_size(self) -> int:
+        """Bytes of the index."""
+        return COUNT.size + OFFSET_SIZE * self.record_count + self.key_table_size + self.metadata_size

@@ -1,0 +1,109 @@
+"""Texts of a ShardPack: keys, names and content types of entries, and how a key and a name become one path."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from wshard.errors import FormatError
+from wshard.messages import shown
+from wshard.shardpack.layout import MAX_KEY_SIZE, MAX_NAME_SIZE, MAX_TYPE_SIZE
+
+DEFAULT_TYPE: Final = "application/octet-stream"
+EPISODE_TYPE: Final = "application/x-wshard"
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\\]|(?:^|/)\.{0,2}(?:/|$)")
+_TYPES: Final = {
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "png": "image/png",
+    "json": "application/json",
+    "msgpack": "application/msgpack",
+    "npy": "application/x-npy",
+    "npz": "application/x-npz",
+    "txt": "text/plain",
+    "mp4": "video/mp4",
+    "wshard": EPISODE_TYPE,
+}
+
+
+def decode_text(data: memoryview, where: str) -> str:
+    """Return a key or content type; raises FormatError for what is no UTF-8, and for control characters."""
+    text = _utf8(data, where)
+    if _CONTROL.search(text):
+        raise FormatError(f"{where}: expected no control characters, found {shown(text)}")
+    return text
+
+
+def decode_name(data: memoryview, where: str) -> str:
+    """Return the name of an entry; raises FormatError for one that is no relative path inside its record."""
+    name = _utf8(data, where)
+    if _UNSAFE.search(name):
+        raise FormatError(f'{where}: name: expected a relative path without ".", ".." and "\\", found {shown(name)}')
+    return name
+
+
+def _utf8(data: memoryview, where: str) -> str:
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{where}: expected UTF-8: {error}") from None
+
+
+def encode_key(key: str, where: str) -> bytes:
+    """Return the bytes of a key that may be written; raises FormatError."""
+    data = _encode(key, f"{where}: key", MAX_KEY_SIZE, 1)
+    decode_text(memoryview(data), f"{where}: key")
+    return data
+
+
+def encode_name(name: str, where: str) -> bytes:
+    """Return the bytes of an entry's name that may be written; raises FormatError."""
+    data = _encode(name, f"{where}: name", MAX_NAME_SIZE, 1)
+    decode_name(memoryview(data), where)
+    return data
+
+
+def encode_type(content_type: str, where: str) -> bytes:
+    """Return the bytes of a content type that may be written; raises FormatError."""
+    data = _encode(content_type, f"{where}: content type", MAX_TYPE_SIZE, 0)
+    decode_text(memoryview(data), f"{where}: content type")
+    return data
+
+
+def _encode(text: str, where: str, most: int, least: int) -> bytes:
+    try:
+        data = text.encode()
+    except (UnicodeEncodeError, AttributeError):
+        raise FormatError(f"{where}: expected Unicode text, found {shown(text)}") from None
+    if not least <= len(data) <= most:
+        raise FormatError(f"{where}: expected {least} to {most} bytes, found {len(data)}")
+    return data
+
+
+def guess_type(name: str) -> str:
+    """Return the content type that a name's extension stands for, "" for an unknown one."""
+    return _TYPES.get(name.rpartition(".")[2].lower(), "")
+
+
+def split_member(path: str, where: str) -> tuple[str, str]:
+    """Return key and entry name of a file or tar member: split at the first dot of its last part.
+
+    Raises FormatError for a file without an extension.
+    """
+    folder, slash, last = path.rpartition("/")
+    stem, dot, name = last.partition(".")
+    if not (stem and dot and name):
+        raise FormatError(f"{where}: expected a file name KEY.NAME with a dot, found {shown(path)}")
+    return f"{folder}{slash}{stem}", name
+
+
+def member_name(key: str, name: str, where: str) -> str:
+    """Return the tar member of an entry; raises FormatError for a key whose last part has a dot: it cannot return."""
+    last = key.rpartition("/")[2]
+    if "." in last or not last or _UNSAFE.search(key):
+        raise FormatError(
+            f'{where}: key {shown(key)}: expected a relative path whose last part has no dot, or "{key}.{name}" '
+            f"would be read as another key"
+        )
+    return f"{key}.{name}"

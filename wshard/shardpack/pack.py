@@ -1,0 +1,77 @@
+"""Pack files into ShardPacks: folders, WebDataset tars, single files and other ShardPacks."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from wshard.errors import LimitError, SourceNotFoundError
+from wshard.shardpack.layout import MAX_ENTRY_SIZE, SUFFIX
+from wshard.shardpack.names import split_member
+from wshard.shardpack.record import RecordMetadata
+from wshard.shardpack.tar import read_tar
+from wshard.shardpack.unpack import iterate_records
+from wshard.shardpack.writer import NewEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from wshard.shardpack.writer import ShardPackWriter
+
+_TAR: Final = ".tar"
+Sample = tuple[str, list[NewEntry], RecordMetadata]
+
+
+def pack_sources(sources: Iterable[str | os.PathLike[str]], writer: ShardPackWriter) -> int:
+    """Write the samples of all sources, in their order; returns how many records were written.
+
+    A file's key is its path below the source up to the first dot of its name, what follows is the entry's name, as in
+    WebDataset tars; files of one key are one record. Hidden files are left out. Raises FormatError for a file without
+    an extension and for keys that two sources have, SourceNotFoundError, OSError.
+    """
+    count = 0
+    for source in sources:
+        for key, entries, metadata in read_samples(source):
+            writer.write_record(key, entries, metadata)
+            count += 1
+    return count
+
+
+def read_samples(source: str | os.PathLike[str]) -> Iterator[Sample]:
+    """Yield key, files and metadata of each sample of a folder, tar, ShardPack (or a range of them), or single file."""
+    path = Path(source)
+    if path.name.endswith(SUFFIX):
+        for record in iterate_records(source):
+            files = [NewEntry(entry.name, entry.read(), entry.content_type) for entry in record]
+            yield record.key, files, record.metadata
+    elif not path.exists():
+        raise SourceNotFoundError(f"{path}: expected a folder, a tar, a ShardPack or another file, found nothing")
+    elif path.is_dir():
+        yield from _read_folder(path)
+    elif path.suffix == _TAR:
+        yield from ((key, entries, RecordMetadata()) for key, entries in read_tar(path))
+    else:
+        key, name = split_member(path.name, str(path))
+        yield key, [NewEntry(name, _read(path))], RecordMetadata()
+
+
+def _read_folder(folder: Path) -> Iterator[Sample]:
+    groups: dict[str, list[tuple[str, Path]]] = {}
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            path = Path(place, name)
+            if not name.startswith(".") and path.is_file():
+                key, entry = split_member(path.relative_to(folder).as_posix(), str(path))
+                groups.setdefault(key, []).append((entry, path))
+    if not groups:
+        raise SourceNotFoundError(f"{folder}: expected files to pack, found none")
+    for key in sorted(groups):
+        yield key, [NewEntry(entry, _read(path)) for entry, path in groups[key]], RecordMetadata()
+
+
+def _read(path: Path) -> bytes:
+    if (size := path.stat().st_size) > MAX_ENTRY_SIZE:
+        raise LimitError(f"{path}: {size} bytes: expected at most {MAX_ENTRY_SIZE}")
+    return path.read_bytes()

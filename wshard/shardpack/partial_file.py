@@ -1,0 +1,126 @@
+"""A ShardPack while it is written: `NAME.shardpack.partial`, locked, which a finished file's name follows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from wshard.container.atomic_write import lock_descriptor
+from wshard.container.layout import name_hash
+from wshard.errors import RecordingExistsError
+from wshard.shardpack.index import PackIndex, key_table
+from wshard.shardpack.layout import PARTIAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
+
+    from wshard.container.layout import Buffer
+
+_BUFFER: Final = 1 << 18
+
+
+def left_behind(path: Path) -> RecordingExistsError:
+    """Return the error for what an interrupted writer left."""
+    return RecordingExistsError(
+        f"{path} is what an interrupted writer left: `wshard repair` restores its records, overwrite=True replaces it"
+    )
+
+
+class PartialFile:
+    """Appends records to `<final>.partial`; finish() adds the index, publish() gives the file its name.
+
+    overwrite: replace what a killed writer left. Raises RecordingExistsError for that otherwise, and while another
+    writer is active; OSError.
+    """
+
+    def __init__(self, final: Path, *, overwrite: bool) -> None:
+        self.final = final
+        self.path = final.with_name(final.name + PARTIAL)
+        self.size = 0
+        self._offsets: list[int] = []
+        self._hashes: list[int] = []
+        self._file = self._create(overwrite=overwrite)
+
+    def _create(self, *, overwrite: bool) -> int:
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+        with self._named():
+            descriptor = os.open(self.path, flags, 0o666)
+        try:
+            self._check_unused(descriptor, overwrite=overwrite)
+            os.ftruncate(descriptor, 0)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _check_unused(self, descriptor: int, *, overwrite: bool) -> None:
+        """Lock the file; raises RecordingExistsError for what another writer writes, or left."""
+        if lock_descriptor(descriptor) is False:
+            raise RecordingExistsError(f"{self.path}: another writer is active")
+        found = os.fstat(descriptor)
+        if not (self.path.exists() and os.path.samestat(found, self.path.stat())):
+            raise RecordingExistsError(f"{self.path}: another writer was just ending: try again")
+        if found.st_size and not overwrite:
+            raise left_behind(self.path)
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """Let errors of the system name the file that was asked for."""
+        try:
+            yield
+        except OSError as error:
+            error.filename = str(self.final)
+            raise
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def append(self, key: str, parts: Sequence[Buffer]) -> None:
+        """Write one record; raises OSError, after which nothing more can be written."""
+        start = self.size
+        self._write(b"".join(parts) if sum(map(len, parts)) <= _BUFFER else parts)
+        self._offsets.append(start)
+        self._hashes.append(name_hash(key))
+
+    def _write(self, parts: bytes | Sequence[Buffer]) -> None:
+        with self._named():
+            for part in (parts,) if isinstance(parts, bytes) else parts:
+                left = memoryview(part)
+                while left:
+                    done = os.write(self._file, left)
+                    self.size += done
+                    left = left[done:]
+
+    def finish(self, metadata: Mapping[str, Any], *, with_table: bool, first: bool = True) -> None:
+        """Write index and footer, and bring everything to the disk; first: this file's lock is that of a range."""
+        table = key_table(self._hashes) if with_table and self._hashes else None
+        if self._file < 0:
+            with self._named():
+                self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0))
+        self._write(PackIndex(np.array(self._offsets, np.uint64), table, metadata).pack(self.size))
+        with self._named():
+            os.fsync(self._file)
+        if not first:
+            self.pause()
+
+    def publish(self) -> None:
+        """Give the finished file its name, in place of an older one."""
+        with self._named():
+            self.path.replace(self.final)
+        self.pause()
+
+    def discard(self) -> None:
+        """Remove what was written."""
+        self.path.unlink(missing_ok=True)
+        self.pause()
+
+    def pause(self) -> None:
+        """Release the file and its lock; finish() opens it again."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1

@@ -1,0 +1,133 @@
+"""Read a ShardPack: records by number or key, each with one range read, and all of them in order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from wshard.arguments import integer
+from wshard.container.byte_source import ClosedSource, OfOneProcess, open_source
+from wshard.errors import EntryNotFoundError
+from wshard.messages import shown
+from wshard.shardpack.index import PackIndex
+from wshard.shardpack.layout import END_MARKER, FOOTER_SIZE, PackFooter, RecordHeader
+from wshard.shardpack.record import ShardPackRecord, unpack_key, unpack_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from wshard.container.byte_source import PathOrFile, Source
+    from wshard.container.layout import Buffer
+
+_KEY_READ = 512  # bytes of a header and most keys, in one range read
+
+
+class ShardPackReader(OfOneProcess):
+    """One file of records, opened by its footer and index in two range reads.
+
+    `pack[3]` and `pack["key"]` return records. `len`, `in` and iteration are those of a sequence of records; a key is
+    found by the key table, or without one by reading all keys once. Use it in a `with`, or call close(). Raises
+    FormatError for a file that breaks the format, OSError.
+    """
+
+    def __init__(self, source: PathOrFile | Buffer) -> None:
+        self._source: Source = open_source(source)
+        self.where = self._source.where
+        size = self._source.size
+        tail = self._source.read(max(size - FOOTER_SIZE, 0), size)
+        self.footer = PackFooter.unpack(tail, size, self.where)
+        start = self.footer.index_offset - len(END_MARKER)
+        data = self._source.read(start, size - FOOTER_SIZE)
+        self._index = PackIndex.unpack(data, self.footer, self.where)
+        self._end = start
+        self._ordinals: dict[str, int] | None = None
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The JSON object of the shard; the writer's own members are in "shardpack", the user's in "user"."""
+        return self._index.metadata
+
+    @property
+    def has_key_table(self) -> bool:
+        """True if a key is found without reading all of them."""
+        return self._index.table is not None or not len(self)
+
+    @property
+    def index(self) -> PackIndex:
+        """Offsets, key table and metadata, as stored."""
+        return self._index
+
+    def __len__(self) -> int:
+        return self.footer.record_count
+
+    def span(self, number: int) -> tuple[int, int]:
+        """Return the bytes [start, stop) of a record in the file; raises EntryNotFoundError."""
+        count = len(self)
+        ordinal = integer(number)
+        if ordinal is None or not -count <= ordinal < count:
+            raise EntryNotFoundError(f"{self.where}: expected a record from 0 to {count - 1}, found {shown(number)}")
+        ordinal %= count
+        offsets = self._index.offsets
+        stop = int(offsets[ordinal + 1]) if ordinal + 1 < count else self._end
+        return int(offsets[ordinal]), stop
+
+    def read_block(self, number: int) -> memoryview:
+        """Return the bytes of a record as stored, unverified; one range read."""
+        return self._source.read(*self.span(number))
+
+    def record(self, number: int) -> ShardPackRecord:
+        """Return a record by its number, -1 is the last; raises EntryNotFoundError, FormatError."""
+        block = self.read_block(number)
+        return unpack_record(block, f"{self.where}: record {number % len(self)}")
+
+    def key(self, number: int) -> str:
+        """Return the key of a record, verified, without reading its entries."""
+        start, stop = self.span(number)
+        where = f"{self.where}: record {number % len(self)}"
+        block = self._source.read(start, min(stop, start + _KEY_READ))
+        header, _ = RecordHeader.peek(block, where, stop - start)
+        if header.entries_start > len(block):
+            block = self._source.read(start, start + header.entries_start)
+        return unpack_key(block, RecordHeader.unpack(block, where, stop - start), where)
+
+    def keys(self) -> Iterator[str]:
+        """Yield the keys of all records in order, reading the front of each."""
+        return (self.key(number) for number in range(len(self)))
+
+    def find(self, key: str) -> int:
+        """Return the number of the record with this key; raises EntryNotFoundError."""
+        for number in self._index.candidates(key):
+            if self.key(number) == key:
+                return number
+        if self._index.table is None:
+            if self._ordinals is None:
+                found = {name: number for number, name in reversed(list(enumerate(self.keys())))}
+                self._ordinals = found
+            if key in self._ordinals:
+                return self._ordinals[key]
+        raise EntryNotFoundError(f"{self.where}: no record of key {shown(key)} among {len(self)}")
+
+    def __getitem__(self, which: int | str) -> ShardPackRecord:
+        """Return a record by number or key."""
+        return self.record(self.find(which) if isinstance(which, str) else which)
+
+    def __contains__(self, key: object) -> bool:
+        if not isinstance(key, str):
+            return False
+        try:
+            self.find(key)
+        except EntryNotFoundError:
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[ShardPackRecord]:
+        return (self.record(number) for number in range(len(self)))
+
+    def close(self) -> None:
+        """Close the file; records that were returned stay valid."""
+        self._source = ClosedSource(self._source.size, self.where)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

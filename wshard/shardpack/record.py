@@ -1,0 +1,170 @@
+"""One record of a ShardPack and its entries, parsed from the bytes of its block; payloads are decoded when read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from wshard.container.layout import checksum
+from wshard.errors import ChecksumError, EntryNotFoundError, FormatError, MetadataError
+from wshard.messages import shown
+from wshard.shardpack.codecs import decode
+from wshard.shardpack.layout import (
+    ENTRY_HEADER_SIZE,
+    RECORD_HEADER_SIZE,
+    EntryHeader,
+    MetadataEncoding,
+    PackCodec,
+    RecordHeader,
+)
+from wshard.shardpack.names import DEFAULT_TYPE, decode_name, decode_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wshard.container.layout import Buffer
+
+_CODEC: Final = {int(codec): codec for codec in PackCodec}  # quicker than the call
+
+
+class RecordMetadata(NamedTuple):
+    """The metadata of a record: their bytes, and what they are; b"" for none."""
+
+    encoding: MetadataEncoding = MetadataEncoding.NONE
+    data: bytes = b""
+
+    @staticmethod
+    def of(value: Any) -> RecordMetadata:
+        """Return a value as canonical JSON, None as no metadata; raises MetadataError."""
+        if value is None:
+            return RecordMetadata()
+        try:
+            text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+            return RecordMetadata(MetadataEncoding.JSON, text.encode())
+        except (TypeError, ValueError, RecursionError) as error:
+            raise MetadataError(f"record metadata: expected values that JSON can hold: {error}") from error
+
+    def json(self) -> Any:
+        """Return the value of JSON metadata, None for no metadata; raises MetadataError for other encodings."""
+        if self.encoding is MetadataEncoding.NONE:
+            return None
+        if self.encoding is not MetadataEncoding.JSON:
+            raise MetadataError(f"record metadata: expected JSON, found {self.encoding.name.lower()}")
+        try:
+            return json.loads(self.data.decode())
+        except (ValueError, RecursionError) as error:
+            raise MetadataError(f"record metadata: expected UTF-8 JSON: {error}") from error
+
+
+class ShardPackEntry(NamedTuple):
+    """One named file of a record. `stored` are its bytes as in the file, `size` is that of the decoded ones."""
+
+    name: str
+    content_type: str
+    codec: PackCodec
+    size: int
+    stored: memoryview
+    check: int
+    where: str
+
+    def read(self) -> Buffer:
+        """Return the decoded bytes, verified; a view without a copy where they are stored raw.
+
+        Raises ChecksumError, CodecError, LimitError: they name file, record and entry.
+        """
+        found = checksum(self.stored)
+        if found != self.check:
+            raise ChecksumError(f"{self._at}: stored bytes: expected 0x{self.check:08x}, computed 0x{found:08x}")
+        return decode(self.stored, self.size, self.codec, self._at) if self.codec else self.stored
+
+    @property
+    def mime_type(self) -> str:
+        """The content type, application/octet-stream if none is stored."""
+        return self.content_type or DEFAULT_TYPE
+
+    @property
+    def _at(self) -> str:
+        return f"{self.where}: entry {self.name!r}"
+
+
+@dataclass(frozen=True)
+class ShardPackRecord:
+    """One record: its key, metadata and entries in stored order; `record["left.jpg"]` returns the bytes of one."""
+
+    key: str
+    metadata: RecordMetadata
+    entries: tuple[ShardPackEntry, ...]
+    where: str = field(default="", compare=False, repr=False)
+
+    def entry(self, name: str) -> ShardPackEntry:
+        """Return an entry by its name; raises EntryNotFoundError."""
+        for found in self.entries:
+            if found.name == name:
+                return found
+        names = ", ".join(map(repr, self.names()[:10]))
+        raise EntryNotFoundError(f"{self.where}: no entry {shown(name)}: expected one of {names or 'none'}")
+
+    def names(self) -> list[str]:
+        """Return the names of the entries."""
+        return [found.name for found in self.entries]
+
+    def read(self) -> dict[str, Buffer]:
+        """Return the decoded bytes of all entries by name."""
+        return {found.name: found.read() for found in self.entries}
+
+    def __getitem__(self, name: str) -> bytes:
+        """Return the decoded bytes of an entry, verified."""
+        return bytes(self.entry(name).read())
+
+    def __contains__(self, name: object) -> bool:
+        return any(found.name == name for found in self.entries)
+
+    def __iter__(self) -> Iterator[ShardPackEntry]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+
+def unpack_key(block: memoryview, header: RecordHeader, where: str) -> str:
+    """Return the key that follows a header; raises FormatError."""
+    return decode_text(block[RECORD_HEADER_SIZE : RECORD_HEADER_SIZE + header.key_size], f"{where}: key")
+
+
+def unpack_record(block: memoryview, where: str) -> ShardPackRecord:
+    """Parse the block of one record, and nothing but it; raises FormatError, which names record and entry."""
+    header = RecordHeader.unpack(block, where, len(block))
+    key = unpack_key(block, header, where)
+    here = f"{where} ({key!r})"
+    position = header.entries_start
+    metadata = RecordMetadata()
+    if header.meta_size:
+        raw = bytes(block[position - header.meta_size : position])
+        metadata = RecordMetadata(MetadataEncoding(header.encoding), raw)
+    entries = []
+    for number in range(header.entry_count):
+        entry, position = _unpack_entry(block, position, here, number)
+        entries.append(entry)
+    if position != len(block):
+        raise FormatError(f"{here}: expected its {len(entries)} entries to end at {len(block)}, found {position}")
+    seen: set[str] = set()
+    for entry in entries:
+        if entry.name in seen:
+            raise FormatError(f"{here}: entry {entry.name!r}: expected unique names, found it twice")
+        seen.add(entry.name)
+    return ShardPackRecord(key, metadata, tuple(entries), here)
+
+
+def _unpack_entry(block: memoryview, start: int, where: str, number: int) -> tuple[ShardPackEntry, int]:
+    """Return one entry and where the next one begins."""
+    header = EntryHeader.unpack(block, start, where, number)
+    text = start + ENTRY_HEADER_SIZE
+    kind = text + header.name_size
+    payload = kind + header.type_size
+    end = payload + header.stored_size
+    name = decode_name(block[text:kind], where)
+    content_type = decode_text(block[kind:payload], f"{where}: content type") if header.type_size else ""
+    codec = _CODEC[header.codec]
+    stored = block[payload:end]
+    return ShardPackEntry(name, content_type, codec, header.size, stored, header.payload_check, where), end

@@ -1,0 +1,161 @@
+"""Restore damaged and unfinished ShardPack files: every record that can be verified, under a new index."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wshard.container.atomic_write import lock_descriptor
+from wshard.container.byte_source import open_source
+from wshard.container.layout import name_hash
+from wshard.container.open_file import open_file
+from wshard.errors import FormatError, RecordingExistsError, RepairError
+from wshard.repair.repair import publish_repaired
+from wshard.repair.report import Damage, RepairReport
+from wshard.shardpack.index import PackIndex, key_table
+from wshard.shardpack.layout import END_MARKER, FOOTER_SIZE, PARTIAL, RECORD_HEADER_SIZE, PackFooter, RecordHeader
+from wshard.shardpack.reader import ShardPackReader
+from wshard.shardpack.record import unpack_record
+from wshard.shardpack.verify import check_entries, verify_shardpack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from wshard.container.byte_source import Source
+
+
+@dataclass
+class _Salvage:
+    """What is found in a damaged file: spans of whole records by key, and what is not whole, by name."""
+
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    with_table: bool = True
+
+
+def repair_shardpack(
+    path: str | os.PathLike[str], output: str | os.PathLike[str] | None = None, *, in_place: bool = False
+) -> RepairReport:
+    """Copy the records that are whole into `output`, with a new index; the report says what is not in it.
+
+    Without a readable index, records are found from the start of the file to the first damaged header. output: by
+    default NAME.repaired.shardpack, of NAME.shardpack.partial the name without .partial. in_place keeps the damaged
+    file as FILE.bak. An intact file is left alone. Raises RepairError, RecordingExistsError, OSError.
+    """
+    source = Path(path)
+    target = _default_output(source) if output is None else Path(output)
+    backup = source.with_name(f"{source.name}.bak")
+    check = verify_shardpack(source)
+    if check.ok:
+        with ShardPackReader(source) as pack:
+            return RepairReport(str(source), Damage.INTACT, kept=tuple(pack.keys()))
+    with open_file(source) as file:
+        if lock_descriptor(file.fileno()) is False:
+            raise RecordingExistsError(f"{source}: expected a file that is finished, found it being written")
+        bytes_ = open_source(source)
+        found = _salvage(bytes_, source)
+        if not found.spans:
+            reason = next(iter(found.failed.values()), "it holds no record")
+            raise RepairError(f"{source}: nothing can be restored: {reason}")
+        busy = backup if in_place else target
+        if busy.exists():
+            raise RecordingExistsError(f"{busy} exists already: move it away, or name another file")
+        place = source if in_place else target
+        publish_repaired(place, backup if in_place else None, partial(_write, bytes_, found), _check_repaired)
+    report = RepairReport(str(source), Damage.DAMAGED, str(place), str(backup) if in_place else None)
+    return replace(report, kept=tuple(found.spans), lost=found.failed, notes=tuple(found.notes))
+
+
+def _default_output(source: Path) -> Path:
+    if source.name.endswith(PARTIAL):
+        return source.with_name(source.name.removesuffix(PARTIAL))
+    return source.with_name(f"{source.stem}.repaired{source.suffix}")
+
+
+def _salvage(source: Source, path: Path) -> _Salvage:
+    """Find the whole records: by the index, or without one from the start on."""
+    found = _Salvage()
+    try:
+        with ShardPackReader(path) as pack:
+            found.metadata, found.with_table = pack.metadata, pack.index.table is not None
+            spans = [(f"record {number}", *pack.span(number)) for number in range(len(pack))]
+    except FormatError as error:
+        found.notes.append(f"the index was rebuilt, as it could not be read: {error}")
+        _note_metadata(source, found)
+        spans = list(_scan(source, found))
+    for name, start, stop in spans:
+        try:
+            record = unpack_record(source.read(start, stop), f"{source.where}: {name}")
+        except FormatError as error:
+            found.failed[name] = str(error)
+            continue
+        if wrong := check_entries(record):
+            found.failed[name] = next(iter(wrong.values()))
+        elif record.key in found.spans:
+            found.failed[name] = f"{record.where}: another record has this key"
+        else:
+            found.spans[record.key] = (start, stop)
+    return found
+
+
+def _note_metadata(source: Source, found: _Salvage) -> None:
+    """Say that the shard's metadata are not restored, if there are any."""
+    tail = source.read(max(source.size - FOOTER_SIZE, 0), source.size)
+    try:
+        footer = PackFooter.unpack(tail, source.size, source.where)
+    except FormatError:
+        return
+    if footer.metadata_size:
+        found.failed["shard metadata"] = f"{source.where}: {footer.metadata_size} bytes in an index that is damaged"
+
+
+def _scan(source: Source, found: _Salvage) -> Iterator[tuple[str, int, int]]:
+    """Yield name and span of records from the start of a file on, to the first header that is not one."""
+    position, number = 0, 0
+    while position < source.size:
+        where = f"{source.where}: record {number}"
+        if source.read(position, min(position + len(END_MARKER), source.size)) == END_MARKER:
+            return
+        try:
+            stop = position + _record_size(source, position, where)
+        except FormatError as error:
+            found.failed[f"bytes {position} to {source.size}"] = str(error)
+            return
+        yield f"record {number}", position, stop
+        position, number = stop, number + 1
+
+
+def _record_size(source: Source, start: int, where: str) -> int:
+    """Return the size of the record that begins at `start`, by its verified header; raises FormatError."""
+    left = source.size - start
+    front, _ = RecordHeader.peek(source.read(start, start + min(RECORD_HEADER_SIZE, left)), where)
+    header = RecordHeader.unpack(source.read(start, start + min(front.entries_start, left)), where)
+    if header.record_size > left:
+        raise FormatError(f"{where}: truncated: expected {header.record_size} bytes, found {left}")
+    return header.record_size
+
+
+def _write(source: Source, found: _Salvage, target: Path) -> None:
+    position, offsets = 0, []
+    with target.open("xb") as file:
+        for start, stop in found.spans.values():
+            offsets.append(position)
+            position += file.write(source.read(start, stop))
+        table = key_table(map(name_hash, found.spans)) if found.with_table else None
+        file.write(PackIndex(np.array(offsets, np.uint64), table, found.metadata).pack(position))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _check_repaired(temporary: Path, path: Path) -> None:
+    """Raise RepairError unless all of what was written can be read."""
+    problems = verify_shardpack(temporary).problems
+    if problems:
+        raise RepairError(f"{path}: what is whole makes no file that can be read: {next(iter(problems.values()))}")

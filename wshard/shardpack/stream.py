@@ -1,0 +1,96 @@
+"""Read records one after the other from a stream that cannot seek, such as a pipe or a download."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import IO, TYPE_CHECKING, Final
+
+import numpy as np
+
+from wshard.arguments import file_object
+from wshard.container.layout import MAX_INDEX_SIZE
+from wshard.container.open_file import open_file
+from wshard.errors import FormatError, IndexCorruptError, LimitError
+from wshard.shardpack.index import PackIndex
+from wshard.shardpack.layout import (
+    END_MARKER,
+    FOOTER_SIZE,
+    MAX_ENTRY_SIZE,
+    RECORD_HEADER_SIZE,
+    RECORD_SIZE,
+    PackFooter,
+    RecordHeader,
+)
+from wshard.shardpack.record import unpack_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wshard.shardpack.record import ShardPackRecord
+
+_PIECE: Final = 1 << 20
+MAX_STREAMED_RECORD: Final = MAX_ENTRY_SIZE
+
+
+def stream_shardpack(source: str | os.PathLike[str] | IO[bytes]) -> Iterator[ShardPackRecord]:
+    """Yield the records of a path or binary stream in order, holding one at a time, then check index and footer.
+
+    Raises IndexCorruptError behind the last whole record of a truncated stream, FormatError, OSError.
+    """
+    with contextlib.ExitStack() as stack:
+        named = isinstance(source, str | os.PathLike)
+        file = stack.enter_context(open_file(source)) if named else file_object(source, "read")  # type: ignore[arg-type]
+        where = str(getattr(file, "name", "<stream>"))
+        offsets: list[int] = []
+        position = 0
+        while True:
+            at = f"{where}: record {len(offsets)}"
+            head = _read(file, RECORD_SIZE.size, at, "its size, or 8 zero bytes behind the last record")
+            if head == END_MARKER:
+                break
+            block = _read_block(file, head, at)
+            yield unpack_record(memoryview(block), at)
+            offsets.append(position)
+            position += len(block)
+        _check_end(file, offsets, position, where)
+
+
+def _read_block(file: IO[bytes], head: bytes, where: str) -> bytes:
+    """Read the rest of a record; its header is verified before memory is taken for what it says."""
+    (size,) = RECORD_SIZE.unpack(head)
+    if size > MAX_STREAMED_RECORD:
+        raise LimitError(f"{where}: record size {size}: expected at most {MAX_STREAMED_RECORD}")
+    if size < RECORD_HEADER_SIZE:
+        raise FormatError(f"{where}: record size: expected at least {RECORD_HEADER_SIZE}, found {size}")
+    front = head + _read(file, RECORD_HEADER_SIZE - len(head), where, "its header")
+    header, _ = RecordHeader.peek(memoryview(front), where)
+    front += _read(file, header.entries_start - len(front), where, "its key and metadata")
+    RecordHeader.unpack(memoryview(front), where)
+    return front + _read(file, size - len(front), where, f"its {size} bytes")
+
+
+def _check_end(file: IO[bytes], offsets: list[int], end: int, where: str) -> None:
+    """Compare the index and footer behind the records with the records that were read."""
+    rest = bytearray(END_MARKER)
+    while piece := file.read(_PIECE):
+        rest += piece
+        if len(rest) > MAX_INDEX_SIZE + FOOTER_SIZE:
+            raise LimitError(f"{where}: expected an index of at most {MAX_INDEX_SIZE} bytes behind the records")
+    data = memoryview(bytes(rest))
+    footer = PackFooter.unpack(data[-FOOTER_SIZE:], end + len(data), where)
+    if footer.index_offset != end + len(END_MARKER):
+        raise IndexCorruptError(f"{where}: index: expected at {end + len(END_MARKER)}, found {footer.index_offset}")
+    found = PackIndex.unpack(data[:-FOOTER_SIZE], footer, where).offsets
+    if not np.array_equal(found, np.array(offsets, np.uint64)):
+        raise IndexCorruptError(f"{where}: the index names {len(found)} records, the stream had {len(offsets)} others")
+
+
+def _read(file: IO[bytes], size: int, where: str, what: str) -> bytes:
+    """Read exactly `size` bytes in pieces, so that memory follows what is there."""
+    found = bytearray()
+    while len(found) < size and (piece := file.read(min(size - len(found), _PIECE))):
+        found += piece
+    if len(found) < size:
+        raise IndexCorruptError(f"{where}: truncated: expected {what} ({size} bytes more), found {len(found)}")
+    return bytes(found)

@@ -1,0 +1,106 @@
+"""Write the entries of ShardPack files as files in a new folder, or as the members of a WebDataset tar."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wshard.container.atomic_write import publish, sync_folder
+from wshard.container.open_file import is_nameable
+from wshard.errors import FormatError, RecordingExistsError
+from wshard.messages import shown
+from wshard.shardpack.names import decode_name
+from wshard.shardpack.reader import ShardPackReader
+from wshard.shardpack.shards import expand_shards
+from wshard.shardpack.tar import TarOutput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from wshard.shardpack.record import ShardPackRecord
+
+
+@dataclass(frozen=True)
+class UnpackReport:
+    """How many records and files were written; without_metadata: records whose metadata have no place there."""
+
+    records: int
+    files: int
+    without_metadata: int
+
+
+def unpack_shardpack(
+    source: str | os.PathLike[str], target: str | os.PathLike[str], *, overwrite: bool = False
+) -> UnpackReport:
+    """Write each entry as KEY.NAME below the folder `target`, or into it if its name ends in .tar; whole or not at all.
+
+    source: a file, or a brace range of files. Raises FormatError for a key that leaves the folder or two entries with
+    one path, RecordingExistsError for a target that exists (overwrite is for tars only), OSError.
+    """
+    final = Path(target)
+    if final.suffix == ".tar":
+        if final.exists() and not overwrite:
+            raise RecordingExistsError(f"{final} exists already: name another file, or overwrite=True")
+        with publish(final) as file:
+            output = TarOutput(file, str(final))
+            report = _unpack(source, output.write)
+            output.close()
+        return report
+    if final.exists():
+        raise RecordingExistsError(f"{final} exists already: expected a folder that is made anew")
+    final.parent.mkdir(parents=True, exist_ok=True)
+    folder = final.with_name(f".{final.name[:40]}.{secrets.token_hex(4)}.tmp")
+    folder.mkdir()
+    try:
+        report = _unpack(source, _FolderOutput(folder, final).write)
+        folder.rename(final)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    sync_folder(final.parent)
+    return report
+
+
+def _unpack(source: str | os.PathLike[str], write: Callable[[ShardPackRecord], None]) -> UnpackReport:
+    records = files = without = 0
+    for record in iterate_records(source):
+        write(record)
+        records, files, without = records + 1, files + len(record), without + bool(record.metadata.data)
+    return UnpackReport(records, files, without)
+
+
+def iterate_records(source: str | os.PathLike[str]) -> Iterator[ShardPackRecord]:
+    """Yield all records of a file, or of a brace range of files."""
+    for path in expand_shards(source):
+        with ShardPackReader(path) as pack:
+            yield from pack
+
+
+class _FolderOutput:
+    """Writes into a new folder, which holds nothing but what was written: no link leads out of it."""
+
+    def __init__(self, folder: Path, final: Path) -> None:
+        self._folder = folder
+        self._final = final
+
+    def write(self, record: ShardPackRecord) -> None:
+        """Write the entries of a record as files."""
+        for entry in record:
+            name = f"{record.key}.{entry.name}"
+            decode_name(memoryview(name.encode()), f"{record.where}: entry {entry.name!r}: as a path")
+            if not is_nameable(name) or (":" in name and os.name == "nt"):
+                raise FormatError(f"{record.where}: expected a path that a file can have, found {shown(name)}")
+            path = self._folder.joinpath(*name.split("/"))
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("xb") as file:
+                    file.write(entry.read())
+            except (FileExistsError, NotADirectoryError, IsADirectoryError):
+                raise FormatError(f"{record.where}: expected a path of its own, found {shown(name)} twice") from None
+            except OSError as error:
+                error.filename = str(self._final.joinpath(name))  # a full disk names no file by itself
+                raise

@@ -1,0 +1,220 @@
+"""Write ShardPack files: records in one pass, each file whole or not at all, a new one when the last is full."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+from wshard.container.atomic_write import sync_folder
+from wshard.container.layout import checksum
+from wshard.errors import FormatError, LimitError, MetadataError, RecordingExistsError, RecordingStateError
+from wshard.messages import shown
+from wshard.shardpack.codecs import PackCompression
+from wshard.shardpack.index import pack_metadata
+from wshard.shardpack.layout import MAX_ENTRIES, MAX_ENTRY_SIZE, MAX_META_SIZE, PARTIAL, EntryHeader, RecordHeader
+from wshard.shardpack.names import encode_key, encode_name, encode_type, guess_type
+from wshard.shardpack.partial_file import PartialFile, left_behind
+from wshard.shardpack.record import RecordMetadata
+from wshard.shardpack.shards import ShardNames
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from wshard.container.layout import Buffer
+
+_RESERVED: Final = "shardpack"
+
+
+class NewEntry(NamedTuple):
+    """A file to write. content_type None: from the name's extension. compression None: that of the writer."""
+
+    name: str
+    data: Buffer
+    content_type: str | None = None
+    compression: str | PackCompression | None = None
+
+
+@dataclass(frozen=True)
+class ShardLimits:
+    """When a shard is full: before it would pass max_bytes of records, or at max_records; None for no limit.
+
+    A larger record has a shard of its own.
+    """
+
+    max_bytes: int | None = None
+    max_records: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("max_bytes", "max_records"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise FormatError(f"{name}: expected a number of at least 1, found {value}")
+
+    def reached(self, records: int, size: int, more: int) -> bool:
+        """Return True if a shard takes no record of `more` bytes."""
+        full = self.max_records is not None and records >= self.max_records
+        return records > 0 and (full or (self.max_bytes is not None and size + more > self.max_bytes))
+
+
+class ShardPackWriter:
+    """Writes records to one file, or to a brace range of files; close() or leaving the `with` publishes them.
+
+    Until then only `.partial` files exist; an error inside the `with` removes them. metadata: the shard's JSON object;
+    a range adds shard_index and shard_count to its "shardpack". key_table: keys are found without reading all.
+    Equal input and options give equal bytes. Raises RecordingExistsError for existing files, unless overwrite is true.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        compression: str | PackCompression = "none",
+        limits: ShardLimits | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        key_table: bool = True,
+        overwrite: bool = False,
+    ) -> None:
+        self._names = ShardNames.parse(path)
+        self.where = str(self._names)
+        self._compression = PackCompression.parse(compression)
+        self._limits = limits or ShardLimits()
+        self._metadata = dict(metadata or {})
+        self._with_table = key_table
+        self._overwrite = overwrite
+        self._shards: list[PartialFile] = []
+        pack_metadata(self._about(0))
+        self._older = self._names.existing()
+        if self._older and not overwrite:
+            raise RecordingExistsError(f"{self._older[0]} exists already: name another file, or overwrite=True")
+        self._keys: set[str] = set()
+        self._open = True
+        self._begin()
+        self._clear_left_behind()
+
+    def _clear_left_behind(self) -> None:
+        """Remove what an interrupted writer left of a range; raises RecordingExistsError unless that was asked for."""
+        for path in self._names.existing(PARTIAL):
+            if path == self._shards[0].path:
+                continue
+            if not self._overwrite:
+                self.discard()
+                raise left_behind(path)
+            path.unlink(missing_ok=True)
+
+    def _about(self, number: int) -> dict[str, Any]:
+        """Return the metadata of a shard."""
+        own = self._metadata.get(_RESERVED, {})
+        if not isinstance(own, Mapping):
+            raise MetadataError(f'{self.where}: metadata: "{_RESERVED}": expected an object, found {shown(own)}')
+        if self._names.first is None:
+            return self._metadata
+        counted = {"shard_index": number, "shard_count": len(self._shards)}
+        return self._metadata | {_RESERVED: {**own, **counted}}
+
+    def _begin(self) -> None:
+        final = self._names.path(len(self._shards))
+        if len(self._shards) > 1:  # the first one keeps the lock of them all
+            self._shards[-1].pause()
+        self._shards.append(PartialFile(final, overwrite=self._overwrite))
+
+    def write_record(self, key: str, entries: Mapping[str, Buffer] | Iterable[NewEntry], metadata: Any = None) -> None:
+        """Append a record: its files by name, or as NewEntry; metadata: a JSON value, or RecordMetadata.
+
+        Raises FormatError for a key or name that is there already or not allowed, LimitError, OSError. After a
+        FormatError the writer can go on: nothing of the record was written.
+        """
+        if not self._open:
+            raise RecordingStateError(f"{self.where}: write_record: expected before close()")
+        where = f"{self.where}: record {shown(key)}"
+        name = encode_key(key, where)
+        if key in self._keys:
+            raise FormatError(f"{where}: expected a new key, found it written already")
+        about = metadata if isinstance(metadata, RecordMetadata) else RecordMetadata.of(metadata)
+        if len(about.data) > MAX_META_SIZE or bool(about.data) != bool(about.encoding):
+            raise LimitError(f"{where}: metadata: expected 1 to {MAX_META_SIZE} bytes, or none without an encoding")
+        parts = self._pack_entries(where, entries)
+        size = sum(map(len, parts))
+        header = RecordHeader(0, len(parts) // 2, len(name), len(about.data), about.encoding)
+        header = header._replace(record_size=header.entries_start + size)
+        shard = self._shards[-1]
+        if self._limits.reached(len(shard), shard.size, header.record_size):
+            self._begin()
+        self._shards[-1].append(key, [header.pack(name, about.data), *parts])
+        self._keys.add(key)
+
+    def _pack_entries(self, where: str, entries: Mapping[str, Buffer] | Iterable[NewEntry]) -> list[Buffer]:
+        """Return header and stored bytes of each entry, alternating."""
+        listed = [NewEntry(*pair) for pair in entries.items()] if isinstance(entries, Mapping) else list(entries)
+        names = [entry.name for entry in listed]
+        if len(listed) > MAX_ENTRIES:
+            raise LimitError(f"{where}: {len(listed)} entries: expected at most {MAX_ENTRIES}")
+        if len(set(names)) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise FormatError(f"{where}: entry {shown(twice)}: expected unique names, found it twice")
+        parts: list[Buffer] = []
+        for entry in listed:
+            parts += self._pack_entry(f"{where}: entry {shown(entry.name)}", entry)
+        return parts
+
+    def _pack_entry(self, where: str, entry: NewEntry) -> tuple[Buffer, Buffer]:
+        name = encode_name(entry.name, where)
+        kind = encode_type(guess_type(entry.name) if entry.content_type is None else entry.content_type, where)
+        try:
+            data = memoryview(entry.data).cast("B")
+        except TypeError:
+            raise FormatError(f"{where}: expected contiguous bytes, found {shown(entry.data)}") from None
+        if len(data) > MAX_ENTRY_SIZE:
+            raise LimitError(f"{where}: {len(data)} bytes: expected at most {MAX_ENTRY_SIZE}")
+        how = self._compression if entry.compression is None else PackCompression.parse(entry.compression)
+        codec, stored = how.compress(data)
+        header = EntryHeader(len(data), len(stored), len(name), len(kind), codec, checksum(stored))
+        return header.pack(name, kind), stored
+
+    def close(self) -> list[Path]:
+        """Finish and publish all files; returns their paths. A second call does nothing."""
+        if not self._open:
+            return [shard.final for shard in self._shards]
+        self._open = False
+        try:
+            for number, shard in enumerate(self._shards):
+                shard.finish(self._about(number), with_table=self._with_table, first=number == 0)
+            self._publish()
+        except BaseException:
+            self._discard()
+            raise
+        sync_folder(self._names.path(0).parent)
+        return [shard.final for shard in self._shards]
+
+    def _publish(self) -> None:
+        """Give all files their names."""
+        if not self._overwrite and (found := self._names.existing()):
+            raise RecordingExistsError(f"{found[0]} was written meanwhile: name another file, or overwrite=True")
+        if len(self._shards) > 1 or not {self._shards[0].final}.issuperset(self._older):
+            for path in self._older:  # rather an incomplete range than one of two datasets
+                path.unlink(missing_ok=True)
+        for shard in self._shards:
+            shard.publish()
+
+    def discard(self) -> None:
+        """Remove what was written and publish nothing."""
+        if self._open:
+            self._open = False
+            self._discard()
+
+    def _discard(self) -> None:
+        for shard in self._shards:
+            with contextlib.suppress(OSError):
+                shard.discard()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
