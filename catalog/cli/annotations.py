@@ -17,7 +17,7 @@ app = typer.Typer(help="Tags, notes, reviews, scores and collections as a JSON f
 @app.command("export")
 @reported()
 def export_file(
-    file: Annotated[Path, typer.Argument(help="File to write; an earlier one is replaced.")],
+    file: Annotated[Path, typer.Argument(readable=False, help="File to write; an earlier one is replaced.")],
     where: WhereOption = None,
     archive: ArchiveOption = None,
 ) -> None:
@@ -34,7 +34,7 @@ def export_file(
 @app.command("import")
 @reported()
 def import_file(
-    file: Annotated[Path, typer.Argument(help="File that `wshard annotations export` wrote.")],
+    file: Annotated[Path, typer.Argument(readable=False, help="File that `wshard annotations export` wrote.")],
     archive: ArchiveOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -127,12 +127,16 @@ def _begins(file: Path, beginning: bytes) -> bool:
 def draft_beside(target: Path) -> Iterator[Path]:
     """Yield a name beside the target for a file that is not finished; whatever has it afterwards is removed.
 
-    CatalogWriteError where there is no folder for it.
+    CatalogWriteError where there is no folder for it, or one that may not be written.
     """
     if look(target.parent) != "a folder":
         raise CatalogWriteError(f"cannot write {target}: {target.parent} is no folder")
     _remove_abandoned(target)
     draft = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
+    try:
+        draft.touch(exist_ok=False)
+    except OSError as error:
+        raise CatalogWriteError(f"cannot write {target}: {error.strerror}") from error
     try:
         yield draft
     finally:

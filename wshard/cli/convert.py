@@ -36,8 +36,10 @@ CompressionOption = Annotated[str, typer.Option(help="Compression of episode fil
 
 @reported()
 def convert(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="File or folder to read.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="File to write, or a folder for several episodes.")],
+    source: Annotated[Path, typer.Argument(readable=False, metavar="IN", help="File or folder to read.")],
+    target: Annotated[
+        Path, typer.Argument(readable=False, metavar="OUT", help="File to write, or a folder for several episodes.")
+    ],
     input_format: Annotated[str | None, typer.Option(help=f"{_FORMAT_HELP} (default: detected from IN)")] = None,
     output_format: Annotated[str | None, typer.Option(help=f"{_FORMAT_HELP} (default: from the suffix of OUT)")] = None,
     compression: CompressionOption = "none",
@@ -57,7 +59,7 @@ def convert(
 
 @reported()
 def export(
-    path: Annotated[Path, typer.Argument(help="File to read.")],
+    path: Annotated[Path, typer.Argument(readable=False, help="File to read.")],
     format_name: Annotated[str, typer.Option("--format", "-f", help=_FORMAT_HELP)],
     output: Annotated[
         Path | None,

@@ -44,7 +44,7 @@ app = typer.Typer(
 @app.command()
 @reported()
 def inspect(
-    path: Annotated[Path, typer.Argument(help="Episode file, other Shard container, or ShardPack.")],
+    path: Annotated[Path, typer.Argument(readable=False, help="Episode file, other Shard container, or ShardPack.")],
     as_json: JsonOption = False,
 ) -> None:
     """Show the contents of a file: the episode, and its lanes with dtype, shape, codec, size and checksum."""
@@ -66,7 +66,7 @@ def inspect(
 @app.command()
 @reported()
 def verify(
-    paths: Annotated[list[Path], typer.Argument(help="Files, and folders to search for them.")],
+    paths: Annotated[list[Path], typer.Argument(readable=False, help="Files, and folders to search for them.")],
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Also fail on tolerated defects and on blocks without a checksum."),
@@ -158,7 +158,7 @@ def _print_result(result: dict[str, Any]) -> None:
 @app.command()
 @reported()
 def repair(
-    path: Annotated[Path, typer.Argument(help="Damaged file.")],
+    path: Annotated[Path, typer.Argument(readable=False, help="Damaged file.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write (default: NAME.repaired.SUFFIX).")
     ] = None,
@@ -216,7 +216,7 @@ class LaneFormat(StrEnum):
 @app.command()
 @reported()
 def cat(
-    path: Annotated[Path, typer.Argument(help="Episode file, manifest of chunks, or PATH#KEY.")],
+    path: Annotated[Path, typer.Argument(readable=False, help="Episode file, manifest of chunks, or PATH#KEY.")],
     lane: Annotated[str, typer.Argument(help="Lane: block name or observation id.")],
     span: Annotated[str | None, typer.Option(help="Timesteps START:STOP.")] = None,
     form: Annotated[
@@ -265,7 +265,7 @@ def _lane_format(output: Path | None) -> LaneFormat:
 @app.command()
 @reported()
 def recover(
-    partial: Annotated[Path, typer.Argument(help="The .partial file of an interrupted recording.")],
+    partial: Annotated[Path, typer.Argument(readable=False, help="The .partial file of an interrupted recording.")],
     compression: Annotated[str, typer.Option(help="Compression: none, zstd, lz4 or zstd:LEVEL.")] = "none",
 ) -> None:
     """Recover an episode file with all flushed timesteps from an interrupted recording."""

@@ -290,3 +290,46 @@ def test_a_file_where_the_archive_should_be_is_told_as_one(tmp_path):
         assert done.returncode == 1
         assert re.search(r"expected a folder( \S*/\.wshard)?, found a file\n$", done.stderr)
     assert (tmp_path / ".wshard").read_text() == "notes"
+
+
+# Root may write everywhere, but not a program without CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH.
+AS_OWNER = """
+import ctypes, os, sys
+for right in (1, 2):
+    ctypes.CDLL(None).prctl(24, right, 0, 0, 0)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+SEVERAL = """
+import json, sys
+from typer.testing import CliRunner
+from bridge.cli.main import app
+done = [CliRunner().invoke(app, arguments.split()) for arguments in sys.argv[1:]]
+print(json.dumps([(one.exit_code, one.stdout, one.stderr) for one in done]))
+"""
+REFUSED = {
+    "ingest episodes --archive locked/archive": "cannot make a catalog at {}/locked/archive/catalog.db: ",
+    "ingest episodes --archive hidden/archive": "cannot look for a catalog at {}/hidden/archive/catalog.db: ",
+    "ingest episodes --archive file/archive": "cannot make a catalog at {}/file/archive/catalog.db: ",
+    "ls --archive hidden/archive": "cannot look for a catalog at hidden/archive: ",
+    "backup locked/backup": "cannot write {}/locked/backup: Permission denied",
+    "restore copy.db --archive locked/archive": "cannot make a catalog in {}/locked/archive: ",
+    "inspect unreadable.wshard": "unreadable.wshard: Permission denied",
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="rights are dropped in the way of Linux")
+def test_what_may_not_be_written_or_read_is_one_line(own):
+    shutil.copy(own / ".wshard" / "catalog.db", own / "copy.db")
+    for name in ("file", "unreadable.wshard"):
+        (own / name).touch()
+    for name in ("locked", "hidden"):
+        (own / name).mkdir()
+    for name, mode in (("locked", 0o555), ("hidden", 0o000), ("unreadable.wshard", 0o000)):
+        (own / name).chmod(mode)
+    command = [sys.executable, "-c", AS_OWNER, "-c", SEVERAL, *REFUSED]
+    done = subprocess.run(command, cwd=own, capture_output=True, text=True, check=True, timeout=60)
+    for (code, out, error), told in zip(json.loads(done.stdout), REFUSED.values(), strict=True):
+        assert (code, out) == (1, "")
+        assert error.startswith(f"error: {told.format(own)}")
+        assert error.count("\n") == 1
+    assert list((own / "locked").iterdir()) == []
