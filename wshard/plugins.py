@@ -62,3 +62,11 @@ def _advise(error: ImportError, module: str, extra: str) -> str:
     if error.name == module.partition(".")[0]:  # commands do not look into the folder they are called in
         return "install it, or put its folder into PYTHONPATH"
     return "install what is missing"
+
+
+def import_library(name: str, extra: str) -> Any:
+    """Import a library that an extra of this package brings; raises MissingExtraError, which says what to install."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingExtraError(f"expected to import {name}: {error}: {how_to_install(extra)}") from error

@@ -129,13 +129,33 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
         "wshard.formats.dreamer:DreamerSink",
         about="DreamerV3 replay: a folder of .npz files, or one",
     ),
+    "lance": FormatEntry(
+        "wshard.formats.world_model.lance:LanceSource",
+        extra="lance",
+        about="world-model data in a Lance table, frames as JPEG",
+    ),
+    "folder": FormatEntry(
+        "wshard.formats.world_model.folder:ImageFolderSource",
+        extra="images",
+        about="world-model data in a folder: .npz columns, a JPEG a frame",
+    ),
+    "hdf5": FormatEntry(
+        "wshard.formats.world_model.hdf5:ColumnsHDF5Source",
+        extra="hdf5",
+        about="world-model data in an HDF5 file: columns, ep_len, ep_offset",
+    ),
+    "video": FormatEntry(
+        "wshard.formats.world_model.video:VideoFolderSource",
+        extra="video",
+        about="world-model data in a folder: .npz columns, an MP4 an episode",
+    ),
 }
 """Every format that this package reads or writes."""
 
 _SOURCES: Final = {name: entry.source for name, entry in FORMATS.items()}
 _SINKS: Final = {name: entry.sink for name, entry in FORMATS.items() if entry.sink}
 
-UNSUPPORTED: Final = ("tdmpc2", "minari", "d4rl", "robomimic", "hdf5")
+UNSUPPORTED: Final = ("tdmpc2", "minari", "d4rl", "robomimic")
 """Formats that are recognised, but neither read nor written."""
 
 OWN_DATA: Final = "`python -m pydoc wshard.formats` shows how to bring data of any other format"

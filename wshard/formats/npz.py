@@ -15,7 +15,7 @@ import reprlib
 import struct
 import zipfile
 import zlib
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, cast
 
 import numpy as np
 
@@ -37,6 +37,7 @@ _DEFLATE_MAX_EXPANSION: Final = 1032
 _ENCRYPTED: Final = 0x1
 _SUFFIX: Final = ".npy"
 _MAGIC: Final = np.lib.format.MAGIC_PREFIX
+_LOCAL_HEADER: Final = struct.Struct("<26xHH")  # the sizes of name and extra fields, which are between it and the data
 _LENGTHS: Final = {(1, 0): struct.Struct("<H"), (2, 0): struct.Struct("<I")}  # of the header, by version
 _PLAIN: Final = re.compile(r"[<>|=][biufcSUmMV]\d+(\[\w+\])?")
 # What zipfile, zlib and numpy raise for damaged input; NotImplementedError: zip features that nobody needs here.
@@ -62,6 +63,27 @@ def _read_archive(file: IO[bytes], where: str, names: tuple[str, ...] | None) ->
         members = _check_members(archive, where)
         chosen = {name: info for name, info in members.items() if names is None or name in names}
         return {name: _read(archive, info, f"{where}: {name!r}") for name, info in chosen.items()}
+
+
+def map_npz(path: str | os.PathLike[str], name: str) -> Array:
+    """Return one array of an .npz file: mapped where it is stored as it is in memory, else read; raises as read_npz."""
+    where = os.fspath(path)
+    with open_file(path) as file, _translate_errors(where):
+        with zipfile.ZipFile(file) as archive:
+            infos = [info for info in archive.infolist() if info.filename == f"{name}{_SUFFIX}"]
+            if len(infos) != 1:
+                raise FormatError(f"{where}: expected one array {name!r}, found {len(infos)}")
+            with archive.open(infos[0]) as member:
+                shape, fortran, dtype, header_size = _header(io.BufferedReader(cast("io.RawIOBase", member)), where)
+        size = math.prod(shape) * dtype.itemsize
+        if size and not infos[0].compress_type and not infos[0].flag_bits & _ENCRYPTED:
+            file.seek(infos[0].header_offset)
+            begin = file.tell() + _LOCAL_HEADER.size + sum(_LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size)))
+            if infos[0].file_size != header_size + size:
+                raise FormatError(f"{where}: {dtype} {list(shape)} needs {size} bytes, found {infos[0].file_size}")
+            order: Literal["F", "C"] = "F" if fortran else "C"
+            return np.memmap(file, dtype, "r", begin + header_size, shape, order)
+    return read_npz(path, (name,))[name]
 
 
 @contextlib.contextmanager

@@ -1,0 +1,121 @@
+"""World-model data sets written as the original program writes them: by h5py, numpy, Pillow, PyAV and pylance alone."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import av
+import h5py
+import lance
+import numpy as np
+import pyarrow as pa
+from PIL import Image
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+SETS = {"hdf5": "main.h5", "lance": "main.lance", "folder": "main_folder", "video": "main_video"}
+COLUMNS = {"pixels": "signal/pixels", "action": "action/action", "proprio": "signal/proprio", "reward": "reward"}
+LENGTHS = (3, 5, 4)
+
+
+def expected_values(fixtures: Path) -> Any:
+    """Return what the original program read from the fixtures."""
+    return json.loads((fixtures / "world_model" / "expected.json").read_text())
+
+
+def sha256(array: Any) -> str:
+    """Return the hash of an array's bytes in C order."""
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def make_columns(lengths: Sequence[int] = LENGTHS, *, pixels: int = 16) -> dict[str, Any]:
+    """Return columns of all rows, and the lengths of the episodes as `ep_len`."""
+    rows, rng = sum(lengths), np.random.default_rng(0)
+    columns = {
+        "action": rng.normal(size=(rows, 2)).astype(np.float32),
+        "proprio": rng.normal(size=(rows, 4)),
+        "reward": rng.normal(size=rows).astype(np.float32),
+        "count": np.arange(rows) + 2**40,
+        "terminated": np.arange(rows) % 4 == 3,
+        "keypoints": rng.normal(size=(rows, 5, 3)).astype(np.float32),
+        "ep_len": np.array(lengths, np.int32),
+    }
+    if pixels:
+        columns["pixels"] = rng.integers(0, 256, (rows, pixels, pixels, 3), np.uint8)
+    return columns
+
+
+def _split(columns: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    lengths = np.asarray(columns["ep_len"], np.int32)
+    offsets = (np.cumsum(lengths) - lengths).astype(np.int64)
+    return lengths, offsets, {name: array for name, array in columns.items() if name != "ep_len"}
+
+
+def write_hdf5(path: Path, columns: Mapping[str, Any]) -> None:
+    """Write a file of columns with chunks of one row."""
+    lengths, offsets, rows = _split(columns)
+    with h5py.File(path, "w", libver="latest") as file:
+        file.create_dataset("ep_len", data=lengths, maxshape=(None,), chunks=(1024,))
+        file.create_dataset("ep_offset", data=offsets, maxshape=(None,), chunks=(1024,))
+        for name, array in rows.items():
+            is_text = isinstance(array, list)
+            kind = {"dtype": h5py.string_dtype()} if is_text else {}
+            shape = () if is_text else array.shape[1:]
+            file.create_dataset(name, data=array, maxshape=(None, *shape), chunks=(1, *shape), **kind)
+
+
+def write_folder(path: Path, columns: Mapping[str, Any], *, video: bool = False) -> None:
+    """Write a folder of .npz columns, with JPEG frames or videos."""
+    lengths, offsets, rows = _split(columns)
+    path.mkdir()
+    np.savez(path / "ep_len.npz", lengths)
+    np.savez(path / "ep_offset.npz", offsets)
+    for name, array in rows.items():
+        if np.ndim(array) != 4:
+            np.savez(path / f"{name}.npz", array)
+            continue
+        (path / name).mkdir()
+        for episode, (start, length) in enumerate(zip(offsets, lengths, strict=True)):
+            frames = array[start : start + length]
+            if video:
+                _write_video(path / name / f"ep_{episode}.mp4", frames)
+            for step, frame in enumerate([] if video else frames):
+                Image.fromarray(frame).save(path / name / f"ep_{episode}_step_{step}.jpeg")
+
+
+def _write_video(path: Path, frames: np.ndarray) -> None:
+    with av.open(str(path), "w") as file:
+        stream = file.add_stream("libx264", rate=25)
+        stream.height, stream.width, stream.pix_fmt = *frames.shape[1:3], "yuv420p"
+        for frame in frames:
+            file.mux(stream.encode(av.VideoFrame.from_ndarray(frame, "rgb24")))
+        file.mux(stream.encode(None))
+
+
+def write_lance(path: Path, columns: Mapping[str, Any], **arguments: Any) -> None:
+    """Write a table: float32 lists, JPEG of quality 95, texts as they are."""
+    lengths, _, rows = _split(columns)
+    table = {
+        "episode_idx": pa.array(np.repeat(np.arange(len(lengths)), lengths).astype(np.int32)),
+        "step_idx": pa.array(np.concatenate([np.arange(length) for length in lengths]).astype(np.int32)),
+    }
+    for name, array in rows.items():
+        if isinstance(array, list):
+            table[name] = pa.array(array)
+        elif array.ndim == 4:
+            table[name] = pa.array([_jpeg(frame) for frame in array], pa.binary())
+        else:
+            flat = array.reshape(len(array), -1).astype(np.float32)
+            table[name] = pa.FixedSizeListArray.from_arrays(pa.array(flat.ravel()), flat.shape[1])
+    lance.write_dataset(pa.table(table), path, **arguments)
+
+
+def _jpeg(frame: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(frame).save(file, "JPEG", quality=95)
+    return file.getvalue()

@@ -1,0 +1,164 @@
+"""Columns of world-model data sets, and the lanes that they are in an Episode: the same in all of their formats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.array_fields import DType
+from wshard.episode.info import EpisodeInfo
+from wshard.episode.lanes import DONE, REWARD, TIMESTAMPS, TRUNCATIONS
+from wshard.episode.meta_reader import Declaration
+from wshard.errors import EpisodeError, FormatError
+from wshard.types import Modality
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from wshard.types import Array
+
+ACTION: Final = "action"
+_ACTIONS: Final = f"{ACTION}."
+_BLOCKS: Final = {
+    ACTION: "action/action",
+    "reward": REWARD,
+    "terminated": DONE,
+    "truncated": TRUNCATIONS,
+    "timestamps_ns": TIMESTAMPS,
+}
+_COLUMNS: Final = {block: column for column, block in _BLOCKS.items()}
+_SCALARS: Final = (REWARD, DONE, TRUNCATIONS, TIMESTAMPS)
+_FLAGS: Final = (DONE, TRUNCATIONS)
+TEXT: Final = "text"
+"""Encoding of a column of texts."""
+
+MEANING: Final = (
+    ("action", "action/action; the action of a timestep follows its observation, that of the last one is NaN"),
+    ("action.NAME", "action/NAME"),
+    ("reward", "reward"),
+    ("terminated, truncated", "done, aux/truncations"),
+    ("timestamps_ns", "time/timestamps_ns"),
+    ("texts, one value in an episode", "metadata COLUMN"),
+    ("texts, several values", "signal/COLUMN, a number for each text; the texts: metadata COLUMN"),
+    ("every other column", "signal/COLUMN; images are uint8 [H, W, C]"),
+    ("clock", "not stated"),
+)
+
+
+@dataclass(frozen=True)
+class StepColumn:
+    """A column: dtype and shape of a row. encoding: "jpeg" or "mp4" of frames, TEXT, or "" for numbers."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...] = ()
+    encoding: str = ""
+
+
+@dataclass(frozen=True)
+class RowSpan:
+    """The rows [start, stop) that episode `number` is."""
+
+    number: int
+    start: int
+    stop: int
+
+    @property
+    def length(self) -> int:
+        """The number of rows."""
+        return self.stop - self.start
+
+
+def block_of(column: str) -> str:
+    """Return the block name of the lane that a column is."""
+    if column.startswith(_ACTIONS):
+        return f"action/{column.removeprefix(_ACTIONS)}"
+    return _BLOCKS.get(column, f"signal/{column}")
+
+
+def name_columns(blocks: Iterable[str], separator: str = ".") -> dict[str, str]:
+    """Return a column name for each lane of an Episode, by block name; lanes that no column can be are left out.
+
+    An action that is the only one is `action`. separator: what stands for "/" and "." in the names.
+    Raises EpisodeError for two lanes of one column name.
+    """
+    chosen = [block for block in blocks if block in _COLUMNS or block.startswith(("signal/", "action/"))]
+    actions = [block for block in chosen if block.startswith("action/")]
+    names: dict[str, str] = {}
+    for block in chosen:
+        prefix, _, rest = block.partition("/")
+        name = _COLUMNS.get(block) or (f"{_ACTIONS}{rest}" if prefix == "action" else rest)
+        name = ACTION if actions == [block] else name.replace("/", separator)
+        names[block] = name if separator == "." else name.replace(".", separator)
+    for name in names.values():
+        same = [block for block in names if names[block] == name]
+        if len(same) > 1:
+            raise EpisodeError(
+                f"{' and '.join(same)}: expected lanes of different column names, found {name!r} for both"
+            )
+    return names
+
+
+def describe_rows(rows: RowSpan, columns: Iterable[StepColumn], about: Mapping[str, Any], where: str) -> EpisodeInfo:
+    """Describe an episode: a lane for each column; about: its metadata.
+
+    Raises FormatError for a column that is no lane.
+    """
+    lanes = {}
+    for column in columns:
+        lane = _declare(column, where)
+        if lane.block in lanes:
+            raise FormatError(f"{where}: column {column.name!r}: is there twice")
+        lanes[lane.block] = lane
+    return EpisodeInfo(f"episode_{rows.number}", rows.length, lanes, metadata=about)
+
+
+def _declare(column: StepColumn, where: str) -> Declaration:
+    block, shape = block_of(column.name), column.shape
+    try:
+        dtype = DType.from_numpy(column.dtype)
+    except EpisodeError as error:
+        raise FormatError(f"{where}: column {column.name!r}: {error}") from None
+    if block in _SCALARS:
+        if shape not in ((), (1,)):
+            raise FormatError(f"{where}: column {column.name!r}: expected one number a row, found {list(shape)}")
+        return Declaration(block, DType.BOOL if block in _FLAGS else dtype)
+    image = len(shape) == 3 and dtype is DType.UINT8 and shape[2] in (1, 3, 4)
+    return Declaration(block, dtype, shape, modality=Modality.RGB if image else None, encoding=column.encoding)
+
+
+def as_lane(block: str, rows: Array) -> Array:
+    """Return the rows of a column as the timesteps of its lane, little-endian."""
+    if block in _SCALARS:
+        rows = rows.reshape(len(rows))
+        rows = rows != 0 if block in _FLAGS else rows
+    return rows.astype(rows.dtype.newbyteorder("<"), copy=False)
+
+
+def split_rows(lengths: Sequence[int] | Array, offsets: Sequence[int] | Array, where: str) -> dict[str, RowSpan]:
+    """Return the rows of each episode by its key, its number; raises FormatError where they contradict each other."""
+    sizes, starts = np.asarray(lengths), np.asarray(offsets)
+    for name, array in (("ep_len", sizes), ("ep_offset", starts)):
+        if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and int(array.min()) < 0):
+            raise FormatError(
+                f"{where}: {name}: expected whole numbers >= 0 [episodes], found {array.dtype} {array.shape}"
+            )
+    ends = np.cumsum(sizes, dtype=np.int64)
+    expected = ends - sizes
+    if len(starts) != len(sizes) or not np.array_equal(starts, expected):
+        raise FormatError(f"{where}: ep_offset: expected the sums of ep_len, found {starts[:8].tolist()}")
+    bounds = zip(expected.tolist(), ends.tolist(), strict=True)
+    return {str(number): RowSpan(number, start, stop) for number, (start, stop) in enumerate(bounds)}
+
+
+def index_texts(texts: Sequence[str]) -> tuple[Any, Array | None]:
+    """Return what the metadata have of an episode's texts, and the number of the text of each row.
+
+    No numbers where all texts are one: the metadata have that one.
+    """
+    found = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    if len(found) <= 1:
+        return next(iter(found), ""), None
+    return list(found), np.array([found[text] for text in texts], np.int32)

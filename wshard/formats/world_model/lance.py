@@ -1,0 +1,237 @@
+"""World-model data sets in a Lance table: a row a timestep, frames as JPEG."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.errors import FormatError
+from wshard.formats.look import LocationLook
+from wshard.formats.world_model.columns import ACTION, TEXT, RowSpan, StepColumn
+from wshard.formats.world_model.rows_source import RowsSource
+from wshard.media.frames import ImageFrames
+from wshard.plugins import import_library
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping
+
+    from wshard.episode.info import EpisodeInfo
+    from wshard.media.frames import EncodedFrames
+    from wshard.types import Array
+
+EPISODE: Final = "episode_idx"
+STEP: Final = "step_idx"
+SUFFIX: Final = ".lance"
+VIDEOS: Final = "_videos"
+EPISODES: Final = "_episodes"
+SHAPE: Final = b"wshard.shape"
+"""Key of a field's metadata: the shape of a row, as JSON."""
+
+_AT_ONCE: Final = 64
+
+
+class LanceTable:
+    """An open table."""
+
+    def __init__(self, path: str) -> None:
+        self.data: Any = import_library("lance", "lance").dataset(path)
+
+    def close(self) -> None:
+        """Let go of the table."""
+        del self.data
+
+
+class LanceSource(RowsSource):
+    """Episodes are rows of the same episode_idx, one after the other; their keys are those numbers."""
+
+    whole = True
+
+    @staticmethod
+    def matches(location: str | os.PathLike[str]) -> bool:
+        """Say whether a path is a Lance table of steps, without videos beside it."""
+        look = location if isinstance(location, LocationLook) else LocationLook(location)
+        return is_table(look) and not videos_of(look.path).is_dir()
+
+    @property
+    def _table_path(self) -> str:
+        return self._path
+
+    def _scan(self) -> Mapping[str, RowSpan]:
+        with self._translate():
+            table = self._table().to_table(columns=[EPISODE])
+            numbers = table.column(EPISODE).to_numpy()
+        if numbers.dtype.kind not in "iu":
+            raise FormatError(f"{self.where_of('')}: {EPISODE}: expected whole numbers, found {numbers.dtype}")
+        cuts = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
+        starts = np.concatenate(([0], cuts)) if len(numbers) else cuts
+        names = numbers[starts]
+        if np.any(names[1:] <= names[:-1]):
+            raise FormatError(f"{self.where_of('')}: {EPISODE}: expected the rows of an episode one after the other")
+        stops = [*cuts.tolist(), len(numbers)]
+        bounds = zip(names.tolist(), starts.tolist(), stops, strict=False)
+        return {str(number): RowSpan(number, start, stop) for number, start, stop in bounds}
+
+    def _files(self, found: RowSpan) -> Sequence[str]:
+        """Return the files of the fragments in which the rows are: what is written later has files of its own."""
+        cache = self._cache("fragments")
+        if not cache:
+            with self._translate():
+                stop = 0
+                for fragment in self._table().get_fragments():
+                    start, stop = stop, stop + fragment.count_rows()
+                    files = [Path(self._table_path, "data", file.path) for file in fragment.data_files()]
+                    cache[f"{start}:{stop}"] = (start, stop, [str(file) for file in files])
+        among = [files for start, stop, files in cache.values() if start < found.stop and found.start < stop]
+        return [file for files in among for file in files] or [self._table_path]
+
+    def _columns(self, rows: RowSpan) -> Sequence[StepColumn]:
+        cache = self._cache("columns")
+        if not cache:
+            with self._translate():
+                cache["all"] = [
+                    self._declare(field) for field in self._table().schema if field.name not in (EPISODE, STEP)
+                ]
+        return [self._with_shape(column, rows) for column in cache["all"]]
+
+    def _declare(self, field: Any) -> StepColumn:
+        types = import_library("pyarrow", "lance").types
+        kind, shape = field.type, _stated_shape(field)
+        if types.is_binary(kind) or types.is_large_binary(kind):
+            return StepColumn(field.name, np.dtype(np.uint8), (), "jpeg")
+        if types.is_string(kind) or types.is_large_string(kind):
+            return StepColumn(field.name, np.dtype(object), (), TEXT)
+        if types.is_fixed_size_list(kind):
+            size, kind = kind.list_size, kind.value_type
+            scalar = size == 1 and field.name != ACTION  # tables do not state whether it was a number or a list of one
+            shape = (() if scalar else (size,)) if shape is None else shape
+        return StepColumn(field.name, self._numpy_dtype(kind, field), shape or ())
+
+    def _numpy_dtype(self, kind: Any, field: Any) -> np.dtype[Any]:
+        try:
+            found: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+        except (NotImplementedError, TypeError):
+            at = f"{self.where_of('')}: column {field.name!r}"
+            raise FormatError(f"{at}: {field.type} is no column of steps") from None
+        return found
+
+    def _with_shape(self, column: StepColumn, rows: RowSpan) -> StepColumn:
+        if column.encoding != "jpeg" or not rows.length:
+            return column
+        cache, key = self._cache("shapes"), f"{rows.number}/{column.name}"
+        if key not in cache:
+            frames = ImageFrames(
+                "jpeg", self._images(column.name, rows.start, rows.start + 1), where=self._at(rows, column)
+            )
+            cache[key] = frames.shape
+            if len(cache) > _AT_ONCE:
+                cache.popitem(last=False)
+        return StepColumn(column.name, column.dtype, cache[key], column.encoding)
+
+    def _at(self, rows: RowSpan, column: StepColumn) -> str:
+        return f"{self.where_of(str(rows.number))}: column {column.name!r}"
+
+    def _column_rows(self, column: str, start: int, stop: int) -> Array:
+        with self._translate():
+            table = self._table().to_table(columns=[column], offset=start, limit=stop - start)
+            rows = table.column(column).combine_chunks()
+            if rows.null_count:
+                raise FormatError(
+                    f"{self.where_of('')}: column {column!r}: expected values, found {rows.null_count} nulls"
+                )
+            if not hasattr(rows.type, "list_size"):
+                array: Array = rows.to_numpy(zero_copy_only=False)
+                return np.array(array)
+            field = self._declare(self._table().schema.field(column))
+            return np.array(rows.flatten().to_numpy(zero_copy_only=False)).reshape(len(rows), *field.shape)
+
+    def _images(self, column: str, start: int, stop: int) -> list[bytes]:
+        with self._translate():
+            table = self._table().to_table(columns=[column], offset=start, limit=stop - start)
+            return [image or b"" for image in table.column(column).to_pylist()]
+
+    def _read(self, found: RowSpan, info: EpisodeInfo, block: str, steps: slice) -> Array:
+        if info.lanes[block].encoding != "jpeg":
+            return super()._read(found, info, block, steps)
+        column, at = self._column_of(found, block), slice(found.start + steps.start, found.start + steps.stop)
+        frames = self._image_frames(found, column, self._images(column.name, at.start, at.stop))
+        decoded: Array = frames.decode()
+        return decoded
+
+    def _encoded(self, found: RowSpan, info: EpisodeInfo, block: str) -> EncodedFrames:
+        column = self._column_of(found, block)
+        return self._image_frames(found, column, LanceImages(self, column.name, found))
+
+    def _image_frames(self, rows: RowSpan, column: StepColumn, images: Sequence[bytes]) -> ImageFrames:
+        height, width, channels = column.shape
+        return ImageFrames("jpeg", images, frame_shape=(height, width, channels), where=self._at(rows, column))
+
+    def _identify(self, found: RowSpan, info: EpisodeInfo, block: str) -> bytes:
+        column = self._column_of(found, block).name
+        some = sorted({found.start, (found.start + found.stop) // 2, found.stop - 1})
+        return b"".join(self._images(column, row, row + 1)[0] for row in some)
+
+    def _table(self) -> Any:
+        return self.open_once(self._table_path, lambda: LanceTable(self._table_path)).data
+
+    @contextlib.contextmanager
+    def _translate(self) -> Iterator[None]:
+        try:
+            yield
+        except (FormatError, ImportError, FileNotFoundError, MemoryError):
+            raise
+        except BaseException as error:
+            if isinstance(error, Exception) or type(error).__name__ == "PanicException":  # of the library's Rust
+                reason = str(error).partition("\n")[0]
+                raise FormatError(f"{self.where_of('')}: expected a Lance table that can be read: {reason}") from error
+            raise
+
+
+class LanceImages(Sequence[bytes]):
+    """The images of an episode, read 64 at a time."""
+
+    def __init__(self, source: LanceSource, column: str, rows: RowSpan) -> None:
+        self._source, self._column, self._rows = source, column, rows
+        self._first, self._images = 0, list[bytes]()
+
+    def __len__(self) -> int:
+        return self._rows.length
+
+    def __getitem__(self, step: Any) -> Any:
+        if not 0 <= step < len(self):
+            raise IndexError(step)
+        if not self._first <= step < self._first + len(self._images):
+            first = self._rows.start + step
+            last = min(first + _AT_ONCE, self._rows.stop)
+            self._first, self._images = step, self._source._images(self._column, first, last)  # noqa: SLF001  (one file)
+        return self._images[step - self._first]
+
+
+def is_table(look: LocationLook) -> bool:
+    """Say whether a path is a Lance table of steps, not one of the tables that belong to another."""
+    path = Path(look.path)
+    side = path.stem.endswith((VIDEOS, EPISODES))
+    return path.suffix.lower() == SUFFIX and not side and "_versions" in look.names
+
+
+def videos_of(table: str | os.PathLike[str]) -> Path:
+    """Return where the videos of a table are, if it has any."""
+    path = Path(table)
+    return path.with_name(f"{path.stem}{VIDEOS}{SUFFIX}")
+
+
+def _stated_shape(field: Any) -> tuple[int, ...] | None:
+    text = (field.metadata or {}).get(SHAPE)
+    try:
+        shape = None if text is None else json.loads(text)
+    except ValueError:
+        shape = "none"
+    whole = isinstance(shape, list) and all(type(axis) is int and axis >= 0 for axis in shape)
+    if shape is not None and not whole:
+        raise FormatError(f"column {field.name!r}: expected the shape of a row, found {text!r}")
+    return None if shape is None else tuple(shape)

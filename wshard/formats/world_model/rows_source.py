@@ -1,0 +1,80 @@
+"""What Sources of world-model data sets have in common: episodes are spans of rows, columns are lanes."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wshard.errors import FormatError
+from wshard.formats.lazy_source import LazySource
+from wshard.formats.world_model.columns import (
+    MEANING,
+    TEXT,
+    RowSpan,
+    StepColumn,
+    as_lane,
+    block_of,
+    describe_rows,
+    index_texts,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wshard.episode.info import EpisodeInfo
+    from wshard.types import Array
+
+
+class RowsSource(LazySource[RowSpan]):
+    """A subclass defines `_scan`, `_files`, `_columns` and `_column_rows`; `_encoded` where columns are encoded."""
+
+    meaning = MEANING
+
+    @abstractmethod
+    def _columns(self, rows: RowSpan) -> Sequence[StepColumn]:
+        """Return the columns of an episode; no frame is decoded."""
+
+    @abstractmethod
+    def _column_rows(self, column: str, start: int, stop: int) -> Array:
+        """Return the rows [start, stop) of a column of numbers, or its texts as an array of str."""
+
+    @property
+    def _path(self) -> str:
+        if not isinstance(self._location, (str, os.PathLike)):
+            raise FormatError(f"{self.where_of('')}: expected a path: this format is not read from file objects")
+        return os.fspath(self._location)
+
+    def _about(self, rows: RowSpan) -> dict[str, Any]:
+        """Return the metadata of an episode."""
+        return {}
+
+    def _describe(self, key: str, found: RowSpan) -> EpisodeInfo:
+        about, columns = self._about(found), []
+        for column in self._columns(found):
+            if column.encoding == TEXT:
+                about[column.name], numbers = index_texts(self._texts(column.name, found.start, found.stop))
+                if numbers is not None:
+                    columns.append(StepColumn(column.name, numbers.dtype))
+            else:
+                columns.append(column)
+        return describe_rows(found, columns, about, self.where_of(key))
+
+    def _read(self, found: RowSpan, info: EpisodeInfo, block: str, steps: slice) -> Array:
+        if info.lanes[block].encoding:
+            frames: Array = self._encoded(found, info, block).decode(steps.start, steps.stop)
+            return frames
+        start, stop = found.start + steps.start, found.start + steps.stop
+        column = self._column_of(found, block)
+        if column.encoding == TEXT:
+            known = {text: number for number, text in enumerate(info.metadata[column.name])}
+            return np.array([known[text] for text in self._texts(column.name, start, stop)], np.int32)
+        return as_lane(block, self._column_rows(column.name, start, stop))
+
+    def _texts(self, column: str, start: int, stop: int) -> list[str]:
+        return [str(text) for text in self._column_rows(column, start, stop)]
+
+    def _column_of(self, rows: RowSpan, block: str) -> StepColumn:
+        return next(column for column in self._columns(rows) if block_of(column.name) == block)
