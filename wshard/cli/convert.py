@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
 from wshard.cli.common import EXIT_FAILED, EXIT_USAGE, option_read, printable, reported
 from wshard.errors import WShardError
 from wshard.messages import plural
-
-if TYPE_CHECKING:
-    from wshard.types import Format
 
 _FORMATS: Final = {
     "wshard": "wshard",
@@ -26,8 +23,9 @@ _FORMATS: Final = {
     "d4rl": "d4rl",
     "robomimic": "robomimic",
     "hdf5": "hdf5",
+    "shardpack": "shardpack",
 }
-_SUFFIXES: Final = {"wshard": ".wshard", "dreamerv3": ".npz"}
+_SUFFIXES: Final = {"wshard": ".wshard", "dreamerv3": ".npz", "shardpack": ".shardpack"}
 _FORMAT_HELP: Final = " or ".join(_SUFFIXES)
 _COLLECTION: Final = "collection:"
 
@@ -94,13 +92,11 @@ def _written(source: Path, target: Path, wanted: str) -> Path:
     return Path(npz_path(str(target))) if _SUFFIXES.get(wanted) == ".npz" else target
 
 
-def _format(name: str) -> Format:
-    from wshard.types import Format
-
+def _format(name: str) -> str:
     if name.lower() not in _FORMATS:
         typer.echo(f"error: unknown format {printable(name)!r}: expected {_FORMAT_HELP}", err=True)
         raise typer.Exit(EXIT_USAGE)
-    return Format(_FORMATS[name.lower()])
+    return _FORMATS[name.lower()]
 
 
 def _convert(source: Path, target: Path, formats: list[str], compression: str) -> str:

@@ -157,12 +157,15 @@ class ClosedSource:
 Source = MemorySource | PathSource | FileSource | ClosedSource
 
 
-def open_source(source: PathOrFile | Buffer | mmap.mmap) -> Source:
+def open_source(source: PathOrFile | Buffer | mmap.mmap | MemorySource) -> Source:
     """Return the source's bytes: a path and a file object are read on demand, a large file is mapped into memory.
 
-    A file object that cannot seek (a pipe) is read whole. Raises OSError, FormatError for a file opened as text, for
-    a path that leads to a pipe or device, and for what is no source at all.
+    A MemorySource is returned as it is, with the name that messages call it by. A file object that cannot seek (a pipe)
+    is read whole. Raises OSError, FormatError for a file opened as text, for a path that leads to a pipe or device, and
+    for what is no source at all.
     """
+    if isinstance(source, MemorySource):
+        return source
     if isinstance(source, (str, os.PathLike)):
         return _open_path(os.fspath(source))
     if isinstance(source, (bytes, bytearray, memoryview, mmap.mmap)):

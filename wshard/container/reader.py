@@ -9,7 +9,7 @@ import xxhash
 
 from wshard.container import block_paths
 from wshard.container.block import check, codec_flags, decode
-from wshard.container.byte_source import ClosedSource, OfOneProcess, PathOrFile, Source, open_source
+from wshard.container.byte_source import ClosedSource, MemorySource, OfOneProcess, PathOrFile, Source, open_source
 from wshard.container.index import overlap, scan_index, unpack_index
 from wshard.container.layout import (
     FLAG_HAS_SCHEMA,
@@ -50,7 +50,7 @@ class ShardReader(OfOneProcess):
     `entries` holds the blocks that have a name and lie inside the file, `outside` the others.
     """
 
-    def __init__(self, source: PathOrFile | Buffer | mmap.mmap, *, damaged: bool = False) -> None:
+    def __init__(self, source: PathOrFile | Buffer | mmap.mmap | MemorySource, *, damaged: bool = False) -> None:
         self._source: Source = open_source(source)
         self.where = self._source.where
         self.problems: list[FormatError] = []

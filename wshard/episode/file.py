@@ -28,6 +28,7 @@ from wshard.types import Episode
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from wshard.container.byte_source import MemorySource
     from wshard.container.codec_plan import FrameSteps
     from wshard.container.layout import Buffer
     from wshard.episode.protocol import Part
@@ -43,7 +44,7 @@ class EpisodeFile:
     Use as a context manager; arrays already handed out stay valid after close().
     """
 
-    def __init__(self, source: PathOrFile | Buffer | ShardReader) -> None:
+    def __init__(self, source: PathOrFile | Buffer | MemorySource | ShardReader) -> None:
         self._shard = source if isinstance(source, ShardReader) else ShardReader(source)
         self.where = self._shard.where
         role = self._shard.header.role

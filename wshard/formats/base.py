@@ -109,13 +109,16 @@ class Sink(Protocol):
 class FormatEntry:
     """Where a format's classes live, as "module:attribute", and the extra that brings what they need ("" for none).
 
-    sink: "" for a format that is not written. about: what it is, in a few words.
+    sink: "" for a format that is not written. about: what it is, in a few words. suffix: by which a file that is to be
+    written is known, of formats that types.Format does not name. many: a file takes many episodes.
     """
 
     source: str
     sink: str = ""
     extra: str = ""
     about: str = ""
+    suffix: str = ""
+    many: bool = False
 
 
 FORMATS: Final[Mapping[str, FormatEntry]] = {
@@ -128,6 +131,13 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
         "wshard.formats.dreamer:DreamerSource",
         "wshard.formats.dreamer:DreamerSink",
         about="DreamerV3 replay: a folder of .npz files, or one",
+    ),
+    "shardpack": FormatEntry(
+        "wshard.formats.shardpack:ShardPackSource",
+        "wshard.formats.shardpack:ShardPackSink",
+        about="ShardPacks with an episode file in each record",
+        suffix=".shardpack",
+        many=True,
     ),
     "lance": FormatEntry(
         "wshard.formats.world_model.lance:LanceSource",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wshard.errors import FormatError, WShardError
-from wshard.formats.base import open_sink, open_source
+from wshard.formats.base import FORMATS, open_sink, open_source
 from wshard.formats.detect import detect_format, format_of, known_format
 from wshard.types import Episode, Format
 
@@ -81,7 +81,9 @@ def convert_each(
     name = known_format(input_format, detect_format(input_path), input_path)
     with open_source(input_path, name) as source:
         keys, guess, target = source.keys(), detect_format(output_path), Path(output_path)
-        if (len(keys) != 1 or Path(input_path).is_dir()) and not target.is_dir():
+        several = len(keys) != 1 or Path(input_path).is_dir()
+        entry = FORMATS.get(str(output_format or guess))
+        if several and not target.is_dir() and not (entry and entry.many):
             if guess or target.exists():
                 raise FormatError(f"{target}: expected a folder for the {len(keys)} episode(s) of {input_path}")
             known_format(output_format, guess, output_path)  # nothing is made for a format that nobody knows

@@ -50,8 +50,14 @@ def detect_format(path: str | os.PathLike[str]) -> str:
     Raises AmbiguousFormatError for a location that fits two formats.
     """
     own = _SUFFIXES.get(os.path.splitext(path)[1].lower())  # noqa: PTH122  (a million times)
-    name = Format.WSHARD if own is Format.WSHARD else match_format(path) or _detect_file(path)
+    name = Format.WSHARD if own is Format.WSHARD else match_format(path) or _detect_file(path) or _by_suffix(path)
     return Format(name) if name in _MEMBERS else name
+
+
+def _by_suffix(path: str | os.PathLike[str]) -> str:
+    """Return the format whose files have this suffix, for one that is to be written."""
+    suffix = os.path.splitext(path)[1].lower()  # noqa: PTH122  (a million times)
+    return next((name for name, entry in FORMATS.items() if suffix and entry.suffix == suffix), "")
 
 
 def match_format(path: str | os.PathLike[str], matchers: Sequence[FormatMatcher] | None = None) -> str | None:

@@ -1,0 +1,152 @@
+"""ShardPacks of episodes as a Source and a Sink: a record is an episode, with an episode file as an entry."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Self
+
+from wshard.container.byte_source import MemorySource
+from wshard.episode.file import EpisodeFile, save_wshard
+from wshard.episode.protocol import EpisodeAddress
+from wshard.errors import EpisodeError, FormatError
+from wshard.formats.draft import check_mode
+from wshard.formats.file_per_episode import FilesSource
+from wshard.formats.look import LocationLook
+from wshard.shardpack.layout import RECORD_MAGIC, RECORD_SIZE
+from wshard.shardpack.names import EPISODE_TYPE
+from wshard.shardpack.reader import ShardPackReader
+from wshard.shardpack.writer import NewEntry, ShardPackWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wshard.container.codec_plan import Compression
+    from wshard.container.layout import Buffer
+    from wshard.episode.info import EpisodeInfo
+    from wshard.formats.base import Location
+    from wshard.formats.draft import WriteMode
+    from wshard.shardpack.record import ShardPackEntry, ShardPackRecord
+    from wshard.types import Episode
+
+EPISODE_ENTRY: Final = "episode.wshard"
+
+
+class ShardPackSource(FilesSource[int]):
+    """The episodes of one ShardPack: keys are those of its records.
+
+    A record's episode is its first entry of content type application/x-wshard. Where that is stored uncompressed, lanes
+    are read lazily out of its bytes.
+    """
+
+    def __init__(self, location: Location) -> None:
+        super().__init__(location)
+        if isinstance(location, (str, os.PathLike)) and os.path.isdir(location):  # noqa: PTH112
+            raise IsADirectoryError(errno.EISDIR, "expected a ShardPack file, found a folder", os.fspath(location))
+
+    @staticmethod
+    def matches(location: Location) -> bool:
+        """Say whether a path is a ShardPack whose first record has an episode."""
+        if not isinstance(location, (str, os.PathLike)):
+            return False
+        look = location if isinstance(location, LocationLook) else LocationLook(location)
+        if not look.head[RECORD_SIZE.size :].startswith(RECORD_MAGIC):
+            return False
+        try:
+            with ShardPackReader(look.path) as pack:
+                return len(pack) > 0 and _episode_entry(pack.record(0)) is not None
+        except (FormatError, OSError):
+            return False
+
+    @cached_property
+    def _pack(self) -> ShardPackReader:
+        place = self._location
+        return ShardPackReader(os.fspath(place) if isinstance(place, os.PathLike) else place)
+
+    def _scan(self) -> Mapping[str, int]:
+        return {key: number for number, key in enumerate(self._pack.keys())}
+
+    def _files(self, found: int) -> Sequence[Location]:
+        return [self._location]
+
+    def open(self, key: str) -> EpisodeFile:
+        """Open one episode; raises EntryNotFoundError, FormatError for a record without one."""
+        record = self._pack.record(self._find(key))
+        entry = _episode_entry(record)
+        if entry is None:
+            raise FormatError(f"{record.where}: expected an entry of content type {EPISODE_TYPE}, found none")
+        data: Buffer = entry.read() if entry.codec else entry.stored
+        where = str(EpisodeAddress(self._pack.where, key))
+        return EpisodeFile(MemorySource(memoryview(data).toreadonly(), where))
+
+
+def _episode_entry(record: ShardPackRecord) -> ShardPackEntry | None:
+    """Return the entry that is an episode file, None where there is none."""
+    return next((entry for entry in record if entry.content_type == EPISODE_TYPE), None)
+
+
+class ShardPackSink:
+    """Writes episodes as records of one ShardPack, which appears, or changes, when the Sink is closed.
+
+    The id of an episode is its key; compression is that of its lanes, so that they can be read alone. mode "append"
+    copies the records that are there. Raises FileExistsError for an existing file in mode "error".
+    """
+
+    def __init__(self, location: Location, *, compression: Compression = "none", mode: WriteMode = "append") -> None:
+        check_mode(mode)
+        if not isinstance(location, (str, os.PathLike)) or os.path.isdir(location):  # noqa: PTH112
+            raise FormatError(f"{location}: expected the path of a ShardPack file")
+        self._path = os.fspath(location)
+        self._compression = compression
+        self._mode = mode
+        self._writer: ShardPackWriter | None = None
+        if mode == "error" and os.path.exists(location):  # noqa: PTH110
+            raise FileExistsError(errno.EEXIST, "expected no episodes there (mode 'error')", self._path)
+
+    def write(self, ep: Episode) -> str:
+        """Add one episode; returns its key. Raises EpisodeError for an id that is there, or that no key can be."""
+        file = io.BytesIO()
+        save_wshard(ep, file, self._compression)
+        if self._writer is None:
+            self._writer = self._open()
+        try:
+            self._writer.write_record(ep.id, [NewEntry(EPISODE_ENTRY, file.getbuffer(), EPISODE_TYPE, "none")])
+        except FormatError as error:
+            raise EpisodeError(f"{self._path}: episode {ep.id!r}: {error}") from error
+        return ep.id
+
+    def _open(self) -> ShardPackWriter:
+        """Begin the file, with what is there in mode "append"."""
+        older = ShardPackReader(self._path) if self._mode == "append" and os.path.exists(self._path) else None  # noqa: PTH110
+        metadata = {} if older is None else dict(older.metadata)
+        writer = ShardPackWriter(self._path, metadata=metadata, overwrite=self._mode != "error")
+        try:
+            for record in older or ():
+                entries = [
+                    NewEntry(entry.name, entry.read(), entry.content_type, entry.codec.name.lower()) for entry in record
+                ]
+                writer.write_record(record.key, entries, record.metadata)
+        except BaseException:
+            writer.discard()
+            raise
+        return writer
+
+    def losses(self, info: EpisodeInfo) -> list[str]:
+        """Return what of an episode the format cannot hold: nothing."""
+        return []
+
+    def close(self) -> None:
+        """Publish the file, if anything was written."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        if kind is not None and self._writer is not None:
+            self._writer.discard()
+        else:
+            self.close()
