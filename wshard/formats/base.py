@@ -159,6 +159,11 @@ FORMATS: Final[Mapping[str, FormatEntry]] = {
         extra="video",
         about="world-model data in a folder: .npz columns, an MP4 an episode",
     ),
+    "lerobot": FormatEntry(
+        "wshard.formats.lerobot.source:LeRobotSource",
+        extra="lerobot",
+        about="LeRobot v2.0, v2.1 and v3.0: a folder of Parquet and MP4 files",
+    ),
 }
 """Every format that this package reads or writes."""
 

@@ -1,0 +1,22 @@
+"""A LeRobot folder is catalogued, searched and loaded where it lies."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bridge import TrajectoryIngestor, TrajectoryRetriever
+
+
+def test_episodes_are_ingested_searched_and_loaded_in_place(dataset_fixtures, tmp_path):
+    folder = dataset_fixtures / "lerobot" / "lerobot_v3_video_h264"
+    with TrajectoryIngestor(tmp_path) as ingestor:
+        report = ingestor.ingest([folder])
+        assert (report.new, report.embedded, report.failed) == (3, 3, [])
+        assert ingestor.ingest([folder]).unchanged == 3
+    retriever = TrajectoryRetriever(tmp_path)
+    (hit,) = retriever.search_similar_episodes(f"{folder}#1", top_k=1)
+    assert (hit.episode_id, hit.key, hit.metadata["env_id"]) == ("episode_000001", "1", "toy")
+    truth = np.load(folder.parent / "lerobot_source.npz")["episode_1/observation.state"]
+    assert np.array_equal(hit.load(channels=["observation.state"])["observation.state"], truth)
+    (found,) = retriever.search_similar_episodes(text="push the T", top_k=1)
+    assert found.key == "1"

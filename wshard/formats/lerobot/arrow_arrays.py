@@ -1,0 +1,52 @@
+"""Arrow arrays of numbers, and of lists of them, as numpy arrays."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wshard.errors import FormatError
+
+if TYPE_CHECKING:
+    from wshard.types import Array
+
+
+def to_array(column: Any, shape: tuple[int, ...], where: str) -> Array:
+    """Return an Arrow array of numbers, or of lists of them of one length, as [n, *shape]."""
+    rows = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    count, sizes = len(rows), shape
+    while True:
+        rows = getattr(rows, "storage", rows)
+        if rows.null_count:
+            raise FormatError(f"{where}: expected a value in every row, found none in {rows.null_count}")
+        kind = rows.type
+        if not hasattr(kind, "value_type"):
+            break
+        size, sizes = (sizes[0] if sizes else -1), sizes[1:]
+        lengths = np.full(1, kind.list_size) if hasattr(kind, "list_size") else np.diff(np.asarray(rows.offsets))
+        if (lengths != size).any():
+            raise FormatError(f"{where}: expected {list(shape)} numbers in each row, found lists of {lengths[0]}")
+        rows = rows.flatten()
+    values: Array = rows.to_numpy(zero_copy_only=False)
+    if values.size != count * math.prod(shape):
+        raise FormatError(f"{where}: expected {list(shape)} numbers in each row, found {values.size} in {count}")
+    return values.reshape(count, *shape)
+
+
+def storage_type(kind: Any) -> Any:
+    """Return the plain type below one of an extension."""
+    return getattr(kind, "storage_type", kind)
+
+
+def count_leaves(kind: Any) -> int:
+    """Return how many columns of values a type is stored in."""
+    plain = storage_type(kind)
+    if hasattr(plain, "value_type") and not hasattr(plain, "index_type"):
+        return count_leaves(plain.value_type)
+    if hasattr(plain, "key_type"):
+        return count_leaves(plain.key_type) + count_leaves(plain.item_type)
+    if plain.num_fields and hasattr(plain, "get_field_index"):
+        return sum(count_leaves(plain.field(number).type) for number in range(plain.num_fields))
+    return 1

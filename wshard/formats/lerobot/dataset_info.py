@@ -1,0 +1,159 @@
+"""What meta/info.json says of a data set: its version, rate, features, and where its files are."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from wshard.arguments import integer
+from wshard.container.open_file import is_nameable, open_file
+from wshard.episode.meta_reader import usable_rate
+from wshard.errors import FormatError, MissingFileError, UnsupportedFormatError
+from wshard.messages import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+INFO: Final = "meta/info.json"
+BOOKKEEPING: Final = ("timestamp", "frame_index", "episode_index", "index", "task_index")
+"""Features that every data set has, which count its rows."""
+
+_VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")
+_FIELD: Final = re.compile(r"\{(\w+)(?::0?(\d{0,2})d?)?\}")
+_MOST_JSON: Final = 1 << 26
+_MOST_FEATURES: Final = 4096
+_MOST_AXES: Final = 8
+_MOST_VALUES: Final = 1 << 28
+_DEFAULT_PATHS: Final = {
+    2: (
+        "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet",
+        "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4",
+    ),
+    3: (
+        "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet",
+        "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One entry of "features": dtype is a numpy name, or "string", "image", "video" and the like."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    names: Any = None
+    facts: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """The parts of meta/info.json that reading needs; data_path and video_path are templates."""
+
+    version: tuple[int, int]
+    fps: float
+    robot_type: str
+    features: Mapping[str, Feature]
+    data_path: str
+    video_path: str
+    chunks_size: int
+    total_episodes: int
+
+    def cameras(self, dtype: str) -> list[str]:
+        """Return the names of the features of dtype "video" or "image"."""
+        return [name for name, feature in self.features.items() if feature.dtype == dtype]
+
+
+def read_info(folder: Path) -> DatasetInfo:
+    """Read meta/info.json; raises MissingFileError, FormatError, UnsupportedFormatError for other versions."""
+    where = f"{folder}/{INFO}"
+    value = read_json(folder / INFO)
+    if not isinstance(value, dict):
+        raise FormatError(f"{where}: expected a JSON object, found {shown(value)}")
+    found = _VERSION.fullmatch(str(value.get("codebase_version")))
+    if found is None or int(found[1]) not in _DEFAULT_PATHS:
+        raise UnsupportedFormatError(
+            f"{where}: expected codebase_version v2.0, v2.1 or v3.0, found {shown(value.get('codebase_version'))}"
+        )
+    fps = usable_rate(value.get("fps"))
+    if fps is None:
+        raise FormatError(f"{where}: fps: expected a number above 0, found {shown(value.get('fps'))}")
+    data, video = _DEFAULT_PATHS[int(found[1])]
+    robot = value.get("robot_type")
+    return DatasetInfo(
+        version=(int(found[1]), int(found[2])),
+        fps=fps,
+        robot_type=robot if isinstance(robot, str) else "",
+        features=_features(value.get("features"), where),
+        data_path=_template(value.get("data_path") or data, where),
+        video_path=_template(value.get("video_path") or video, where),
+        chunks_size=max(integer(value.get("chunks_size")) or 1000, 1),
+        total_episodes=max(integer(value.get("total_episodes")) or 0, 0),
+    )
+
+
+def read_json(path: Path) -> Any:
+    """Return the JSON of a file of at most 64 MiB; raises MissingFileError, FormatError."""
+    try:
+        with open_file(path) as file:
+            text = file.read(_MOST_JSON + 1)
+    except FileNotFoundError:
+        error = MissingFileError(f"{path}: expected a file of JSON, found none")
+        error.filename = str(path)
+        raise error from None
+    if len(text) > _MOST_JSON:
+        raise FormatError(f"{path}: expected at most {_MOST_JSON} bytes of JSON, found more")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: expected JSON: {error}") from error
+
+
+def fill_template(template: str, fields: Mapping[str, int | str], where: str) -> str:
+    """Return the relative path that a template gives for an episode or a file.
+
+    Raises FormatError for a path that leaves the data set.
+    """
+    path = _FIELD.sub(lambda found: format(fields[found[1]], f"0{found[2]}d" if found[2] else ""), template)
+    if path.startswith("/") or ".." in path.split("/") or "\0" in path or not is_nameable(path):
+        raise FormatError(f"{where}: expected a path inside of the data set, found {shown(path)}")
+    return path
+
+
+def _template(value: object, where: str) -> str:
+    names = {"chunk_index", "file_index", "episode_chunk", "episode_index", "video_key"}
+    if not isinstance(value, str):
+        raise FormatError(f"{where}: expected the template of a path, found {shown(value)}")
+    unknown = {found[1] for found in _FIELD.finditer(value)} - names
+    if unknown or set("{}") & set(_FIELD.sub("", value)):
+        raise FormatError(f"{where}: expected a template with {', '.join(sorted(names))}, found {shown(value)}")
+    return value
+
+
+def _features(value: object, where: str) -> dict[str, Feature]:
+    if not isinstance(value, dict) or not 0 < len(value) <= _MOST_FEATURES:
+        raise FormatError(f"{where}: features: expected 1 to {_MOST_FEATURES} features, found {shown(value)}")
+    found = {}
+    for name, row in value.items():
+        at = f"{where}: features: {shown(name)}"
+        if not isinstance(row, dict) or not isinstance(row.get("dtype"), str) or not name or not is_nameable(name):
+            raise FormatError(f"{at}: expected an object with a dtype, found {shown(row)}")
+        facts = row.get("info") or row.get("video_info")
+        shape = _shape(row.get("shape"), at)
+        found[name] = Feature(name, row["dtype"], shape, row.get("names"), facts if isinstance(facts, dict) else None)
+    return found
+
+
+def _shape(value: object, where: str) -> tuple[int, ...]:
+    sizes = [integer(size) for size in value] if isinstance(value, list) and len(value) <= _MOST_AXES else [None]
+    shape = tuple(size for size in sizes if size is not None and size > 0)
+    values = 1
+    for size in shape:
+        values *= size
+    if len(shape) < len(sizes) or values > _MOST_VALUES:
+        raise FormatError(f"{where}: shape: expected up to {_MOST_AXES} sizes, found {shown(value)}")
+    return shape

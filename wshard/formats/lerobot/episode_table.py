@@ -1,0 +1,142 @@
+"""Which episodes a data set has, and where the rows and frames of each are: as its meta folder says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from wshard.errors import FormatError
+from wshard.formats.lerobot.dataset_info import fill_template
+
+if TYPE_CHECKING:
+    from wshard.formats.lerobot.dataset_info import DatasetInfo
+    from wshard.types import Array
+
+_MOST_STEPS: Final = 1 << 40
+_MOST_FILES: Final = 1 << 24  # of one chunk
+_LONGEST_KEY: Final = 19
+
+
+class VideoSpan(NamedTuple):
+    """Where the frames of one camera are: from `start` seconds of a file on. shared: by other episodes."""
+
+    path: str
+    start: float
+    shared: bool
+
+
+@dataclass(frozen=True)
+class EpisodeEntry:
+    """One episode: `length` rows of the file `data` from the row `start` on; share: of the file's rows.
+
+    Paths are relative to the data set.
+    """
+
+    number: int
+    length: int
+    tasks: tuple[str, ...]
+    data: str
+    start: int
+    share: float
+    videos: Mapping[str, VideoSpan]
+
+
+class VideoColumns(NamedTuple):
+    """Chunk, file and first second of the frames of one camera, an array each with a value per episode."""
+
+    chunks: Array
+    files: Array
+    starts: Array
+
+
+@dataclass(frozen=True)
+class EpisodeColumns:
+    """The episodes of a data set as columns; starts: the global number of the first row. tasks: texts, or None.
+
+    damaged: what is wrong, by the number of an episode of which nothing is known.
+    """
+
+    numbers: Array
+    lengths: Array
+    chunks: Array
+    files: Array
+    starts: Array
+    tasks: list[Any]
+    videos: Mapping[str, VideoColumns] = field(default_factory=dict)
+    damaged: Mapping[int, str] = field(default_factory=dict)
+
+
+class EpisodeTable(Mapping[str, EpisodeEntry]):
+    """The episodes by key, which is their number; entries are made when they are asked for."""
+
+    def __init__(self, info: DatasetInfo, columns: EpisodeColumns, where: str) -> None:
+        """Take the columns; raises FormatError for numbers that cannot be, and for an episode that is there twice."""
+        self._info, self._columns, self._where = info, columns, where
+        numbers = columns.numbers.tolist()
+        self._rows = dict.fromkeys(sorted({*numbers, *columns.damaged}), -1)
+        for row, number in enumerate(numbers):
+            if self._rows[number] >= 0:
+                raise FormatError(f"{where}: expected episode {number} once, found it twice")
+            self._rows[number] = row
+        if len(numbers) and (min(numbers) < 0 or not 0 <= int(columns.lengths.min()) <= _MOST_STEPS):
+            raise FormatError(f"{where}: expected episode_index and length of 0 or more, found less")
+        places = columns.chunks.astype(np.int64) * _MOST_FILES + columns.files
+        _, self._file_of = np.unique(places, return_inverse=True)
+        files = int(self._file_of.max(initial=-1)) + 1
+        self._first_rows = np.full(files, np.iinfo(np.int64).max)
+        np.minimum.at(self._first_rows, self._file_of, columns.starts)
+        self._last: tuple[str, EpisodeEntry] | None = None
+        self._file_rows = np.bincount(self._file_of, columns.lengths, files)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[str]:
+        return map(str, self._rows)
+
+    def __contains__(self, key: object) -> bool:
+        plain = isinstance(key, str) and key.isascii() and key.isdecimal() and len(key) <= _LONGEST_KEY
+        return plain and str(int(str(key))) == key and int(str(key)) in self._rows
+
+    def __getitem__(self, key: str) -> EpisodeEntry:
+        """Return an episode; raises KeyError, FormatError for one of which nothing could be read."""
+        if self._last is None or self._last[0] != key:
+            if key not in self:
+                raise KeyError(key)
+            self._last = key, self._entry(int(key))
+        return self._last[1]
+
+    def _entry(self, number: int) -> EpisodeEntry:
+        row = self._rows[number]
+        if row < 0:
+            raise FormatError(self._columns.damaged[number])
+        columns, file, length = self._columns, self._file_of[row], int(self._columns.lengths[row])
+        return EpisodeEntry(
+            number=number,
+            length=length,
+            tasks=tuple(columns.tasks[row] or ()),
+            data=self._path(self._info.data_path, number, columns.chunks[row], columns.files[row]),
+            start=int(columns.starts[row] - self._first_rows[file]),
+            share=length / max(float(self._file_rows[file]), 1.0),
+            videos={
+                name: VideoSpan(
+                    self._path(self._info.video_path, number, one.chunks[row], one.files[row], name),
+                    float(one.starts[row]),
+                    self._info.version >= (3, 0),
+                )
+                for name, one in columns.videos.items()
+            },
+        )
+
+    def _path(self, template: str, number: int, chunk: int, file: int, camera: str = "") -> str:
+        fields: dict[str, int | str] = {
+            "chunk_index": int(chunk),
+            "file_index": int(file),
+            "episode_chunk": number // self._info.chunks_size,
+            "episode_index": number,
+            "video_key": camera,
+        }
+        return fill_template(template, fields, self._where)

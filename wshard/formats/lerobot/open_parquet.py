@@ -1,0 +1,54 @@
+"""Open Parquet files with pyarrow, whose errors become those of this project."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from wshard.errors import FormatError, MissingExtraError, MissingFileError
+from wshard.messages import how_to_install
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import ModuleType
+
+
+def import_parquet() -> ModuleType:
+    """Return pyarrow.parquet; raises MissingExtraError."""
+    try:
+        import pyarrow.parquet as module  # noqa: PLC0415  (an optional dependency)
+    except ImportError as error:
+        raise MissingExtraError(f"Parquet: expected to import pyarrow: {error}: {how_to_install('lerobot')}") from error
+    found: ModuleType = module
+    return found
+
+
+@contextlib.contextmanager
+def translate_errors(path: str) -> Iterator[None]:
+    """Raise FormatError for what the library says about bytes, MissingFileError for a file that is not there."""
+    import_parquet()
+    from pyarrow import ArrowException  # noqa: PLC0415  (as the module above)
+
+    try:
+        yield
+    except FileNotFoundError:
+        missing = MissingFileError(f"{path}: expected a Parquet file, found none")
+        missing.filename = path
+        raise missing from None
+    except (ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise
+        raise FormatError(f"{path}: expected a Parquet file: {str(error) or type(error).__name__}") from error
+
+
+def read_table(path: str, columns: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return those of the columns that a small file has, None for all, as Arrow arrays; raises as translate_errors."""
+    with translate_errors(path):
+        file = import_parquet().ParquetFile(path)
+        try:
+            there = file.schema_arrow.names
+            names = there if columns is None else [name for name in columns if name in there]
+            table = file.read(columns=names, use_threads=False)
+            return {name: table.column(name).combine_chunks() for name in names}
+        finally:
+            file.close()

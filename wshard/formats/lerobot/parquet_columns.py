@@ -1,0 +1,230 @@
+"""Columns of a Parquet file as arrays: by row groups, and ahead where rows are read one after the other."""
+
+from __future__ import annotations
+
+import math
+import os
+from bisect import bisect_right
+from functools import lru_cache
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from wshard.array_fields import DType
+from wshard.errors import EpisodeError, FormatError, LimitError
+from wshard.formats.lerobot.arrow_arrays import count_leaves, storage_type, to_array
+from wshard.formats.lerobot.open_parquet import import_parquet, translate_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wshard.types import Array
+
+_MOST_DECODED: Final = 1 << 32
+_AHEAD: Final = 1 << 21
+_LARGE: Final = 1 << 24
+_BATCH: Final = 16  # images that are read at once
+
+
+class _Footer(NamedTuple):
+    """What the end of a file says, and the first row of each row group."""
+
+    metadata: Any
+    starts: tuple[int, ...]
+
+
+class _Rows(NamedTuple):
+    """Rows of one column: those of the row groups [first, last), from the row `start` of the file on."""
+
+    first: int
+    last: int
+    start: int
+    values: Any
+
+
+@lru_cache(maxsize=8)
+def _read_footer(path: str, state: tuple[int, int, int]) -> _Footer:  # noqa: ARG001  (another state, another footer)
+    metadata = import_parquet().read_metadata(path)
+    counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    return _Footer(metadata, (0, *accumulate(counts)))
+
+
+class ParquetColumns:
+    """An open Parquet file. Columns that are read on from where they were read last are read in larger parts."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        with translate_errors(self.path):
+            status = os.stat(self.path)  # noqa: PTH116  (as it is opened)
+            self._footer = _read_footer(self.path, (status.st_ino, status.st_size, status.st_mtime_ns))
+            self._file = import_parquet().ParquetFile(self.path, metadata=self._footer.metadata)
+            self._schema = self._file.schema_arrow
+        leaves: dict[str, list[int]] = {}
+        schema = self._footer.metadata.schema
+        place = 0
+        for name, count in ((field.name, count_leaves(field.type)) for field in self._schema):
+            leaves[name] = list(range(place, place + count))
+            place += count
+        if place != len(schema):
+            raise FormatError(f"{self.path}: expected {place} columns of values, found {len(schema)}")
+        self._leaves = leaves
+        self._dtypes: dict[str, DType] = {}
+        self._rows: dict[tuple[str, tuple[int, ...]], _Rows] = {}
+
+    def close(self) -> None:
+        """Close the file."""
+        self._rows.clear()
+        self._file.close()
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return self._footer.starts[-1]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._leaves
+
+    def dtype(self, name: str) -> DType:
+        """Return the dtype of the numbers in a column; raises FormatError for a column that has none."""
+        if name not in self._dtypes:
+            kind = storage_type(self._schema.field(self._place(name)).type)
+            while hasattr(kind, "value_type") and not hasattr(kind, "index_type"):
+                kind = storage_type(kind.value_type)
+            try:
+                self._dtypes[name] = DType.from_numpy(np.dtype(kind.to_pandas_dtype()))
+            except (EpisodeError, NotImplementedError, TypeError):
+                raise FormatError(f"{self.path}: column {name!r}: expected numbers, found {kind}") from None
+        return self._dtypes[name]
+
+    def numbers(self, name: str, shape: tuple[int, ...], start: int, stop: int) -> Array:
+        """Return rows [start, stop) of a column of numbers or of lists of them, as [n, *shape]."""
+        size = (stop - start) * math.prod(shape) * self.dtype(name).size
+        if size > _MOST_DECODED:
+            raise LimitError(f"{self.path}: column {name!r}: expected {_MOST_DECODED} bytes at most, found {size}")
+        rows = self._rows.get((name, shape))
+        if rows is None or not rows.start <= start <= stop <= rows.start + len(rows.values):
+            rows = self._read_rows(name, shape, start, stop)
+        found: Array = rows.values[start - rows.start : stop - rows.start].copy()
+        return found
+
+    def texts(self, name: str, start: int, stop: int) -> list[str | None]:
+        """Return rows [start, stop) of a column of text."""
+        with translate_errors(self.path):
+            first, last = self._groups(start, stop)
+            column = self._column(name, range(first, last))
+            found: list[str | None] = column.slice(start - self._footer.starts[first], stop - start).to_pylist()
+        return found
+
+    def images(self, name: str, start: int, stop: int) -> ImageColumn:
+        """Return rows [start, stop) of a column of images, struct<bytes, path>, as a sequence that reads them."""
+        kind = self._schema.field(self._place(name)).type
+        if not hasattr(kind, "get_field_index") or kind.get_field_index("bytes") < 0:
+            raise FormatError(f"{self.path}: column {name!r}: expected struct<bytes, path>, found {kind}")
+        return ImageColumn(self, name, start, stop)
+
+    def bounds(self, name: str, start: int, stop: int) -> tuple[Any, Any]:
+        """Return the least and greatest number in rows [start, stop); by what the file says, where that is exact."""
+        first, last = self._groups(start, stop)
+        starts, (leaf, *_) = self._footer.starts, self._leaves[name]
+        if (starts[first], starts[last]) == (start, stop):
+            rows = [self._footer.metadata.row_group(group).column(leaf).statistics for group in range(first, last)]
+            if all(row is not None and row.has_min_max for row in rows):
+                return min(row.min for row in rows), max(row.max for row in rows)
+        values = self.numbers(name, (), start, stop)
+        return values.min(), values.max()
+
+    def stored_size(self, name: str, start: int, stop: int) -> int:
+        """Return how many bytes the row groups take in which rows [start, stop) of a column are."""
+        with translate_errors(self.path):
+            first, last = self._groups(start, stop)
+            groups = [self._footer.metadata.row_group(group) for group in range(first, last)]
+            return sum(group.column(leaf).total_compressed_size for group in groups for leaf in self._leaves[name])
+
+    def _place(self, name: str) -> int:
+        place: int = self._schema.get_field_index(name)
+        if place < 0:
+            raise FormatError(f"{self.path}: expected one column {name!r}, found {', '.join(self._leaves)}")
+        return place
+
+    def _groups(self, start: int, stop: int) -> tuple[int, int]:
+        """Return the row groups [first, last) in which rows are; raises FormatError for rows that there are not."""
+        if not 0 <= start < stop <= self.count:
+            raise FormatError(f"{self.path}: expected rows {start} to {stop - 1}, found {self.count} rows")
+        starts = self._footer.starts
+        first = bisect_right(starts, start) - 1
+        return first, bisect_right(starts, stop - 1, lo=first)
+
+    def _read_rows(self, name: str, shape: tuple[int, ...], start: int, stop: int) -> _Rows:
+        if start == stop:
+            return _Rows(0, 0, start, np.empty((0, *shape), self.dtype(name).numpy_dtype))
+        with translate_errors(self.path):
+            first, last = self._groups(start, stop)
+            starts, before = self._footer.starts, self._rows.get((name, shape))
+            step = math.prod(shape) * self.dtype(name).size
+            if (starts[last] - starts[first]) * step > _LARGE:
+                return self._read_part(name, shape, start, stop)
+            if before is not None and before.last == first:
+                more = first + 2 * (before.last - before.first)
+                while last < min(more, len(starts) - 1) and (starts[last + 1] - starts[first]) * step <= _AHEAD:
+                    last += 1
+            column = self._column(name, range(first, last))
+            values = to_array(column, shape, f"{self.path}: column {name!r}")
+        found = self._rows[name, shape] = _Rows(first, last, starts[first], values)
+        return found
+
+    def _read_part(self, name: str, shape: tuple[int, ...], start: int, stop: int) -> _Rows:
+        """Return the rows alone: of large row groups, nothing stays in memory."""
+        parts = [
+            to_array(column, shape, f"{self.path}: column {name!r}") for column in self.batches(name, start, stop, 4096)
+        ]
+        return _Rows(0, 0, start, np.concatenate(parts))
+
+    def batches(self, name: str, start: int, stop: int, size: int) -> Iterator[Any]:
+        """Yield rows [start, stop) of a column in Arrow arrays of at most `size` rows."""
+        first, last = self._groups(start, stop)
+        place = self._footer.starts[first]
+        reader = self._file.reader
+        for batch in reader.iter_batches(
+            size, row_groups=[*range(first, last)], column_indices=self._leaves[name], use_threads=False
+        ):
+            begin, end = max(start - place, 0), min(stop - place, len(batch))
+            if begin < end:
+                yield batch.column(0).slice(begin, end - begin)
+            place += len(batch)
+            if place >= stop:
+                return
+
+    def _column(self, name: str, groups: range) -> Any:
+        self._place(name)
+        table = self._file.reader.read_row_groups([*groups], column_indices=self._leaves[name], use_threads=False)
+        return table.column(0)
+
+
+class ImageColumn:
+    """The encoded images of a run of rows; those that follow one another are read in small batches."""
+
+    def __init__(self, file: ParquetColumns, name: str, start: int, stop: int) -> None:
+        self._file, self._name, self._start, self._stop = file, name, start, stop
+        self._batches: Iterator[Any] = iter(())
+        self._place = stop - start
+        self._batch: list[bytes | None] = []
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    def __getitem__(self, step: int) -> bytes:
+        """Return the bytes of one image; raises FormatError where there are none."""
+        if not self._place <= step < self._place + len(self._batch) + _BATCH:
+            self._batches = self._file.batches(self._name, self._start + step, self._stop, _BATCH)
+            self._place, self._batch = step, []
+        while step >= self._place + len(self._batch):
+            self._place += len(self._batch)
+            with translate_errors(self._file.path):
+                rows = next(self._batches, None)
+                self._batch = [None] if rows is None else [row and row["bytes"] for row in rows.to_pylist()]
+        image = self._batch[step - self._place]
+        if not image:
+            where = f"{self._file.path}: column {self._name!r}: row {self._start + step}"
+            raise FormatError(f"{where}: expected the bytes of an image, found none")
+        return image

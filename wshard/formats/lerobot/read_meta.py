@@ -1,0 +1,166 @@
+"""Read the meta folder of a data set: episodes and tasks, of v2 in JSON lines, of v3 in Parquet."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.arguments import integer
+from wshard.container.open_file import open_file
+from wshard.errors import FormatError, MissingFileError
+from wshard.formats.lerobot.episode_table import EpisodeColumns, VideoColumns
+from wshard.formats.lerobot.features import VIDEO
+from wshard.formats.lerobot.open_parquet import read_table
+from wshard.messages import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from wshard.formats.lerobot.dataset_info import DatasetInfo
+    from wshard.types import Array
+
+EPISODES_V2: Final = "meta/episodes.jsonl"
+TASKS_V2: Final = "meta/tasks.jsonl"
+EPISODES_V3: Final = "meta/episodes"
+TASKS_V3: Final = "meta/tasks.parquet"
+
+_NUMBERS: Final = ("episode_index", "length", "data/chunk_index", "data/file_index", "dataset_from_index")
+_VIDEO: Final = ("chunk_index", "file_index", "from_timestamp")
+_LONGEST_LINE: Final = 1 << 24
+_MOST_EPISODES: Final = 10_000_000
+
+
+def read_episodes(folder: Path, info: DatasetInfo) -> EpisodeColumns:
+    """Return the episodes of a data set; raises FormatError where nothing of them can be read."""
+    return _read_v2(folder, info) if info.version < (3, 0) else _read_v3(folder, info)
+
+
+def read_tasks(folder: Path, info: DatasetInfo) -> dict[int, str]:
+    """Return the text of each task by its task_index; raises FormatError, MissingFileError."""
+    if info.version < (3, 0):
+        rows = [row or {} for row, _ in _json_lines(folder / TASKS_V2)]
+        numbers = [(integer(row.get("task_index")), row.get("task")) for row in rows]
+        return {number: text for number, text in numbers if number is not None and isinstance(text, str)}
+    path = folder / TASKS_V3
+    table = read_table(str(path))
+    texts = [column.to_pylist() for name, column in table.items() if name != "task_index"]
+    if "task_index" not in table or len(texts) != 1:
+        raise FormatError(f"{path}: expected task_index and one other column, found {', '.join(table) or 'none'}")
+    return dict(zip(table["task_index"].to_pylist(), map(str, texts[0]), strict=True))
+
+
+# ---- v2: a JSON object a line ----------------------------------------------------------------------------------------
+
+
+def _read_v2(folder: Path, info: DatasetInfo) -> EpisodeColumns:
+    path = folder / EPISODES_V2
+    rows: list[tuple[int, int, Any]] = []
+    damaged: dict[int, str] = {}
+    for place, (row, error) in enumerate(_json_lines(path)):
+        number, length = (integer((row or {}).get(name)) for name in ("episode_index", "length"))
+        if row is None or number is None or length is None:
+            damaged[place] = error or f"{path}: line {place + 1}: expected episode_index and length, found {shown(row)}"
+        else:
+            rows.append((number, length, _texts(row.get("tasks"))))
+    numbers, lengths = (np.array([row[place] for row in rows], np.int64) for place in (0, 1))
+    zeros = np.zeros(len(rows), np.int64)
+    videos = {name: VideoColumns(zeros, zeros, zeros) for name in info.cameras(VIDEO)}
+    known = {*numbers.tolist()}
+    wrong = {number: text for number, text in damaged.items() if number not in known}
+    files = np.arange(len(rows))
+    return EpisodeColumns(numbers, lengths, zeros, files, zeros, [row[2] for row in rows], videos, wrong)
+
+
+def _json_lines(path: Path) -> Iterator[tuple[dict[str, Any] | None, str]]:
+    """Yield the object of each line that is not empty; (None, what is wrong) for one that is none."""
+    try:
+        with open_file(path) as file:
+            place = 0
+            while line := file.readline(_LONGEST_LINE):
+                place += 1
+                if line.isspace():
+                    continue
+                try:
+                    row = json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    yield None, f"{path}: line {place}: expected a JSON object: {error}"
+                    continue
+                yield (row, "") if isinstance(row, dict) else (None, f"{path}: line {place}: expected a JSON object")
+    except FileNotFoundError:
+        missing = MissingFileError(f"{path}: expected a file of JSON lines, found none")
+        missing.filename = str(path)
+        raise missing from None
+
+
+def _texts(value: object) -> list[str] | None:
+    if isinstance(value, str):
+        return [value]
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else None
+
+
+# ---- v3: Parquet -----------------------------------------------------------------------------------------------------
+
+
+def _read_v3(folder: Path, info: DatasetInfo) -> EpisodeColumns:
+    paths = sorted((folder / EPISODES_V3).glob("*/*.parquet"))
+    cameras = info.cameras(VIDEO)
+    wanted = [*_NUMBERS, "tasks", *(f"videos/{name}/{one}" for name in cameras for one in _VIDEO)]
+    parts: list[dict[str, Any]] = []
+    failures: list[str] = []
+    for path in paths:
+        try:
+            parts.append(_check_columns(read_table(str(path), wanted), str(path)))
+        except FormatError as error:
+            failures.append(str(error))
+    if not parts:
+        if info.total_episodes or failures:
+            none = f"{folder / EPISODES_V3}: expected Parquet files, found none"
+            raise FormatError(failures[0] if failures else none)
+        parts = [{}]
+    numbers, lengths, chunks, files, starts = (_numbers(parts, name, folder) for name in _NUMBERS)
+    videos = {}
+    for name in cameras:
+        columns = [_numbers(parts, f"videos/{name}/{one}", folder) for one in _VIDEO]
+        if len(columns[0]) == len(numbers):
+            videos[name] = VideoColumns(*columns)
+    tasks = [_texts(row) for part in parts for row in _task_rows(part)]
+    damaged = _unknown(numbers, info.total_episodes, failures)
+    return EpisodeColumns(numbers, lengths, chunks, files, starts, tasks, videos, damaged)
+
+
+def _check_columns(table: dict[str, Any], path: str) -> dict[str, Any]:
+    missing = [name for name in _NUMBERS if name not in table]
+    if missing:
+        raise FormatError(f"{path}: expected the columns {', '.join(_NUMBERS)}, found no {missing[0]!r}")
+    return table
+
+
+def _numbers(parts: list[dict[str, Any]], name: str, folder: Path) -> Array:
+    kind = np.float64 if name.endswith("timestamp") else np.int64
+    found = [np.zeros(0, kind)]
+    for part in parts:
+        if name in part:
+            if part[name].null_count:
+                raise FormatError(f"{folder / EPISODES_V3}: column {name!r}: expected a number in every row")
+            try:
+                found.append(np.asarray(part[name].to_numpy(zero_copy_only=False)).astype(kind, casting="same_kind"))
+            except TypeError as error:
+                raise FormatError(f"{folder / EPISODES_V3}: column {name!r}: expected numbers: {error}") from None
+    return np.concatenate(found)
+
+
+def _task_rows(part: Mapping[str, Any]) -> list[Any]:
+    if "tasks" in part:
+        rows: list[Any] = part["tasks"].to_pylist()
+        return rows
+    return [None] * (len(part["episode_index"]) if part else 0)
+
+
+def _unknown(numbers: Array, total: int, failures: list[str]) -> dict[int, str]:
+    """Return the episodes that nothing is known of because a file cannot be read, and why."""
+    if not failures or total > _MOST_EPISODES:
+        return {}
+    return dict.fromkeys({*range(total)} - {*numbers.tolist()}, failures[0])

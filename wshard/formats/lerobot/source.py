@@ -1,0 +1,266 @@
+"""LeRobot data sets as a Source: each episode is read where it lies, its numbers from Parquet, its frames from MP4."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+import xxhash
+
+from wshard.array_fields import DType
+from wshard.episode.info import EpisodeInfo
+from wshard.episode.lanes import DONE, TRUNCATIONS
+from wshard.episode.meta_reader import Declaration
+from wshard.episode.protocol import Fingerprint
+from wshard.errors import FormatError, LaneError, MissingFileError
+from wshard.formats.lazy_source import LazySource
+from wshard.formats.lerobot.dataset_info import BOOKKEEPING, INFO, read_info
+from wshard.formats.lerobot.episode_table import EpisodeEntry, EpisodeTable
+from wshard.formats.lerobot.features import (
+    IMAGE,
+    LANGUAGE,
+    SUCCESS,
+    TEXT,
+    VIDEO,
+    block_of,
+    declare_frames,
+    declare_numbers,
+)
+from wshard.formats.lerobot.parquet_columns import ParquetColumns
+from wshard.formats.lerobot.read_meta import read_episodes, read_tasks
+from wshard.formats.look import LocationLook
+from wshard.media.frames import ImageFrames
+from wshard.media.video_frames import VideoFrames
+from wshard.types import TimebaseSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wshard.formats.base import Location
+    from wshard.formats.lerobot.dataset_info import DatasetInfo, Feature
+    from wshard.media.frames import EncodedFrames
+    from wshard.types import Array
+
+TASK_LANE: Final = "signal/task_index"
+_HASHED_BITS: Final = 20  # of the time of a file: about a millisecond
+
+
+class LeRobotSource(LazySource[EpisodeEntry]):
+    """A folder with meta/info.json of codebase v2.0, v2.1 or v3.0. The key of an episode is its number."""
+
+    whole = True
+    meaning: ClassVar = (
+        ("observation.NAME", "signal/observation.NAME"),
+        ("action, action.NAME", "action/action, action/action.NAME; action t was taken at observation t"),
+        ("next.reward", "reward, in the dtype of the column"),
+        ("next.done", "done"),
+        ("next.truncated", "aux/truncations"),
+        ("next.success", "signal/next.success; metadata success: whether it is ever true"),
+        ("other features of numbers", "signal/NAME"),
+        ("features of text", "metadata NAME; where it changes, signal/NAME: the place in the list metadata NAME"),
+        ("image features", "encoded lane signal/NAME of PNG, decoded [H, W, C]"),
+        ("video features", "encoded lane signal/NAME, a span of an MP4, decoded [H, W, C]; depth as 12-bit codes"),
+        ("task_index, tasks", "metadata task; where it changes, signal/task_index: the place in the list"),
+        ("fps", "rate of the timebase; frame t is the one at from_timestamp + t / fps"),
+        ("robot_type", "env_id"),
+        ("names of a feature", "semantics of its lane, units are not stated"),
+        ("timestamp, frame_index, episode_index, index", "what they say follows from rate and place"),
+        ("language features of 0.6", "left out"),
+    )
+
+    @staticmethod
+    def matches(location: Location) -> bool:
+        """Say whether a path is a folder with meta/info.json that has a codebase_version."""
+        if not isinstance(location, (str, os.PathLike)):
+            return False
+        look = location if isinstance(location, LocationLook) else LocationLook(location)
+        about = look.read_json(INFO) if "meta" in look.names else None
+        return isinstance(about, dict) and "codebase_version" in about and "features" in about
+
+    @cached_property
+    def _folder(self) -> Path:
+        if not isinstance(self._location, (str, os.PathLike)) or not Path(self._location).is_dir():
+            raise FormatError(f"{self._location}: expected the folder of a LeRobot data set")
+        return Path(self._location)
+
+    @cached_property
+    def _dataset(self) -> DatasetInfo:
+        return read_info(self._folder)
+
+    @cached_property
+    def _dataset_hash(self) -> int:
+        about = (self._dataset.fps, self._dataset.robot_type, list(self._dataset.features.values()))
+        return xxhash.xxh3_64_intdigest(repr(about).encode(errors="surrogatepass"))
+
+    @cached_property
+    def _tasks(self) -> dict[int, str]:
+        return read_tasks(self._folder, self._dataset)
+
+    def _scan(self) -> Mapping[str, EpisodeEntry]:
+        return EpisodeTable(self._dataset, read_episodes(self._folder, self._dataset), str(self._folder))
+
+    def _files(self, found: EpisodeEntry) -> list[Location]:
+        return [self._folder / found.data, *(self._folder / span.path for span in found.videos.values())]
+
+    def fingerprint(self, key: str) -> Fingerprint:
+        """Return the episode's share of its file, and the time of that; its last bits depend on all else that is known.
+
+        So an episode that is added to the data set changes the fingerprints of its own files alone.
+        """
+        found = self._find(key)
+        data = self._state(found.data)
+        if data is None:
+            raise MissingFileError(f"{self.where_of(key)}: expected the file {found.data}, found none")
+        about = repr((found, [self._state(span.path) for span in found.videos.values()], self._dataset_hash))
+        mixed = xxhash.xxh3_64_intdigest(about.encode(errors="surrogatepass")) & ((1 << _HASHED_BITS) - 1)
+        return Fingerprint(round(data.size * found.share), data.mtime_ns >> _HASHED_BITS << _HASHED_BITS | mixed)
+
+    # ---- what is known without reading data --------------------------------------------------------------------------
+
+    def _describe(self, key: str, found: EpisodeEntry) -> EpisodeInfo:
+        dataset, file = self._dataset, self._open(found)
+        metadata: dict[str, Any] = {}
+        lanes: dict[str, Declaration] = {}
+        if len(found.tasks) == 1:
+            metadata["task"] = found.tasks[0]
+        elif tasks := self._task_list(found):
+            metadata["task"] = tasks
+            lanes[TASK_LANE] = Declaration(TASK_LANE, DType.INT32)
+        for name, feature in dataset.features.items():
+            if name not in BOOKKEEPING and feature.dtype != LANGUAGE:
+                self._add_feature(found, feature, (lanes, metadata))
+        if SUCCESS in dataset.features and found.length:
+            metadata["success"] = bool(file.bounds(SUCCESS, found.start, found.start + found.length)[1])
+        return EpisodeInfo(
+            id=f"episode_{found.number:06d}",
+            length=found.length,
+            lanes=lanes,
+            env_id=dataset.robot_type,
+            timebase=TimebaseSpec(tick_hz=dataset.fps),
+            metadata=metadata,
+            stored_sizes=self._frame_sizes(found, lanes),
+        )
+
+    def _add_feature(
+        self, found: EpisodeEntry, feature: Feature, to: tuple[dict[str, Declaration], dict[str, Any]]
+    ) -> None:
+        lanes, metadata = to
+        if feature.dtype == TEXT:
+            texts = self._texts(found, feature.name)
+            listed = list(dict.fromkeys(texts))
+            metadata[_key_of(feature)] = listed[0] if len(listed) == 1 else listed
+            if len(listed) <= 1:
+                return
+            lane = Declaration(block_of(feature), DType.INT32)
+        elif feature.dtype in {IMAGE, VIDEO}:
+            lane = declare_frames(feature)
+        else:
+            lane = declare_numbers(feature, self._open(found).dtype(feature.name))
+        if lane.block in lanes:
+            raise FormatError(f"{self._folder / INFO}: expected one feature for lane {lane.block!r}, found two")
+        lanes[lane.block] = lane
+
+    def _task_list(self, found: EpisodeEntry) -> list[str]:
+        """Return the tasks of an episode of several, or of one that does not say."""
+        if found.tasks or "task_index" not in self._dataset.features or not found.length:
+            return list(dict.fromkeys(found.tasks))
+        low, high = self._open(found).bounds("task_index", found.start, found.start + found.length)
+        return [self._tasks[number] for number in range(int(low), int(high) + 1) if number in self._tasks]
+
+    def _frame_sizes(self, found: EpisodeEntry, lanes: Mapping[str, Declaration]) -> dict[str, int]:
+        sizes = {}
+        for name, feature in self._dataset.features.items():
+            block = block_of(feature)
+            if block in lanes and feature.dtype == IMAGE and found.length:
+                sizes[block] = self._open(found).stored_size(name, found.start, found.start + found.length)
+            elif block in lanes and feature.dtype == VIDEO and name in found.videos:
+                span = found.videos[name]
+                state = None if span.shared else self._state(span.path)
+                sizes |= {} if state is None else {block: state.size}
+        return sizes
+
+    def _state(self, path: str) -> Fingerprint | None:
+        """Return size and time of a file as they were when they were asked for first, None where it is not there."""
+        states = self._cache("states")
+        if path not in states:
+            try:
+                states[path] = Fingerprint.of(self._folder / path)
+            except FileNotFoundError:
+                states[path] = None
+        state: Fingerprint | None = states[path]
+        return state
+
+    # ---- data --------------------------------------------------------------------------------------------------------
+
+    def _open(self, found: EpisodeEntry) -> ParquetColumns:
+        """Return the open file of an episode; raises FormatError where other rows than its own are there."""
+        file = self.open_once(found.data, lambda: ParquetColumns(self._folder / found.data))
+        checked = self._cache("checked")
+        if str(found.number) not in checked:
+            self._check_rows(file, found)
+            checked.clear()
+            checked[str(found.number)] = True
+        return file
+
+    def _check_rows(self, file: ParquetColumns, found: EpisodeEntry) -> None:
+        if not found.length:
+            return
+        low, high = file.bounds("episode_index", found.start, found.start + found.length)
+        alone = self._dataset.version < (3, 0) and file.count != found.length
+        if (low, high) != (found.number, found.number) or alone:
+            raise FormatError(
+                f"{self._folder / found.data}: expected the {found.length} rows of episode {found.number}, "
+                f"found {file.count} rows, there of episodes {low} to {high}"
+            )
+
+    def _read(self, found: EpisodeEntry, info: EpisodeInfo, block: str, steps: slice) -> Array:
+        lane, start, stop = info.lanes[block], found.start + steps.start, found.start + steps.stop
+        if lane.encoding:
+            return self._encoded(found, info, block).decode(steps.start, steps.stop)
+        file = self._open(found)
+        if block == TASK_LANE and block not in self._blocks:
+            numbers = file.numbers("task_index", (), start, stop).tolist()
+            return self._places([self._tasks.get(number, "") for number in numbers], info.metadata["task"], block)
+        feature = self._blocks[block]
+        if feature.dtype == TEXT:
+            texts = self._texts(found, feature.name)[steps]
+            return self._places(texts, info.metadata[_key_of(feature)], block)
+        values = file.numbers(feature.name, feature.shape, start, stop).reshape(-1, *lane.shape)
+        return values.astype(np.bool_) if block in {DONE, TRUNCATIONS} else values
+
+    def _places(self, texts: list[str], listed: list[str], block: str) -> Array:
+        places = {text: place for place, text in enumerate(listed)}
+        try:
+            return np.array([places[text] for text in texts], np.int32)
+        except KeyError as error:
+            raise LaneError(f"{self._folder}: {block}: expected one of {listed}, found {error}") from None
+
+    def _texts(self, found: EpisodeEntry, name: str) -> list[str]:
+        rows = self._open(found).texts(name, found.start, found.start + found.length) if found.length else []
+        return [row or "" for row in rows]
+
+    @cached_property
+    def _blocks(self) -> dict[str, Feature]:
+        features = self._dataset.features.values()
+        return {block_of(feature): feature for feature in features if feature.name not in BOOKKEEPING}
+
+    def _encoded(self, found: EpisodeEntry, info: EpisodeInfo, block: str) -> EncodedFrames:
+        feature, lane = self._blocks[block], info.lanes[block]
+        shape, where = (lane.shape[0], lane.shape[1], lane.shape[2]), f"{self.where_of(str(found.number))}: {block}"
+        about: dict[str, Any] = {"frame_shape": shape, "frame_dtype": lane.dtype.numpy_dtype, "count": found.length}
+        if feature.dtype == IMAGE:
+            images: Any = self._open(found).images(feature.name, found.start, found.start + found.length)
+            return ImageFrames("png", images, where=where, **about)
+        if feature.name not in found.videos:
+            raise FormatError(f"{where}: expected its file and first second in meta/episodes, found none")
+        span = found.videos[feature.name]
+        path = self._folder / span.path
+        return VideoFrames(path, fps=self._dataset.fps, from_timestamp=span.start, where=str(path), **about)
+
+
+def _key_of(feature: Feature) -> str:
+    """Return where the metadata have the values of a feature of text."""
+    return f"feature.{feature.name}" if feature.name in {"task", "success"} else feature.name
