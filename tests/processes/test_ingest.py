@@ -53,10 +53,16 @@ def child(archive, folder, count=1):
     return process
 
 
-def finish(process):
-    output, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
-    return output
+def finish(*processes):
+    """Wait for each; where one fails or hangs, none is left running with open pipes."""
+    try:
+        for process in processes:
+            _, errors = process.communicate(timeout=120)
+            assert process.returncode == 0, errors
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
 
 
 @pytest.mark.parametrize("seed", range(KILLS))
@@ -97,8 +103,7 @@ def test_two_ingests_of_one_folder_at_once(tmp_path, data):
     for archive in (tmp_path / "fresh", tmp_path / "begun"):
         if archive.name == "begun":
             shutil.copytree(begun, archive)
-        for process in [start(INGEST, archive, folder, 1) for _ in range(2)]:
-            finish(process)
+        finish(*[start(INGEST, archive, folder, 1) for _ in range(2)])
         assert_complete(archive, paths)
 
 
@@ -123,8 +128,7 @@ def test_two_ingests_of_two_folders_with_other_statistics(tmp_path):
     one = save(tmp_path / "one", *(episode(0, n, 8) for n in range(150)))
     two = save(tmp_path / "two", *(episode(5, n, 8, spread=20.0) for n in range(150)))
     archive = tmp_path / "archive"
-    for process in [start(INGEST, archive, tmp_path / name, 1) for name in ("one", "two")]:
-        finish(process)
+    finish(*[start(INGEST, archive, tmp_path / name, 1) for name in ("one", "two")])
     assert_complete(archive, [*one, *two])
 
 
