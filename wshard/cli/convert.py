@@ -116,7 +116,7 @@ def _convert(source: Path, target: Path, formats: list[str], compression: str) -
         source.stat()  # a missing file has no format either; report that it is missing
     for format_, path in zip(formats, (source, target), strict=True):
         if format_ in UNSUPPORTED:
-            message = f"{printable(str(path))}: format {format_!r} is not implemented: {OWN_DATA}"
+            message = f"{printable(str(path))}: format {str(format_)!r} is not implemented: {OWN_DATA}"
             typer.echo(f"error: {message}", err=True)
             raise typer.Exit(EXIT_USAGE)
     found = dict(convert_each(source, target, *formats, compression=compression))
