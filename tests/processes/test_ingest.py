@@ -53,7 +53,7 @@ def child(archive, folder, count=1):
     return process
 
 
-def finish(*processes):
+def finish(processes):
     """Wait for each; where one fails or hangs, none is left running with open pipes."""
     try:
         for process in processes:
@@ -103,7 +103,7 @@ def test_two_ingests_of_one_folder_at_once(tmp_path, data):
     for archive in (tmp_path / "fresh", tmp_path / "begun"):
         if archive.name == "begun":
             shutil.copytree(begun, archive)
-        finish(*[start(INGEST, archive, folder, 1) for _ in range(2)])
+        finish([start(INGEST, archive, folder, 1) for _ in range(2)])
         assert_complete(archive, paths)
 
 
@@ -128,7 +128,7 @@ def test_two_ingests_of_two_folders_with_other_statistics(tmp_path):
     one = save(tmp_path / "one", *(episode(0, n, 8) for n in range(150)))
     two = save(tmp_path / "two", *(episode(5, n, 8, spread=20.0) for n in range(150)))
     archive = tmp_path / "archive"
-    finish(*[start(INGEST, archive, tmp_path / name, 1) for name in ("one", "two")])
+    finish([start(INGEST, archive, tmp_path / name, 1) for name in ("one", "two")])
     assert_complete(archive, [*one, *two])
 
 
@@ -189,7 +189,7 @@ def test_searches_beside_an_ingest_see_more_and_more(tmp_path, data):
             assert len(hits) >= seen
             assert hits[0].score == pytest.approx(1.0, abs=1e-6)
             seen = len(hits)
-        finish(process)
+        finish([process])
         assert len(retriever.search_similar_episodes(episode(1, 1, 8, spread=3.0), 10_000)) == EPISODES
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +26,11 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 
 @contextlib.contextmanager
 def reported() -> Iterator[None]:
-    """Print errors on one line on stderr, without a traceback, and exit; also usable as a decorator of verbs."""
+    """Print errors on one line on stderr, without a traceback, and exit; also usable as a decorator of verbs.
+
+    Warnings are one line, too, without the place in the code.
+    """
+    before, warnings.formatwarning = warnings.formatwarning, _format_warning
     try:
         yield
     except KeyboardInterrupt:
@@ -38,6 +43,12 @@ def reported() -> Iterator[None]:
         typer.echo(f"error: {message}", err=True)
         # A mistake in a filter is wrong usage: 1 would mean that a verb such as `wshard check` found something.
         raise typer.Exit(EXIT_USAGE if isinstance(error, _USAGE) else EXIT_FAILED) from None
+    finally:
+        warnings.formatwarning = before
+
+
+def _format_warning(message: Warning | str, *_: object, **__: object) -> str:
+    return f"warning: {printable(str(message))}\n"
 
 
 @contextlib.contextmanager

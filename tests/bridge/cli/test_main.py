@@ -292,6 +292,15 @@ def test_a_file_where_the_archive_should_be_is_told_as_one(tmp_path):
     assert (tmp_path / ".wshard").read_text() == "notes"
 
 
+def test_a_warning_is_one_line(home, tmp_path):
+    damaged = bytearray((home / "episodes" / "ep_0.wshard").read_bytes())
+    damaged[64] ^= 1  # a bit of the first stored hash
+    (tmp_path / "a.wshard").write_bytes(damaged)
+    done = wshard("cat", "a.wshard", "reward", "--span", "0:1", folder=tmp_path)
+    assert done.returncode == 0
+    assert re.fullmatch(r"warning: a\.wshard: block .*: the stored hash is not that of the name: .*\n", done.stderr)
+
+
 # Root may write everywhere, but not a program without CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH.
 AS_OWNER = """
 import ctypes, os, sys
