@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from bridge.episodes.open import open_at
+from bridge.episodes.open import open_at, open_unchanged
 from wshard.arguments import whole_number
-from wshard.episode.protocol import EpisodeAddress
+from wshard.episode.protocol import EpisodeAddress, Fingerprint
 from wshard.errors import MissingExtraError, QueryError, StaleEpisodeError
 from wshard.messages import how_to_install, plural
 
@@ -62,6 +62,8 @@ class EpisodeRef:
     uid: str = ""
     digest: str = ""
     key: str = ""
+    read_as: str = ""
+    fingerprint: Fingerprint | None = None
     contributions: Mapping[str, float] = field(default_factory=dict, hash=False)
     alignment: tuple[tuple[int, int], ...] = ()
     lane_scores: Mapping[str, float] = field(default_factory=dict, hash=False)
@@ -73,7 +75,7 @@ class EpisodeRef:
     @property
     def address(self) -> EpisodeAddress:
         """Where the episode is: file_path, and its key where that is a location of many."""
-        return EpisodeAddress(self.file_path, self.key)
+        return EpisodeAddress(self.file_path, self.key, self.read_as)
 
     @property
     def aligned(self) -> tuple[int, int]:
@@ -117,8 +119,9 @@ class EpisodeRef:
 
         Raises what load raises of files that are gone, changed or damaged.
         """
-        with open_at(self.address) as file:
-            if self.digest and file.digest() != self.digest:
+        unchanged = open_unchanged(self.address, self.fingerprint) if self.key and self.fingerprint else None
+        with unchanged or open_at(self.address) as file:
+            if self.digest and not unchanged and file.digest() != self.digest:
                 raise StaleEpisodeError(f"{self.address}: changed since it was ingested: ingest it again")
             yield file
 
@@ -132,7 +135,9 @@ def make_ref(row: EpisodeRow, score: float, span: tuple[int, int]) -> EpisodeRef
         "success": row.success,
         "tags": list(row.tags),
     }
-    return EpisodeRef(row.episode_id, row.path, score, {**row.metadata, **known}, span, row.uid, row.digest, row.key)
+    metadata, seen = {**row.metadata, **known}, Fingerprint(row.size, row.mtime_ns)
+    how = row.address.read_as
+    return EpisodeRef(row.episode_id, row.path, score, metadata, span, row.uid, row.digest, row.key, how, seen)
 
 
 @dataclass(frozen=True)

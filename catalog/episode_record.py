@@ -11,7 +11,7 @@ from catalog.database.bulk_rows import encode_lanes
 from catalog.full_text import indexed
 from catalog.records import Asset, LaneRecord
 from catalog.values import INTEGER_LIMIT, encode_metadata, storable
-from wshard.episode.protocol import EpisodeAddress
+from wshard.episode.protocol import OWN_FORMAT, EpisodeAddress, read_as
 from wshard.errors import IngestError
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ class EpisodeRecord:
     path is the absolute, normalised POSIX path of the location, key is "" where that is one episode, length counts
     timesteps, size bytes, mtime_ns nanoseconds. assets are the files of an episode of several, all of them in or below
     the folder of path; size is then that of all, mtime_ns that of the latest. moved_from is the id of the catalogued
-    episode whose file is now here; displaces that of the one that is catalogued here, though this is another. A NaN
-    reward is a missing one. Raises IngestError for a value that the catalog cannot hold. What is stored is made here,
-    for records are made in parallel and stored one after another: encoded is the metadata as text, layout the lanes as
-    text, words those of the metadata that full text looks through.
+    episode whose file is now here; displaces that of the one that is catalogued here, though this is another. format
+    and lane_map say how the location is read. A NaN reward is a missing one. Raises IngestError for a value that the
+    catalog cannot hold. What is stored is made here, for records are made in parallel and stored one after another:
+    encoded is the metadata as text, layout the lanes as text, words those of the metadata that full text looks through.
     """
 
     path: str
@@ -49,6 +49,8 @@ class EpisodeRecord:
     moved_from: int | None = None
     displaces: int | None = None
     assets: tuple[Asset, ...] = ()
+    format: str = OWN_FORMAT
+    lane_map: str = ""
     encoded: str = field(init=False, repr=False, compare=False)
     layout: str = field(init=False, repr=False, compare=False)
     words: str = field(init=False, repr=False, compare=False)
@@ -56,7 +58,7 @@ class EpisodeRecord:
     @property
     def address(self) -> EpisodeAddress:
         """Where the episode is."""
-        return EpisodeAddress(self.path, self.key)
+        return EpisodeAddress(self.path, self.key, read_as(self.format, self.lane_map))
 
     def __post_init__(self) -> None:
         check_record(self)
@@ -73,7 +75,7 @@ class EpisodeRecord:
 def check_record(record: EpisodeRecord) -> None:
     """Refuse the record if any of its values cannot be held; metadata and reward are looked at elsewhere."""
     check_path(record.path)
-    for name in ("key", "episode_id", "env_id", "digest"):
+    for name in ("key", "episode_id", "env_id", "digest", "format", "lane_map"):
         _check_text(getattr(record, name), name=name, path=record.path)
     for name in ("length", "size", "mtime_ns"):
         _check_integer(getattr(record, name), name=name, path=record.path)

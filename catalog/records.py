@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from catalog.database.bulk_rows import pack_spread
-from wshard.episode.protocol import EpisodeAddress
+from wshard.episode.protocol import EpisodeAddress, read_as
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +99,10 @@ class Registered:
 
 @dataclass(frozen=True)
 class Known:
-    """What is needed to decide whether a file must be read again; assets: those of an episode of several files."""
+    """What is needed to decide whether a file must be read again; assets: those of an episode of several files.
+
+    read_as: as that of an EpisodeAddress.
+    """
 
     id: int
     key: str
@@ -107,6 +110,7 @@ class Known:
     size: int
     mtime_ns: int
     assets: tuple[Asset, ...] = ()
+    read_as: str = ""
 
 
 class EpisodeRow(NamedTuple):  # pages of them are made for every listing, so they must be made quickly
@@ -117,6 +121,8 @@ class EpisodeRow(NamedTuple):  # pages of them are made for every listing, so th
     root: str
     path: str
     key: str
+    format: str
+    lane_map: str
     episode_id: str
     env_id: str
     length: int
@@ -133,7 +139,7 @@ class EpisodeRow(NamedTuple):  # pages of them are made for every listing, so th
     @property
     def address(self) -> EpisodeAddress:
         """Where the episode is."""
-        return EpisodeAddress(self.path, self.key)
+        return EpisodeAddress(self.path, self.key, read_as(self.format, self.lane_map))
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from wshard.chunks.open import open_episode_file
-from wshard.episode.protocol import EpisodeAddress
+from wshard.episode.protocol import EpisodeAddress, parse_read_as, read_as
 from wshard.errors import UnknownSchemeError
 from wshard.formats.base import open_source
 from wshard.formats.detect import detect_format, known_format
+from wshard.formats.lane_map import MappedSource
 from wshard.messages import public_url
 from wshard.types import Format
 
@@ -50,8 +51,8 @@ def open_episode(
     """Open an episode lazily: that of a file, that of a manifest of chunks, or that of an address, `PATH#KEY` as text.
 
     hashed: compare each chunk with its SHA-256 before its data is used, which reads all of it; the checksums of blocks
-    are compared either way. format_name: as in open_location. For many episodes of one location, open it once and
-    call `open` of the Source.
+    are compared either way. format_name: as in open_location; an address may say it itself. For many episodes of one
+    location, open it once and call `open` of the Source.
 
     Raises FormatError and its subclasses (ManifestError where chunks do not fit together), FileNotFoundError,
     EntryNotFoundError for a key that is not there, UnknownSchemeError, and what the format raises.
@@ -65,23 +66,26 @@ def open_episode(
     else:  # a file object; of anything else it says that it is none
         return open_episode_file(place, hashed=hashed)
     path = local_path(address.uri)
-    name = format_name or detect_format(path)
-    if not address.key and name in (Format.WSHARD, Format.UNKNOWN):
+    how = read_as(format_name) if format_name else address.read_as or detect_format(path)
+    if not address.key and how in ("", Format.WSHARD):
         return open_episode_file(path, hashed=hashed)
-    with open_source(path, known_format(None, name, path)) as source:
+    with open_location(address.uri, how or None) as source:
         return source.open(address.key)
 
 
 def open_location(uri: str | os.PathLike[str], format_name: str | None = None) -> Source:
     """Open a location of one or many episodes: a file, or a folder that a format takes as a whole.
 
-    format_name: as in open_source; by default it is detected (detect_format). The Source may be kept: it shows the
-    location as it was when it was opened. A folder of episode files is not one location, but many.
+    format_name: as in open_source, or the `read_as` of an address; by default it is detected (detect_format). The
+    Source may be kept: it shows the location as it was when it was opened. A folder of episode files is not one
+    location, but many.
     Raises FormatError for an unknown format, FileNotFoundError, UnknownSchemeError, and what the format raises.
     """
     path = local_path(uri)
     os.stat(path)  # noqa: PTH116  (its error names the path as it was given)
-    return open_source(path, known_format(format_name, detect_format(path), path))
+    name, lane_map = parse_read_as(format_name or "")
+    source = open_source(path, known_format(None, name or detect_format(path), path))
+    return MappedSource(source, lane_map) if lane_map else source
 
 
 def list_episodes(
@@ -95,7 +99,7 @@ def list_episodes(
     with open_location(uri, format_name) as source:
         for key in source.keys():  # noqa: SIM118  (a Source is no mapping)
             try:
-                found.append((EpisodeAddress(os.fspath(uri), key), source.fingerprint(key)))
+                found.append((EpisodeAddress(os.fspath(uri), key, format_name or ""), source.fingerprint(key)))
             except FileNotFoundError:
                 continue
     return found

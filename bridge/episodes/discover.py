@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from bridge.episodes.files import locate, without_chunks
 from bridge.episodes.read import Failure, FoundEpisode, attempt
 from catalog.location import DATABASE
-from wshard.episode.protocol import EpisodeAddress
+from wshard.episode.protocol import EpisodeAddress, parse_read_as, read_as
 from wshard.errors import AmbiguousFormatError, IngestError, SourceNotFoundError
 from wshard.formats.base import OWN_DATA, load_matchers
 from wshard.formats.detect import detect_format, match_format
@@ -22,11 +22,12 @@ from wshard.open import list_episodes
 from wshard.types import Format
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from wshard.formats.base import FormatMatcher
 
     Matchers: TypeAlias = tuple[FormatMatcher, ...]
+    Place: TypeAlias = str | os.PathLike[str] | EpisodeAddress
 
 SUFFIX: Final = ".wshard"
 _OWN: Final = str(Format.WSHARD.value)
@@ -47,35 +48,45 @@ class Discovery:
     skipped: Mapping[str, int] = field(default_factory=dict)
 
 
-def listed_paths(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:
+def listed_paths(paths: Place | Iterable[Place]) -> list[Place]:
     """Return the paths that are meant by one or by several. Raises IngestError for what is none."""
     several: Any = paths
-    one = isinstance(several, str | bytes | os.PathLike) or not isinstance(several, Iterable)
+    one = isinstance(several, str | bytes | os.PathLike | EpisodeAddress) or not isinstance(several, Iterable)
     listed = [several] if one else list(several)
     for path in listed:
-        if not isinstance(path, str | os.PathLike):
+        if not isinstance(path, str | os.PathLike | EpisodeAddress):
             raise IngestError(f"expected files and folders by their paths, found {shown(path)}")
     return listed
 
 
-def discover(paths: Sequence[str | os.PathLike[str]], *, may_be_gone: bool = False) -> Discovery:
+def discover(
+    places: Sequence[Place],
+    *,
+    may_be_gone: bool = False,
+    remembered: Callable[[Sequence[str]], Mapping[str, str]] = lambda _: {},
+) -> Discovery:
     """Find the episodes that the paths name; folders are searched recursively, hidden names are skipped.
 
     A manifest stands for the chunks that it lists: these are left out, also where they are named. Files and folders
-    that a format takes for a location of episodes give those that are in them. Any other file that is named itself is
-    taken whatever its suffix. Raises SourceNotFoundError for a path that is not there and for a folder without
-    episodes; may_be_gone: what is not there counts as a folder without any.
+    that a format takes for a location of episodes give those that are in them, or, by an address, the one of the key.
+    Any other file that is named itself is taken whatever its suffix. An EpisodeAddress may say how its location is
+    read; of others, remembered(locations) returns what earlier ingests were told. Raises SourceNotFoundError for a path
+    that is not there and for a folder without episodes; may_be_gone: what is not there counts as a folder without any.
     """
     search = _Search()
     folders: list[str] = []
     named: list[str] = []
-    for name in paths:
-        path = Path(name)
-        if not os.fspath(name):  # which Path takes for the current folder
+    for place in places:
+        address = place if isinstance(place, EpisodeAddress) else EpisodeAddress.parse(os.fspath(place))
+        path = Path(address.uri)
+        if not address.uri:  # which Path takes for the current folder
             raise SourceNotFoundError("expected a file or folder, found an empty text")
-        if path.is_dir():
+        search.read_as = address.read_as
+        if address.key and path.exists():
+            search.add_key(locate(path), address.key)
+        elif path.is_dir():
             found = search.add_below(path)
-            if not found and not search.unreadable and not may_be_gone:
+            if not found and not search.unreadable and not search.ambiguous and not may_be_gone:
                 raise _empty(path)
             folders.append(locate(path))
         elif path.exists():
@@ -85,13 +96,7 @@ def discover(paths: Sequence[str | os.PathLike[str]], *, may_be_gone: bool = Fal
             folders.append(locate(path))
         else:
             raise _not_there(path)
-    episodes = [FoundEpisode(EpisodeAddress(path)) for path in without_chunks([*search.files])]
-    for location, format_name in search.locations.items():
-        listed = list_location(location, format_name)
-        if isinstance(listed, Failure):
-            search.unreadable.append(listed)
-        else:
-            episodes += listed
+    episodes = search.list_episodes(remembered)
     skipped = dict(search.skipped.most_common())
     return Discovery(tuple(episodes), tuple(folders), tuple(named), tuple(search.unreadable), skipped)
 
@@ -126,49 +131,97 @@ def _empty(path: Path) -> SourceNotFoundError:
 
 @dataclass
 class _Search:
-    """What was found: files of one episode, locations of many with their formats, and what is neither."""
+    """What was found: files of one episode, locations of many with how to read them, and what is neither.
 
-    files: dict[str, None] = field(default_factory=dict)
+    read_as: what the place that is searched says; "" of a location that is to be detected.
+    """
+
+    read_as: str = ""
+    files: dict[str, str] = field(default_factory=dict)
     locations: dict[str, str] = field(default_factory=dict)
+    keys: dict[str, set[str]] = field(default_factory=dict)
+    ambiguous: dict[str, Failure] = field(default_factory=dict)
     unreadable: list[Failure] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     matchers: Matchers = field(default_factory=load_matchers)
 
     def add_file(self, path: str) -> bool:
         """Add a file; say whether it is a location of another format than this project's."""
-        name = _OWN if path.endswith(SUFFIX) else detect_format(path) or _OWN
-        if name == _OWN:
-            self.files[path] = None
-        else:
-            self.locations[path] = name
-        return name != _OWN
+        name, _ = parse_read_as(self.read_as)
+        try:
+            name = name or (_OWN if path.endswith(SUFFIX) else detect_format(path) or _OWN)
+        except AmbiguousFormatError as error:
+            self.ambiguous[path] = Failure.of(error, EpisodeAddress(path))
+            return True
+        return self._add(path, name)
+
+    def add_key(self, path: str, key: str) -> None:
+        """Add one episode of a location."""
+        self.add_file(path)
+        self.keys.setdefault(path, set()).add(key)
 
     def add_below(self, folder: Path) -> bool:
         """Add what is below a folder; say whether there was anything."""
-        found = False
-        for path, name in entries_below(folder, self.unreadable, self.matchers):
-            found = found or name is not None
-            if name is None:
+        wanted, _ = parse_read_as(self.read_as)
+        matchers = tuple(one for one in self.matchers if wanted in ("", one.name))
+        found, others = False, 0
+        for path, name in entries_below(folder, self.unreadable, matchers, self.ambiguous):
+            if name is None or (wanted and name != wanted):
                 self.skipped[os.path.splitext(path)[1].lower()] += 1  # noqa: PTH122  (a million times)
-            elif name == _OWN:
-                self.files[locate(path) if os.path.islink(path) else path] = None  # noqa: PTH114  (likewise)
-            else:
-                self.locations[locate(path)] = name
+                others += 1
+                continue
+            found = True
+            self._add(locate(path) if name != _OWN or os.path.islink(path) else path, name)  # noqa: PTH114  (likewise)
+        if wanted and not found and others:  # it is said to be one, so opening it tells what is wrong
+            self._add(locate(folder), wanted)
+            found = True
         return found
+
+    def _add(self, path: str, name: str) -> bool:
+        _, lane_map = parse_read_as(self.read_as)
+        (self.files if name == _OWN else self.locations)[path] = read_as(name, lane_map)
+        return name != _OWN
+
+    def list_episodes(self, remembered: Callable[[Sequence[str]], Mapping[str, str]]) -> list[FoundEpisode]:
+        """Return the episodes of all files and locations; what cannot be listed is noted."""
+        known = remembered([*self.locations, *self.ambiguous]) if self.locations or self.ambiguous else {}
+        for path, failure in self.ambiguous.items():
+            if path in known:
+                self.locations[path] = ""
+            else:
+                self.unreadable.append(failure)
+        whole = without_chunks([*self.files])
+        episodes = [FoundEpisode(EpisodeAddress(path, read_as=self.files[path])) for path in whole]
+        for path, how in self.locations.items():
+            plain = not parse_read_as(self.read_as)[0] and not parse_read_as(how)[1]
+            listed = list_location(path, known.get(path, how) if plain else how)
+            if isinstance(listed, Failure):
+                self.unreadable.append(listed)
+                continue
+            only = self.keys.get(path)
+            episodes += [one for one in listed if only is None or one.address.key in only]
+            missing = sorted((only or set()) - {one.address.key for one in listed})
+            self.unreadable += [Failure(path, "expected an episode of this key", key=key) for key in missing]
+        return episodes
 
 
 def entries_below(
-    folder: str | os.PathLike[str], unreadable: list[Failure], matchers: Matchers
+    folder: str | os.PathLike[str],
+    unreadable: list[Failure],
+    matchers: Matchers,
+    ambiguous: dict[str, Failure] | None = None,
 ) -> Iterator[tuple[str, str | None]]:
     """Yield (path, name of its format) of episode files and locations; None: a file that is neither.
 
-    Other files of a folder that is a location belong to it, and those of an archive to that.
+    ambiguous: takes the locations that fit several formats, by path. Other files of a folder that is a location belong
+    to it, and those of an archive to that.
     """
     archives: list[str] = []
+    several = {} if ambiguous is None else ambiguous
     for place, folders, names in walk(folder, unreadable):
         archives += [f"{place}/"] if DATABASE in names else []
         inside = f"{place}/".startswith(tuple(archives))
-        found = None if inside else matched(place, matchers, unreadable)
+        found = None if inside else matched(place, matchers, several)
         if found is not None:
             yield place, found.name
             if found.whole:
@@ -179,16 +232,16 @@ def entries_below(
             if is_episode(name):
                 yield path, _OWN
             elif found is None and not inside and _is_foreign(name):
-                other = matched(path, matchers, unreadable)
+                other = matched(path, matchers, several)
                 yield path, None if other is None else other.name
 
 
-def matched(path: str, matchers: Matchers, unreadable: list[Failure]) -> FormatMatcher | None:
+def matched(path: str, matchers: Matchers, ambiguous: dict[str, Failure]) -> FormatMatcher | None:
     """Return the format of a location, None where none takes it; notes a location that fits several."""
     try:
         name = match_format(path, matchers)
     except AmbiguousFormatError as error:
-        unreadable.append(Failure.of(error, EpisodeAddress(path)))
+        ambiguous[path] = Failure.of(error, EpisodeAddress(path))
         return None
     return next((matcher for matcher in matchers if matcher.name == name), None)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from bridge.support.batches import batches
 from wshard.episode.protocol import Fingerprint
 from wshard.errors import EntryNotFoundError, IngestError, SourceNotFoundError
 from wshard.formats.detect import detect_format
+from wshard.formats.lazy_source import LazySource
 from wshard.open import open_episode, open_location
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ class OpenLocations:
     """
 
     def __init__(self) -> None:
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[tuple[str, str], Source] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -40,7 +42,7 @@ class OpenLocations:
 
     def open(self, address: EpisodeAddress, *, hashed: bool = False) -> EpisodeReader:
         """Open an episode; hashed: compare chunks with their hashes. Raises as wshard.open.open_episode."""
-        return self._source(address.uri).open(address.key) if address.key else open_episode(address, hashed=hashed)
+        return self._source(address).open(address.key) if address.key else open_episode(address, hashed=hashed)
 
     def fingerprint(self, address: EpisodeAddress) -> Fingerprint:
         """Return what says "look again" where it differs; reads no data.
@@ -48,13 +50,13 @@ class OpenLocations:
         Raises SourceNotFoundError, EntryNotFoundError, IngestError for what is no regular file, and what formats raise.
         """
         if address.key:
-            return self._source(address.uri).fingerprint(address.key)
+            return self._source(address).fingerprint(address.key)
         try:
             status = os.stat(address.uri)  # noqa: PTH116  (a million times)
         except FileNotFoundError:
             raise SourceNotFoundError(f"{address.uri}: no such file") from None
-        if stat.S_ISDIR(status.st_mode) and detect_format(address.uri):
-            return self._source(address.uri).fingerprint("")
+        if stat.S_ISDIR(status.st_mode) and (address.read_as or detect_format(address.uri)):
+            return self._source(address).fingerprint("")
         if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
             raise IngestError(f"{address.uri}: expected a regular file, found {stat.filemode(status.st_mode)}")
         return Fingerprint(status.st_size, status.st_mtime_ns)
@@ -82,10 +84,41 @@ class OpenLocations:
         except Exception:  # noqa: BLE001  (reading it will tell what is wrong)
             return False
 
-    def _source(self, uri: str) -> Source:
-        if uri not in self._sources:
-            self._sources[uri] = open_location(uri)
-        return self._sources[uri]
+    def _source(self, address: EpisodeAddress) -> Source:
+        place = address.uri, address.read_as
+        if place not in self._sources:
+            self._sources[place] = open_location(address.uri, address.read_as or None)
+        return self._sources[place]
+
+
+class _Recent(threading.local):
+    """The locations that this thread opened last, open still."""
+
+    def __init__(self) -> None:
+        self.sources: dict[tuple[str, str], LazySource[Any]] = {}
+
+
+_RECENT: Final = _Recent()
+_MOST_RECENT: Final = 4
+
+
+def open_unchanged(address: EpisodeAddress, seen: Fingerprint | None) -> EpisodeReader | None:
+    """Open an episode of a location of many if it is as the catalog saw it; None where that must be looked into.
+
+    Locations stay open for the next episode of this thread, up to four: hits are often of one location.
+    """
+    place = address.uri, address.read_as
+    source = _RECENT.sources.pop(place, None)
+    if source is None or not source.is_current():
+        opened = open_location(address.uri, address.read_as or None)
+        if not isinstance(opened, LazySource):
+            opened.close()
+            return None
+        source = opened
+    _RECENT.sources[place] = source
+    if len(_RECENT.sources) > _MOST_RECENT:
+        _RECENT.sources.pop(next(iter(_RECENT.sources))).close()
+    return source.open(address.key) if source.fingerprint(address.key) == seen else None
 
 
 def open_at(address: EpisodeAddress) -> EpisodeReader:

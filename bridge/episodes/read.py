@@ -18,7 +18,7 @@ from catalog.episode_record import EpisodeRecord
 from catalog.records import LaneDefinition, LaneRecord, Spread, Storage
 from embedders.numeric import first_bad
 from wshard.chunks.manifest import MANIFEST_SUFFIX
-from wshard.episode.protocol import EpisodeAddress
+from wshard.episode.protocol import OWN_FORMAT, EpisodeAddress, parse_read_as
 from wshard.errors import IngestError, NoLaneError, NotFiniteError, WShardError
 
 if TYPE_CHECKING:
@@ -156,6 +156,7 @@ def _look(found: FoundEpisode, wanted: LaneChoice, locations: OpenLocations) -> 
             lane.name for lane in definitions if is_vector(lane) and (lane.name in chosen or is_summarised(lane))
         ]
         success = file.metadata.get("success")
+        format_name, lane_map = parse_read_as(address.read_as)
         about = {
             "path": address.uri,
             "key": address.key,
@@ -169,6 +170,8 @@ def _look(found: FoundEpisode, wanted: LaneChoice, locations: OpenLocations) -> 
             "mtime_ns": max((asset.mtime_ns for asset in assets), default=seen.mtime_ns),
             "metadata": dict(file.metadata),
             "assets": assets,
+            "format": format_name or OWN_FORMAT,
+            "lane_map": lane_map,
         }
         lanes = tuple(_about_lane(lane, file) for lane in recorded.values())
         return _Look(address, about, lanes, numbers_of(file, summarised))

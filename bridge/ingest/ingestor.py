@@ -11,6 +11,7 @@ finished by the next one.
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from functools import partial
@@ -35,11 +36,11 @@ from embedders.base import takes_frames
 from embedders.registry import DEFAULT_EMBEDDER, as_embedder, default_embedder
 from embedders.space import Space
 from embedders.windows import BOTH, WindowPlan, as_plans
+from wshard.episode.protocol import EpisodeAddress
 from wshard.errors import EmbedderError, IndexWarning, IngestError, NotEmbeddedWarning, SourceNotFoundError
 from wshard.quality.thresholds import DEFAULT_THRESHOLDS
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator, Mapping, Sequence
     from threading import Event
 
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from wshard.quality.thresholds import Thresholds
 
     PathLike = str | os.PathLike[str]
+    Place = PathLike | EpisodeAddress
     Windows = WindowPlan | str | Sequence[WindowPlan | str]
 
 __all__ = ["IngestReport", "TrajectoryIngestor"]
@@ -110,8 +112,10 @@ class TrajectoryIngestor:
         Here the archive knows the size of its vectors, and an index makes room for a Space when it first gets some.
         """
 
-    def ingest_episode(self, path: PathLike, *, windows: Windows | None = None) -> str:
-        """Ingest one episode file and return its uid; an episode that is there already costs next to nothing.
+    def ingest_episode(self, path: Place, *, windows: Windows | None = None) -> str:
+        """Ingest one episode and return its uid; an episode that is there already costs next to nothing.
+
+        path: an episode file, or the address of one episode of a location of many, as `PATH#KEY` or EpisodeAddress.
 
         windows: as in ingest. Raises IngestError (a ValueError), FormatError, SourceNotFoundError; then nothing of the
         file was taken in. A NotEmbeddedWarning says that the episode is catalogued, but has no vector (no lane to
@@ -130,32 +134,34 @@ class TrajectoryIngestor:
         spans = plan.spans(row.length).tolist() if embedded else []
         return [f"{row.uid}:{start}-{stop}" for start, stop in spans]
 
-    def _ingest_one(self, path: PathLike, windows: Windows | None) -> tuple[EpisodeRow, bool]:
+    def _ingest_one(self, path: Place, windows: Windows | None) -> tuple[EpisodeRow, bool]:
         """Ingest the episode; return its row, and whether it has vectors."""
         listed = listed_paths(path)
-        if len(listed) != 1 or Path(listed[0]).is_dir():
+        one = listed[0] if listed else ""
+        address = EpisodeAddress.parse(os.fspath(one)) if isinstance(one, str | os.PathLike) else one
+        if len(listed) != 1 or (Path(address.uri).is_dir() and not address.key):
             found = "a folder" if len(listed) == 1 else f"{len(listed)} paths"
             raise IngestError(f"{path}: expected one episode file, found {found}: ingest() takes folders")
         report = self.ingest(listed, windows=windows)
         if report.delayed is not None:
             warnings.warn(f"the vectors are safe in the catalog, the index lags: {report.delayed}", IndexWarning, 4)
-        where, embedded = locate(listed[0]), True
+        where, embedded = EpisodeAddress(locate(address.uri), address.key), True
         for failure in report.unembedded:
-            if failure.path == where:
+            if failure.path == where.uri and where.key in ("", failure.key):
                 embedded = False
                 warnings.warn(f"{where}: catalogued, not embedded: {failure.error}", NotEmbeddedWarning, 4)
         for failure in report.failed:
-            if failure.path == where:
+            if failure.path == where.uri and where.key in ("", failure.key):
                 raise failure.cause or IngestError(f"{failure.path}: {failure.error}")
         episodes = self._archive.catalog.episodes
-        known = episodes.known([where])[where]
+        known = [one for one in episodes.known([where.uri])[where.uri] if where.key in ("", one.key)]
         if len(known) != 1:
             raise IngestError(f"{where}: expected one episode, found {len(known)}: ingest() takes locations of many")
         return episodes.get(known[0].id), embedded
 
     def ingest(
         self,
-        paths: PathLike | Sequence[PathLike],
+        paths: Place | Sequence[Place],
         *,
         windows: Windows | None = None,
         sentences: AnyTextEncoder | None = None,
@@ -165,7 +171,9 @@ class TrajectoryIngestor:
     ) -> IngestReport:
         """Ingest files and folders (searched recursively); unchanged episodes are skipped.
 
-        Locations that a format knows (wshard.formats: a folder of DreamerV3 replay) are catalogued where they are.
+        Locations of other formats (see `wshard formats`) are catalogued where they are. An EpisodeAddress names one
+        episode of a location, or says how to read one: EpisodeAddress(path, read_as=read_as("robomimic", lane_map)).
+        What it says is kept, so that later ingests of the location do the same.
 
         windows: WindowPlan() for one vector per episode, or how to cut windows, or the words of the command line for it
         ("whole", "32:16", "multi", "both"); several plans are filled in one pass.
@@ -182,7 +190,8 @@ class TrajectoryIngestor:
         begun = time.perf_counter()
         encoder = loaded(sentences)  # what is wrong with it is told before anything is written
         wanted = None if windows is None else as_plans(windows)  # likewise
-        found = discover(listed_paths(paths), may_be_gone=bool(prune))
+        remembered = self._archive.catalog.episodes.read_as
+        found = discover(listed_paths(paths), may_be_gone=bool(prune), remembered=remembered)
         report = IngestReport()
         report.leave_out(found.unreadable)
         report.skipped = found.skipped
@@ -246,7 +255,7 @@ class TrajectoryIngestor:
         SourceNotFoundError for what is no folder, EmbedderError for windows that are no plan or a text encoder that
         cannot be loaded, MissingExtraError without the package watchfiles.
         """
-        listed = listed_paths(folders)
+        listed = [one.uri if isinstance(one, EpisodeAddress) else one for one in listed_paths(folders)]
         encoder = loaded(sentences)  # once, and what is wrong with it is told at once
         plans = None if windows is None else as_plans(windows)
         ingest = partial(self.ingest, windows=plans, sentences=encoder, workers_count=workers_count)

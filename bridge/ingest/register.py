@@ -156,6 +156,8 @@ def find_unseen(catalog: Catalog, episodes: Sequence[FoundEpisode]) -> list[Foun
 
 
 def _is_unchanged(found: FoundEpisode, known: Known, locations: OpenLocations) -> bool:
+    if found.address.read_as not in ("", known.read_as):
+        return False
     if known.assets:
         return locations.are_unchanged(known.assets)
     try:

@@ -175,7 +175,7 @@ def _files(events: Iterable[tuple[object, str]], places: Sequence[str], matchers
         else:  # a location by itself, or a file of one, which may be gone
             above = (parent.as_posix() for parent in Path(path).parents)
             around = (path, *(folder for folder in above if f"{folder}/".startswith(f"{place}/")))
-            yield from (locate(one) for one in around if matched(one, matchers, []) is not None)
+            yield from (locate(one) for one in around if matched(one, matchers, {}) is not None)
 
 
 def _below(folder: str, matchers: Matchers) -> Iterator[str]:
@@ -186,7 +186,7 @@ def _below(folder: str, matchers: Matchers) -> Iterator[str]:
 
 def _unknown(catalog: Catalog, places: Sequence[str]) -> list[str]:
     """Return the files and locations in these folders that the catalog does not know as they are now."""
-    found = discover(places, may_be_gone=True)
+    found = discover(places, may_be_gone=True, remembered=catalog.episodes.read_as)
     try:
         fresh = find_unseen(catalog, found.episodes)
     except CatalogError:  # ingest will tell

@@ -109,7 +109,7 @@ def look_around(
     matchers = load_matchers() if absent else ()
     for folder in folders:
         for place, folders_in, files in walk(folder, unreadable):
-            taken = matched(place, matchers, unreadable)
+            taken = matched(place, matchers, {})
             whole = taken is not None and taken.whole
             folders_in[:] = [] if whole else folders_in
             names = [] if whole else files
@@ -131,7 +131,7 @@ def _episodes_of(place: str, names: Iterable[str], matchers: Matchers) -> Iterat
         else:
             others.append(path)
     for path in others:
-        taken = matched(path, matchers, [])
+        taken = matched(path, matchers, {})
         listed = [] if taken is None else list_location(path, taken.name)
         yield from [] if isinstance(listed, Failure) else listed
 

@@ -102,8 +102,12 @@ def find(
     keys: tuple[str, str],
     wanted: Mapping[int, Collection[str]],
     names: Sequence[str],
+    *,
+    among: tuple[str, Collection[str]] | None = None,
 ) -> list[tuple[Any, ...]]:
     """Return the rows with one of these pairs of keys (a number and text): the keys, then these columns.
+
+    among: a further column of text, and what it may be.
 
     Text that no database can hold, such as the name of a file that is not UTF-8, has none.
     """
@@ -113,20 +117,26 @@ def find(
     if connection.dialect.name == "sqlite":
         # A cross join begins with what is wanted; the index on the keys then finds each.
         pairs = "(SELECT CAST(a.key AS INTEGER) AS k, b.value AS v FROM json_each(?) AS a, json_each(a.value) AS b)"
-        return _fetch(
-            connection,
+        statement = (
             f"SELECT {listed} FROM {pairs} AS wanted CROSS JOIN {table.name} "
-            f'ON {table.name}."{number}" = wanted.k AND {table.name}."{text}" = wanted.v',
-            (json.dumps(asked, ensure_ascii=False),),
+            f'ON {table.name}."{number}" = wanted.k AND {table.name}."{text}" = wanted.v'
         )
+        parameters = [json.dumps(asked, ensure_ascii=False)]
+        if among is not None:
+            statement += f' AND {table.name}."{among[0]}" IN (SELECT value FROM json_each(?))'
+            parameters.append(json.dumps(storables(among[1]), ensure_ascii=False))
+        return _fetch(connection, statement, tuple(parameters))
     numbers = [key for key, texts in asked.items() for _ in texts]
     values = [one for texts in asked.values() for one in texts]
-    return _fetch(
-        connection,
+    statement = (
         f"SELECT {listed} FROM unnest(%s::int8[], %s::text[]) AS wanted (k, v) JOIN {table.name} "
-        f'ON {table.name}."{number}" = wanted.k AND {table.name}."{text}" = wanted.v',
-        (numbers, values),
+        f'ON {table.name}."{number}" = wanted.k AND {table.name}."{text}" = wanted.v'
     )
+    limits: list[Any] = [numbers, values]
+    if among is not None:
+        statement += f' AND {table.name}."{among[0]}" = ANY(%s)'
+        limits.append(storables(among[1]))
+    return _fetch(connection, statement, tuple(limits))
 
 
 def _fetch(connection: Connection, statement: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:

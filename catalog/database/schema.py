@@ -62,6 +62,8 @@ episode = Table(
     Column("root_id", BIG, ForeignKey("root.id"), nullable=False),
     Column("path", TEXT, nullable=False),
     Column("key", TEXT, nullable=False),
+    Column("format", TEXT, nullable=False),
+    Column("lane_map", TEXT, nullable=False),
     Column("episode_id", TEXT, nullable=False),
     Column("env_id", TEXT, nullable=False),
     Column("length", BIG, nullable=False),
@@ -89,6 +91,7 @@ Index("episode_env_length", _ENV, _LENGTH, _ID)
 Index("episode_reward_env", _REWARD, _ID, _ENV)
 Index("episode_length", _LENGTH, _ID)
 Index("episode_success", episode.c.success, _ID)
+Index("episode_format", episode.c.format, _ID)
 Index("episode_episode_id", episode.c.episode_id, _ID)
 
 lane = Table(

@@ -15,6 +15,7 @@ from catalog.records import Known
 from catalog.values import storable
 from catalog.vectors import ledger
 from wshard.arguments import episode_ids, whole_number
+from wshard.episode.protocol import read_as
 from wshard.errors import EntryNotFoundError, FilterError
 
 if TYPE_CHECKING:
@@ -83,9 +84,16 @@ class Episodes:
             found = reconcile.load_occupants(connection, paths, roots=roots)
             parts = assets.load_parts(connection, {occupant.id: path for (path, _), occupant in found.items()})
         known: dict[str, list[Known]] = {}
-        for (path, key), (number, _, digest, size, mtime_ns) in sorted(found.items()):
-            known.setdefault(path, []).append(Known(number, key, digest, size, mtime_ns, parts.get(number, ())))
+        for (path, key), one in sorted(found.items()):
+            how = read_as(one.format, one.lane_map)
+            entry = Known(one.id, key, one.digest, one.size, one.mtime_ns, parts.get(one.id, ()), how)
+            known.setdefault(path, []).append(entry)
         return {path: tuple(entries) for path, entries in known.items()}
+
+    def read_as(self, paths: Sequence[str]) -> dict[str, str]:
+        """Return how the catalogued locations at these absolute paths are read; see EpisodeAddress.read_as."""
+        with self._session.read() as connection:
+            return reconcile.load_read_as(connection, paths, base=self._session.base)
 
     def by_digest(self, digests: Sequence[str]) -> list[EpisodeRow]:
         """Return the episodes with one of these digests, by id."""

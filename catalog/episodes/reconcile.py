@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import xxhash
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, func, select, update
 
 from catalog.database.bulk_rows import find
 from catalog.database.engine import one_of
+from catalog.database.roots import load_roots
 from catalog.database.schema import archive, episode
 from catalog.values import storable
+from wshard.episode.protocol import read_as
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -30,8 +32,14 @@ class Occupant(NamedTuple):
     id: int
     uid: str
     digest: str
+    format: str
+    lane_map: str
     size: int
     mtime_ns: int
+
+    def is_same(self, record: EpisodeRecord) -> bool:
+        """Say whether the record has the same data, read in the same way."""
+        return (self.digest, self.format, self.lane_map) == (record.digest, record.format, record.lane_map)
 
 
 class Step(NamedTuple):
@@ -59,7 +67,8 @@ def plan(
     connection: Connection, wave: Sequence[EpisodeRecord], *, roots: Roots
 ) -> tuple[list[Step], dict[str, Occupant]]:
     """Return what to do with records of different places, in their order, and who is set aside first, by new path."""
-    here = load_occupants(connection, [record.path for record in wave], roots=roots)
+    paths, keys = {record.path for record in wave}, {record.key for record in wave}
+    here = load_occupants(connection, paths, roots=roots, keys=keys)
     displaced = _displaced(wave, here)
     here = {place: occupant for place, occupant in here.items() if place not in displaced}
     movers = _movers(connection, wave, here=here)
@@ -73,28 +82,47 @@ def plan(
         elif occupant is None or occupant.id in gone:
             steps.append(None)
         else:
-            steps.append(Step(record, "unchanged" if occupant.digest == record.digest else "changed", occupant))
+            steps.append(Step(record, "unchanged" if occupant.is_same(record) else "changed", occupant))
     new = [record for record, step in zip(wave, steps, strict=True) if step is None]
     fresh = iter(_newcomers(connection, new, _free_uids(connection, new)))
     left = {_aside(path, occupant.uid): occupant for (path, _), occupant in displaced.items()}
     return [step or next(fresh) for step in steps], left
 
 
-def load_occupants(connection: Connection, paths: Collection[str], *, roots: Roots) -> dict[Place, Occupant]:
-    """Return who is at each absolute path, by place; of one key at one path, the deepest root's."""
+def load_occupants(
+    connection: Connection, paths: Collection[str], *, roots: Roots, keys: Collection[str] | None = None
+) -> dict[Place, Occupant]:
+    """Return who is at each absolute path, by place; of one key at one path, the deepest root's.
+
+    keys: only episodes of these, of a location that may have many others.
+    """
     wanted: dict[int, dict[str, tuple[int, str]]] = {}
     for path in filter(storable, paths):
         for rank, (root_id, inside) in enumerate(roots.spots(path)):
             wanted.setdefault(root_id, {})[inside] = (rank, path)
-    names = ("key", "id", "uid", "digest", "size", "mtime_ns")
+    names = ("key", *Occupant._fields)
     found: dict[Place, Occupant] = {}
     ranks: dict[Place, int] = {}
-    for root_id, inside, key, *values in find(connection, episode, ("root_id", "path"), wanted, names):
+    for root_id, inside, key, *values in find(
+        connection, episode, ("root_id", "path"), wanted, names, among=None if keys is None else ("key", keys)
+    ):
         rank, path = wanted[root_id][inside]
         if rank <= ranks.setdefault((path, key), rank):
             found[path, key] = Occupant(*values)
             ranks[path, key] = rank
     return found
+
+
+def load_read_as(connection: Connection, paths: Collection[str], *, base: str | None) -> dict[str, str]:
+    """Return how the locations at these absolute paths were read when they were ingested last."""
+    roots = load_roots(connection, base=base)
+    spots = {spot: path for path in filter(storable, paths) for spot in roots.spots(path)}
+    columns = (episode.c.root_id, episode.c.path, episode.c.format, episode.c.lane_map)
+    inside = {path for _, path in spots}
+    latest = func.max(episode.c.id)
+    statement = select(*columns).where(one_of(connection, episode.c.path, inside)).group_by(*columns).order_by(latest)
+    rows = connection.execute(statement).all() if spots else []
+    return {spots[root, path]: read_as(*how) for root, path, *how in rows if (root, path) in spots}
 
 
 def _displaced(wave: Sequence[EpisodeRecord], here: Mapping[Place, Occupant]) -> dict[Place, Occupant]:
@@ -144,7 +172,11 @@ def _newcomers(connection: Connection, records: Sequence[EpisodeRecord], uids: S
     if not records:
         return []
     return [
-        Step(record, "new", Occupant(number, uid, record.digest, record.size, record.mtime_ns))
+        Step(
+            record,
+            "new",
+            Occupant(number, uid, record.digest, record.format, record.lane_map, record.size, record.mtime_ns),
+        )
         for number, record, uid in zip(_new_ids(connection, len(records)), records, uids, strict=True)
     ]
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _Row = tuple[Any, ...]
 _FINGERPRINT = ("size", "mtime_ns")
 _PLACE = ("root_id", "path", "key")
-_TOLD = (*_FINGERPRINT, "episode_id", "env_id", "length", "total_reward", "success", "digest")
+_TOLD = (*_FINGERPRINT, "format", "lane_map", "episode_id", "env_id", "length", "total_reward", "success", "digest")
 _CONTENT = (*_TOLD, "metadata", "layout_id", "ingested_at")
 _LANE = ("episode_row", "name", "count", "spread", "rate", "codec", "bytes", "stored")
 _told_of = attrgetter(*_TOLD, "encoded")

@@ -24,6 +24,8 @@ FIELDS: Final[Mapping[str, type]] = MappingProxyType(
         "root": str,
         "path": str,
         "key": str,
+        "format": str,
+        "lane_map": str,
         "length": int,
         "total_reward": float,
         "success": bool,

@@ -16,7 +16,20 @@ if TYPE_CHECKING:
     from catalog.records import EpisodeRow, Facts
 
 PLAIN: Final = (
-    *("id", "uid", "path", "key", "episode_id", "env_id", "length", "total_reward", "success", "review", "tags"),
+    *(
+        "id",
+        "uid",
+        "path",
+        "key",
+        "format",
+        "episode_id",
+        "env_id",
+        "length",
+        "total_reward",
+        "success",
+        "review",
+        "tags",
+    ),
     *("digest", "size", "ingested_at", "metadata"),
 )
 """Columns where nobody chooses, followed by score.NAME for every score in use."""

@@ -12,7 +12,7 @@ from catalog.database.roots import Roots, join, load_roots, relative
 from catalog.database.schema import episode, lane
 from catalog.filters.fields import SPREAD
 from catalog.values import storable
-from wshard.episode.protocol import EpisodeAddress
+from wshard.episode.protocol import EpisodeAddress, read_as
 
 Read: TypeAlias = Callable[[], AbstractContextManager[Connection]]
 
@@ -48,8 +48,8 @@ def walk_places(read: Read, prefix: str | None, *, base: str | None) -> Iterator
     with read() as connection:
         roots = load_roots(connection, base=base)
     for folder, root_id, inside in _below(roots, prefix):
-        for number, path, key in _walk_root(read, root_id, inside=inside):
-            yield number, EpisodeAddress(join(folder, path), key)
+        for number, path, key, how in _walk_root(read, root_id, inside=inside):
+            yield number, EpisodeAddress(join(folder, path), key, how)
 
 
 def _below(roots: Roots, prefix: str | None) -> Iterator[tuple[str, int, str]]:
@@ -61,24 +61,23 @@ def _below(roots: Roots, prefix: str | None) -> Iterator[tuple[str, int, str]]:
             yield from ((folder, number, inside) for number in numbers)
 
 
-def _walk_root(read: Read, root_id: int, *, inside: str) -> Iterator[tuple[int, str, str]]:
+def _walk_root(read: Read, root_id: int, *, inside: str) -> Iterator[tuple[int, str, str, str]]:
     if not storable(inside):
         return
     place = tuple_(episode.c.path, episode.c.key)
     begin, strict = (inside, ""), False
     while True:
         start = tuple_(literal(begin[0]), literal(begin[1]))
-        statement = select(episode.c.id, episode.c.path, episode.c.key).where(
-            episode.c.root_id == root_id, place > start if strict else place >= start
-        )
+        columns = (episode.c[name] for name in ("id", "path", "key", "format", "lane_map"))
+        statement = select(*columns).where(episode.c.root_id == root_id, place > start if strict else place >= start)
         # "0" follows "/": between them lie the paths of the folder, after paths such as "folder-2".
         if inside:
             statement = statement.where(episode.c.path < inside + "0")
         with read() as connection:
             rows = connection.execute(statement.order_by(episode.c.path, episode.c.key).limit(CHUNK)).all()
-        for number, path, key in rows:
+        for number, path, key, *how in rows:
             if not inside or path == inside or path.startswith(inside + "/"):
-                yield number, path, key
+                yield number, path, key, read_as(*how)
         if len(rows) < CHUNK:
             return
         begin, strict = (rows[-1][1], rows[-1][2]), True

@@ -53,6 +53,8 @@ _POOLS: dict[str, tuple[Any, ...]] = {
     "space_family": ("family", "other", "fam"),
     "space_state": ("building", "active"),
     "vectors": (0, 1, 2),
+    "format": ("wshard", "lerobot", "l"),
+    "lane_map": ("a=b", ""),
     "root": ("/data/set", "/data", "/", "set"),
     "asset": ("chunk", "manifest", "chu", *AWKWARD[1:3]),
     "asset_path": ("/data/set/episode_000005.wshard", "/data/set/episode_000005.wshard.parts/0.wshard", "parts/1", "/"),

@@ -89,6 +89,8 @@ def records(number: int) -> st.SearchStrategy[EpisodeRecord]:
         total_reward=st.none() | st.sampled_from(REWARDS),
         success=st.none() | st.booleans(),
         metadata=metadata(),
+        format=st.sampled_from(("wshard", "lerobot")),
+        lane_map=st.sampled_from(("", "a=b")),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MANIFEST: Final = "manifest"
 CHUNK: Final = "chunk"
+OWN_FORMAT: Final = "wshard"
 
 _SPAN: Final = re.compile(r"(.*)@(\d*):(\d*)", re.DOTALL)
 
@@ -30,10 +31,12 @@ class EpisodeAddress:
     """Where an episode is: the URI or path of a location, and the key that its Source has for the episode.
 
     key: "" for the episode of a location that is one episode. The text form is `PATH#KEY`, or `PATH` without a key.
+    read_as: how the location is read, where detection does not say it; see read_as(). It is no part of the identity.
     """
 
     uri: str
     key: str = ""
+    read_as: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.uri}#{self.key}" if self.key else self.uri
@@ -51,6 +54,20 @@ class EpisodeAddress:
                 return cls(text[:end], text[end + 1 :])
         uri, _, key = text.partition("#")
         return cls(uri, key)
+
+
+def read_as(format_name: str, lane_map: str = "") -> str:
+    """Return how a location is read as one text: "" for episode files of this project as they are.
+
+    format_name: "" to detect it. lane_map: see wshard/formats/lane_map.py.
+    """
+    return "" if format_name == OWN_FORMAT and not lane_map else f"{format_name};{lane_map}".rstrip(";")
+
+
+def parse_read_as(text: str) -> tuple[str, str]:
+    """Return (format name, lane map) of what read_as returns."""
+    name, _, lane_map = text.partition(";")
+    return name, lane_map
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class _Closed:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None = None, *exc: object) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -141,8 +141,8 @@ class FilesSink(_Closed, ABC):
             return any(folder.glob(f"*{self.suffix}"))
         return isinstance(self._location, (str, os.PathLike)) and Path(self._location).exists()
 
-    def __exit__(self, kind: type[BaseException] | None = None, *exc: object) -> None:
-        if kind is not None and self._draft is not None:
+    def __exit__(self, *exc: object) -> None:
+        if exc[:1] not in ((), (None,)) and self._draft is not None:
             self._draft.discard()
             self._draft = None
         self.close()

@@ -118,6 +118,13 @@ class LazySource(FilesSource[_Found]):
             size, newest = size + states[name].size, max(newest, states[name].mtime_ns)
         return Fingerprint(size, newest)
 
+    def is_current(self) -> bool:
+        """Say whether the files whose fingerprints were asked for are as they were then."""
+        try:
+            return all(not name or Fingerprint.of(name) == state for name, state in self._cache("states").items())
+        except OSError:
+            return False
+
     def where_of(self, key: str) -> str:
         """Return what messages call an episode of the location."""
         place = self._location
