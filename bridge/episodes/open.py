@@ -92,7 +92,7 @@ class OpenLocations:
 
 
 class _Recent(threading.local):
-    """The locations that this thread opened last, open still."""
+    """The locations of many episodes that this thread opened last, open still."""
 
     def __init__(self) -> None:
         self.sources: dict[tuple[str, str], LazySource[Any]] = {}
@@ -102,10 +102,23 @@ _RECENT: Final = _Recent()
 _MOST_RECENT: Final = 4
 
 
-def open_unchanged(address: EpisodeAddress, seen: Fingerprint | None) -> EpisodeReader | None:
-    """Open an episode of a location of many if it is as the catalog saw it; None where that must be looked into.
+def open_at(address: EpisodeAddress) -> EpisodeReader:
+    """Open one episode by its address, chunks not hashed. Raises as wshard.open.open_episode."""
+    source = _open_recent(address) if address.key else None
+    return open_episode(address, hashed=False) if source is None else source.open(address.key)
 
-    Locations stay open for the next episode of this thread, up to four: hits are often of one location.
+
+def open_unchanged(address: EpisodeAddress, seen: Fingerprint | None) -> EpisodeReader | None:
+    """Open an episode of a location of many if it is as the catalog saw it; None where its digest must tell."""
+    source = _open_recent(address) if address.key and seen is not None else None
+    return None if source is None or source.fingerprint(address.key) != seen else source.open(address.key)
+
+
+def _open_recent(address: EpisodeAddress) -> LazySource[Any] | None:
+    """Return the Source of a location, None for one that is not read lane by lane.
+
+    It stays open for the next episode of this thread, as those of the last four locations do, while the files in which
+    episodes were looked for are what they were.
     """
     place = address.uri, address.read_as
     source = _RECENT.sources.pop(place, None)
@@ -115,15 +128,11 @@ def open_unchanged(address: EpisodeAddress, seen: Fingerprint | None) -> Episode
             opened.close()
             return None
         source = opened
+    source.fingerprint(address.key)  # which is_current compares with
     _RECENT.sources[place] = source
     if len(_RECENT.sources) > _MOST_RECENT:
         _RECENT.sources.pop(next(iter(_RECENT.sources))).close()
-    return source.open(address.key) if source.fingerprint(address.key) == seen else None
-
-
-def open_at(address: EpisodeAddress) -> EpisodeReader:
-    """Open one episode by its address, chunks not hashed. Raises as wshard.open.open_episode."""
-    return open_episode(address, hashed=False)
+    return source
 
 
 def exists(address: EpisodeAddress) -> bool:

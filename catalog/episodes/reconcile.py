@@ -116,13 +116,17 @@ def load_occupants(
 def load_read_as(connection: Connection, paths: Collection[str], *, base: str | None) -> dict[str, str]:
     """Return how the locations at these absolute paths were read when they were ingested last."""
     roots = load_roots(connection, base=base)
-    spots = {spot: path for path in filter(storable, paths) for spot in roots.spots(path)}
-    columns = (episode.c.root_id, episode.c.path, episode.c.format, episode.c.lane_map)
-    inside = {path for _, path in spots}
-    latest = func.max(episode.c.id)
-    statement = select(*columns).where(one_of(connection, episode.c.path, inside)).group_by(*columns).order_by(latest)
-    rows = connection.execute(statement).all() if spots else []
-    return {spots[root, path]: read_as(*how) for root, path, *how in rows if (root, path) in spots}
+    spots: dict[int, dict[str, str]] = {}
+    for path in filter(storable, paths):
+        for root_id, inside in roots.spots(path):
+            spots.setdefault(root_id, {})[inside] = path
+    columns = (episode.c.path, episode.c.format, episode.c.lane_map)
+    found: dict[str, str] = {}
+    for root_id, named in spots.items():  # by root, as the index goes
+        here = (episode.c.root_id == root_id, one_of(connection, episode.c.path, named))
+        statement = select(*columns).where(*here).group_by(*columns).order_by(func.max(episode.c.id))
+        found |= {named[path]: read_as(*how) for path, *how in connection.execute(statement)}
+    return found
 
 
 def _displaced(wave: Sequence[EpisodeRecord], here: Mapping[Place, Occupant]) -> dict[Place, Occupant]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from bridge.episodes.discover import SUFFIX, is_episode
@@ -97,7 +97,9 @@ class ExampleReader:
 
     def _read_named(self, name: EpisodeRef | EpisodeAddress, start: int | None, stop: int | None) -> Example:
         """Return timesteps of an episode; all of it if neither start nor stop is given."""
-        where, uid = (None, name.uid) if isinstance(name, EpisodeRef) else (_make_absolute(name), "")
+        if isinstance(name, EpisodeAddress):
+            name = self._make_absolute(name)
+        where, uid = (None, name.uid) if isinstance(name, EpisodeRef) else (name, "")
         key = (uid, name.digest, name.address) if isinstance(name, EpisodeRef) else ("", "", where)
         if key not in self._episodes:
             self._episodes[key] = self._load(name)
@@ -106,6 +108,12 @@ class ExampleReader:
             return Example(episode, where, uid)
         first, _, _ = slice(start, None).indices(episode.length)
         return Example(cut(episode, start, stop), where, uid, first)
+
+    def _make_absolute(self, address: EpisodeAddress) -> EpisodeAddress:
+        """Return the address as the archive has it: the real path, read as it was ingested."""
+        uri = locate(address.uri)
+        how = address.read_as or self._catalog.episodes.read_as([uri]).get(uri, "")
+        return EpisodeAddress(uri, address.key, how)
 
     def _load(self, name: EpisodeRef | EpisodeAddress) -> Episode:
         if isinstance(name, EpisodeRef):
@@ -167,10 +175,6 @@ def _read_lanes(file: EpisodeReader, embedded: Collection[str]) -> Episode:
         if len(lanes[name].shape) < _IMAGE or any(id_ in lane for lane in embedded)
     ]
     return file.load(None if len(needed) == len(channels) else needed)
-
-
-def _make_absolute(address: EpisodeAddress) -> EpisodeAddress:
-    return replace(address, uri=locate(address.uri))
 
 
 def _load_at(address: EpisodeAddress, embedded: Collection[str]) -> Episode:

@@ -1,0 +1,96 @@
+"""How locations are read is kept in the archive: the format that was named, and the names of lanes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from jsonl_source import announce, write_lines
+
+from bridge.ingest.ingestor import TrajectoryIngestor
+from bridge.search.retriever import TrajectoryRetriever
+from wshard import save_wshard
+from wshard.episode.protocol import EpisodeAddress, read_as
+from wshard.errors import EntryNotFoundError, FormatError, IngestError
+from wshard.formats.lane_map import encode_lane_map, parse_lane_map
+from wshard.open import open_episode
+from wshard.testing import make_episode
+
+
+@pytest.fixture
+def lines(tmp_path, monkeypatch):
+    announce(tmp_path / "site", monkeypatch)
+    return write_lines(tmp_path / "many.jsonl", (make_episode(number) for number in range(3)))
+
+
+def rows(ingestor):
+    return ingestor._archive.catalog.query.select("").rows
+
+
+def test_rows_say_of_which_format_a_location_is(tmp_path, lines):
+    save_wshard(make_episode(9), tmp_path / "one.wshard")
+    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
+        assert ingestor.ingest([lines, tmp_path / "one.wshard"]).new == 4
+        found = ingestor._archive.catalog.query.select("format:jsonl").rows
+        assert {row.key for row in found} == {make_episode(number).id for number in range(3)}
+        assert {row.address.read_as for row in rows(ingestor)} == {"", "jsonl"}
+
+
+def test_a_lane_map_is_kept_and_hits_load_by_it(tmp_path, lines):
+    renamed = encode_lane_map(["joint_pos=robot/state"])
+    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
+        assert ingestor.ingest(EpisodeAddress(str(lines), read_as=read_as("", renamed))).new == 3
+        assert {row.lane_map for row in rows(ingestor)} == {renamed}
+        assert {row.format for row in rows(ingestor)} == {"jsonl"}
+        write_lines(lines, [make_episode(7)])
+        report = ingestor.ingest(lines)
+        assert (report.new, report.failed) == (1, [])
+        assert {row.lane_map for row in rows(ingestor)} == {renamed}
+        assert ingestor.ingest(lines).unchanged == 4
+    with TrajectoryRetriever(tmp_path / "archive") as retriever:
+        hit = retriever.search_similar_episodes(f"{lines}#{make_episode(7).id}", top_k=1)[0]
+        assert hit.episode_id == make_episode(7).id
+        part = hit.load_span(["robot/state"])
+        assert np.array_equal(part["robot/state"], make_episode(7)["joint_pos"])
+
+
+def test_another_map_changes_the_episodes(tmp_path, lines):
+    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
+        ingestor.ingest(lines)
+        how = read_as("jsonl", encode_lane_map({"joint_pos": "x"}))
+        assert ingestor.ingest(EpisodeAddress(str(lines), read_as=how)).changed == 3
+        assert "signal/x" in [
+            lane.name for layout in ingestor._archive.catalog.query.layouts() for lane in layout.lanes
+        ]
+
+
+def test_one_episode_of_a_location_is_ingested_by_its_address(tmp_path, lines):
+    key = make_episode(1).id
+    with TrajectoryIngestor(tmp_path / "archive") as ingestor:
+        uid = ingestor.ingest_episode(f"{lines}#{key}")
+        assert [(row.uid, row.key) for row in rows(ingestor)] == [(uid, key)]
+        with pytest.raises(IngestError, match="expected an episode of this key"):
+            ingestor.ingest_episode(f"{lines}#nobody")
+        assert ingestor.ingest(lines).new == 2
+
+
+def test_what_a_map_cannot_rename_is_refused(lines):
+    def open_as(*pairs: str):
+        how = read_as("", encode_lane_map(pairs))
+        return open_episode(EpisodeAddress(str(lines), make_episode(0).id, how))
+
+    with pytest.raises(EntryNotFoundError, match="no lane 'nothing' to rename; it has signal/"):
+        open_as("nothing=x")
+    with pytest.raises(FormatError, match="expected OLD=NEW"):
+        open_as("joint_pos")
+    with pytest.raises(FormatError, match="different new names"):
+        open_as("joint_pos=x", "gripper=x")
+    with pytest.raises(FormatError, match="two lanes the same name"):
+        open_as("joint_pos=gripper")
+
+
+def test_any_names_survive_as_text():
+    pairs = {"a;b": "c=d", "ünï": "x y", "obs/state": "state"}
+    assert parse_lane_map(encode_lane_map(pairs)) == pairs
+    assert json.loads(json.dumps(encode_lane_map(pairs))).isascii()
