@@ -7,6 +7,7 @@ import json
 import signal
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -33,10 +34,12 @@ from wshard.cli.common import (
     EXIT_INTERRUPTED,
     JsonOption,
     named_path,
+    option_read,
     print_json,
     printable,
     reported,
 )
+from wshard.episode.protocol import EpisodeAddress, read_as
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,9 +54,20 @@ _WATCHED: Final = ("new", "changed", "moved", "unchanged", "embedded", "tasks")
 def ingest(
     paths: Annotated[
         list[Path],
-        typer.Argument(help="Episode files, and folders to search for them.", parser=named_path, metavar="PATHS"),
+        typer.Argument(
+            help="Episode files, locations of other formats (PATH, or PATH#KEY for one episode), folders to search.",
+            parser=named_path,
+            metavar="PATHS",
+        ),
     ],
     archive: ArchiveOption = None,
+    format_name: Annotated[
+        str, typer.Option("--format", help="Format of the locations, where several fit; see `wshard formats`.")
+    ] = "",
+    lane_map: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="OLD=NEW", help="Rename a lane: 'observation.state=state'. Kept for later runs."),
+    ] = None,
     index: IndexOption = None,
     embedder: EmbedderOption = None,
     lanes: LanesOption = None,
@@ -74,12 +88,16 @@ def ingest(
     from bridge.ingest.text import loaded
     from bridge.support.progress import watched
     from catalog.location import DATABASE, archive_named, place_of
+    from wshard.formats.lane_map import encode_lane_map
 
     named = archive_named(archive)
     plans = parse_plans(windows)
     known = prune and (isinstance(named, str) or (named / DATABASE).exists())
+    with option_read():
+        how = read_as(format_name, encode_lane_map(lane_map or ()))
+    places = [replace(EpisodeAddress.parse(str(path)), read_as=how) for path in paths]
     if not known:
-        expect_episodes(paths)  # before an archive is created for nothing
+        expect_episodes(places)  # before an archive is created for nothing
     encoder = loaded(sentences)
     thresholds = read_quality_limits(limits) if check else None
     with TrajectoryIngestor(
@@ -88,8 +106,8 @@ def ingest(
         forget: bool | Literal["cautiously"] = (yes or "cautiously") if prune else False
         try:
             with watched() as progress:
-                how: dict[str, Any] = {"windows": plans, "sentences": encoder, "workers_count": workers}
-                report = ingestor.ingest(list(paths), prune=forget, progress=progress, **how)
+                options: dict[str, Any] = {"windows": plans, "sentences": encoder, "workers_count": workers}
+                report = ingestor.ingest(places, prune=forget, progress=progress, **options)
         except KeyboardInterrupt:
             typer.echo("interrupted: committed work is kept; run the same command again to resume", err=True)
             raise typer.Exit(EXIT_INTERRUPTED) from None

@@ -108,11 +108,13 @@ def list_location(path: str, format_name: str | None = None) -> list[FoundEpisod
     return listed if isinstance(listed, Failure) else [FoundEpisode(*one) for one in listed]
 
 
-def expect_episodes(paths: Sequence[Path]) -> None:
+def expect_episodes(places: Sequence[Place]) -> None:
     """Raise SourceNotFoundError as `discover` does; looks no further than the first episode below each folder."""
     matchers = load_matchers()
-    for path in paths:
-        if not path.is_dir():
+    for place in places:
+        address = place if isinstance(place, EpisodeAddress) else EpisodeAddress.parse(os.fspath(place))
+        path = Path(address.uri)
+        if not path.is_dir() or address.key or parse_read_as(address.read_as)[0]:
             if not path.exists():
                 raise _not_there(path)
             continue
