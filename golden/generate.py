@@ -8,9 +8,11 @@ library: the compressed blocks are assembled by hand.
 # ruff: noqa: INP001  (a script beside its output, not a package)
 from __future__ import annotations
 
+import base64
 import json
 import struct
 import sys
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,60 @@ CODES = {
     "u8": "B",
     "bool": "?",
 }
+
+
+# Three gray JPEGs of 16 x 16 pixels, and an MP4 of four frames (H.264, lossless, gray, key frames 0 and 2).
+JPEGS = [
+    base64.b85decode(text)
+    for text in (
+        (
+            "|JeWF01!$>Nk#wx0RR9200961|JwjV01XKW3knDg3knMk4h;_zAQcl55)&sJ9v2`kDKRiEDJ?8BI!Zn>HbyrrEkIX6ModmpQ&KWMT47pHU`k"
+            "O^PyfIG3kU!Z01yEI5di<h02KfM0RR910000000000000061^>hV7!Uvg0{{R30000000000000041tBs2+5iXv0RR9$038~(P_{K}qFid(L"
+            "dey!kN?>"
+        ),
+        (
+            "|JeWF01!$>Nk#wx0RR9200961|JwjV01XKW3knDg3knMk4h;_zAQcl55)&sJ9v2`kDKRiEDJ?8BI!Zn>HbyrrEkIX6ModmpQ&KWMT47pHU`k"
+            "O^PyfIG3kU!Z01yEI5di<h02KfM0RR910000000000000052LHqW7!Uvg0{{R30000000000000041tBs2+5iXv0RR9$00uQ|qOvt?pt#kti"
+            "rCe%kN?>"
+        ),
+        (
+            "|JeWF01!$>Nk#wx0RR9200961|JwjV01XKW3knDg3knMk4h;_zAQcl55)&sJ9v2`kDKRiEDJ?8BI!Zn>HbyrrEkIX6ModmpQ&KWMT47pHU`k"
+            "O^PyfIG3kU!Z01yEI5di<h02TlN0RaF20000000000000061O@-Z03Hwk0RsgA0RR91000000000100adB0}>%IQ4#;z00;pA002J#jy1P5m"
+            "d3W`mRxIYX&}1kv@~7m7r6@-DF&=*`bi`J0Q8avn_vIg"
+        ),
+    )
+]
+MP4 = base64.b85decode(
+    "0000WW^{RQX>)IF00062X>)IFX>)HfVRmCNZE!R(00008W^!d^0006DZDe6|0001?Wr&2Y*W<tdF<6mdemp%O=Db0qORr>Qcqv1vVxX`X5CT"
+    "o4eY1pg(i3&mKXYcXDH3pOncgm&+s)Rss?UToa;)~?{0^JSl1U_fk*|%?NhEy>>Fp$vNct}?he;%n@e>3GM_q8z4_el#cS7W=J-9waq7l*8T"
+    "r`8$wW@ewxhl_Y55u~YZMNH9y*XoTw%Yd(XC#tIAI;ZVNhFfZfdBvi2tk@VKu~M`@Bjb+mt}~8E7#+|05MpC#EH10L}6d$=q!@RFJrsudzZq"
+    "6gxz%y+}W&(M4THYcZ;U>^L4Fiv*8Tft39|s1E%t%l1U$=YvXj1NgqP`dr2gcK8wrY(n%zIM8N^k*IYD%*0ri#(77tlZV!=YgmiV+4IuTcYM"
+    "vNwO0(O8@b0A>ZMN61PFUM*w!OpI$t03T^L5seNhGsj00029L7F;i;zN%B0D;kY<)!d8?im{pI~rp5R8!erTyiuW4j_z2)rrGfsXIfDrfn`V"
+    "dL3?@BUZNzro8C)dz1xG_HKjPw{Qtc+x{t>INNQu|G|*l`?lL{u7h9Xmm6)i*Fl=Es(BEXFC-qdtxz3zJL9iP2tEswJ+ATza`HjzTGaq|_J5"
+    "UUw+FzB{2=Khl0E`1X>O89BjUwLb00L{S44mQNLA;SM#Fd_LvSQ&5@av{00RYWZ*O)0003-lc4%Y(00000000000000000Za%00EEy0RR920"
+    "000000000000000RR910000000000000000RR9100000000000000$000000000000000000000000000000000000006200LBWa$#!#003N"
+    "cYiMKu000930000000000000310000000EEy000000000000000000000RR910000000000000000RR9100000000000000$000005C8xG5C"
+    "8xG001OqWOQ=?0010iY;$w~000000003100EEy000000RR9100GQxWNBdl001CuWN2gn00000000000000004M+e01yCG!~g&Q001p$WNdN("
+    "000000001XX=G&p000000000000011X=G(@NMUYdY-Mr)0004ZZE0?10000Kc5P^60000100000000000000aWNB_@0000SWO8L@00000000"
+    "010000Cb#iPV000010003ub97>C00021b98fL00000000010001+VRmCN00000000010000000000000000000001yBW07w7;07w7;000000"
+    "0961000000000000000000000000000000000000000O|Nj6005M^9V?zP-01E%%02OES01EoZ^dJBL0{|cZ00RPn;zY>-00n64z-!C=`1k+"
+    "-000zXbaHe60000008l6Z04O{F000<sbaZn70000000031000C400aO4000<sbaQh6000000006200031000930010wbaP_>000000003100"
+    "031000C400031001O&baQ$D0000000000000C4005-`000aC005f+006fD000zobYpJ-0000000031001xm002F8WOQKw001>@WprTx00000"
+    "001FqWNdN(000000001OWNC6?aByq@000000000000008X>4<J"
+)
+
+# What the JPEGs show, by the exact integer transform that libjpeg has by default; compressed by zlib.
+GRAY = base64.b85decode(
+    "c-l46SxgcD9LMo`X>IjTt<{>9w(OWL)2W%7X5@tjDh@9+&?yOCC@P>pf(R;jpn?V-pn!Ovc%pb>iKga}$MTw{Yi@4#*aQ7vdj7op_Wl1aU%h"
+    "Ge_=S_3UkElnB|DFI<@z1-=XS1$APg=sJ%=l}cI*BV8>e?Z7;Hi+HLqB7<L)CX`#0VJk$4h?QBWqnZ3gV&7yKa}xTsQk&jQ#h2opyHF0H9Ie"
+    "`@QD@W)^i)94&QRlU;E%E8S$C=#DSVe-mq8e6PvUET*^aD;Rka9wkUjibA7a8x`gn*pq7>veGTM1|prWClklu5a!ca`r%m!j!B$zDU~CKA>~"
+    "+3=GE+Gw1~Z;O>!01QHz$Q&>giz*_yRFDfFAl*#0lN#rfPqqD|<&=^7*jZ;`9Rdx*Mzb;!mvvolPV4@RKY3$<4I;Ewxqq|RV6h4{4;FZ=WG*"
+    "))5o`GR_LI#Z^gngYaUwI(W*n}i1lVAS1vAxgU1sF$6%VooSb@$-ww@7qUd}?MM54cUMbN50;K&l*`P|~338J$8PL!%Q?X{=(ARM|eDH~65!"
+    "V<A<3d9}Q?S7%u8M*~yYe6dW`IXE%D5)u)Yl*#0mNEL1UV}|98u$YfzI!9R1pza=?GOq7L#RBunB~7isOIv$50-4Shh-I2C;I-YOgygJGkV?"
+    "_1)qh#pKKe~0=j02;4XVE3>4o*(({ndZR5+eUq4P?rA&_ng;fsbxpt1xa83dY`gMP6j3X?0UR<!o%42%E!Nov(yLzBkuA>qIbUWrr=JiD}ki"
+    "3Vm1L=7t7`L!KvTyhqRFRE6yX~*Z5xA*a|k0TJ*wsZ|o8`pP_3Gj4<6|zQ6$JDCv+xZ?TJ(pV|k*f^@{Y#stKTTvRySSoO-7f#JrJFGwoMpk"
+    "&!IU2DnDOXv|HMRxr<19=w8puGy^}-J0SlfEri^Hhj|`ipRckIh9i*C=Uo>9){qx{bVHupIe|%=?*UrV6>C(f0lxUCM"
+)
 
 
 @dataclass(frozen=True)
@@ -211,6 +267,62 @@ def additions() -> tuple[bytes, dict[str, Any]]:
     return pack(ordered, alignment=64, flags=0xA2, terminated=True), twin(about, lanes, **more)
 
 
+def png(width: int, rows: list[bytes], depth: int, color: int) -> bytes:
+    """Pack a PNG whose pixels are stored, not compressed."""
+    raw = b"".join(b"\0" + row for row in rows)
+    stored = struct.pack("<BHH", 1, len(raw), 0xFFFF - len(raw)) + raw
+    parts = {
+        b"IHDR": struct.pack(">IIBBBBB", width, len(rows), depth, color, 0, 0, 0),
+        b"IDAT": b"\x78\x01" + stored + struct.pack(">I", zlib.adler32(raw)),
+        b"IEND": b"",
+    }
+    chunks = [
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in parts.items()
+    ]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def images(encoded: list[bytes]) -> bytes:
+    """Pack the places of images, and where the last one ends, and then the images."""
+    places = [8 * (len(encoded) + 1)]
+    for image in encoded:
+        places.append(places[-1] + len(image))
+    return struct.pack(f"<{len(places)}Q", *places) + b"".join(encoded)
+
+
+def cameras() -> tuple[bytes, dict[str, Any]]:
+    """Pack camera lanes as JPEG, as PNG in color and in 16 bits of gray, and as frames 1 to 3 of an MP4."""
+    color = [[(t * 50 + place * 7) % 256 for place in range(24)] for t in range(3)]  # 2 x 4 pixels
+    depth = [[t * 20000 + place for place in range(6)] for t in range(3)]  # 3 x 2 pixels
+    film = [(x * 3 + y * 7 + t * 40) % 256 for t in range(1, 4) for y in range(16) for x in range(16)]
+    colors = [png(4, [bytes(frame[row : row + 12]) for row in (0, 12)], 8, 2) for frame in color]
+    depths = [png(2, [struct.pack(">2H", *frame[row : row + 2]) for row in (0, 2, 4)], 16, 0) for frame in depth]
+    about = {"episode_id": "golden-cameras", "env_id": "", "length_T": 3}
+    seen = {"dtype": "u8", "shape": []}
+    channels = [
+        {"id": "color", **seen, "encoding": "png", "frame_dtype": "u8", "frame_shape": [2, 4, 3]},
+        {"id": "depth", **seen, "encoding": "png", "frame_dtype": "u16", "frame_shape": [3, 2, 1]},
+        {"id": "film", **seen, "encoding": "mp4", "frame_shape": [16, 16, 1], "first_frame": 1},
+        {"id": "gray", **seen, "encoding": "jpeg", "frame_shape": [16, 16, 1], "modality": "rgb"},
+    ]
+    blocks = [
+        *meta(about | {"timebase": {"type": "ticks", "tick_hz": 10}}, {"channels": channels}, {}),
+        Block("signal/color", images(colors)),
+        Block("signal/depth", images(depths)),
+        Block("signal/film", MP4),
+        Block("signal/gray", images(JPEGS)),
+        Block("time/ticks", values("i32", [0, 1, 2])),
+    ]
+    lanes = {
+        "signal/color": lane("u8", [3, 2, 4, 3], [number for frame in color for number in frame]),
+        "signal/depth": lane("u16", [3, 3, 2, 1], [number for frame in depth for number in frame]),
+        "signal/film": lane("u8", [3, 16, 16, 1], film),
+        "signal/gray": lane("u8", [3, 16, 16, 1], list(zlib.decompress(GRAY))),
+    }
+    return pack(blocks, alignment=64, flags=0xA2, terminated=True), twin(about, lanes, tick_hz=10.0)
+
+
 def recording() -> tuple[bytes, dict[str, Any]]:
     """Pack the journal of a killed recording: two flushes of 2 and 1 timesteps, and a third one torn off."""
 
@@ -253,6 +365,7 @@ GOLDEN = {
     "compressed.wshard": compressed,
     "frames.wshard": frames,
     "additions.wshard": additions,
+    "cameras.wshard": cameras,
     "recording.journal": recording,
 }
 

@@ -119,3 +119,16 @@ def several_names(values: Any, what: str) -> list[str]:
         if all(isinstance(value, str) for value in listed):
             return listed
     raise FilterError(f"{what}: expected several names, found {shown(values)}")
+
+
+def check_chunk(index: int | None, total: int | None, bounds: list[int] | None) -> None:
+    """Raise EpisodeError where the chunk fields of an episode contradict each other."""
+    if index is not None:
+        if total is None:
+            raise EpisodeError("total_chunks required when chunk_index is set")
+        if integer(index) is None or integer(total) is None or not 0 <= index < total:
+            raise EpisodeError(f"chunk_index {index!r} out of range for {total!r} chunks")
+    if bounds is not None:
+        whole = all(isinstance(bound, (int, np.integer)) for bound in bounds)
+        if len(bounds) != 2 or not whole or bounds[0] > bounds[1]:
+            raise EpisodeError(f"timestep_range: expected [first, last], first <= last, found {bounds}")

@@ -6,7 +6,7 @@ import reprlib
 from collections.abc import Mapping
 from dataclasses import fields
 from enum import StrEnum
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ class EqualByValue:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
+        return self._equals(other)
+
+    def _equals(self, other: Self) -> bool:
         names = (field.name for field in fields(self) if field.compare)  # type: ignore[arg-type]  # of a subclass
         return all(are_equal(getattr(self, name), getattr(other, name)) for name in names)
 
@@ -200,3 +203,16 @@ def _bfloat16() -> np.dtype[Any]:
         return np.dtype("<u2")
     brain_float: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
     return brain_float
+
+
+def check_declared(
+    block: str, expected: tuple[int, ...], found: tuple[int, ...], *, declared: DType, dtype: np.dtype[Any]
+) -> None:
+    """Raise EpisodeError unless data of shape `found` and `dtype` are what a lane [T, *shape] declares."""
+    if found[:1] != expected[:1]:
+        raise EpisodeError(f"{block}: length mismatch: expected {expected[0]} timesteps, found shape {list(found)}")
+    if found[1:] != expected[1:]:
+        raise EpisodeError(f"{block}: Shape mismatch: declared {list(expected[1:])} per step, found {list(found[1:])}")
+    raw_bits = declared is DType.BFLOAT16 and dtype == np.uint16
+    if not raw_bits and DType.from_numpy(dtype) is not declared:
+        raise EpisodeError(f"{block}: declared {declared.value}, but the data are {dtype}: convert them first")

@@ -14,9 +14,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from wshard.arguments import array_of, integer
-from wshard.array_fields import DType, EqualByValue, PackedBits, StepField
+from wshard.arguments import array_of, check_chunk, integer
+from wshard.array_fields import DType, EqualByValue, PackedBits, StepField, check_declared
 from wshard.errors import EntryNotFoundError, EpisodeError
+from wshard.media.frames import EncodedFrames
+from wshard.media.lane_data import LaneData
+from wshard.media.same_frames import are_same_frames
 from wshard.messages import shown
 
 Array = NDArray[Any]
@@ -58,9 +61,8 @@ class Modality(StrEnum):
     @property
     def content_type(self) -> int:
         """The content type code of the container format."""
-        return {"rgb": 6, "depth": 1, "language": 5, "proprioception": 1, "audio": 7, "video": 8, "pointcloud": 1}[
-            self.value
-        ]
+        codes = {"rgb": 6, "depth": 1, "language": 5, "proprioception": 1, "audio": 7, "video": 8, "pointcloud": 1}
+        return codes[self.value]
 
 
 class TimebaseType(StrEnum):
@@ -97,32 +99,42 @@ class TimebaseSpec:
 
 @dataclass(eq=False)
 class Channel(EqualByValue):
-    """One lane: data [T, *shape] of `dtype`; shape is per timestep, [] for a scalar. Channels are equal by value."""
+    """One lane: data [T, *shape] of `dtype`; shape is per timestep, [] for a scalar. Channels are equal by value.
+
+    encoded: camera frames as JPEG, PNG or MP4, saved as they are; `data` decodes them, once. Setting it replaces them.
+    """
 
     name: str
     dtype: DType
     shape: list[int]
-    data: Array
+    data: LaneData = LaneData()  # noqa: RUF009  (as StepField)
     semantics: str = ""
     modality: Modality | None = None
     sampling_rate_hz: float | None = None
     content_type: str | None = None
+    encoded: EncodedFrames | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Accept anything array-like and any sequence of ints."""
-        if type(self.data) is not np.ndarray:
-            self.data = array_of(self.data, f"channel {self.name!r}")
+        given = self.__dict__["_data"]
+        if self.encoded is not None and given is not None and given is not self.encoded.__dict__.get("pixels"):
+            self.encoded = None  # replace(channel, data=...)
+        if self.encoded is None and type(given) is not np.ndarray:
+            self.data = array_of(given, f"channel {self.name!r}")
         self.shape = [int(size) for size in self.shape]
         self.dtype = DType.parse(self.dtype)
 
     @staticmethod
     def of(name: str, data: Any, **described: Any) -> Channel:
-        """Make a channel from an array [T, ...], whose dtype and shape it takes, or from another channel.
+        """Make a channel from an array [T, ...] or EncodedFrames, whose dtype and shape it takes, or from a channel.
 
         Raises EpisodeError for what is no such array, and for masked elements.
         """
         if isinstance(data, Channel):
-            return replace(data, name=name, **described)
+            return replace(data, name=name, data=None if data.encoded else data.data, **described)
+        if isinstance(data, EncodedFrames):
+            shape, dtype = list(data.shape), DType.from_numpy(data.dtype)
+            return Channel(name, dtype, shape, None, encoded=data, **described)
         array = array_of(data, f"channel {name!r}")
         if array.ndim == 0:
             raise EpisodeError(f"channel {name!r}: expected an array [T, ...], found a scalar")
@@ -131,11 +143,24 @@ class Channel(EqualByValue):
     @property
     def length(self) -> int:
         """T, the number of timesteps."""
-        return int(self.data.shape[0]) if self.data.ndim else 0
+        frames = self.encoded
+        return frames.length if frames is not None else int(self.data.shape[0]) if self.data.ndim else 0
 
     def clone(self) -> Channel:
-        """Return a copy with its own data."""
-        return replace(self, data=self.data.copy(), shape=list(self.shape))
+        """Return a copy with its own data; encoded frames, which do not change, are shared."""
+        return replace(self, data=None if self.encoded else self.data.copy(), shape=list(self.shape))
+
+    def _equals(self, other: Channel) -> bool:
+        if self.encoded is None or other.encoded is None:
+            return super()._equals(other)
+        rest = (replace(channel, data=np.empty(0)) for channel in (self, other))
+        return EqualByValue._equals(*rest) and are_same_frames(self.encoded, other.encoded)  # noqa: SLF001  (our base)
+
+    def part(self, start: int, stop: int) -> Channel:
+        """Return the timesteps [start, stop); encoded frames stay encoded."""
+        if self.encoded is not None:
+            return replace(self, data=None, encoded=self.encoded.slice(start, stop))
+        return replace(self, data=self.data[start:stop])
 
 
 @dataclass(eq=False)
@@ -190,8 +215,8 @@ class Episode(EqualByValue):
         """Accept arrays for channels, and any pair as timestep_range; infer the length where none is given."""
         self.observations, self.actions = _as_channels(self.observations), _as_channels(self.actions)
         if self.length == 0 and isinstance(self.observations, dict) and isinstance(self.actions, dict):
-            lanes = (lane.data for lane in self.lanes().values() if isinstance(lane, Channel))
-            self.length = next((len(data) for data in lanes if data.ndim), 0)
+            lanes = (lane.length for lane in self.lanes().values() if isinstance(lane, Channel))
+            self.length = next((length for length in lanes if length), 0)
         if self.timestep_range is not None:
             self.timestep_range = list(self.timestep_range)
 
@@ -249,7 +274,7 @@ class Episode(EqualByValue):
             array = getattr(self, name)
             if array is not None and np.shape(array) != (self.length,):
                 raise EpisodeError(f"{name}: length mismatch: expected [{self.length}], found {list(np.shape(array))}")
-        _check_chunk(self.chunk_index, self.total_chunks, self.timestep_range)
+        check_chunk(self.chunk_index, self.total_chunks, self.timestep_range)
 
     def clone(self) -> Episode:
         """Return a copy with its own arrays; metadata is copied shallowly."""
@@ -260,33 +285,16 @@ class Episode(EqualByValue):
 
 def _as_channels(lanes: Any) -> dict[str, Channel]:
     """Return the lanes with channels in place of arrays; the same dict if there are none."""
-    if not isinstance(lanes, dict) or not any(isinstance(lane, np.ndarray) for lane in lanes.values()):
+    plain = np.ndarray, EncodedFrames
+    if not isinstance(lanes, dict) or not any(isinstance(lane, plain) for lane in lanes.values()):
         return lanes  # type: ignore[no-any-return]  # anything else is refused when it is saved
-    return {name: Channel.of(name, lane) if isinstance(lane, np.ndarray) else lane for name, lane in lanes.items()}
-
-
-def _check_chunk(index: int | None, total: int | None, bounds: list[int] | None) -> None:
-    if index is not None:
-        if total is None:
-            raise EpisodeError("total_chunks required when chunk_index is set")
-        if integer(index) is None or integer(total) is None or not 0 <= index < total:
-            raise EpisodeError(f"chunk_index {index!r} out of range for {total!r} chunks")
-    if bounds is not None:
-        whole = all(isinstance(bound, (int, np.integer)) for bound in bounds)
-        if len(bounds) != 2 or not whole or bounds[0] > bounds[1]:
-            raise EpisodeError(f"timestep_range: expected [first, last], first <= last, found {bounds}")
+    return {name: Channel.of(name, lane) if isinstance(lane, plain) else lane for name, lane in lanes.items()}
 
 
 def _check_channel(block: str, channel: object, length: int) -> None:
     if not isinstance(channel, Channel):
         raise EpisodeError(f"{block}: expected a channel, such as Channel.of(name, array), found {shown(channel)}")
-    data = channel.data
-    if data.shape[:1] != (length,):
-        raise EpisodeError(f"{block}: length mismatch: expected {length} timesteps, found shape {list(data.shape)}")
-    if list(data.shape[1:]) != channel.shape:
-        raise EpisodeError(f"{block}: Shape mismatch: declared {channel.shape} per step, found {list(data.shape[1:])}")
-    raw_bits = channel.dtype is DType.BFLOAT16 and data.dtype == np.uint16
-    if not raw_bits and DType.from_numpy(data.dtype) is not channel.dtype:
-        raise EpisodeError(
-            f"{block}: declared {channel.dtype.value}, but the data are {data.dtype}: convert them first"
-        )
+    frames = channel.encoded
+    shape = channel.data.shape if frames is None else (frames.length, *frames.shape)
+    dtype = channel.data.dtype if frames is None else frames.dtype
+    check_declared(block, (length, *channel.shape), shape, declared=channel.dtype, dtype=dtype)

@@ -20,6 +20,7 @@ from wshard.episode.lane_view import LazyLane
 from wshard.episode.lanes import TICKS, TRUNCATIONS
 from wshard.episode.protocol import CHUNK, MANIFEST, Part
 from wshard.errors import ClosedError, EntryNotFoundError, LaneError, ManifestError
+from wshard.media.chained_frames import chain_frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from wshard.chunks.opener import ChunkOpener
     from wshard.episode.file import EpisodeFile
     from wshard.episode.meta_reader import Declaration
+    from wshard.media.frames import EncodedFrames
     from wshard.types import Array, Episode, TimebaseSpec
 
 
@@ -206,6 +208,14 @@ class ChunkedEpisodeFile(OfOneProcess):
             return self._read(block, start, stop, lambda file: file.lane_view(block, verify=verify))
 
         return _JoinedLane(lane, (self.length, *lane.shape), self.where, read)
+
+    def encoded(self, name: str) -> EncodedFrames | None:
+        """Return the frames of a lane that is encoded alike in all chunks, whose bytes are read for it; else None."""
+        block = self.lane_view(name).declaration.block
+        encodings = {facts.lanes[block].encoding for facts in self._facts}
+        if len(encodings) > 1 or "" in encodings:
+            return None
+        return chain_frames([self._chunk(row).frames(block) for row in self._rows])
 
     def __iter__(self) -> Iterator[str]:
         """Yield the block names of its lanes."""

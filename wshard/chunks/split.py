@@ -14,6 +14,7 @@ import numpy as np
 
 from wshard.episode.residual import SIGN2NDDIFF, pack_multidim_residual_bits, unpack_runs
 from wshard.errors import EpisodeError, LaneError
+from wshard.media.chained_frames import chain_frames
 from wshard.types import Array, Channel, Episode, Residual
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def cut(ep: Episode, start: int, stop: int) -> Episode:
     """
 
     def lanes(channels: Mapping[str, Channel]) -> Lanes:
-        return {name: replace(channel, data=channel.data[start:stop]) for name, channel in channels.items()}
+        return {name: channel.part(start, stop) for name, channel in channels.items()}
 
     steps: dict[str, Any] = {
         name: None if (array := getattr(ep, name)) is None else np.asarray(array)[start:stop] for name in STEP_FIELDS
@@ -126,7 +127,12 @@ def _join_lanes(chunks: Sequence[Episode], prefix: str, of: Callable[[Episode], 
     for name in _same_names(chunks, prefix, of):
         channel = of(chunks[0])[name]
         try:
-            lanes[name] = replace(channel, data=join_pieces([of(chunk)[name].data for chunk in chunks]))
+            parts = [of(chunk)[name] for chunk in chunks]
+            frames = [part.encoded for part in parts if part.encoded is not None]
+            if len(frames) == len(parts):
+                lanes[name] = replace(channel, data=None, encoded=chain_frames(frames))
+            else:
+                lanes[name] = replace(channel, data=join_pieces([part.data for part in parts]))
         except LaneError as error:
             raise LaneError(f"{prefix}/{name}: {error}") from None
     return lanes

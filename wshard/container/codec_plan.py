@@ -48,7 +48,7 @@ class CodecPlan:
             ),
         )
         for pattern, _ in plan.frames:
-            if not _is_pattern(pattern) and plan.codec(pattern).type is not CompressionType.ZSTD:
+            if not is_pattern(pattern) and plan.codec(pattern).type is not CompressionType.ZSTD:
                 raise CodecError(f"frame_steps: {pattern!r}: expected zstd for it, found {plan.codec(pattern).type}")
         return plan
 
@@ -56,18 +56,18 @@ class CodecPlan:
         """Raise CodecError for a rule that names none of these blocks; a pattern may match none."""
         for option, names in (("compression", dict(self.rules)), ("frame_steps", dict(self.frames))):
             for name in names:
-                if name not in blocks and not _is_pattern(name):
+                if name not in blocks and not is_pattern(name):
                     raise CodecError(f"{option}: {name!r}: expected a pattern or one of {', '.join(blocks)}")
 
     def codec(self, block: str) -> Codec:
         """Return the codec for a block name; blocks that no rule names stay uncompressed."""
-        return _first_match(self.rules, block) or Codec()
+        return first_match(self.rules, block) or Codec()
 
     def frame_steps(self, block: str) -> int:
         """Return the timesteps per frame of a block, 0 for a block that is stored as one frame or without zstd."""
         if self.codec(block).type is not CompressionType.ZSTD:
             return 0
-        return _first_match(self.frames, block) or 0
+        return first_match(self.frames, block) or 0
 
     @property
     def default(self) -> Codec:
@@ -78,10 +78,12 @@ class CodecPlan:
 T = TypeVar("T")
 
 
-def _first_match(rules: Sequence[tuple[str, T]], block: str) -> T | None:
+def first_match(rules: Sequence[tuple[str, T]], block: str) -> T | None:
+    """Return the value of the rule that is the name of a block or, if there is none, of the first that matches it."""
     exact = (value for name, value in rules if name == block)
     return next(exact, None) or next((value for name, value in rules if fnmatch.fnmatchcase(block, name)), None)
 
 
-def _is_pattern(name: str) -> bool:
+def is_pattern(name: str) -> bool:
+    """Return True for what names several blocks."""
     return any(sign in name for sign in "*?[")

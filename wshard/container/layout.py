@@ -74,6 +74,9 @@ _HEADER: Final = struct.Struct("<4sBBHBBHIQQQQ16s")
 INDEX_ENTRY: Final = struct.Struct("<QIHHQQQIHH")
 DATA_OFFSET_FIELD: Final = 4  # the place of data_offset among the fields of an index entry
 
+# A block of encoded camera frames starts with the places of its T images, and where the last one ends.
+IMAGE_OFFSET: Final = struct.Struct("<Q")
+
 # A recording in progress (.partial) is a journal of framed records: kind, timesteps, payload size, and the CRC32C of
 # those three fields and the payload.
 JOURNAL_MAGIC: Final = b"WSJ1"

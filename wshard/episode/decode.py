@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from wshard.container.encode_block import in_order
+from wshard.episode.encoded_lane import frames_of, in_memory, stored_frames
 from wshard.episode.lanes import (
     DONE,
     EXACT_REWARD,
@@ -21,6 +22,7 @@ from wshard.episode.lanes import (
 )
 from wshard.episode.meta_reader import META_BLOCKS, Declaration
 from wshard.errors import EntryNotFoundError
+from wshard.media.frames import EncodedFrames
 from wshard.types import Array, Channel, Episode, Format, Residual
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from wshard.episode.lane_view import LazyLane
     from wshard.episode.meta_reader import Description
 
+LaneValues = Array | EncodedFrames
 _CHANNEL_PREFIXES = ("signal/", "action/", "omen/", "uncert/", "residual/")
 _STEP_FIELDS = {
     EXACT_REWARD: "rewards",
@@ -66,6 +69,10 @@ class LanesAndBlocks(Protocol):
         """Return a lane that reads only the timesteps that are asked for."""
         ...
 
+    def frames(self, block: str) -> EncodedFrames:
+        """Return the frames of an encoded lane with all of its bytes."""
+        ...
+
 
 def decode_episode(file: LanesAndBlocks, channels: Sequence[str] | None, steps: range | None = None) -> Episode:
     """Return the Episode with all lanes, or those of the named channels.
@@ -79,7 +86,7 @@ def decode_episode(file: LanesAndBlocks, channels: Sequence[str] | None, steps: 
         ep = _part(file, steps)
         for name in selected:
             if name in lanes and name not in filled_in and not is_residual(name):
-                place_lane(ep, lanes[name], file.lane_view(name)[steps.start : steps.stop])
+                place_lane(ep, lanes[name], _read_steps(file, lanes[name], steps))
         return ep
     ep = _empty(file)
     for name, data in _blocks(file, selected):
@@ -89,9 +96,24 @@ def decode_episode(file: LanesAndBlocks, channels: Sequence[str] | None, steps: 
         if is_residual(name):
             channel, _, kind = name.partition("/")[2].rpartition("/")
             ep.residuals[channel] = Residual(channel, kind, np.frombuffer(bytes(data), np.uint8))
-        elif lane is None or not place_lane(ep, lane, lane_array(lane, data, file.description.length, file.where)):
+        elif lane is None or not place_lane(ep, lane, _read_whole(file, lane, data)):
             ep.blocks[name] = bytes(data)
     return ep
+
+
+def _read_whole(file: LanesAndBlocks, lane: Declaration, data: Buffer) -> LaneValues:
+    if lane.encoding:
+        return frames_of(lane, data, file.length, file.where)
+    return lane_array(lane, data, file.description.length, file.where)
+
+
+def _read_steps(file: LanesAndBlocks, lane: Declaration, steps: range) -> LaneValues:
+    if lane.encoding == "mp4":  # the whole of it, checked and read once: it stays when the file is closed
+        return file.frames(lane.block).slice(steps.start, steps.stop)
+    if lane.encoding:
+        return in_memory(stored_frames(file.shard, lane, file.length), steps.start, steps.stop)
+    rows: Array = file.lane_view(lane.block)[steps.start : steps.stop]
+    return rows
 
 
 def _empty(file: LanesAndBlocks) -> Episode:
@@ -152,7 +174,7 @@ def select_blocks(names: Iterable[str], channels: Sequence[str] | None, where: s
     ]
 
 
-def place_lane(ep: Episode, lane: Declaration, data: Array) -> bool:
+def place_lane(ep: Episode, lane: Declaration, data: LaneValues) -> bool:
     """Put a lane where it belongs in the episode; False where it belongs nowhere."""
     prefix, _, name = lane.block.partition("/")
     if lane.block in _STEP_FIELDS:
@@ -168,12 +190,14 @@ def place_lane(ep: Episode, lane: Declaration, data: Array) -> bool:
     return True
 
 
-def _channel(name: str, lane: Declaration, data: Array) -> Channel:
+def _channel(name: str, lane: Declaration, data: LaneValues) -> Channel:
+    frames = data if isinstance(data, EncodedFrames) else None
     return Channel(
         name=name,
         dtype=lane.dtype,
         shape=list(lane.shape),
-        data=data,
+        data=data if frames is None else None,
+        encoded=frames,
         semantics=lane.semantics,
         modality=lane.modality,
         sampling_rate_hz=lane.sampling_rate_hz,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wshard.arguments import array_of
 from wshard.array_fields import DType
+from wshard.episode.encoded_lane import pack_frames
 from wshard.episode.lanes import DONE, EXACT_REWARD, REWARD, TICKS, TIMESTAMPS, TRUNCATIONS, declaration_of, is_residual
 from wshard.episode.meta_reader import META_BLOCKS, Declaration, Description
 from wshard.errors import EpisodeError
@@ -25,14 +27,19 @@ def describe(ep: Episode) -> tuple[Description, dict[str, Sequence[Buffer]]]:
     """Return what the meta blocks of an episode say, and the bytes of its lanes by block name."""
     declared: dict[str, Declaration] = {}
     arrays: dict[str, Array] = {}
+    frames: dict[str, Sequence[Buffer]] = {}
     for block, channel in (ep.lanes() | ep.predictions()).items():
         declared[block] = _declare(block, channel)
-        arrays[block] = channel.data
+        if channel.encoded is None:
+            arrays[block] = channel.data
+            continue
+        frames[block], first = pack_frames(channel.encoded, block)
+        declared[block] = replace(declared[block], encoding=channel.encoded.encoding, first_frame=first)
     arrays |= _step_lanes(ep)
     if EXACT_REWARD in arrays:
         declared[EXACT_REWARD] = Declaration(EXACT_REWARD, DType.from_numpy(arrays[EXACT_REWARD].dtype))
     payloads: dict[str, Sequence[Buffer]] = {name: as_bytes(array) for name, array in arrays.items()}
-    payloads |= _residual_payloads(ep)
+    payloads |= frames | _residual_payloads(ep)
     recorded = {REWARD: ep.rewards, DONE: ep.terminations, TICKS: ep.ticks}
     about = Description(
         episode_id=ep.id,

@@ -9,18 +9,19 @@ import numpy as np
 
 from wshard.arguments import span
 from wshard.container.block import StoredLane, codec_name
-from wshard.container.codec import Codec, CompressionLevel, CompressionType
+from wshard.container.codec import CompressionLevel, CompressionType
 from wshard.container.codec_plan import CodecPlan, Compression
-from wshard.container.layout import CONTENT_JSON, DEFAULT_ALIGNMENT, ROLE_WSHARD
+from wshard.container.layout import ROLE_WSHARD
 from wshard.container.name_hashes import check_names
 from wshard.container.reader import PathOrFile, ShardReader
-from wshard.container.writer import ShardWriter
 from wshard.episode.decode import decode_episode
 from wshard.episode.encode import describe
+from wshard.episode.encode_cameras import Encode, encode_cameras
+from wshard.episode.encoded_lane import EncodedLane, frames_of
 from wshard.episode.lane_view import LaneView
 from wshard.episode.lanes import EXACT_REWARD, REWARD, declaration_of, known_blocks, lane_array, lane_shape
 from wshard.episode.meta_reader import META_BLOCKS, Declaration, Description, read_description
-from wshard.episode.meta_writer import write_description
+from wshard.episode.store import store
 from wshard.errors import EntryNotFoundError, EpisodeError, HeaderError, IndexCorruptError, LaneError
 from wshard.messages import shown
 from wshard.types import Episode
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from wshard.container.codec_plan import FrameSteps
     from wshard.container.layout import Buffer
     from wshard.episode.protocol import Part
+    from wshard.media.frames import EncodedFrames
     from wshard.types import Array, TimebaseSpec
 
 _STEPS_PER_BYTE = 8  # no lane is thinner than one bit per timestep
@@ -61,7 +63,8 @@ class EpisodeFile:
         self.description: Description = read_description(meta, self.where)
         check_names(self._shard, known_blocks(self.description))
         self._check_length()
-        self._views: dict[tuple[str, bool], LaneView] = {}
+        self._views: dict[tuple[str, bool], LaneView | EncodedLane] = {}
+        self._frames: dict[str, EncodedFrames] = {}
 
     def _check_length(self) -> None:
         length = self.description.length or 0
@@ -80,7 +83,7 @@ class EpisodeFile:
 
     def close(self) -> None:
         """Let go of the file: what was read of it when it was opened still answers, reading on raises ClosedError."""
-        self._views = {}
+        self._views, self._frames = {}, {}
         self._shard.close()
 
     @property
@@ -107,7 +110,8 @@ class EpisodeFile:
     def length(self) -> int:
         """T; where the file does not state it, that of its first lane."""
         if self.description.length is None:
-            first = next((lane for lane in self._lanes().values() if lane.step_size), None)
+            lanes = self._lanes().values()
+            first = next((lane for lane in lanes if lane.step_size and not lane.encoding), None)
             size = 0 if first is None else self._shard.entry(first.block).orig_size
             length = 0 if first is None else lane_shape(first, size, None, self.where)[0]
             self.description = replace(self.description, length=length)
@@ -148,6 +152,9 @@ class EpisodeFile:
     def stored(self, block: str) -> StoredLane:
         """Return how a lane lies in the file; raises EntryNotFoundError."""
         entry = self._shard.entry(block)
+        lane = self.description.declared.get(block)
+        if lane is not None and lane.encoding:
+            return StoredLane(lane.encoding, lane.step_size * self.length, entry.disk_size)
         return StoredLane(codec_name(entry, self._shard.header), entry.orig_size, entry.disk_size)
 
     def lanes(self) -> dict[str, Declaration]:
@@ -173,17 +180,32 @@ class EpisodeFile:
         """
         declaration = self._declaration(name)
         data = self._shard.block(self._numbers[declaration.block])
+        if declaration.encoding:
+            return frames_of(declaration, data, self.length, self.where).pixels
         return lane_array(declaration, data, self.description.length, self.where)
 
-    def lane_view(self, name: str, *, verify: bool = False) -> LaneView:
+    def encoded(self, name: str) -> EncodedFrames | None:
+        """Return a lane's camera frames as they are stored, read on demand; None for one that is stored as numbers."""
+        view = self.lane_view(name)
+        return view.frames if isinstance(view, EncodedLane) else None
+
+    def frames(self, block: str) -> EncodedFrames:
+        """Return the frames of an encoded lane with all of its bytes, read and compared with the checksum once."""
+        if block not in self._frames:
+            data = self._shard.block(block)
+            self._frames[block] = frames_of(self._declaration(block), data, self.length, self.where)
+        return self._frames[block]
+
+    def lane_view(self, name: str, *, verify: bool = False) -> LaneView | EncodedLane:
         """Return a lane that reads only the timesteps that are asked for: `file.lane_view("state")[100:116]`.
 
         verify: compare an uncompressed lane with its checksum before its first slice is given out, which reads all of
         it. Raises EntryNotFoundError (a KeyError), LaneError.
         """
         if (name, verify) not in self._views:
-            view = LaneView(self._shard, self._declaration(name), self.description.length, verify=verify)
-            self._views[name, verify] = view
+            lane = self._declaration(name)
+            kind, length = (EncodedLane, self.length) if lane.encoding else (LaneView, self.description.length)
+            self._views[name, verify] = kind(self._shard, lane, length, verify=verify)
         return self._views[name, verify]
 
     def __iter__(self) -> Iterator[str]:
@@ -195,7 +217,7 @@ class EpisodeFile:
         lanes = self.lanes()
         return name in lanes or f"signal/{name}" in lanes
 
-    def __getitem__(self, name: str) -> LaneView:
+    def __getitem__(self, name: str) -> LaneView | EncodedLane:
         """Return lane_view(name)."""
         return self.lane_view(name)
 
@@ -258,36 +280,22 @@ def save_wshard(
     compression_level: int = CompressionLevel.DEFAULT,
     *,
     frame_steps: FrameSteps | None = None,
+    encode: Encode | None = None,
 ) -> None:
     """Save an episode: the file appears whole or not at all, equal episodes give equal bytes.
 
     compression: "none", "zstd", "lz4", "zstd:19", or per block: {"signal/rgb": "zstd:19", "*": "none"}.
     frame_steps: timesteps per zstd frame, so that slices decode only the frames that they touch; for all channels that
     zstd compresses, or per block: {"signal/rgb": 16}. Some other readers cannot read such lanes (FORMAT.md, 1.5).
+    encode: store camera lanes as "jpeg:90", "png" or "mp4:23" (quality, rate factor), all or by name: {"signal/rgb":
+    "jpeg:95"}. Lanes that are encoded already are stored as they are, uncompressed.
     Raises EpisodeError (a ValueError) for an inconsistent episode, CodecError (likewise) for an unknown codec or the
     name of a block that is not there, OSError for the disk; an earlier file stays intact.
     """
     if not isinstance(ep, Episode):
         raise EpisodeError(f"expected an episode, then where to save it, found {shown(ep)}")
     ep.validate()
-    about, payloads = describe(ep)
+    about, payloads = describe(encode_cameras(ep, encode))
     plan = CodecPlan.of(compression, compression_level, frame_steps)
     plan.check(payloads)
     store(path_or_file, about, payloads, plan)
-
-
-def store(target: PathOrFile, about: Description, payloads: Mapping[str, Sequence[Buffer]], plan: CodecPlan) -> int:
-    """Write description and lanes as one episode file; the only place that does. Returns the size in bytes."""
-    framed = {name: replace(lane, frame_steps=plan.frame_steps(name)) for name, lane in about.declared.items()}
-    about = replace(about, declared=framed)
-    writer = ShardWriter(target, role=ROLE_WSHARD, alignment=DEFAULT_ALIGNMENT, compression=plan.default)
-    with writer:
-        meta = write_description(about)
-        for name in sorted({**meta, **payloads}):
-            if name in meta:  # these stay uncompressed: catalog scans read them from every file
-                writer.write_entry(name, meta[name], compression=Codec(), content_type=CONTENT_JSON)
-                continue
-            lane = framed.get(name)
-            frame_size = lane.frame_steps * lane.step_size if lane else 0
-            writer.write_entry(name, payloads[name], compression=plan.codec(name), frame_size=frame_size)
-        return writer.close()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from wshard.array_fields import DType
 from wshard.container.layout import MAX_META_SIZE
+from wshard.episode.frame_rows import read_encoding
 from wshard.errors import LaneError, LimitError
 from wshard.types import ASSUMED_HZ, AssumedRate, Modality, TimebaseSpec, TimebaseType
 
@@ -40,6 +41,7 @@ class Declaration:
     """What meta/channels says of one lane; shape is per timestep; frame_steps: timesteps per zstd frame, 0 = all.
 
     encoding: of camera frames that are stored as "jpeg", "png" or "mp4"; dtype and shape are those of decoded frames.
+    first_frame: of a video, the number of the frame at timestep 0.
     """
 
     block: str
@@ -51,6 +53,7 @@ class Declaration:
     semantics: str = ""
     frame_steps: int = 0
     encoding: str = ""
+    first_frame: int = 0
 
     @property
     def id(self) -> str:
@@ -234,19 +237,28 @@ def _declaration(kind: str, row: object, where: str) -> Declaration:
     name = unicode_text(row.get("id", row.get("name", "")), where, ": id")
     block = row.get("signal_block") or row.get("block") or (name if kind == "action" else f"signal/{name}")
     block = unicode_text(block, where)
-    shape = row.get("shape")
-    if shape:
-        shape = _list(shape, f"{where}: {block}: shape")
-        if len(shape) > _MAX_AXES or not all(type(size) is int and 0 <= size < _MAX_SIZE for size in shape):
-            raise LaneError(f"{where}: {block}: shape: expected at most {_MAX_AXES} sizes, found {reprlib.repr(shape)}")
+    shape = _shape(row.get("shape"), f"{where}: {block}: shape")
+    dtype = DType.parse(row.get("dtype", "f32"), where, block)
+    encoding, first_frame = "", 0
+    if row.get("encoding") is not None:
+        encoding, dtype, shape, first_frame = read_encoding(row, block, dtype, shape, f"{where}: {block}")
     content = row.get("content_type")
     return Declaration(
         block=block,
-        dtype=DType.parse(row.get("dtype", "f32"), where, block),
-        shape=tuple(shape or ()),
+        dtype=dtype,
+        shape=shape,
+        encoding=encoding,
+        first_frame=first_frame,
         modality=_named(Modality, row.get("modality")),
         sampling_rate_hz=usable_rate(row.get("sampling_rate_hz")),
         content_type=content if isinstance(content, str) else None,
         semantics=str(row.get("semantics") or row.get("description") or ""),
         frame_steps=max(row["frame_steps"], 0) if type(row.get("frame_steps")) is int else 0,
     )
+
+
+def _shape(value: object, where: str) -> tuple[int, ...]:
+    shape = _list(value or None, where)
+    if len(shape) > _MAX_AXES or not all(type(size) is int and 0 <= size < _MAX_SIZE for size in shape):
+        raise LaneError(f"{where}: expected at most {_MAX_AXES} sizes, found {reprlib.repr(shape)}")
+    return tuple(shape)

@@ -91,9 +91,12 @@ def _channels_json(about: Description) -> dict[str, Any]:
     for declaration in about.declared.values():
         check_described(declaration)
         row: dict[str, Any] = {"dtype": declaration.dtype.value, "shape": list(declaration.shape)}
+        if declaration.encoding:  # other readers see bytes
+            row = {"dtype": "u8", "shape": [], "encoding": declaration.encoding}
+            row |= {"frame_dtype": declaration.dtype.value, "frame_shape": list(declaration.shape)}
         if declaration.modality is not None:
             row |= {"modality": declaration.modality.value, "content_type_code": declaration.modality.content_type}
-        optional = ("sampling_rate_hz", "content_type", "semantics", "frame_steps")
+        optional = ("sampling_rate_hz", "content_type", "semantics", "frame_steps", "first_frame")
         row |= {name: value for name in optional if (value := getattr(declaration, name)) not in (None, "", 0)}
         if declaration.block.startswith(("signal/", "action/")):
             channels.append({"id": declaration.id, **row, "signal_block": declaration.block})

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from wshard.container.block import StoredLane
     from wshard.episode.lane_view import LazyLane
     from wshard.episode.meta_reader import Declaration
+    from wshard.media.frames import EncodedFrames
     from wshard.types import Array, Episode, TimebaseSpec
 
 MANIFEST: Final = "manifest"
@@ -201,6 +202,10 @@ class EpisodeReader(Protocol):
 
     def lane_view(self, name: str, *, verify: bool = False) -> LazyLane:
         """Return a lane that reads only the timesteps that are asked for; verify: compare checksums first."""
+        ...
+
+    def encoded(self, name: str) -> EncodedFrames | None:
+        """Return a lane's camera frames as they are stored, None for one that is stored as numbers."""
         ...
 
     def load(self, channels: Sequence[str] | None = None) -> Episode:

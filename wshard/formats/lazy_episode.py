@@ -12,6 +12,7 @@ import xxhash
 from wshard.arguments import span
 from wshard.container.block import StoredLane
 from wshard.episode.decode import place_lane, select_blocks
+from wshard.episode.encoded_lane import in_memory
 from wshard.episode.lane_view import LazyLane
 from wshard.episode.lanes import REWARD
 from wshard.errors import ClosedError, EntryNotFoundError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from wshard.episode.info import EpisodeInfo
     from wshard.episode.meta_reader import Declaration
     from wshard.episode.protocol import Part
+    from wshard.media.frames import EncodedFrames
     from wshard.types import Array, TimebaseSpec
 
 _HASHED_WHOLE: Final = 1 << 20
@@ -40,7 +42,7 @@ class LaneReader(Protocol):
         """Return timesteps of a lane."""
         ...
 
-    def encoded(self, key: str, name: str) -> Any:
+    def encoded(self, key: str, name: str) -> EncodedFrames | None:
         """Return the EncodedFrames of a lane."""
         ...
 
@@ -156,7 +158,7 @@ class LazyEpisode:
         array: Array = self.lane_view(name)[:]
         return array
 
-    def encoded(self, name: str) -> Any:
+    def encoded(self, name: str) -> EncodedFrames | None:
         """Return the EncodedFrames of a lane, None for one that is stored as numbers."""
         self._check_open()
         return self._source.encoded(self._key, self._declaration(name).block)
@@ -185,7 +187,9 @@ class LazyEpisode:
             metadata=dict(self.metadata),
         )
         for block in select_blocks(list(self._info.lanes), channels, self.where):
-            place_lane(ep, self._info.lanes[block], self.read(block, steps.start, steps.stop))
+            frames = self.encoded(block)
+            values = in_memory(frames, steps.start, steps.stop) if frames else self.read(block, steps.start, steps.stop)
+            place_lane(ep, self._info.lanes[block], values)
         return ep
 
     def total_reward(self) -> float | None:

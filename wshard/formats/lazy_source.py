@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wshard.episode.info import EpisodeInfo
+    from wshard.media.frames import EncodedFrames
     from wshard.types import Array
 
 _MOST_OPEN: Final = 32
@@ -56,7 +57,7 @@ class LazySource(FilesSource[_Found]):
     def _read(self, found: _Found, info: EpisodeInfo, block: str, steps: slice) -> Array:
         """Return the timesteps steps.start to steps.stop, all of them there, as a new array."""
 
-    def _encoded(self, found: _Found, info: EpisodeInfo, block: str) -> Any:
+    def _encoded(self, found: _Found, info: EpisodeInfo, block: str) -> EncodedFrames:
         """Return the EncodedFrames of a lane whose declaration has an encoding."""
         raise EntryNotFoundError(f"{self.where_of('')}: lane {block!r} has no encoded frames")
 
@@ -89,7 +90,7 @@ class LazySource(FilesSource[_Found]):
             )
         return self._read(self._find(key), info, name, slice(start, last))
 
-    def encoded(self, key: str, name: str) -> Any:
+    def encoded(self, key: str, name: str) -> EncodedFrames | None:
         """Return the EncodedFrames of a lane, None for one that is stored as numbers."""
         info = self.info(key)
         return self._encoded(self._find(key), info, name) if info.lanes[name].encoding else None

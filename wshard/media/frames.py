@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
@@ -79,6 +79,13 @@ class EncodedFrames(ABC):
             self.decode_into(out, steps.start)
         return out
 
+    @cached_property
+    def pixels(self) -> NDArray[Any]:
+        """All frames, decoded once: a read-only array [n, H, W, C]."""
+        array = self.decode()
+        array.flags.writeable = False
+        return array
+
     def steps(self, start: int, stop: int | None) -> range:
         """Return the steps of [start, stop), which may be empty; raises StepError for steps that there are not."""
         first, end = integer(start), self.length if stop is None else integer(stop)
@@ -91,8 +98,14 @@ class EncodedFrames(ABC):
     def __len__(self) -> int:
         return self.length
 
+    def __repr__(self) -> str:
+        return f"<{self.encoding} frames of {self.where}>"
 
-@dataclass(frozen=True, eq=False)
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # nothing of it changes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class ImageFrames(EncodedFrames):
     """One JPEG or PNG per step: images[first : first + count].
 
@@ -152,6 +165,14 @@ class ImageFrames(EncodedFrames):
                     f"found {header.encoding} {header.dtype} {list(header.shape)}"
                 )
             decode_as(header, image, out[number], where=where)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Send views of larger memory as the bytes that they are."""
+        state = {name: value for name, value in self.__dict__.items() if name != "pixels"}
+        if isinstance(self.images, list | tuple):
+            images = [bytes(self.image(step)) for step in range(self.length)]
+            state |= {"images": images, "first": 0, "count": None}
+        return state
 
     @cached_property
     def _header(self) -> ImageHeader:

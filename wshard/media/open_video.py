@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import chain
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -109,15 +110,38 @@ class OpenVideo:
         """Bytes of the file."""
         return int(self._container.size)
 
+    @property
+    def stream(self) -> Any:
+        """The library's stream."""
+        return self._stream
+
+    def read_file(self) -> bytes:
+        """Return the bytes of the file."""
+        if isinstance(self._source, bytes):
+            return self._source
+        with self._source() if callable(self._source) else Path(self._source).open("rb") as file:
+            return file.read()
+
     @cached_property
     def times(self) -> NDArray[np.float64]:
         """The time of every frame in seconds, in the order of showing; reads the file, but decodes nothing."""
+        return np.array(self.ticks, np.float64) * float(self._base)
+
+    @cached_property
+    def ticks(self) -> list[int]:
+        """The time of every frame in the unit of the file, in the order of showing."""
         with translate_errors(self.where):
             self._seek_back(0)
             packets = self._container.demux(self._stream)
-            shown = sorted(packet.pts for packet in packets if packet.pts is not None and not packet.is_discard)
+            found = sorted(packet.pts for packet in packets if packet.pts is not None and not packet.is_discard)
         self._frames = self._last = None
-        return np.array(shown, np.float64) * float(self._base)
+        return found
+
+    def packets_from(self, wanted: int) -> list[Any]:
+        """Return the packets from the last key frame on that is shown at `wanted` or earlier."""
+        first, packets = self._seek(wanted)
+        self._frames = self._last = None
+        return [first, *(packet for packet in packets if packet.pts is not None)]
 
     def read_into(self, out: NDArray[Any], times: NDArray[np.float64]) -> None:
         """Decode the frames at these times, in seconds, into out [n, H, W, C]; raises LaneError, CodecError.
@@ -139,7 +163,8 @@ class OpenVideo:
         if self._last is not None and self._is_at(self._last, time):
             return self._last
         if self._frames is None or self._is_far(wanted):
-            self._frames = self._seek(wanted)
+            first, packets = self._seek(wanted)
+            self._frames = (frame for packet in chain([first], packets) for frame in packet.decode())
         nearest = None
         for frame in self._frames:
             if frame.pts is None:
@@ -169,15 +194,15 @@ class OpenVideo:
         place = index.search_timestamp(wanted, backward=True)
         return bool(place < 0 or index[place].timestamp > self._last.pts)
 
-    def _seek(self, wanted: int) -> Iterator[Any]:
-        """Go to the last key frame that is shown at `wanted` or earlier; yield decoded frames from there."""
+    def _seek(self, wanted: int) -> tuple[Any, Iterator[Any]]:
+        """Go to the last key frame that is shown at `wanted` or earlier; return its packet, and those behind it."""
         target, before = wanted, None
         while True:
             self._seek_back(target)
             packets = self._container.demux(self._stream)
             first = next(packets)
             if first.pts is None or first.pts <= wanted or first.dts is None or first.dts == before:
-                return (frame for packet in chain([first], packets) for frame in packet.decode())
+                return first, packets
             target, before = first.dts - 1, first.dts  # decoded before `wanted`, but shown after it
 
     def _seek_back(self, target: int) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from wshard.errors import CodecError, EpisodeError
 from wshard.media.frames import EncodedFrames
+from wshard.media.open_video import TOLERANCE
 from wshard.media.video_pool import POOL
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class VideoFacts(NamedTuple):
     frames: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class VideoFrames(EncodedFrames):
     """`count` frames of an MP4.
 
@@ -100,6 +101,28 @@ class VideoFrames(EncodedFrames):
                 f"{self.where}: expected frames {first} to {first + count - 1}, found a video of {len(video.times)}"
             )
         return times
+
+    def number_in(self, video: OpenVideo) -> int:
+        """Return which frame of the file is the first; raises CodecError where one is not at its time."""
+        if self.from_timestamp is None:
+            self._times(video, self.first, self.length)
+            return self.first
+        times = self._times(video, self.first, self.length)
+        number = int(np.abs(video.times - times[0]).argmin()) if len(video.times) and len(times) else 0
+        found = video.times[number : number + len(times)]
+        if len(found) < len(times) or (np.abs(found - times) > TOLERANCE).any():
+            raise CodecError(f"{self.where}: expected {len(times)} frames at {self.fps} per second, found others")
+        return number
+
+    def is_same_span(self, other: VideoFrames) -> bool:
+        """Return True for the same frames of the same bytes."""
+        mine = (self.first, self.length, self.fps, self.from_timestamp)
+        if mine != (other.first, other.length, other.fps, other.from_timestamp):
+            return False
+        if self.source is other.source or self.source == other.source:
+            return True
+        with POOL.use(self.source, self.where) as video, POOL.use(other.source, other.where) as second:
+            return video.size == second.size and video.read_file() == second.read_file()
 
     @cached_property
     def _facts(self) -> VideoFacts:

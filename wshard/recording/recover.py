@@ -16,8 +16,8 @@ import numpy as np
 from wshard.container.atomic_write import remove_left_behind, sync_folder
 from wshard.container.codec import CompressionType
 from wshard.container.codec_plan import CodecPlan, Compression
-from wshard.episode.file import store
 from wshard.episode.lanes import REWARD, TRUNCATIONS
+from wshard.episode.store import store
 from wshard.errors import FormatError, LaneError, RecordingExistsError
 from wshard.recording import journal
 from wshard.recording.journal import STEP_LANES

@@ -21,6 +21,7 @@ from wshard.container.layout import (
     round_up,
 )
 from wshard.container.name_hashes import count_room, count_uncounted, find_misnamed, hashes_of, is_table_moved
+from wshard.episode.encoded_lane import frames_of
 from wshard.episode.lanes import declaration_of, known_blocks, lane_shape
 from wshard.episode.meta_reader import META_BLOCKS, Description, read_description
 from wshard.errors import FormatError, LaneError
@@ -138,7 +139,9 @@ def misfit(reader: ShardReader, number: int, about: Description) -> str:
     entry = reader.entries[number]
     lane = None if entry.name in META_BLOCKS else declaration_of(entry.name, entry.orig_size, about)
     try:
-        if lane is not None:
+        if lane is not None and lane.encoding:
+            frames_of(lane, reader.block(number), about.length or 0, reader.where)
+        elif lane is not None:
             lane_shape(lane, entry.orig_size, about.length, reader.where)
     except LaneError as error:
         return str(error).removeprefix(f"{reader.where}: ")

@@ -44,7 +44,8 @@ def inspect_file(path: Path) -> dict[str, Any]:
         for number, entry in enumerate(reader.entries):
             lane = lanes.get(entry.name)
             shape = [episode.length, *lane.shape] if episode and lane else None
-            blocks.append(_block_report(reader, number, entry) | {"dtype": lane and lane.dtype.value, "shape": shape})
+            report = _block_report(reader, number, entry) | {"dtype": lane and lane.dtype.value, "shape": shape}
+            blocks.append(report | {"codec": lane.encoding} if lane and lane.encoding else report)
         return {
             "path": str(path),
             "file_size": reader.header.total_file_size,
@@ -193,9 +194,9 @@ def _check_lanes(path: Path) -> dict[str, str]:
     found = {}
     try:
         with EpisodeFile(path) as episode:
-            for name in episode.lanes():
+            for name, lane in episode.lanes().items():
                 try:
-                    episode.lane(name)
+                    episode.frames(name) if lane.encoding else episode.lane(name)
                 except FormatError as error:
                     found[name] = str(error)
     except FormatError as error:

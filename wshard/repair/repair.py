@@ -21,9 +21,10 @@ from wshard.container.layout import (
     ROLE_WSHARD,
 )
 from wshard.container.reader import ShardReader
-from wshard.episode.file import EpisodeFile, store
+from wshard.episode.file import EpisodeFile
 from wshard.episode.lanes import TICKS, declaration_of
 from wshard.episode.meta_reader import META_BLOCKS, Description
+from wshard.episode.store import store
 from wshard.errors import FormatError, OverlapError, RecordingExistsError, RepairError
 from wshard.repair.damaged_index import restore_index
 from wshard.repair.interleaved import deinterleave

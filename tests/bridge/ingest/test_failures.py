@@ -34,8 +34,9 @@ from embedders.trajectory.pooled import PooledCallable
 from wshard.array_fields import DType
 from wshard.container.codec_plan import CodecPlan
 from wshard.episode.encode import describe
-from wshard.episode.file import open_wshard, save_wshard, store
+from wshard.episode.file import open_wshard, save_wshard
 from wshard.episode.protocol import EpisodeAddress
+from wshard.episode.store import store
 from wshard.errors import (
     FormatError,
     HeaderError,

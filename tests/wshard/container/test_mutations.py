@@ -48,7 +48,9 @@ def originals() -> list[bytes]:
     ep = make_episode(8, 30)
     ep.observations["steady"] = Channel.of("steady", np.repeat(np.arange(300, dtype=np.int32).reshape(30, 10), 9, 1))
     save_wshard(ep, file, "zstd", frame_steps=7)
-    return [*files, file.getvalue()]
+    framed, file = file.getvalue(), io.BytesIO()
+    save_wshard(make_episode(9, 12, image_size=4), file, encode="png")
+    return [*files, file.getvalue(), framed]
 
 
 def flip(data: bytearray, rng: random.Random) -> bytearray:

@@ -87,10 +87,15 @@ def test_only_what_is_needed_is_decoded(small):
     with POOL.use(data, "video") as video:
         decoded = []
         seek = video._seek
-        video._seek = lambda wanted: (decoded.append(frame.pts) or frame for frame in seek(wanted))
+
+        def count(wanted: int) -> tuple:
+            first, packets = seek(wanted)
+            return first, (decoded.append(packet.pts) or packet for packet in packets)
+
+        video._seek = count
     assert np.array_equal(frames.decode(47, 50), truth[47:50])
     assert np.array_equal(frames.decode(50, 52), truth[50:52])
-    assert len(decoded) == 12, "from the key frame 40 on to 51, nothing twice"
+    assert len(decoded) == 11, "behind the key frame 40 on to 51, nothing twice"
 
 
 def test_length_comes_from_the_file(small):
@@ -143,6 +148,7 @@ def read_elsewhere(frames: VideoFrames, start: int) -> np.ndarray:
     return frames.decode(start, start + 3)
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of a process with threads, from Python 3.12 on
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_open_the_file_for_themselves(small, tmp_path, method):
     if method not in multiprocessing.get_all_start_methods():

@@ -1,0 +1,45 @@
+"""What a row of meta/channels says of encoded camera frames. Rules by number: FORMAT.md."""
+
+from __future__ import annotations
+
+import reprlib
+from typing import TYPE_CHECKING, Any, Final
+
+from wshard.array_fields import DType
+from wshard.errors import LaneError
+from wshard.media.image_header import MAX_PIXELS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CHANNELS: Final = {"jpeg": (1, 3), "png": (1, 2, 3, 4), "mp4": (1, 3)}
+"""The encodings, and the numbers of channels that their frames have."""
+
+_PREFIXES: Final = ("signal/", "action/", "omen/", "uncert/")
+_MAX_FRAMES: Final = 1 << 40
+
+
+def read_encoding(
+    row: Mapping[str, Any], block: str, dtype: DType, shape: tuple[int, ...], where: str
+) -> tuple[str, DType, tuple[int, ...], int]:
+    """Return encoding, dtype and shape of the decoded frames, and the number of the first one in a video.
+
+    dtype, shape: those for readers that take the block as bytes. Raises LaneError.
+    """
+    encoding, frame, first = row["encoding"], row.get("frame_shape"), row.get("first_frame", 0)
+    if not block.startswith(_PREFIXES):
+        raise LaneError(f"{where}: encoding: expected it of a block below {', '.join(_PREFIXES)}")
+    if not isinstance(encoding, str) or encoding not in CHANNELS:
+        raise LaneError(f"{where}: encoding: expected one of {', '.join(CHANNELS)}, found {reprlib.repr(encoding)}")
+    if (dtype, shape) != (DType.UINT8, ()):
+        raise LaneError(f"{where}: expected u8 [] beside an encoding, found {dtype.value} {list(shape)}")
+    depth = DType.parse(row.get("frame_dtype", "u8"), where, "frame_dtype")
+    if not isinstance(frame, list) or len(frame) != 3 or not all(type(size) is int and size > 0 for size in frame):
+        raise LaneError(f"{where}: frame_shape: expected height, width and channels, found {reprlib.repr(frame)}")
+    if frame[0] * frame[1] > MAX_PIXELS or frame[2] not in CHANNELS[encoding]:
+        raise LaneError(f"{where}: frame_shape: expected at most {MAX_PIXELS} pixels as {encoding}, found {frame}")
+    if depth is not DType.UINT8 and (depth is not DType.UINT16 or frame[2] > 1 or encoding == "jpeg"):
+        raise LaneError(f"{where}: frame_dtype: expected u8, or u16 of gray png and mp4, found {depth.value}")
+    if type(first) is not int or not 0 <= first < _MAX_FRAMES or (first and encoding != "mp4"):
+        raise LaneError(f"{where}: first_frame: expected the number of a frame of a video, found {reprlib.repr(first)}")
+    return encoding, depth, tuple(frame), first

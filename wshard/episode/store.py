@@ -1,0 +1,40 @@
+"""Write description and lanes as one episode file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from wshard.container.codec import Codec
+from wshard.container.layout import CONTENT_JSON, DEFAULT_ALIGNMENT, ROLE_WSHARD
+from wshard.container.writer import ShardWriter
+from wshard.episode.meta_writer import write_description
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wshard.container.byte_source import PathOrFile
+    from wshard.container.codec_plan import CodecPlan
+    from wshard.container.layout import Buffer
+    from wshard.episode.meta_reader import Description
+
+
+def store(target: PathOrFile, about: Description, payloads: Mapping[str, Sequence[Buffer]], plan: CodecPlan) -> int:
+    """Write description and lanes as one episode file; the only place that does. Returns the size in bytes."""
+    framed = {
+        name: replace(lane, frame_steps=0 if lane.encoding else plan.frame_steps(name))
+        for name, lane in about.declared.items()
+    }
+    about = replace(about, declared=framed)
+    writer = ShardWriter(target, role=ROLE_WSHARD, alignment=DEFAULT_ALIGNMENT, compression=plan.default)
+    with writer:
+        meta = write_description(about)
+        for name in sorted({**meta, **payloads}):
+            if name in meta:  # these stay uncompressed: catalog scans read them from every file
+                writer.write_entry(name, meta[name], compression=Codec(), content_type=CONTENT_JSON)
+                continue
+            lane = framed.get(name)
+            frame_size = lane.frame_steps * lane.step_size if lane else 0
+            codec = Codec() if lane and lane.encoding else plan.codec(name)  # compressed as they are
+            writer.write_entry(name, payloads[name], compression=codec, frame_size=frame_size)
+        return writer.close()

@@ -1,0 +1,86 @@
+"""Encoded frames of several parts in a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from wshard.errors import LaneError
+from wshard.media.frames import EncodedFrames, ImageFrames
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ChainedFrames(EncodedFrames):
+    """The frames of several parts, which have one encoding, shape and dtype; see chain_frames."""
+
+    parts: tuple[EncodedFrames, ...]
+    where: str = "frames"
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # that of the parts
+        """The encoding of all parts."""
+        return self.parts[0].encoding
+
+    @property
+    def length(self) -> int:
+        """The frames of all parts."""
+        return sum(part.length for part in self.parts)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels."""
+        return self.parts[0].shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """uint8 or uint16."""
+        return self.parts[0].dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all parts."""
+        return sum(part.nbytes for part in self.parts)
+
+    def slice(self, start: int, stop: int | None = None) -> EncodedFrames:
+        """Return the frames [start, stop), of the parts that have them."""
+        spans = self._spans(self.steps(start, stop))
+        return chain_frames([part.slice(first, end) for part, first, end in spans] or [self.parts[0].slice(0, 0)])
+
+    def decode_into(self, out: NDArray[Any], start: int) -> None:
+        """Decode frames into out [n, H, W, C]."""
+        done = 0
+        for part, first, end in self._spans(range(start, start + len(out))):
+            part.decode_into(out[done : done + end - first], first)
+            done += end - first
+
+    def _spans(self, steps: range) -> list[tuple[EncodedFrames, int, int]]:
+        found, begin = [], 0
+        for part in self.parts:
+            first, end = max(steps.start - begin, 0), min(steps.stop - begin, part.length)
+            if first < end:
+                found.append((part, first, end))
+            begin += part.length
+        return found
+
+
+def chain_frames(parts: Sequence[EncodedFrames]) -> EncodedFrames:
+    """Return the frames of one or more parts in a row; raises LaneError where encoding, shape or dtype differ."""
+    first = parts[0]
+    for part in parts:
+        if (part.encoding, part.shape, part.dtype) != (first.encoding, first.shape, first.dtype):
+            raise LaneError(
+                f"{part.where}: expected {first.encoding} {first.dtype} {list(first.shape)} as in the first part, "
+                f"found {part.encoding} {part.dtype} {list(part.shape)}"
+            )
+    if len(parts) == 1:
+        return first
+    if not all(isinstance(part, ImageFrames) for part in parts):
+        return ChainedFrames(tuple(parts), where=first.where)
+    images = [part.image(step) for part in parts if isinstance(part, ImageFrames) for step in range(part.length)]
+    return ImageFrames(first.encoding, images, frame_shape=first.shape, frame_dtype=first.dtype, where=first.where)

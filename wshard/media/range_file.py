@@ -1,0 +1,46 @@
+"""A part of something larger as a file object that libraries can read and seek in."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wshard.container.layout import Buffer
+
+
+class RangeFile(io.RawIOBase):
+    """A read-only file of `size` bytes; `read_range(start, stop)` gives those that are asked for."""
+
+    def __init__(self, read_range: Callable[[int, int], Buffer], size: int) -> None:
+        self._read_range = read_range
+        self._size = size
+        self._place = 0
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to a place, which is never outside of the file."""
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._size}[whence]
+        self._place = min(max(base + offset, 0), self._size)
+        return self._place
+
+    def tell(self) -> int:
+        """Return the place."""
+        return self._place
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return up to `size` bytes."""
+        start = self._place
+        stop = self._size if size is None or size < 0 else min(start + size, self._size)
+        self._place = stop
+        return bytes(self._read_range(start, stop)) if start < stop else b""
