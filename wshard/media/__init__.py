@@ -25,3 +25,8 @@ __getattr__ = importer(
         "encode_video": "wshard.media.video_writer",
     },
 )
+
+
+def __dir__() -> list[str]:
+    """Return the names above, also those that were not used yet."""
+    return sorted(__all__)

@@ -34,10 +34,6 @@ class RangeFile(io.RawIOBase):
         self._place = min(max(base + offset, 0), self._size)
         return self._place
 
-    def tell(self) -> int:
-        """Return the place."""
-        return self._place
-
     def read(self, size: int | None = -1) -> bytes:
         """Return up to `size` bytes."""
         start = self._place
