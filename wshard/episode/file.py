@@ -110,8 +110,7 @@ class EpisodeFile:
     def length(self) -> int:
         """T; where the file does not state it, that of its first lane."""
         if self.description.length is None:
-            lanes = self._lanes().values()
-            first = next((lane for lane in lanes if lane.step_size and not lane.encoding), None)
+            first = next((one for one in self._lanes().values() if one.step_size and not one.encoding), None)
             size = 0 if first is None else self._shard.entry(first.block).orig_size
             length = 0 if first is None else lane_shape(first, size, None, self.where)[0]
             self.description = replace(self.description, length=length)
