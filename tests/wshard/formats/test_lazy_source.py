@@ -156,6 +156,7 @@ def _load_in_child(source: NpyFolderSource) -> int:
     return source.load("2").length
 
 
+@pytest.mark.filterwarnings("ignore:lance is not fork-safe")  # other tests import it
 def test_a_forked_process_opens_files_of_its_own(source):
     source.load("2")
     with get_context("fork").Pool(1) as pool:

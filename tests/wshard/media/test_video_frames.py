@@ -149,6 +149,7 @@ def read_elsewhere(frames: VideoFrames, start: int) -> np.ndarray:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of a process with threads, from Python 3.12 on
+@pytest.mark.filterwarnings("ignore:lance is not fork-safe")  # other tests import it
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_open_the_file_for_themselves(small, tmp_path, method):
     if method not in multiprocessing.get_all_start_methods():
