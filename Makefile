@@ -6,11 +6,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q install --no-compile -c constraints.txt
 FIRST ?= 100# the first seed of rb_a, rb_b and rb_c; those below 100 were tuned on
 
-.PHONY: help install demo test docs bench bench-index rb_a rb_b rb_c fuzz torture histories diskfull minute live-deepdata clean
+.PHONY: help install demo test docs web wheel bench bench-index rb_a rb_b rb_c fuzz torture histories diskfull minute live-deepdata clean
 help:
 	@echo "make demo     record 224 real episodes, search them, draw a picture   (about 3 minutes the first time)"
 	@echo "make test     the whole gate: lint, types, rooms, tests, docs         (6 to 15 minutes the first time)"
 	@echo "make install  only create .venv with everything in it                 (about 1 minute)"
+	@echo "make web      build the pages of the browser app from their source    (about 10 seconds)"
+	@echo "make wheel    build the wheel, with these pages, into dist/"
 	@echo "make docs     build the manual and the API reference into site/       (about 20 seconds)"
 	@echo "make bench    measure speed on this machine                           (about 5 minutes)"
 	@echo "make fuzz     200,000 damaged files of each kind, none of which may give a wrong value  (about 5 minutes)"
@@ -23,7 +25,7 @@ help:
 	@echo "make rb_c     measure how well faults, copies and wrong labels are found  (about 7 minutes the first time)"
 	@echo "make rb_a FIRST=200  the same on other seeds: 20, 30 and 20 from there on (those below 100 were tuned on)"
 	@echo "make live-deepdata DEEPDATA_URL=http://...  the index tests on a real DeepData server, see docs/deepdata.md"
-	@echo "make clean    remove .venv, caches and the demo archive"
+	@echo "make clean    remove .venv, caches, the pages and the demo archive"
 
 $(VENV)/.created:
 	@echo "== creating $(VENV) (a few seconds)"
@@ -33,25 +35,38 @@ $(VENV)/.created:
 
 $(VENV)/.demo: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "== installing wshard with what the demo needs (about half a minute)"
-	@$(PIP) -e '.[demo]'
+	@$(PIP) -e '.[demo,web]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo
 	@echo "== installing what the tests need (about a minute)"
-	@$(PIP) -e '.[demo,dev]'
+	@$(PIP) -e '.[demo,web,dev]'
 	@# "+cpu" so that pip never takes the CUDA build and its gigabytes; where there is no such wheel, tests of networks skip.
 	@$(PIP) 'torch==2.13.0+cpu' && $(PIP) -e '.[torch,onnx,text]' onnx \
 		|| echo "== no CPU build of torch for this machine: the tests of networks will say that they are skipped"
 	@touch $@
 
-install: $(VENV)/.dev
+# Node and npm come from a package; what npm fetches is what package-lock.json has the hashes of.
+WEB := bridge/web
+WEB_SOURCES := $(WEB)/package-lock.json $(WEB)/build.js $(wildcard $(WEB)/pages/*)
+$(WEB)/static/main.js: $(WEB_SOURCES) | $(VENV)/.demo
+	@echo "== building the pages of the browser app (about 10 seconds)"
+	@$(PIP) -e '.[web-build]'
+	@$(BIN)/python $(WEB)/build_pages.py
+
+web: $(WEB)/static/main.js
+
+wheel: web
+	@$(BIN)/python -m pip --disable-pip-version-check -q wheel --no-deps -w dist . && ls dist
+
+install: $(VENV)/.dev web
 	@echo "installed: $(BIN)/wshard --help"
 
-demo: $(VENV)/.demo
+demo: $(VENV)/.demo web
 	@echo "== demo (about half a minute; a second run takes seconds)"
 	@$(BIN)/python -m demo
 
-test: $(VENV)/.dev
+test: $(VENV)/.dev web
 	@echo "== ruff (seconds)" && $(BIN)/ruff check -q . && $(BIN)/ruff format --check -q .
 	@echo "== mypy --strict (half a minute)" && $(BIN)/mypy
 	@echo "== rooms and arrows (seconds)" && $(BIN)/lint-imports --no-cache | tail -n 12
@@ -64,7 +79,7 @@ docs: $(VENV)/.dev
 
 $(VENV)/.bench: $(VENV)/.dev
 	@echo "== installing the formats to compare with (about 20 seconds)"
-	@$(PIP) -e '.[demo,dev,bench]'
+	@$(PIP) -e '.[demo,web,dev,bench]'
 	@touch $@
 
 bench: $(VENV)/.bench
@@ -131,5 +146,5 @@ live-deepdata: $(VENV)/.dev
 
 clean:
 	@echo "== removing $(VENV), caches, demo-archive and .bench"
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache demo-archive .bench
+	@rm -rf $(VENV) $(WEB)/static $(WEB)/node_modules .pictures .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache demo-archive .bench
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -207,6 +207,14 @@ class QueryError(WShardError, ValueError):
     """A query that fits no Space, or finds no vectors, or that cannot be searched with."""
 
 
+class RequestError(WShardError, ValueError):
+    """A request to the browser app that is refused; status is that of the answer."""
+
+    def __init__(self, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 class VectorIndexError(WShardError, RuntimeError):
     """A vector index that cannot answer."""
 

@@ -1,10 +1,11 @@
-"""Text that messages of several modules share: plurals, shortened values, URLs without secrets, installation advice."""
+"""What outputs of several modules share: plurals, shortened values, URLs without secrets, advice, strict JSON."""
 
 from __future__ import annotations
 
+import math
 import re
 import reprlib
-from typing import Final
+from typing import Any, Final
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//)?")
 _SIGNED_IN: Final = re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]+:/{1,2})[^\s/@:]*:\S+@")
@@ -44,3 +45,12 @@ def how_to_install(extra: str = "") -> str:
 def shown(value: object) -> str:
     """Return the value as a message shows it: in one line, shortened."""
     return " ".join(reprlib.repr(value).split())
+
+
+def finite(value: Any) -> Any:
+    """Return a JSON-able value with None for NaN and infinities, which strict JSON does not have."""
+    if isinstance(value, dict):
+        return {name: finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -16,6 +16,7 @@ import bridge.cli.ingest
 import bridge.cli.labels
 import bridge.cli.moments
 import bridge.cli.search
+import bridge.cli.serve
 import bridge.cli.show
 import bridge.cli.train
 import catalog.cli.annotate
@@ -61,6 +62,7 @@ def options(
 _VERBS: dict[str, tuple[Callable[..., None], ...]] = {
     "Archive": (
         *(bridge.cli.ingest.ingest, bridge.cli.ingest.watch, catalog.cli.ls.ls, bridge.cli.show.show),
+        bridge.cli.serve.serve,
         *(catalog.cli.explore.facets, catalog.cli.explore.stats, catalog.cli.explore.sql),
     ),
     "Search": (

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from catalog.cli.common import ArchiveOption, WhereOption, open_catalog, print_table, report_unknown
-from wshard.cli.common import EXIT_FAILED, JsonOption, option_read, print_items, printable, reported
+from wshard.cli.common import EXIT_FAILED, JsonOption, option_read, print_items, print_json, printable, reported
 from wshard.messages import plural
 
 if TYPE_CHECKING:
@@ -30,10 +29,12 @@ app = typer.Typer(
 @reported()
 def list_(archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
     """List the collections."""
+    from catalog.curation.listing import list_named
+
     with open_catalog(archive) as catalog:
         named = catalog.collections.all()
     if as_json:
-        print_items({key: value for key, value in asdict(found).items() if key != "replaced"} for found in named)
+        print_items(map(list_named, named))
         return
     rows = [
         (found.name, "snapshot", str(found.snapshot.picks), found.snapshot.hash, found.who, found.at)
@@ -67,22 +68,24 @@ def save(
 @reported()
 def show(ref: RefArgument, archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
     """Show a collection and its lineage."""
+    from catalog.curation.listing import list_collection
+
     with open_catalog(archive) as catalog:
-        picked = catalog.collections.picked(ref)
-        ancestors = catalog.collections.ancestors(ref)
-        query = next((found.query for found in catalog.collections.all() if found.name == ref), None)
-    picks, gone = [pick for pick, _ in picked], sum(row is None for _, row in picked)
+        found = list_collection(catalog.collections, ref)
     if as_json:
-        print_items(map(asdict, picks), gone=gone, query=query, lineage=list(map(asdict, ancestors)))
+        print_json(found)
         return
-    missing = f"; {gone} of them removed or changed since" if gone else ""
-    steps = plural(sum(pick.stop - pick.start for pick in picks), "timestep")
-    typer.echo(f"{plural(len(picks), 'pick')}, {steps}{missing}")
-    if query is not None:
-        typer.echo(f"query: {printable(query)}")
+    missing = f"; {found['gone']} of them removed or changed since" if found["gone"] else ""
+    steps = plural(sum(pick["stop"] - pick["start"] for pick in found["items"]), "timestep")
+    typer.echo(f"{plural(found['total'], 'pick')}, {steps}{missing}")
+    if found["query"] is not None:
+        typer.echo(f"query: {printable(found['query'])}")
     print_table(
         ("snapshot", ">picks", "made", "when"),
-        [(a.hash, str(a.picks), json.dumps(a.origin, ensure_ascii=False), a.made_at) for a in ancestors],
+        [
+            (one["hash"], str(one["picks"]), json.dumps(one["origin"], ensure_ascii=False), one["made_at"])
+            for one in found["lineage"]
+        ],
     )
 
 
@@ -139,16 +142,18 @@ def split(
 @reported()
 def diff(before: RefArgument, after: RefArgument, archive: ArchiveOption = None, as_json: JsonOption = False) -> None:
     """Show the differences between two collections."""
+    from catalog.curation.listing import list_difference
+
     with open_catalog(archive) as catalog:
-        found = asdict(catalog.collections.compare(before, after))
+        found = list_difference(catalog.collections, before, after)
     if as_json:
-        counts = {name: len(picks) for name, picks in found.items()}
-        print_items(({"change": name, **pick} for name, picks in found.items() for pick in picks), **counts)
+        print_json(found)
         return
-    for sign, name in (("+", "added"), ("-", "removed"), ("*", "reweighted")):
-        for pick in found[name]:
-            typer.echo(f"{sign} {pick['uid']} {pick['start']}:{pick['stop']} weight {pick['weight']:g}")
-    typer.echo(", ".join(f"{len(picks)} {name}" for name, picks in found.items()))
+    signs = {"added": "+", "removed": "-", "reweighted": "*"}
+    for pick in found["items"]:
+        sign = signs[pick["change"]]
+        typer.echo(f"{sign} {pick['uid']} {pick['start']}:{pick['stop']} weight {pick['weight']:g}")
+    typer.echo(", ".join(f"{found[name]} {name}" for name in signs))
 
 
 @app.command()

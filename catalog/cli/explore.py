@@ -33,6 +33,8 @@ def facets(
     as_json: JsonOption = False,
 ) -> None:
     """Count episodes by field value, and show histograms of numeric fields."""
+    from catalog.query.listing import list_facets, list_histograms
+
     wanted = fields or ([] if histogram else list(_FACETS))
     with open_catalog(archive) as catalog:
         report_unknown(catalog, where)
@@ -41,13 +43,7 @@ def facets(
         drawn = {name: catalog.query.histogram(name, where or "", bins=bins) for name in histogram or ()}
         shown = {} if as_json else {name: _rows(catalog, name, where, values) for name, values in found.items()}
     if as_json:
-        print_items(
-            [
-                {"field": name, "values": [{"value": value, "episodes": count} for value, count in values]}
-                for name, values in found.items()
-            ],
-            histograms=[{"field": name, **asdict(shape)} for name, shape in drawn.items()],
-        )
+        print_items(list_facets(found), histograms=list_histograms(drawn))
         return
     for name, rows in shown.items():
         print_table((name, ">episodes"), rows)

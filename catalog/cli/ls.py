@@ -69,6 +69,7 @@ def ls(
     from catalog.filters.parse import as_where
     from catalog.filters.where import build_where
     from catalog.query.columns import columns_of, split_names
+    from catalog.query.listing import list_episodes
 
     if as_csv and as_json:
         raise typer.BadParameter("expected --csv or --json, not both")
@@ -90,7 +91,7 @@ def ls(
         page = catalog.query.select(wanted, order=sort, after=after, limit=limit or _PAGE)
         total = catalog.query.count(wanted)
         if as_json:
-            print_items(_as_json(catalog, chosen, page.rows), total=total, next=page.next)
+            print_items(list_episodes(catalog.query, chosen, page.rows), total=total, next=page.next)
             return
         _print(catalog, chosen, page.rows)
         typer.echo(f"{len(page.rows)} of {total} episodes{_summary(catalog, wanted)}")
@@ -109,31 +110,15 @@ def _pages(
         after = page.next
 
 
-def _cells(catalog: Catalog, columns: Sequence[Column], rows: Sequence[EpisodeRow]) -> list[list[Any]]:
-    """Return the values of each row by column."""
-    from catalog.query.columns import parts_needed
-    from catalog.records import Facts
-
-    parts = parts_needed(columns)
-    facts = catalog.query.facts([row.id for row in rows], parts=parts) if parts else {}
-    return [[column.value(row, facts.get(row.id, Facts())) for column in columns] for row in rows]
-
-
-def _as_json(catalog: Catalog, columns: Sequence[Column] | None, rows: Sequence[EpisodeRow]) -> list[dict[str, Any]]:
-    if columns is None:
-        return [
-            {("file_path" if name == "path" else name): value for name, value in row._asdict().items()} for row in rows
-        ]
-    names = [column.name for column in columns]
-    return [dict(zip(names, cells, strict=True)) for cells in _cells(catalog, columns, rows)]
-
-
 def _print_csv(catalog: Catalog, columns: Sequence[Column], pages: Iterator[Sequence[EpisodeRow]]) -> None:
+    from catalog.query.listing import read_cells
+
     shown = printable if sys.stdout.isatty() else str  # programs get every value as it is
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow([shown(column.name) for column in columns])
     for rows in pages:
-        writer.writerows([[shown(_csv_cell(value)) for value in cells] for cells in _cells(catalog, columns, rows)])
+        of_page = read_cells(catalog.query, columns, rows)
+        writer.writerows([[shown(_csv_cell(value)) for value in cells] for cells in of_page])
 
 
 def _csv_cell(value: Any) -> str:
@@ -145,7 +130,9 @@ def _print(catalog: Catalog, columns: Sequence[Column] | None, rows: Sequence[Ep
     if columns is None:
         _table(rows)
         return
-    cells = _cells(catalog, columns, rows)
+    from catalog.query.listing import read_cells
+
+    cells = read_cells(catalog.query, columns, rows)
     heads = [
         f">{column.name}" if column.type in (int, float) and not column.listed else column.name for column in columns
     ]

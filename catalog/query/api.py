@@ -46,18 +46,20 @@ class Queries:
         order: str = "episode_id",
         after: str | None = None,
         limit: int = 50,
+        skip: int = 0,
     ) -> Page:
         """Return the first rows, or those after the cursor of an earlier page in the same order.
 
         order is a field of one value, reversed by a leading "-"; ties go by id, missing values come last. Pages by
-        ORDERS and score.NAME come from columns, for others all that matches is sorted. FilterError for an unknown
-        order, a foreign cursor or a limit below 1.
+        ORDERS and score.NAME come from columns, for others all that matches is sorted. skip: leave out so many rows
+        first, which are walked. FilterError for an unknown order, a foreign cursor or a limit below 1.
         """
         plain_text(order, "order", FilterError)
         after = None if after is None else plain_text(after, "after", FilterError)
         with self._session.read() as connection:
             wanted = self._session.resolve(connection, where)
-            return pages.load_page(connection, wanted, order=order, after=after, limit=limit, base=self._session.base)
+            part = pages.PageRequest(order, after, limit, skip)
+            return pages.load_page(connection, wanted, part, base=self._session.base)
 
     def count(self, where: Where | str | None = EVERYTHING) -> int:
         """Return how many episodes match."""

@@ -13,7 +13,7 @@ from catalog.filters.evaluate import NO_FACTS
 from catalog.filters.fields import Field
 from catalog.query.columns import PLAIN, Column, columns_of, parts_needed
 from catalog.query.facts import load_facts
-from catalog.query.pages import load_page
+from catalog.query.pages import PageRequest, load_page
 from catalog.values import INTEGER_LIMIT
 from wshard.arguments import several_names
 from wshard.errors import FilterError, MissingExtraError
@@ -52,7 +52,7 @@ def load_table(connection: Connection, where: Where, names: Sequence[str] | None
     values: dict[str, list[Any]] = {column.name: [] for column in columns}
     after: str | None = None
     while True:
-        page = load_page(connection, where, order="id", after=after, limit=_AT_ONCE, base=base)
+        page = load_page(connection, where, PageRequest("id", after, _AT_ONCE), base=base)
         facts = load_facts(connection, [row.id for row in page.rows], parts) if parts else {}
         for column in columns:
             found = [_cell(column, row, facts.get(row.id, NO_FACTS)) for row in page.rows]

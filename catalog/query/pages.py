@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, func, literal, null, select, tuple_
 
@@ -81,22 +81,42 @@ def _row(found: Any, *, base: str | None) -> EpisodeRow:
     return EpisodeRow(*values)
 
 
-def load_page(
-    connection: Connection, where: Where, *, order: str, after: str | None, limit: int, base: str | None
-) -> Page:
-    """Return up to limit rows after the cursor; ties by id, missing values last in both directions."""
-    limit = whole_number(limit, "limit", FilterError, least=1)
-    cursor = Cursor.decode(after, order=order) if after is not None else None
+class PageRequest(NamedTuple):
+    """Which rows of an order make a page: up to limit ones after the cursor, without the first `skip` of them."""
+
+    order: str
+    after: str | None
+    limit: int
+    skip: int = 0
+
+
+def load_page(connection: Connection, where: Where, part: PageRequest, *, base: str | None) -> Page:
+    """Return the rows of the part; ties by id, missing values last in both directions."""
+    order, limit = part.order, whole_number(part.limit, "limit", FilterError, least=1)
+    skip = whole_number(part.skip, "skip", FilterError, least=0)
+    cursor = Cursor.decode(part.after, order=order) if part.after is not None else None
     found: list[tuple[int, Any]] = []
     for statement in _limited(connection, where, order=order, cursor=cursor, base=base):
         asked = parameters(cursor, wanted=limit + 1 - len(found))
-        found += [(number, value) for number, value in connection.execute(statement, asked).all()]
+        here = statement.offset(skip) if skip else statement
+        rows = [(number, value) for number, value in connection.execute(here, asked).all()]
+        if skip and not rows:
+            skip -= _count_of(connection, statement, asked, most=skip)
+        elif rows:
+            skip = 0
+        found += rows
         if len(found) > limit:
             break
     taken = found[:limit]
-    rows = {row.id: row for row in load_ids(connection, [number for number, _ in taken], base=base)}
+    by_id = {row.id: row for row in load_ids(connection, [number for number, _ in taken], base=base)}
     last = Cursor(order, taken[-1][1], taken[-1][0]).encode() if len(found) > limit else None
-    return Page(tuple(rows[number] for number, _ in taken), last)
+    return Page(tuple(by_id[number] for number, _ in taken), last)
+
+
+def _count_of(connection: Connection, statement: Select[Any], asked: dict[str, Any], *, most: int) -> int:
+    """Return how many rows a statement has, `most` at most."""
+    counted = select(func.count()).select_from(statement.subquery())
+    return int(connection.execute(counted, {**asked, "wanted": most}).scalar_one())
 
 
 def _limited(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -78,21 +77,15 @@ def named_path(text: str) -> Path:
 
 def print_json(value: Any) -> None:
     """Print a value as strict JSON; NaN and infinities become null."""
-    typer.echo(json.dumps(_finite(value), indent=2, allow_nan=False))
+    from wshard.messages import finite
+
+    typer.echo(json.dumps(finite(value), indent=2, allow_nan=False))
 
 
 def print_items(items: Iterable[Any], **about: Any) -> None:
     """Print a JSON object with `items`, their number as `total`, and further entries."""
     listed = list(items)
     print_json({"items": listed, "total": len(listed), **about})
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def printable(text: str) -> str:

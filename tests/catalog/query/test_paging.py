@@ -176,3 +176,17 @@ def test_a_foreign_cursor_or_order_is_refused(catalog: Catalog, order: str, afte
 def test_a_page_holds_at_least_one_row(catalog: Catalog) -> None:
     with pytest.raises(FilterError, match="at least 1, found 0"):
         catalog.query.select(limit=0)
+
+
+@pytest.mark.parametrize("order", ["id", "env_id", "-total_reward", "success", "meta.mixed", "-meta.mixed", "review"])
+def test_a_page_begins_after_as_many_rows_as_are_skipped(still, order):
+    whole = still.query.select(order=order, limit=1000).rows
+    half = still.query.select(order=order, limit=70)
+    for skip in (1, 40, 72, 75, 149, 150, 400):
+        page = still.query.select(order=order, skip=skip, limit=7)
+        assert page.rows == whole[skip : skip + 7]
+        assert still.query.select(order=order, after=half.next, skip=skip, limit=7).rows == whole[70 + skip : 77 + skip]
+        if page.next:
+            assert still.query.select(order=order, after=page.next, limit=1).rows == whole[skip + 7 : skip + 8]
+    with pytest.raises(FilterError, match="skip"):
+        still.query.select(skip=-1)

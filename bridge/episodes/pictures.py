@@ -1,0 +1,65 @@
+"""Timesteps of image lanes as JPEG, made on the fly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from wshard.errors import MissingExtraError, QueryError
+from wshard.messages import how_to_install
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from wshard.episode.protocol import EpisodeReader
+
+_QUALITY: Final = 85
+_COLOURS: Final = {1: "GRAY", 3: "RGB"}
+
+
+def picture_axes(shape: Sequence[int]) -> str:
+    """Return how one timestep of this shape is a picture, "HW", "HWC" or "CHW"; "" where it is none."""
+    if len(shape) == 2:
+        return "HW" if min(shape) >= 8 else ""
+    if len(shape) != 3:
+        return ""
+    return "HWC" if shape[-1] in (1, 3, 4) and min(shape[:2]) >= 8 else "CHW" if shape[0] in (1, 3, 4) else ""
+
+
+def read_picture(file: EpisodeReader, lane: str, step: int, *, width: int | None = None) -> bytes:
+    """Return a timestep of an image lane as JPEG, about `width` wide if it is wider.
+
+    Raises EntryNotFoundError, QueryError for a lane that is no picture, StepError, MissingExtraError.
+    """
+    view = file.lane_view(lane)
+    axes = picture_axes(view.shape[1:])
+    if not axes:
+        raise QueryError(f"{lane}: expected a lane of images, found {list(view.shape[1:])} per timestep")
+    return encode_picture(np.asarray(view[step]), axes, width=width)
+
+
+def encode_picture(picture: NDArray[Any], axes: str, *, width: int | None = None) -> bytes:
+    """Return a picture as JPEG; numbers other than bytes are spread from their least to their greatest."""
+    try:
+        from simplejpeg import encode_jpeg  # noqa: PLC0415  (only pictures need it)
+    except ImportError as error:
+        raise MissingExtraError(f"pictures need simplejpeg: {how_to_install('web')}") from error
+    turned = {"HW": picture[..., None] if axes == "HW" else picture, "HWC": picture, "CHW": np.moveaxis(picture, 0, -1)}
+    pixels = turned[axes][..., :3] if turned[axes].shape[-1] == 4 else turned[axes]
+    if width is not None and pixels.shape[1] >= 2 * width:
+        every = pixels.shape[1] // width
+        pixels = pixels[::every, ::every]
+    encoded: bytes = encode_jpeg(np.ascontiguousarray(_as_bytes(pixels)), _QUALITY, _COLOURS[pixels.shape[-1]])
+    return encoded
+
+
+def _as_bytes(pixels: NDArray[Any]) -> NDArray[np.uint8]:
+    if pixels.dtype == np.uint8:
+        return pixels
+    numbers = np.nan_to_num(pixels.astype(np.float32), posinf=0.0, neginf=0.0)
+    low, high = float(numbers.min(initial=0.0)), float(numbers.max(initial=0.0))
+    spread: NDArray[np.uint8] = ((numbers - low) * (255.0 / max(high - low, 1e-12))).astype(np.uint8)
+    return spread

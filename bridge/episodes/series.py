@@ -1,0 +1,94 @@
+"""Lanes of numbers as short series for plots: every timestep where there are few, else the extremes of equal parts."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wshard.errors import QueryError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wshard.episode.protocol import EpisodeReader
+
+Floats = NDArray[np.float64]
+
+MAX_CHANNELS: Final = 512
+_DIGITS: Final = 6  # of the largest value: a plot has fewer pixels
+
+
+@dataclass(frozen=True)
+class Series:
+    """A lane over a span: values[i] are those of one channel at the timesteps `steps`, None where not finite.
+
+    channels: which ones these are, of all `of`.
+    """
+
+    lane: str
+    steps: list[int]
+    channels: list[int]
+    values: list[list[float | None]]
+    of: int
+
+
+def read_series(
+    file: EpisodeReader, lane: str, span: tuple[int, int], *, points: int, channels: Sequence[int] | None = None
+) -> Series:
+    """Return timesteps [start, stop) of a lane, thinned to about `points`; channels: all where none are named.
+
+    Raises EntryNotFoundError for an unknown lane, QueryError for one that is not of numbers, or that has too many.
+    """
+    view = file.lane_view(lane)
+    of = math.prod(view.shape[1:])
+    if view.dtype.kind not in "biuf" or of > MAX_CHANNELS:
+        what = f"{view.dtype} {list(view.shape[1:])}"
+        raise QueryError(f"{lane}: expected a lane of at most {MAX_CHANNELS} numbers per timestep, found {what}")
+    wanted = [*range(min(of, MAX_CHANNELS))] if channels is None else [one for one in channels if 0 <= one < of]
+    start, stop = max(0, span[0]), min(len(view), span[1])
+    rows = np.asarray(view[start:stop]).reshape(max(0, stop - start), of)[:, wanted].astype(np.float64)
+    steps, thinned = thin_rows(rows, points)
+    return Series(view.declaration.block, (steps + start).tolist(), wanted, _listed(thinned), of)
+
+
+def thin_rows(rows: Floats, points: int) -> tuple[NDArray[np.int64], Floats]:
+    """Return about `points` of the rows [T, C], and which: of equal parts the least and the greatest of every channel.
+
+    The two extremes of a part stand at its first and its middle row, in the order in which they came.
+    """
+    parts = max(1, points // 2)
+    if len(rows) <= max(2, points):
+        return np.arange(len(rows)), rows
+    bounds = np.linspace(0, len(rows), parts + 1).astype(np.int64)
+    steps = np.stack([bounds[:-1], (bounds[:-1] + bounds[1:]) // 2], axis=1).reshape(-1)
+    thinned = np.empty((2 * parts, rows.shape[1]))
+    filled = np.where(np.isfinite(rows), rows, np.nan)
+    for part, (begin, end) in enumerate(itertools.pairwise(bounds)):
+        piece = filled[begin:end]
+        low, high = np.fmin.reduce(piece), np.fmax.reduce(piece)
+        known = ~np.isnan(piece).all(axis=0)
+        first = np.where(known, np.nanargmin(np.where(known, piece, 0), axis=0), 0)
+        last = np.where(known, np.nanargmax(np.where(known, piece, 0), axis=0), 0)
+        rising = first <= last
+        thinned[2 * part] = np.where(rising, low, high)
+        thinned[2 * part + 1] = np.where(rising, high, low)
+    return steps, thinned
+
+
+def _listed(rows: Floats) -> list[list[float | None]]:
+    """Return a list per channel of rounded numbers, None for what is not finite."""
+    listed: list[list[float | None]] = []
+    for values in rows.T:
+        finite = np.isfinite(values)
+        largest = float(np.abs(values[finite]).max(initial=0.0))
+        places = _DIGITS - math.ceil(math.log10(largest)) if largest > 0 else 0
+        rounded: list[Any] = (np.round(values, places) if -300 < places < 300 else values).tolist()
+        listed.append(
+            rounded if finite.all() else [one if ok else None for one, ok in zip(rounded, finite, strict=True)]
+        )
+    return listed

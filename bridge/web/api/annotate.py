@@ -1,0 +1,111 @@
+"""Routes that change what people say of episodes: tags, notes, reviews, scores."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Final
+
+from bridge.web.endpoints import ApiCall, Endpoint, Parameter
+from wshard.errors import RequestError
+from wshard.messages import plural
+
+EPISODES: Final = (
+    Parameter("episodes", "uids", many=True),
+    Parameter("where", "instead: all episodes that pass this filter"),
+    Parameter("expect", "with `where`: how many episodes these are; refused if there are others by now", int, least=0),
+)
+
+
+def chosen_ids(call: ApiCall) -> list[int]:
+    """Return the ids of the episodes that a change is about; RequestError where none are named, or others pass now."""
+    catalog, uids, where = call.archive.catalog, call["episodes"], call["where"]
+    if bool(uids) == (where is not None):
+        raise RequestError("expected episodes, or a filter (where) with their number (expect)")
+    if uids:
+        return [catalog.episodes.get(uid).id for uid in uids]
+    ids = catalog.query.ids(where)
+    if call["expect"] is None:
+        raise RequestError(f"expected the number of episodes that will be changed (expect): {len(ids)} pass the filter")
+    if len(ids) != call["expect"]:
+        found = f"{plural(len(ids), 'episode')} pass now"
+        raise RequestError(f"{call['expect']} were to be changed, but {found}: look again", 409)
+    return ids
+
+
+def tag_episodes(call: ApiCall) -> dict[str, Any]:
+    """Tag episodes, or take the tag off them."""
+    ids, annotations = chosen_ids(call), call.archive.catalog.annotations
+    changed = (annotations.untag if call["remove"] else annotations.tag)(ids, call["name"])
+    return {"episodes": len(ids), "changed": changed}
+
+
+def write_notes(call: ApiCall) -> dict[str, Any]:
+    """Write a note about episodes."""
+    found = call.archive.catalog.annotations.add_note(chosen_ids(call), call["text"], who=call.account.name)
+    return {"items": [asdict(one) for one in found], "total": len(found)}
+
+
+def remove_note(call: ApiCall) -> dict[str, Any]:
+    """Take a note away."""
+    call.archive.catalog.annotations.remove_note(call["id"])
+    return {"removed": call["id"]}
+
+
+def review_episodes(call: ApiCall) -> dict[str, Any]:
+    """Bring episodes into a review state, or take back the last review of each."""
+    ids, annotations = chosen_ids(call), call.archive.catalog.annotations
+    if (call["state"] is None) != call["undo"]:
+        raise RequestError("expected a state, or undo")
+    if call["undo"]:
+        found = annotations.undo_review(ids, who=call.account.name)
+    else:
+        found = annotations.review(ids, call["state"], who=call.account.name)
+    return {"items": [asdict(one) for one in found], "total": len(found), "episodes": len(ids)}
+
+
+def set_scores(call: ApiCall) -> dict[str, Any]:
+    """Set a score of episodes, or take it away where no value is given."""
+    ids, annotations = chosen_ids(call), call.archive.catalog.annotations
+    if call["value"] is None:
+        return {"episodes": len(ids), "changed": annotations.drop_scores(call["name"], ids)}
+    return {"episodes": len(ids), "changed": annotations.set_scores(call["name"], dict.fromkeys(ids, call["value"]))}
+
+
+def _change(path: str, summary: str, answer: Any, *parameters: Parameter) -> Endpoint:
+    return Endpoint("POST", path, summary, answer, (*EPISODES, *parameters), changes=True, body=True)
+
+
+ENDPOINTS: Final = (
+    _change(
+        "/api/tags",
+        "Tag episodes, or take the tag off them",
+        tag_episodes,
+        Parameter("name", "the tag", required=True),
+        Parameter("remove", "take it off", bool, default=False),
+    ),
+    _change(
+        "/api/notes", "Write a note about episodes", write_notes, Parameter("text", "what is noted", required=True)
+    ),
+    Endpoint(
+        "DELETE",
+        "/api/notes/{id}",
+        "Take a note away",
+        remove_note,
+        (Parameter("id", "id of the note", int, required=True, least=0, most=1 << 62),),
+        changes=True,
+    ),
+    _change(
+        "/api/reviews",
+        "Set the review state of episodes, or take back the last one",
+        review_episodes,
+        Parameter("state", "accepted, rejected, or what you like"),
+        Parameter("undo", "take back the last review of each", bool, default=False),
+    ),
+    _change(
+        "/api/scores",
+        "Set a score of episodes, or take it away",
+        set_scores,
+        Parameter("name", "name of the score", required=True),
+        Parameter("value", "its value; none takes it away", float),
+    ),
+)

@@ -1,0 +1,150 @@
+"""Routes about one episode: its facts, history, lanes as series, and pictures."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.responses import Response
+
+from bridge.episodes.pictures import picture_axes, read_picture
+from bridge.episodes.series import read_series
+from bridge.present.episodes import present_details
+from bridge.web.endpoints import ApiCall, Endpoint, Parameter
+from wshard.errors import QueryError, RequestError, WShardError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bridge.results import EpisodeRef
+    from wshard.episode.protocol import EpisodeReader
+
+UID: Final = Parameter("uid", "uid of an episode", required=True)
+_POINTS: Final = Parameter("points", "timesteps of a series at most, about", int, default=1000, least=2, most=20_000)
+_MOST_NUMBERS: Final = 2_000_000  # of one answer
+
+
+def show_episode(call: ApiCall) -> dict[str, Any]:
+    """Return all that the archive knows of an episode: what `wshard show --json` prints, and how its lanes look."""
+    catalog = call.archive.catalog
+    row = catalog.episodes.get(call["uid"])
+    (details,) = present_details(catalog, [row])
+    layout = next(one for one in catalog.query.layouts(f"id:{row.id}") if one.id == row.layout_id)
+    kinds = {lane.name: _kind(lane.dtype, lane.shape) for lane in layout.lanes}
+    return {**details, "lane_kinds": kinds, "rate": _rate(details["stored_lanes"])}
+
+
+def _kind(dtype: str, shape: Sequence[int]) -> str:
+    """Return how a page shows a lane: "picture", "numbers", or "other"."""
+    if picture_axes(shape):
+        return "picture"
+    return "numbers" if len(shape) <= 1 and dtype != "bf16" else "other"
+
+
+def _rate(lanes: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """Return the timesteps per second of the episode's clock, None where nobody knows."""
+    rates = [lane["rate"] for lane in lanes.values() if lane.get("rate")]
+    return max(rates, default=None)
+
+
+def show_history(call: ApiCall) -> dict[str, Any]:
+    """Return the reviews of an episode and its notes, the oldest first."""
+    catalog = call.archive.catalog
+    row = catalog.episodes.get(call["uid"])
+    notes = catalog.query.facts([row.id], parts={"notes"})[row.id].notes
+    items = [{"kind": "review", **asdict(one)} for one in catalog.annotations.audit([row.id])]
+    items += [{"kind": "note", **asdict(one)} for one in notes]
+    return {"items": sorted(items, key=lambda one: str(one["at"])), "total": len(items)}
+
+
+def show_series(call: ApiCall) -> dict[str, Any]:
+    """Return lanes of spans of episodes; where an episode cannot be read, its error in place of its lanes."""
+    spans = [read_span(text) for text in call["of"]]
+    if len(spans) * call["points"] > _MOST_NUMBERS:
+        raise RequestError(f"expected at most {_MOST_NUMBERS} numbers: ask for fewer points or episodes", 413)
+    items = []
+    for uid, start, stop in spans:
+        ref = call.archive.episode(uid)
+        span = (start, stop if stop is not None else ref.span[1])
+        try:
+            found = _read_lanes(ref, span, call)
+        except (WShardError, OSError) as error:
+            found = {"lanes": [], "pictures": [], "error": str(error)}
+        items.append({"uid": uid, "episode_id": ref.episode_id, "span": list(span), **found})
+    return {"items": items, "total": len(items)}
+
+
+def _read_lanes(ref: EpisodeRef, span: tuple[int, int], call: ApiCall) -> dict[str, Any]:
+    with ref.open() as file:
+        pictures = [name for name, lane in file.lanes().items() if picture_axes(lane.shape)]
+        names = call["lane"] or default_lanes(file)[: call["lanes"]]
+        wanted = call["channel"] or None
+        most = max(1, _MOST_NUMBERS // max(1, len(names) * len(call["of"]) * 64))
+        points = min(call["points"], max(2, most))
+        series = [asdict(read_series(file, name, span, points=points, channels=wanted)) for name in names]
+    return {"lanes": series, "pictures": pictures}
+
+
+def default_lanes(file: EpisodeReader) -> list[str]:
+    """Return the recorded lanes of numbers: observations first, then actions, then the reward and the others."""
+    order = {"signal": 0, "action": 1, "reward": 2}
+    found = [
+        name
+        for name, lane in file.lanes().items()
+        if file.has(name) and _kind(lane.dtype.value, lane.shape) == "numbers" and not name.startswith("time/")
+    ]
+    return sorted(found, key=lambda name: (order.get(name.partition("/")[0], 3), name))
+
+
+def read_span(text: str) -> tuple[str, int, int | None]:
+    """Read `UID` or `UID@START:STOP`; raises QueryError."""
+    uid, at, span = text.partition("@")
+    start, colon, stop = span.partition(":")
+    if at and not (colon and all(part.isdecimal() and len(part) < 16 for part in (start, stop) if part)):
+        raise QueryError(f"expected UID or UID@START:STOP, found {text!r}")
+    return uid, int(start or 0), int(stop) if stop else None
+
+
+def show_picture(call: ApiCall) -> Response:
+    """Return one timestep of a lane of images as JPEG; an ETag spares the browser to ask again."""
+    ref = call.archive.episode(call["uid"])
+    tag = f'"{ref.digest}-{call["step"]}-{call["width"]}"'
+    kept = {"etag": tag, "cache-control": "private, max-age=86400"}
+    if call.headers.get("if-none-match") == tag:
+        return Response(None, 304, kept)
+    with ref.open() as file:
+        return Response(read_picture(file, call["lane"], call["step"], width=call["width"]), 200, kept, "image/jpeg")
+
+
+ENDPOINTS: Final = (
+    Endpoint("GET", "/api/episodes/{uid}", "All that the archive knows of an episode", show_episode, (UID,)),
+    Endpoint("GET", "/api/episodes/{uid}/history", "Reviews and notes, the oldest first", show_history, (UID,)),
+    Endpoint(
+        "GET",
+        "/api/series",
+        "Lanes of episodes, or of spans of them, for plots",
+        show_series,
+        (
+            Parameter("of", "UID or UID@START:STOP; may be repeated", many=True, required=True),
+            Parameter("lane", "lane of numbers; may be repeated. Default: all", many=True),
+            Parameter("lanes", "lanes at most where none are named", int, default=100, least=1, most=1000),
+            Parameter(
+                "channel", "number of a channel; may be repeated. Default: all", int, many=True, least=0, most=512
+            ),
+            _POINTS,
+        ),
+    ),
+    Endpoint(
+        "GET",
+        "/api/episodes/{uid}/pictures/{step}/{lane:path}",
+        "One timestep of a lane of images, as JPEG",
+        show_picture,
+        (
+            UID,
+            Parameter("lane", "lane of images", required=True),
+            Parameter("step", "timestep", int, required=True, least=0, most=1 << 40),
+            Parameter("width", "width in pixels, about", int, least=8, most=4096),
+        ),
+        media="image/jpeg",
+    ),
+)

@@ -1,0 +1,120 @@
+"""Routes about many episodes: pages, counts, facets, and the fields that filters may name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from bridge.web.endpoints import ApiCall, Endpoint, Parameter
+from catalog.filters.fields import ALIASES, FAMILIES, FIELDS, STATISTICS, field_of
+from catalog.filters.parse import as_where
+from catalog.filters.to_text import where_text
+from catalog.query.columns import columns_of
+from catalog.query.listing import list_episodes, list_facets, list_histograms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from catalog.catalog import Catalog
+
+WHERE: Final = Parameter("where", "filter as text, see docs/catalog.md", default="")
+_SAMPLE: Final = 200  # episodes whose metadata give the names of keys
+_DEEPEST: Final = 3
+
+
+def list_page(call: ApiCall) -> dict[str, Any]:
+    """Return a page of episodes: what `wshard ls --json` prints."""
+    query, where = call.archive.catalog.query, as_where(call["where"])
+    columns = columns_of(call["columns"]) if call["columns"] else None
+    page = query.select(where, order=call["sort"], after=call["after"], limit=call["limit"], skip=call["skip"])
+    total = {"total": query.count(where)} if call["count"] else {}
+    return {"items": list_episodes(query, columns, page.rows), **total, "next": page.next}
+
+
+def count_episodes(call: ApiCall) -> dict[str, Any]:
+    """Return how many episodes pass a filter, and the filter as it is understood."""
+    where = as_where(call["where"])
+    return {"total": call.archive.catalog.query.count(where), "where": where_text(where)}
+
+
+def count_values(call: ApiCall) -> dict[str, Any]:
+    """Return the values of fields: what `wshard facets --json` prints."""
+    query, where = call.archive.catalog.query, as_where(call["where"])
+
+    def find() -> dict[str, Any]:
+        histograms = {name: query.histogram(name, where, bins=call["bins"]) for name in call["histogram"]}
+        items = list_facets(query.facets(call["field"], where, limit=call["limit"]) if call["field"] else {})
+        return {"items": items, "total": len(items), "histograms": list_histograms(histograms)}
+
+    asked = ("facets", call["where"], *call["field"], call["limit"], *call["histogram"], call["bins"])
+    found: dict[str, Any] = call.archive.remember(asked, find)
+    return found
+
+
+def list_fields(call: ApiCall) -> dict[str, Any]:
+    """Return every field that a filter may name here, with the type of its values and its operators."""
+    catalog = call.archive.catalog
+    items: list[dict[str, Any]] = call.archive.remember("fields", lambda: [*_fields(catalog)])
+    return {"items": items, "total": len(items), "aliases": dict(ALIASES), "families": [*FAMILIES]}
+
+
+def _fields(catalog: Catalog) -> Iterator[dict[str, Any]]:
+    names = [*FIELDS]
+    names += [name for name in catalog.query.columns() if name.startswith("score.")]
+    keys: dict[str, None] = {}
+    for row in catalog.query.select(order="id", limit=_SAMPLE).rows:
+        keys |= dict.fromkeys(_keys(row.metadata, "meta"))
+    lanes = sorted({lane.name for layout in catalog.query.layouts() for lane in layout.lanes})
+    names += [*sorted(keys), *(f"lane.{_quoted(lane)}.{statistic}" for lane in lanes for statistic in STATISTICS)]
+    for name in names:
+        field = field_of(name)
+        kind = None if field.type is None else field.type.__name__
+        yield {"name": field.short, "type": kind, "many": field.many, "operators": [*field.operators]}
+
+
+def _quoted(part: str) -> str:
+    return '"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _keys(values: Mapping[str, Any], prefix: str, depth: int = 1) -> Iterator[str]:
+    for key, value in values.items():
+        name = f"{prefix}.{_quoted(key)}"
+        if isinstance(value, dict) and depth < _DEEPEST:
+            yield from _keys(value, name, depth + 1)
+        elif isinstance(value, str | int | float):
+            yield name
+
+
+ENDPOINTS: Final = (
+    Endpoint(
+        "GET",
+        "/api/episodes",
+        "A page of episodes, as `wshard ls --json`",
+        list_page,
+        (
+            WHERE,
+            Parameter("sort", "field to sort by; -FIELD is descending", default="episode_id"),
+            Parameter("after", "the cursor `next` of an earlier page"),
+            Parameter("skip", "rows to leave out first", int, default=0, least=0, most=1 << 40),
+            Parameter("limit", "rows of the page", int, default=50, least=1, most=1000),
+            Parameter("columns", "field to return; may be repeated. Default: all of an episode's row", many=True),
+            Parameter("count", "also count all that pass", bool, default=True),
+        ),
+    ),
+    Endpoint(
+        "GET", "/api/count", "How many episodes pass a filter, and how it is understood", count_episodes, (WHERE,)
+    ),
+    Endpoint(
+        "GET",
+        "/api/facets",
+        "Values of fields with the number of episodes, as `wshard facets --json`",
+        count_values,
+        (
+            WHERE,
+            Parameter("field", "field whose values are counted; may be repeated", many=True),
+            Parameter("limit", "values per field", int, default=20, least=1, most=1000),
+            Parameter("histogram", "numeric field to show the distribution of; may be repeated", many=True),
+            Parameter("bins", "ranges of a histogram", int, default=20, least=1, most=1000),
+        ),
+    ),
+    Endpoint("GET", "/api/fields", "The fields that filters may name, with types and operators", list_fields),
+)

@@ -1,0 +1,25 @@
+"""Routes about the archive as a whole: what it is called, whether it has changed, who is asking."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from bridge.web.endpoints import ApiCall, Endpoint
+
+
+def show_state(call: ApiCall) -> dict[str, Any]:
+    """Return the archive's name and state; between two answers with equal `instant` nothing has changed."""
+    catalog = call.archive.catalog
+    return {
+        "archive": call.archive.archive.place.name,
+        "archive_id": catalog.archive_id,
+        "instant": "/".join(map(str, catalog.instant())),
+        "account": call.account.name,
+        "role": call.account.role,
+        "jobs": sum(job.state in ("waiting", "running") for job in call.archive.jobs.all()),
+    }
+
+
+ENDPOINTS: Final = (
+    Endpoint("GET", "/api/state", "The archive's name, whether it has changed, and who is asking", show_state),
+)

@@ -1,0 +1,155 @@
+// Changes that people make: each can be undone, one after another.
+import { get, post, remove } from "./api.js";
+import { h, say } from "./dom.js";
+import { askText, confirmed, openDialog } from "./keys.js";
+import { plural } from "./format.js";
+
+/** @typedef {{ episodes: string[] } | { where: string, expect: number }} Target */
+
+/** @type {{ label: string, undo: () => Promise<unknown> }[]} */
+const done = [];
+/** @type {Set<() => void>} */
+const watchers = new Set();
+
+/** ApiCall `act` after every change. @param {() => void} act */
+export function afterChange(act) {
+  watchers.add(act);
+}
+
+/**
+ * @param {string} label
+ * @param {() => Promise<unknown>} act
+ * @param {(() => Promise<unknown>) | null} undo
+ */
+async function change(label, act, undo) {
+  try {
+    await act();
+  } catch (error) {
+    say(error instanceof Error ? error.message : String(error), { error: true });
+    return false;
+  }
+  if (undo) done.push({ label, undo });
+  say(label, undo ? { action: ["Undo", () => void undoLast()] } : {});
+  for (const act of watchers) act();
+  return true;
+}
+
+/** Take the last change back. */
+export async function undoLast() {
+  const last = done.pop();
+  if (!last) {
+    say("nothing to undo");
+    return;
+  }
+  try {
+    await last.undo();
+    say(`undone: ${last.label}`);
+  } catch (error) {
+    say(error instanceof Error ? error.message : String(error), { error: true });
+  }
+  for (const act of watchers) act();
+}
+
+/** @param {Target} target */
+function many(target) {
+  return plural("episodes" in target ? target.episodes.length : target.expect, "episode");
+}
+
+/** @param {Target} target @param {string} name @param {boolean} [off] */
+export function tag(target, name, off = false) {
+  const label = `${off ? `tag ${name} off` : `tagged ${name}:`} ${many(target)}`;
+  const body = { ...target, name };
+  // Undoing takes off what this call put on only if all of them were without it; with a filter nobody knows.
+  return change(label, () => post("/api/tags", { ...body, remove: off }),
+    "episodes" in target ? () => post("/api/tags", { ...body, remove: !off }) : null);
+}
+
+/** @param {Target} target @param {string} state */
+export function review(target, state) {
+  const undo = "episodes" in target ? () => post("/api/reviews", { ...target, undo: true }) : null;
+  return change(`${state}: ${many(target)}`, () => post("/api/reviews", { ...target, state }), undo);
+}
+
+/**
+ * Rate episodes from 1 to 5.
+ * @param {string[]} uids
+ * @param {number} value
+ * @param {(number | null)[]} before what they were rated
+ */
+export function rate(uids, value, before) {
+  const back = () => Promise.all(uids.map((uid, index) =>
+    post("/api/scores", { episodes: [uid], name: "rating", value: before[index] ?? undefined })));
+  return change(`rated ${"★".repeat(value)}: ${plural(uids.length, "episode")}`,
+    () => post("/api/scores", { episodes: uids, name: "rating", value }), back);
+}
+
+/** @param {Target} target @param {string} text */
+export function note(target, text) {
+  /** @type {number[]} */
+  let ids = [];
+  return change(`noted: ${many(target)}`,
+    async () => { ids = (await post("/api/notes", { ...target, text })).items.map((/** @type {{ id: number }} */ one) => one.id); },
+    () => Promise.all(ids.map((id) => remove(`/api/notes/${id}`))));
+}
+
+/** @type {[string, string][]} */
+const STATES = [["a", "accepted"], ["x", "rejected"], ["u", "unsure"]];
+
+/** Ask for a review state: one key each. @param {Target} target */
+export function askReview(target) {
+  const buttons = STATES.map(([key, state], index) =>
+    h("button", { autofocus: index === 0, onclick: () => { dialog.close(); void review(target, state); } },
+      h("kbd", {}, key), ` ${state}`));
+  const other = h("input", { type: "text", "aria-label": "Another state", placeholder: "another state" });
+  const form = h("form", {
+    onsubmit: (/** @type {Event} */ event) => {
+      event.preventDefault();
+      if (!other.value.trim()) return;
+      dialog.close();
+      void review(target, other.value.trim());
+    },
+  }, other);
+  const dialog = openDialog(`Review ${many(target)}`, h("div", { class: "choices" }, buttons), form);
+  dialog.addEventListener("keydown", (event) => {
+    if (event.target === other) return;
+    const found = STATES.find(([key]) => key === event.key);
+    if (!found) return;
+    event.preventDefault();
+    dialog.close();
+    void review(target, found[1]);
+  });
+}
+
+/** @param {Target} target */
+export async function askTag(target) {
+  const name = await askText(`Tag ${many(target)}`, "Tag (with - before it: take it off)");
+  if (name) await (name.startsWith("-") ? tag(target, name.slice(1), true) : tag(target, name));
+}
+
+/** @param {Target} target */
+export async function askNote(target) {
+  const text = await askText(`Note about ${many(target)}`, "Note");
+  if (text) await note(target, text);
+}
+
+/**
+ * Ask for a name, and save what passes a filter, or the episodes, as a collection.
+ * @param {Target} target
+ */
+export async function askCollection(target) {
+  const name = await askText(`Save ${many(target)} as a collection`, "Name of the collection");
+  if (name) await change(`collection ${name}: ${many(target)}`, () => post("/api/collections", { ...target, name }), null);
+}
+
+/**
+ * Have somebody confirm a change of everything that passes a filter, with how many that is.
+ * @param {string} where
+ * @param {string} what
+ * @returns {Promise<Target | null>}
+ */
+export async function confirmAll(where, what) {
+  const { total } = await get("/api/count", { where });
+  const told = where ? `pass the filter ${where}` : "are in the archive";
+  const sure = await confirmed(what, `${plural(total, "episode")} ${told}. All of them will be changed.`, `Change ${plural(total, "episode")}`);
+  return sure ? { where, expect: total } : null;
+}

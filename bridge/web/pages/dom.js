@@ -1,0 +1,111 @@
+// Elements made from values. Text is always text: nothing here reads markup.
+
+/** @typedef {Node | string | number | null | undefined | false} Child */
+
+/**
+ * Make an element. Attributes beginning with "on" are listeners; false and null leave an attribute out.
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Record<string, unknown>} [attributes]
+ * @param {...(Child | Child[])} children
+ * @returns {HTMLElementTagNameMap[Tag]}
+ */
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === false || value === null || value === undefined) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), /** @type {EventListener} */ (value));
+    else if (name === "class") element.className = String(value);
+    else if (name === "value") /** @type {HTMLInputElement} */ (/** @type {unknown} */ (element)).value = String(value);
+    else if (name === "checked") /** @type {HTMLInputElement} */ (/** @type {unknown} */ (element)).checked = Boolean(value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  append(element, children);
+  return element;
+}
+
+/**
+ * @param {Element} parent
+ * @param {(Child | Child[])[]} children
+ */
+export function append(parent, children) {
+  for (const child of children.flat()) {
+    if (child === null || child === undefined || child === false) continue;
+    parent.append(child instanceof Node ? child : String(child));
+  }
+}
+
+/**
+ * Replace everything inside an element.
+ * @param {Element} parent
+ * @param {...(Child | Child[])} children
+ */
+export function fill(parent, ...children) {
+  parent.replaceChildren();
+  append(parent, children);
+}
+
+/**
+ * Say something in the corner of the page, and to screen readers.
+ * @param {string} text
+ * @param {{ error?: boolean, action?: [string, () => void] }} [options]
+ */
+export function say(text, options = {}) {
+  let corner = document.querySelector("#messages");
+  if (!corner) {
+    corner = h("div", { id: "messages", role: "status", "aria-live": "polite" });
+    document.body.append(corner);
+  }
+  const message = h("div", { class: options.error ? "message error" : "message" }, text);
+  if (options.action) {
+    const [label, act] = options.action;
+    message.append(
+      h("button", { onclick: () => { message.remove(); act(); } }, label),
+    );
+  }
+  corner.append(message);
+  while (corner.children.length > 3) corner.firstElementChild?.remove();
+  setTimeout(() => message.remove(), options.error ? 10_000 : 5_000);
+}
+
+/**
+ * Draw on a canvas at the screen's own resolution; the size is that of its box.
+ * @param {HTMLCanvasElement} canvas
+ * @param {number} width
+ * @param {number} height
+ */
+export function context2d(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  return context;
+}
+
+/**
+ * @param {string} name
+ * @returns {string} the value of a custom property of the page's theme
+ */
+export function themed(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/**
+ * ApiCall `act` once things have been quiet for a while.
+ * @template {unknown[]} Args
+ * @param {number} milliseconds
+ * @param {(...args: Args) => void} act
+ * @returns {(...args: Args) => void}
+ */
+export function debounce(milliseconds, act) {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  return (...args) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => act(...args), milliseconds);
+  };
+}

@@ -1,0 +1,314 @@
+// The list of all episodes: table, filter, facets, selection, and what one does with it.
+import { ApiError, episodePath, get, isAborted, pictureUrl } from "./api.js";
+import { afterChange, askCollection, askNote, askReview, askTag, confirmAll, rate } from "./annotations.js";
+import { append, fill, h, say } from "./dom.js";
+import { Facets } from "./facets.js";
+import { FilterBox } from "./filter_box.js";
+import { number, plural, shown } from "./format.js";
+import { onKey, openDialog } from "./keys.js";
+import { makeShell, onArchiveChange } from "./shell.js";
+import { drawSparkline } from "./sparkline.js";
+import { EpisodeTable } from "./table.js";
+import { readState, writeState } from "./url_state.js";
+
+/** @typedef {import("./table.js").Row} Row */
+/** @typedef {import("./table.js").Column} Column */
+
+const DEFAULT = ["env", "length", "reward", "success", "review", "tags", "score.rating"];
+const ALWAYS = ["uid", "episode_id"];
+const TITLES = /** @type {Record<string, string>} */ ({ env: "Env", reward: "Reward", "score.rating": "Rating" });
+const WIDE = { width: 132, height: 34 };
+
+export function showEpisodes() {
+  new EpisodesPage().begin();
+}
+
+class EpisodesPage {
+  constructor() {
+    this.main = makeShell("Episodes");
+    /** @type {Map<string, Row>} */
+    this.selected = new Map();
+    this.anchor = 0;
+    /** @type {Map<string, { channels: (number | null)[][], picture: string | null, middle: number } | null>} */
+    this.lanes = new Map();
+    /** @type {Set<string>} */
+    this.asking = new Set();
+    this.box = new FilterBox({ label: "Filter", onChange: (text) => this.filterBy(text) });
+    this.facets = new Facets({ onFilter: (text) => this.filterBy(text) });
+    this.count = h("p", { class: "count", role: "status" });
+    this.actions = h("div", { class: "bar-actions", role: "toolbar", "aria-label": "What to do with the selection" });
+    this.table = new EpisodeTable({
+      fetchRows: (offset, limit, signal) => this.fetchRows(offset, limit, signal),
+      onOpen: (row) => location.assign(episodePath(row.uid)),
+      onSort: (field) => { writeState({ sort: field }, { push: true }); void this.load(); },
+      onShown: (rows) => void this.fetchLanes(rows),
+      isSelected: (row) => this.selected.has(row.uid),
+      onSelect: (row, index, range) => this.select(row, index, range),
+    });
+    this.empty = h("div", { class: "empty", hidden: true });
+    this.control = new AbortController();
+  }
+
+  begin() {
+    append(this.main, [
+      h("h1", { class: "unseen" }, "Episodes"),
+      this.facets.element,
+      h("section", { class: "list", "aria-label": "List" },
+        h("div", { class: "tools" }, this.box.element,
+          h("button", { onclick: () => this.askColumns() }, "Columns")),
+        h("div", { class: "status" }, this.count, this.actions),
+        this.table.element, this.empty),
+    ]);
+    this.main.classList.add("episodes");
+    window.addEventListener("popstate", () => void this.load());
+    window.addEventListener("themechange", () => this.table.draw());
+    afterChange(() => void this.load(true));
+    onArchiveChange(() => void this.load(true));
+    void get("/api/fields").then((found) => { this.box.fields = found.items; }, () => {});
+    this.bindKeys();
+    void this.load();
+    this.table.element.focus({ preventScroll: true });
+  }
+
+  get where() {
+    return readState().get("q") || "";
+  }
+
+  get sort() {
+    return readState().get("sort") || "episode_id";
+  }
+
+  get columns() {
+    const chosen = readState().getAll("column");
+    return chosen.length ? chosen : DEFAULT;
+  }
+
+  /** @param {string} text */
+  filterBy(text) {
+    if (text === this.where) return;
+    writeState({ q: text }, { push: true });
+    void this.load();
+  }
+
+  /** @param {number} offset @param {number} limit @param {AbortSignal} signal @returns {Promise<Row[]>} */
+  async fetchRows(offset, limit, signal) {
+    const columns = [...ALWAYS, ...this.columns];
+    const asked = { where: this.where, sort: this.sort, skip: offset, limit, columns, count: false };
+    return (await get("/api/episodes", asked, signal)).items;
+  }
+
+  /** @param {boolean} [stay] */
+  async load(stay = false) {
+    this.control.abort();
+    this.control = new AbortController();
+    const { signal } = this.control;
+    this.box.set(this.where);
+    this.table.setColumns(this.tableColumns(), this.sort);
+    this.main.setAttribute("aria-busy", "true");
+    void this.facets.show(this.where);
+    try {
+      const [first, { total }] = await Promise.all([
+        this.fetchRows(0, this.table.blocks.size, signal),
+        get("/api/count", { where: this.where }, signal),
+      ]);
+      this.box.report(null);
+      this.table.reset(total, stay);
+      this.table.give(first);
+      this.table.draw();
+      fill(this.count, plural(total, "episode"));
+      this.showEmpty(total);
+    } catch (error) {
+      if (isAborted(error)) return;
+      this.box.report(error);
+      if (!(error instanceof ApiError) || error.status !== 400) say(String(error), { error: true });
+    } finally {
+      if (!signal.aborted) this.main.removeAttribute("aria-busy");
+    }
+    this.drawActions();
+  }
+
+  /** @param {number} total */
+  showEmpty(total) {
+    this.empty.hidden = total > 0;
+    this.table.element.hidden = total === 0;
+    if (total > 0) return;
+    if (this.where) {
+      fill(this.empty, h("h2", {}, "No episode passes this filter"),
+        h("button", { onclick: () => this.filterBy("") }, "Show all episodes"));
+    } else {
+      fill(this.empty, h("h2", {}, "This archive is empty"),
+        h("p", {}, "Ingest a folder of episodes; they appear here as soon as they are in:"),
+        h("pre", {}, `wshard ingest YOUR/EPISODES --archive ${document.body.dataset.archive}`),
+        h("p", {}, "Or follow a folder in which a robot records:"),
+        h("pre", {}, `wshard watch YOUR/FOLDER --archive ${document.body.dataset.archive}`));
+    }
+  }
+
+  /** @returns {Column[]} */
+  tableColumns() {
+    return [
+      { name: "chosen", title: "", width: "28px", cell: (row, index) => this.checkbox(row, index) },
+      { name: "lanes", title: "Lanes", width: "150px", cell: (row) => this.thumbnail(row) },
+      {
+        name: "episode_id", title: "Episode", width: "minmax(130px, 2fr)", sort: "episode_id",
+        cell: (row) => h("a", { href: episodePath(row.uid), tabindex: -1 }, row.episode_id || row.uid),
+      },
+      ...this.columns.map((name) => column(name)),
+    ];
+  }
+
+  /** @param {Row} row @param {number} index */
+  checkbox(row, index) {
+    return h("input", {
+      type: "checkbox", tabindex: -1, checked: this.selected.has(row.uid), "aria-label": `Select ${row.episode_id}`,
+      onclick: (/** @type {MouseEvent} */ event) => this.select(row, index, event.shiftKey),
+    });
+  }
+
+  /** @param {Row} row */
+  thumbnail(row) {
+    const known = this.lanes.get(row.uid);
+    if (!known) return "";
+    const canvas = h("canvas", { class: "spark", "aria-hidden": "true" });
+    const width = known.picture ? WIDE.width - 50 : WIDE.width;
+    drawSparkline(canvas, known.channels, { width, height: WIDE.height });
+    if (!known.picture) return canvas;
+    const picture = h("img", { src: pictureUrl(row.uid, known.picture, known.middle, 96), alt: "", loading: "lazy", height: 34 });
+    return h("span", { class: "thumbnail" }, picture, canvas);
+  }
+
+  /** @param {Row[]} rows */
+  async fetchLanes(rows) {
+    const missing = rows.filter((row) => !this.lanes.has(row.uid) && !this.asking.has(row.uid)).map((row) => row.uid);
+    if (!missing.length) return;
+    for (const uid of missing) this.asking.add(uid);
+    try {
+      const found = await get("/api/series", { of: missing, points: 60, lanes: 1 });
+      for (const one of found.items) {
+        const lane = one.lanes[0];
+        const middle = Math.floor((one.span[0] + one.span[1]) / 2);
+        this.lanes.set(one.uid, { channels: lane ? lane.values : [], picture: one.pictures?.[0] ?? null, middle });
+      }
+      this.table.draw();
+    } catch {
+      // a table without drawings is a table
+    } finally {
+      for (const uid of missing) this.asking.delete(uid);
+    }
+  }
+
+  /** @param {Row} row @param {number} index @param {boolean} range */
+  select(row, index, range) {
+    if (range) {
+      const [from, to] = [Math.min(this.anchor, index), Math.max(this.anchor, index)];
+      for (let at = from; at <= to; at += 1) {
+        const one = this.table.blocks.row(at);
+        if (one) this.selected.set(one.uid, one);
+      }
+    } else if (this.selected.has(row.uid)) this.selected.delete(row.uid);
+    else this.selected.set(row.uid, row);
+    this.anchor = index;
+    this.table.current = index;
+    this.table.draw();
+    this.drawActions();
+  }
+
+  /** What a key is about: the selection, or else the row one is at. */
+  targets() {
+    const current = this.table.currentRow();
+    const rows = this.selected.size ? [...this.selected.values()] : current ? [current] : [];
+    return { rows, uids: rows.map((row) => row.uid) };
+  }
+
+  drawActions() {
+    const count = this.selected.size;
+    const target = () => ({ episodes: this.targets().uids });
+    const all = async (/** @type {string} */ what, /** @type {(target: any) => unknown} */ act) => {
+      const found = await confirmAll(this.where, what);
+      if (found) await act(found);
+    };
+    const onAll = this.where && !count;
+    if (!count && !onAll) {
+      fill(this.actions);
+      return;
+    }
+    const act = (/** @type {string} */ label, /** @type {string} */ what, /** @type {(target: any) => unknown} */ run) =>
+      h("button", { onclick: () => (count ? run(target()) : void all(what, run)) }, label);
+    fill(this.actions,
+      h("span", {}, count ? `${plural(count, "episode")} selected:` : "All that pass:"),
+      act("Tag", "Tag all", askTag), act("Review", "Review all", askReview), act("Note", "Note about all", askNote),
+      act("Collect", "Save all as a collection", askCollection),
+      count > 0 && h("button", { class: "quiet", onclick: () => this.clearSelection() }, "Clear"));
+  }
+
+  clearSelection() {
+    this.selected.clear();
+    this.table.draw();
+    this.drawActions();
+  }
+
+  bindKeys() {
+    onKey("j", "next episode", () => this.table.move(1));
+    onKey("k", "previous episode", () => this.table.move(-1));
+    onKey(" ", "select the episode", () => {
+      const row = this.table.currentRow();
+      if (row) this.select(row, this.table.current, false);
+    });
+    onKey("Enter", "open the episode", () => {
+      const row = this.table.currentRow();
+      if (row) location.assign(episodePath(row.uid));
+    });
+    onKey("/", "to the filter", () => this.box.input.focus());
+    onKey("r", "review", () => this.withTargets((uids) => askReview({ episodes: uids })));
+    onKey("t", "tag", () => this.withTargets((uids) => void askTag({ episodes: uids })));
+    onKey("n", "note", () => this.withTargets((uids) => void askNote({ episodes: uids })));
+    onKey("c", "save as a collection", () => this.withTargets((uids) => void askCollection({ episodes: uids })));
+    onKey("Escape", "clear the selection", () => this.clearSelection());
+    for (const value of [1, 2, 3, 4, 5]) {
+      onKey(String(value), `rate ${"★".repeat(value)}`, () =>
+        this.withTargets((uids, rows) => void rate(uids, value, rows.map((row) => row["score.rating"] ?? null))));
+    }
+  }
+
+  /** @param {(uids: string[], rows: Row[]) => void} act */
+  withTargets(act) {
+    const { uids, rows } = this.targets();
+    if (uids.length) act(uids, rows);
+  }
+
+  askColumns() {
+    const chosen = new Set(this.columns);
+    const names = this.box.fields.map((field) => field.name);
+    const offered = [...new Set([...this.columns, "env", "length", "reward", "success", "review", "tags", "flag",
+      ...names.filter((name) => /^(meta\.|score\.)/.test(name)), "ingested_at", "size", "collection", "path"])];
+    const boxes = offered.map((name) => h("label", {}, h("input", { type: "checkbox", name, checked: chosen.has(name) }), name));
+    const other = h("input", { type: "text", "aria-label": "Another field", placeholder: "another field, e.g. lane.action/ctrl.max" });
+    const form = h("form", {
+      method: "dialog",
+      onsubmit: () => {
+        const picked = boxes.map((box) => /** @type {HTMLInputElement} */ (box.firstElementChild)).filter((box) => box.checked).map((box) => box.name);
+        if (other.value.trim()) picked.push(other.value.trim());
+        writeState({ column: picked }, { push: true });
+        void this.load(true);
+      },
+    }, h("div", { class: "columns" }, boxes), other, h("div", { class: "actions" }, h("button", { class: "primary" }, "Show")));
+    openDialog("Columns", form);
+  }
+}
+
+/** @param {string} name @returns {Column} */
+function column(name) {
+  const right = ["length", "reward", "size", "id"].includes(name) || name.startsWith("score.") || name.startsWith("lane.");
+  const title = TITLES[name] || (name[0].toUpperCase() + name.slice(1)).replace(/^(Meta|Score)\./, "");
+  const cell = (/** @type {Row} */ row) => {
+    const value = row[name];
+    if (name === "tags") return h("span", {}, value.map((/** @type {string} */ tag) => h("span", { class: "tag" }, tag)));
+    if (name === "score.rating") return value === null ? "" : "★".repeat(Math.max(0, Math.min(5, value)));
+    if (name === "success" && value !== null) return h("span", { class: value ? "yes" : "no" }, shown(value));
+    if (name === "review" && value) return h("span", { class: `tag state-${value}` }, value);
+    return typeof value === "number" ? number(value) : shown(value);
+  };
+  const sort = ["tags", "tag", "flag", "collection"].includes(name) ? undefined : name;
+  const narrow = ["success", "review", "score.rating", "length", "reward"].includes(name);
+  return { name, title, width: narrow ? "72px" : "minmax(70px, 1.2fr)", right, sort, cell };
+}

@@ -1,0 +1,185 @@
+// Facets: the values of fields with their counts, and histograms that one brushes. All of it is text of the filter.
+import { get, isAborted } from "./api.js";
+import { context2d, fill, h, themed } from "./dom.js";
+import { quoteValue, setRange, toggleValue, valuesOf, withoutField } from "./filter_text.js";
+import { number, shown } from "./format.js";
+
+const FIELDS = ["env", "success", "review", "tag", "flag", "collection"];
+const NUMBERS = ["length", "reward"];
+const TITLES = /** @type {Record<string, string>} */ ({ env: "Environment", reward: "Total reward" });
+const MOST = 12;
+
+export class Facets {
+  /** @param {{ onFilter: (text: string) => void }} options */
+  constructor({ onFilter }) {
+    this.onFilter = onFilter;
+    this.where = "";
+    this.element = h("aside", { class: "facets", "aria-label": "Facets" });
+    /** @type {Map<string, HTMLElement>} */
+    this.places = new Map();
+    for (const field of [...FIELDS, ...NUMBERS]) {
+      const body = h("div", { class: "body" });
+      this.places.set(field, body);
+      this.element.append(h("details", { open: true, class: "facet", "data-field": field }, h("summary", {}, title(field)), body));
+    }
+    this.control = new AbortController();
+  }
+
+  /** @param {string} where */
+  async show(where) {
+    this.where = where;
+    this.control.abort();
+    this.control = new AbortController();
+    const { signal } = this.control;
+    await Promise.all([
+      ...FIELDS.map((field) => this.showValues(field, signal)),
+      ...NUMBERS.map((field) => this.showNumbers(field, signal)),
+    ]);
+  }
+
+  /** @param {string} field @param {AbortSignal} signal */
+  async showValues(field, signal) {
+    const place = /** @type {HTMLElement} */ (this.places.get(field));
+    try {
+      const where = withoutField(this.where, field);
+      const found = await get("/api/facets", { field, where, limit: MOST + 1 }, signal);
+      const chosen = valuesOf(this.where, field);
+      const values = /** @type {{ value: any, episodes: number }[]} */ (found.items[0].values);
+      const most = Math.max(1, ...values.map((one) => one.episodes));
+      const hidden = values.every((one) => one.value === null);
+      place.closest("details")?.classList.toggle("nothing", hidden);
+      fill(place, values.slice(0, MOST).map((one) => this.value(field, one, chosen, most)),
+        values.length > MOST && h("p", { class: "more" }, "more values: type them above"));
+    } catch (error) {
+      if (!isAborted(error)) fill(place, h("p", { class: "more" }, "not for this filter"));
+    }
+  }
+
+  /** @param {string} field @param {{ value: any, episodes: number }} one @param {string[]} chosen @param {number} most */
+  value(field, one, chosen, most) {
+    const missing = one.value === null;
+    const checked = missing ? this.where.includes(`-${field}:*`) : chosen.includes(quoteValue(one.value));
+    const name = missing ? "none" : one.value === "" ? '""' : shown(one.value);
+    const bar = h("span", { class: "bar", "aria-hidden": "true" });
+    bar.style.width = `${(100 * one.episodes) / most}%`;
+    return h("label", { class: missing ? "value missing" : "value", title: name },
+      h("input", {
+        type: "checkbox",
+        checked,
+        onchange: () => this.onFilter(toggleValue(this.where, field, one.value)),
+      }),
+      h("span", { class: "name" }, name),
+      h("span", { class: "count" }, number(one.episodes)),
+      bar);
+  }
+
+  /** @param {string} field @param {AbortSignal} signal */
+  async showNumbers(field, signal) {
+    const place = /** @type {HTMLElement} */ (this.places.get(field));
+    try {
+      const where = withoutField(this.where, field);
+      const found = await get("/api/facets", { histogram: field, where, bins: 24 }, signal);
+      const histogram = new Histogram(found.histograms[0], (low, high) => this.onFilter(setRange(this.where, field, low, high)));
+      fill(place, histogram.element);
+      histogram.draw(rangeOf(this.where, field));
+    } catch (error) {
+      if (!isAborted(error)) fill(place, h("p", { class: "more" }, "not for this filter"));
+    }
+  }
+}
+
+/** @param {string} field */
+function title(field) {
+  return TITLES[field] || field[0].toUpperCase() + field.slice(1);
+}
+
+/**
+ * @param {string} where
+ * @param {string} field
+ * @returns {[number | null, number | null]}
+ */
+export function rangeOf(where, field) {
+  const [value] = valuesOf(where, field);
+  const between = /^(-?[\d.e+-]+?)\.\.(-?[\d.e+-]+)?$/.exec(value || "");
+  if (between) return [Number(between[1]), between[2] ? Number(between[2]) : null];
+  const bound = /^(>=|<=)(-?[\d.e+-]+)$/.exec(value || "");
+  if (!bound) return [null, null];
+  return bound[1] === ">=" ? [Number(bound[2]), null] : [null, Number(bound[2])];
+}
+
+class Histogram {
+  /**
+   * @param {{ field: string, edges: number[], counts: number[], missing: number }} shape
+   * @param {(low: number | null, high: number | null) => void} onRange
+   */
+  constructor(shape, onRange) {
+    this.shape = shape;
+    this.onRange = onRange;
+    this.canvas = h("canvas", { role: "img", "aria-label": `Distribution of ${shape.field}; drag to choose a range` });
+    const [first, last] = [shape.edges[0], shape.edges.at(-1)];
+    const input = (/** @type {string} */ which) => h("input", {
+      type: "number", step: "any", "aria-label": `${shape.field}, ${which}`,
+      placeholder: which === "from" ? (first === undefined ? "" : number(first)) : last === undefined ? "" : number(last),
+      onchange: () => this.given(),
+    });
+    this.low = input("from");
+    this.high = input("to");
+    this.element = h("div", { class: "histogram" }, this.canvas,
+      h("div", { class: "range" }, this.low, "–", this.high,
+        shape.missing > 0 && h("small", {}, `${number(shape.missing)} without`)));
+    this.canvas.addEventListener("pointerdown", (event) => this.brush(event));
+  }
+
+  given() {
+    const read = (/** @type {HTMLInputElement} */ input) => (input.value === "" ? null : Number(input.value));
+    this.onRange(read(this.low), read(this.high));
+  }
+
+  /** @param {[number | null, number | null]} range */
+  draw([low, high]) {
+    this.low.value = low === null ? "" : String(low);
+    this.high.value = high === null ? "" : String(high);
+    this.paint(low, high);
+  }
+
+  /** @param {number | null} low @param {number | null} high */
+  paint(low, high) {
+    const { edges, counts } = this.shape;
+    const [width, height] = [this.element.clientWidth || 200, 44];
+    const context = context2d(this.canvas, width, height);
+    const most = Math.max(1, ...counts);
+    const step = width / Math.max(1, counts.length);
+    counts.forEach((count, index) => {
+      const inside = (low === null || edges[index + 1] > low) && (high === null || edges[index] <= high);
+      context.fillStyle = themed(inside ? "--accent" : "--line");
+      const tall = count ? Math.max(2, (count / most) * (height - 2)) : 0;
+      context.fillRect(index * step + 0.5, height - tall, Math.max(1, step - 1), tall);
+    });
+  }
+
+  /** @param {PointerEvent} event */
+  brush(event) {
+    const { edges } = this.shape;
+    if (edges.length < 2) return;
+    const box = this.canvas.getBoundingClientRect();
+    const [first, last] = [edges[0], /** @type {number} */ (edges.at(-1))];
+    const valueAt = (/** @type {PointerEvent} */ at) =>
+      first + (Math.min(1, Math.max(0, (at.clientX - box.left) / box.width))) * (last - first);
+    const begun = valueAt(event);
+    let ended = begun;
+    const rounded = (/** @type {number} */ value) => Number(value.toPrecision(4));
+    const move = (/** @type {PointerEvent} */ at) => {
+      ended = valueAt(at);
+      this.paint(Math.min(begun, ended), Math.max(begun, ended));
+    };
+    const end = () => {
+      this.canvas.removeEventListener("pointermove", move);
+      const [low, high] = [Math.min(begun, ended), Math.max(begun, ended)];
+      const tiny = high - low < (last - first) / 200;
+      this.onRange(tiny ? null : rounded(low), tiny ? null : rounded(high));
+    };
+    this.canvas.setPointerCapture(event.pointerId);
+    this.canvas.addEventListener("pointermove", move);
+    this.canvas.addEventListener("pointerup", end, { once: true });
+  }
+}

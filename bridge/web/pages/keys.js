@@ -1,0 +1,123 @@
+// Keys of a page: one table, which the help shows. Not while somebody types.
+import { h } from "./dom.js";
+
+/** @typedef {{ key: string, about: string, act: (event: KeyboardEvent) => void }} Key */
+
+/** @type {Key[]} */
+const known = [];
+
+/**
+ * @param {string} key one key, as KeyboardEvent names it ("j", " ", "ArrowLeft", "Shift+ArrowLeft")
+ * @param {string} about
+ * @param {(event: KeyboardEvent) => void} act
+ */
+export function onKey(key, about, act) {
+  known.unshift({ key, about, act });
+}
+
+/** @param {EventTarget | null} target */
+export function isTyping(target) {
+  if (!(target instanceof HTMLElement)) return false;
+  if (target instanceof HTMLInputElement) return !["checkbox", "radio", "range", "button"].includes(target.type);
+  return target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement || target.isContentEditable;
+}
+
+/** Begin to listen. */
+export function listen() {
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
+    const pressed = event.shiftKey && event.key.length > 1 ? `Shift+${event.key}` : event.key;
+    const button = event.target instanceof HTMLElement && event.target.closest("button, a, summary, input");
+    if (button && (event.key === " " || event.key === "Enter")) return;
+    const found = known.find((one) => one.key === pressed);
+    if (!found) return;
+    event.preventDefault();
+    found.act(event);
+  });
+  onKey("?", "show these keys", showKeys);
+}
+
+const NAMES = /** @type {Record<string, string>} */ ({ " ": "space", ArrowLeft: "←", ArrowRight: "→", Escape: "esc" });
+
+/** Show the table of keys. */
+export function showKeys() {
+  const seen = new Set();
+  const rows = known
+    .filter((one) => !seen.has(one.key) && seen.add(one.key))
+    .map((one) => h("tr", {}, h("td", {}, h("kbd", {}, NAMES[one.key] || one.key)), h("td", {}, one.about)));
+  openDialog("Keys", h("table", { class: "keys" }, h("tbody", {}, rows)));
+}
+
+/**
+ * Show something over the page until it is closed.
+ * @param {string} title
+ * @param {...(Node | string)} content
+ * @returns {HTMLDialogElement}
+ */
+export function openDialog(title, ...content) {
+  const id = `dialog-${Math.random().toString(36).slice(2)}`;
+  const before = document.activeElement;
+  const dialog = h(
+    "dialog",
+    { "aria-labelledby": id },
+    h(
+      "header",
+      {},
+      h("h2", { id }, title),
+      h("button", { class: "quiet", "aria-label": "Close", onclick: () => dialog.close() }, "✕"),
+    ),
+    ...content,
+  );
+  dialog.addEventListener("close", () => {
+    dialog.remove();
+    if (before instanceof HTMLElement) before.focus();
+  });
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}
+
+/**
+ * Ask for a text; null where nobody gives one.
+ * @param {string} title
+ * @param {string} label
+ * @param {string} [value]
+ * @returns {Promise<string | null>}
+ */
+export function askText(title, label, value = "") {
+  return new Promise((resolve) => {
+    const input = h("input", { type: "text", value, autofocus: true });
+    let given = /** @type {string | null} */ (null);
+    const form = h(
+      "form",
+      {
+        method: "dialog",
+        onsubmit: () => { given = input.value.trim() || null; },
+      },
+      h("label", {}, label, input),
+      h("div", { class: "actions" }, h("button", { class: "primary" }, "OK")),
+    );
+    openDialog(title, form).addEventListener("close", () => resolve(given));
+  });
+}
+
+/**
+ * Ask whether something is to be done.
+ * @param {string} title
+ * @param {string} text
+ * @param {string} label
+ * @returns {Promise<boolean>}
+ */
+export function confirmed(title, text, label) {
+  return new Promise((resolve) => {
+    let given = false;
+    const form = h(
+      "form",
+      { method: "dialog", onsubmit: () => { given = true; } },
+      h("p", {}, text),
+      h("div", { class: "actions" }, h("button", { class: "primary", autofocus: true }, label)),
+    );
+    openDialog(title, form).addEventListener("close", () => resolve(given));
+  });
+}

@@ -1,0 +1,12 @@
+// Show the page that the server named.
+import "./main.css";
+import { restoreTheme } from "./shell.js";
+
+/** @type {Record<string, () => Promise<unknown>>} */
+const PAGES = {
+  episodes: async () => (await import("./episodes_page.js")).showEpisodes(),
+  login: async () => (await import("./login_page.js")).showLogin(),
+};
+
+restoreTheme();
+await PAGES[document.body.dataset.page || ""]?.();

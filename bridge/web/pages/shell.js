@@ -1,0 +1,90 @@
+// What every page has: its head with the other pages, the theme, and word of what changed meanwhile.
+import { get } from "./api.js";
+import { fill, h } from "./dom.js";
+import { listen, onKey, showKeys } from "./keys.js";
+import { undoLast } from "./annotations.js";
+
+/** @type {[string, string, string][]} */
+const PAGES = [
+  ["/", "Episodes", "episodes"],
+];
+const POLL_MS = 2000;
+
+/** @param {string} title */
+export function setTitle(title) {
+  document.title = `${title} · wshard`;
+}
+
+/**
+ * Make the page's frame, and return where its content goes.
+ * @param {string} title
+ * @returns {HTMLElement}
+ */
+export function makeShell(title) {
+  const page = document.body.dataset.page;
+  const archive = document.body.dataset.archive || "";
+  const account = h("span", { class: "account" });
+  const main = h("main", { id: "content", tabindex: -1 });
+  const links = PAGES.map(([path, name, id]) =>
+    h("a", { href: path, "aria-current": id === page ? "page" : false }, name));
+  fill(document.body,
+    h("a", { class: "skip", href: "#content" }, "Skip to the content"),
+    h("header", { class: "top" },
+      h("a", { class: "brand", href: "/", title: archive }, shortName(archive)),
+      h("nav", { "aria-label": "Pages" }, links),
+      account,
+      h("button", { class: "quiet", title: "Keys (?)", "aria-label": "Show the keys", onclick: showKeys }, "?"),
+      h("button", { class: "quiet", title: "Light or dark", "aria-label": "Switch between light and dark", onclick: switchTheme }, "◐")),
+    main);
+  setTitle(title);
+  listen();
+  onKey("u", "undo the last change", () => void undoLast());
+  onKey("g", "go to the episodes", () => location.assign("/"));
+  void get("/api/state").then((state) => {
+    fill(account, [state.account, state.role === "reader" ? "read-only" : ""].filter(Boolean).join(" · "));
+    document.body.dataset.role = state.role;
+  }, () => {});
+  return main;
+}
+
+/** @param {string} place */
+function shortName(place) {
+  return place.replace(/\/+$/, "").split("/").at(-1) || place;
+}
+
+/** Take the theme that was chosen last. */
+export function restoreTheme() {
+  const chosen = localStorage.getItem("wshard-theme");
+  if (chosen) document.documentElement.dataset.theme = chosen;
+}
+
+function switchTheme() {
+  const dark = document.documentElement.dataset.theme
+    ? document.documentElement.dataset.theme === "dark"
+    : matchMedia("(prefers-color-scheme: dark)").matches;
+  document.documentElement.dataset.theme = dark ? "light" : "dark";
+  localStorage.setItem("wshard-theme", dark ? "light" : "dark");
+  window.dispatchEvent(new Event("themechange"));
+}
+
+/**
+ * ApiCall `act` when somebody else, or another program, has changed the archive.
+ * @param {() => void} act
+ */
+export function onArchiveChange(act) {
+  /** @type {string | null} */
+  let known = null;
+  const look = async () => {
+    if (!document.hidden) {
+      try {
+        const { instant } = await get("/api/state");
+        if (known !== null && known !== instant) act();
+        known = instant;
+      } catch {
+        // the next look may be answered
+      }
+    }
+    setTimeout(() => void look(), POLL_MS);
+  };
+  void look();
+}

@@ -1,0 +1,35 @@
+"""Collections and what differs between them as JSON-able dicts, for the command line and for web pages."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from catalog.curation.collections import Named
+    from catalog.curation.collections_api import Collections
+
+
+def list_named(named: Named) -> dict[str, Any]:
+    """Return a named collection: its query or its snapshot, by whom and when."""
+    return {key: value for key, value in asdict(named).items() if key != "replaced"}
+
+
+def list_collection(collections: Collections, ref: str) -> dict[str, Any]:
+    """Return the picks of a collection, how many of them are gone, its query, and what it was made from."""
+    picked = collections.picked(ref)
+    query = next((found.query for found in collections.all() if found.name == ref), None)
+    return {
+        "items": [asdict(pick) for pick, _ in picked],
+        "total": len(picked),
+        "gone": sum(row is None for _, row in picked),
+        "query": query,
+        "lineage": [asdict(one) for one in collections.ancestors(ref)],
+    }
+
+
+def list_difference(collections: Collections, before: str, after: str) -> dict[str, Any]:
+    """Return the picks that lead from one collection to another, each with its change, and the number of each."""
+    found = asdict(collections.compare(before, after))
+    items = [{"change": name, **pick} for name, picks in found.items() for pick in picks]
+    return {"items": items, "total": len(items), **{name: len(picks) for name, picks in found.items()}}

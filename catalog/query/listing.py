@@ -1,0 +1,47 @@
+"""Listed episodes and counted values as JSON-able dicts, for the command line and for web pages."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from catalog.query.columns import parts_needed
+from catalog.records import Facts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog.query.api import Queries
+    from catalog.query.columns import Column
+    from catalog.query.summary_records import Facet, Histogram
+    from catalog.records import EpisodeRow
+
+
+def read_cells(query: Queries, columns: Sequence[Column], rows: Sequence[EpisodeRow]) -> list[list[Any]]:
+    """Return the values of each row by column."""
+    parts = parts_needed(columns)
+    facts = query.facts([row.id for row in rows], parts=parts) if parts else {}
+    return [[column.value(row, facts.get(row.id, Facts())) for column in columns] for row in rows]
+
+
+def list_episodes(query: Queries, columns: Sequence[Column] | None, rows: Sequence[EpisodeRow]) -> list[dict[str, Any]]:
+    """Return each row with the values of the columns, or, without columns, with all that an episode's row tells."""
+    if columns is None:
+        return [
+            {("file_path" if name == "path" else name): value for name, value in row._asdict().items()} for row in rows
+        ]
+    names = [column.name for column in columns]
+    return [dict(zip(names, cells, strict=True)) for cells in read_cells(query, columns, rows)]
+
+
+def list_facets(facets: Mapping[str, Facet]) -> list[dict[str, Any]]:
+    """Return each field with its values and the number of episodes of each."""
+    return [
+        {"field": name, "values": [{"value": value, "episodes": count} for value, count in values]}
+        for name, values in facets.items()
+    ]
+
+
+def list_histograms(histograms: Mapping[str, Histogram]) -> list[dict[str, Any]]:
+    """Return each field with its edges and counts."""
+    return [{"field": name, **asdict(shape)} for name, shape in histograms.items()]

@@ -1,0 +1,216 @@
+"""The API returns what the commands print as JSON, and its document names every route and parameter."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from simplejpeg import decode_jpeg
+from typer.testing import CliRunner
+from web_app import make_archive, need_pages, running_app
+
+from bridge.cli.main import app as commands
+from bridge.web.application import ENDPOINTS
+from catalog.filters.fields import field_of
+from wshard import open_wshard
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "'; DROP TABLE episode; --",
+    "\u202egnp.exe\x07",
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("api")
+    make_archive(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def app(home):
+    need_pages()
+    with running_app(home / "lab") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(app):
+    with app.client() as signed_in:
+        yield signed_in
+
+
+def printed(home, *arguments: str):
+    done = CliRunner().invoke(commands, [*arguments, "--archive", str(home / "lab"), "--json"])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def get(client, path, **parameters: object):
+    answer = client.get(path, params=parameters)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_pages_are_those_of_ls(client, home):
+    assert get(client, "/api/episodes") == printed(home, "ls")
+    found = get(client, "/api/episodes", where="env:lift length:90..", sort="-reward", limit=1)
+    assert found == printed(home, "ls", "--where", "env:lift length:90..", "--sort", "-reward", "--limit", "1")
+    rest = get(client, "/api/episodes", where="env:lift length:90..", sort="-reward", after=found["next"])
+    assert len(found["items"]) + len(rest["items"]) == found["total"] == 2
+    assert get(client, "/api/episodes", skip=10, count="false")["items"] == get(client, "/api/episodes")["items"][10:]
+    columns = ["uid", "meta.task", "tags"]
+    chosen = get(client, "/api/episodes", columns=columns)
+    assert chosen == printed(home, "ls", "--columns", ",".join(columns))
+
+
+def test_facets_and_episodes_are_those_of_the_commands(client, home):
+    asked = {"field": ["env", "success"], "histogram": "length", "bins": 10, "where": "env:lift,push"}
+    told = printed(home, "facets", "env", "success", "--histogram", "length", "--where", "env:lift,push")
+    assert get(client, "/api/facets", **asked) == told
+    uid = get(client, "/api/episodes")["items"][3]["uid"]
+    (shown,) = printed(home, "show", uid)["items"]
+    found = get(client, f"/api/episodes/{uid}")
+    assert {name: found[name] for name in shown} == shown
+    assert found["lane_kinds"]["signal/cam"] == "picture"
+    assert found["rate"] == 20
+
+
+def test_a_mistake_in_a_filter_is_shown_at_its_character(client):
+    answer = client.get("/api/count", params={"where": "env:lift length:x"})
+    assert answer.status_code == 400
+    assert answer.json()["position"] == 16
+    assert answer.json()["error"] == "FilterSyntaxError"
+
+
+def test_fields_have_what_files_and_people_named(client):
+    names = {one["name"]: one for one in get(client, "/api/fields")["items"]}
+    assert {"env", "reward", "meta.task", "lane.signal/state.max", "lane.action/ctrl.rate"} <= names.keys()
+    assert {field_of(name).short for name in names} == names.keys()
+    assert names["reward"] == {
+        "name": "reward",
+        "type": "float",
+        "many": False,
+        "operators": names["length"]["operators"],
+    }
+    assert get(client, "/api/count", where="lane.signal/state.max:>10")["total"] == 1
+
+
+def test_series_are_the_lanes_of_the_files(client, home):
+    row = get(client, "/api/episodes", where="episode:arm-03")["items"][0]
+    with open_wshard(row["file_path"]) as file:
+        state = file["state"][:]
+    (item,) = get(client, "/api/series", of=f"{row['uid']}@10:20", lane="state")["items"]
+    (lane,) = item["lanes"]
+    assert item["pictures"] == ["signal/cam"]
+    assert lane["steps"] == [*range(10, 20)]
+    assert np.allclose(np.array(lane["values"]).T, state[10:20], atol=1e-5)
+    (item,) = get(client, "/api/series", of=row["uid"], lane="state", points=20)["items"]
+    thinned = np.array(item["lanes"][0]["values"])
+    assert thinned.shape == (3, 20)
+    assert np.allclose(thinned.max(axis=1), state.max(axis=0), atol=1e-5), "extremes stay"
+    assert np.allclose(thinned.min(axis=1), state.min(axis=0), atol=1e-5)
+    (item,) = get(client, "/api/series", of=row["uid"])["items"]
+    assert [lane["lane"] for lane in item["lanes"]][:3] == ["signal/state", "action/ctrl", "reward"]
+
+
+def test_pictures_are_the_frames_of_the_lane(client):
+    row = get(client, "/api/episodes", where="episode:arm-03")["items"][0]
+    with open_wshard(row["file_path"]) as file:
+        frame = file["cam"][17]
+    path = f"/api/episodes/{row['uid']}/pictures/17/signal/cam"
+    answer = client.get(path)
+    assert answer.headers["content-type"] == "image/jpeg"
+    assert np.abs(decode_jpeg(answer.content).astype(int) - frame).mean() < 6
+    assert decode_jpeg(client.get(path, params={"width": 32}).content).shape == (24, 32, 3)
+    again = client.get(path, headers={"if-none-match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_one_file_that_is_gone_does_not_stop_the_others(client, home):
+    rows = get(client, "/api/episodes", where="episode:arm-10,arm-11")["items"]
+    file = home / "episodes" / "11.wshard"
+    away = file.rename(file.with_suffix(".away"))
+    try:
+        first, second = get(client, "/api/series", of=[row["uid"] for row in rows])["items"]
+        assert first["lanes"]
+        assert second["lanes"] == []
+        assert "no such file" in second["error"].lower()
+        assert client.get(f"/api/episodes/{rows[1]['uid']}").json()["file_is_there"] is False
+    finally:
+        away.rename(file)
+
+
+def test_what_people_say_is_recorded_with_their_name_and_undone(client):
+    uids = [row["uid"] for row in get(client, "/api/episodes", limit=2)["items"]]
+
+    def post(path, **body: object):
+        answer = client.post(path, json=body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    assert post("/api/tags", episodes=uids, name="keep") == {"episodes": 2, "changed": 2}
+    assert post("/api/tags", where="tag:keep", expect=2, name="keep", remove=True)["changed"] == 2
+    assert client.post("/api/tags", json={"where": "tag:keep", "expect": 2, "name": "x"}).status_code == 409
+    assert client.post("/api/tags", json={"where": "", "name": "x"}).status_code == 400
+    assert client.post("/api/tags", json={"name": "x"}).status_code == 400
+    post("/api/reviews", episodes=uids[:1], state="rejected")
+    post("/api/reviews", episodes=uids[:1], undo=True)
+    (note,) = post("/api/notes", episodes=uids[:1], text="gripper slips")["items"]
+    post("/api/scores", episodes=uids, name="rating", value=4)
+    history = get(client, f"/api/episodes/{uids[0]}/history")["items"]
+    assert [(one["kind"], one["who"]) for one in history] == [("review", "ann"), ("review", "ann"), ("note", "ann")]
+    assert get(client, "/api/count", where="score.rating:4")["total"] == 2
+    assert post("/api/scores", episodes=uids, name="rating")["changed"] == 2
+    assert client.delete(f"/api/notes/{note['id']}").status_code == 200
+    assert client.delete(f"/api/notes/{note['id']}").status_code == 404
+
+
+def test_hostile_texts_stay_text(client):
+    uid = get(client, "/api/episodes")["items"][0]["uid"]
+    for text in HOSTILE:
+        for path, body in (
+            ("/api/notes", {"text": text}),
+            ("/api/tags", {"name": text}),
+            ("/api/reviews", {"state": text}),
+        ):
+            answer = client.post(path, json={"episodes": [uid], **body})
+            assert answer.status_code in (200, 400), answer.text
+        page = client.get(f"/episodes/{uid}", params={"q": text})
+        assert text not in page.text
+    for name in ("uid", "x'><script>"):
+        assert "<script>" not in client.get(f"/episodes/{name}").text.replace('<script type="module" src', "")
+
+
+def test_the_state_changes_with_the_archive(client):
+    before = get(client, "/api/state")["instant"]
+    assert get(client, "/api/state")["instant"] == before
+    uid = get(client, "/api/episodes")["items"][0]["uid"]
+    client.post("/api/tags", json={"episodes": [uid], "name": "fresh"})
+    assert get(client, "/api/state")["instant"] != before
+
+
+def test_the_document_names_every_route_and_parameter(app, client):
+    document = get(client, "/api/openapi.json")
+    assert document["openapi"].startswith("3.1")
+    served = {
+        (method, re.sub(r":\w+}", "}", route.path))
+        for route in app.routes()
+        if route.path.startswith("/api/") and route.path != "/api/openapi.json"
+        for method in route.methods - {"HEAD"}
+    }
+    described = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
+    assert described == served
+    assert len(described) == len(ENDPOINTS)
+    ids = [one["operationId"] for methods in document["paths"].values() for one in methods.values()]
+    assert len(ids) == len(set(ids))
+    for endpoint in ENDPOINTS:
+        told = document["paths"][re.sub(r":\w+}", "}", endpoint.path)][endpoint.method.lower()]
+        body = told.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+        names = {one["name"] for one in told["parameters"]} | set(body.get("properties", {}))
+        assert names == {one.name for one in endpoint.parameters}
+        assert all(one.about for one in endpoint.parameters)

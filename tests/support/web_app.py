@@ -1,0 +1,142 @@
+"""A small archive, and the browser app over it on a free port of this machine."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import httpx
+import numpy as np
+import pytest
+import uvicorn
+from starlette.routing import Route
+
+from bridge import TrajectoryIngestor
+from bridge.web.accounts import Account, SignIns, allowed_hosts
+from bridge.web.application import AppOptions, are_pages_built, make_app
+from bridge.web.guard import Rules
+from bridge.web.served import ServedArchive
+from bridge.web.server import listen
+from wshard import Channel, Episode, TimebaseSpec, save_wshard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+    from starlette.applications import Starlette
+
+CHROMIUM = shutil.which("chromium")
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+]
+PICTURES = Path(__file__).resolve().parents[2] / ".pictures"
+"""Screenshots of the last run, ignored by git."""
+
+
+def write_episodes(folder: Path, count: int = 12) -> None:
+    """Write episodes of two movements in three environments, every third with a camera, one with a spike."""
+    folder.mkdir(parents=True)
+    for number in range(count):
+        rng, steps = np.random.default_rng(number), 80 + 3 * number
+        phase = np.linspace(0, (2 + number % 2) * np.pi, steps)
+        path = np.stack([np.cos(phase), np.sin(2 * phase), phase / 6], axis=1) + 0.02 * rng.normal(size=(steps, 3))
+        if number == 7:
+            path[40] += 30
+        observations: dict[str, Any] = {"state": Channel.of("state", path.astype(np.float32))}
+        if number % 3 == 0:
+            frames = np.full((steps, 48, 64, 3), 30, np.uint8)
+            for step in range(steps):
+                frames[step, 10:30, step % 44 : step % 44 + 20] = (220, 160, 20)
+            observations["cam"] = Channel.of("cam", frames)
+        episode = Episode(
+            id=f"arm-{number:02d}",
+            env_id=("lift", "push", "wipe")[number % 3],
+            timebase=TimebaseSpec(tick_hz=20.0),
+            observations=observations,
+            actions={"ctrl": Channel.of("ctrl", np.gradient(path, axis=0).astype(np.float32))},
+            rewards=np.full(steps, number / 100, np.float32),
+            metadata={"task": "pick up" if number % 2 else "wipe off", "success": number % 4 != 0},
+        )
+        save_wshard(episode, folder / f"{number:02d}.wshard")
+
+
+def make_archive(folder: Path, count: int = 12) -> Path:
+    """Return a new archive of such episodes, ingested with windows."""
+    write_episodes(folder / "episodes", count)
+    with TrajectoryIngestor(folder / "lab") as ingestor:
+        assert not ingestor.ingest([folder / "episodes"]).failed
+    return folder / "lab"
+
+
+class RunningApp(NamedTuple):
+    """A server that runs: its address, how browsers sign in, and what it serves."""
+
+    url: str
+    port: int
+    sign_ins: SignIns
+    archive: ServedArchive
+    application: Starlette
+
+    def routes(self) -> list[Route]:
+        """Return the routes that it answers."""
+        return [route for route in self.application.routes if isinstance(route, Route)]
+
+    @contextmanager
+    def client(self) -> Iterator[httpx.Client]:
+        """Give a client that is signed in, and sends what pages send with changes."""
+        with httpx.Client(base_url=self.url, follow_redirects=True, timeout=30) as client:
+            page = client.get("/", params={"token": self.sign_ins.new_link_token()})
+            assert page.status_code == 200, page.text
+            csrf = page.text.partition('name="csrf" content="')[2].partition('"')[0]
+            client.headers.update({"x-csrf-token": csrf, "origin": self.url})
+            yield client
+
+
+@contextmanager
+def running_app(
+    place: Path, *, role: str = "editor", accounts: dict[str, Account] | None = None
+) -> Iterator[RunningApp]:
+    """Serve an archive from a thread until the block ends."""
+    listening = listen("127.0.0.1", 0)
+    port = listening.getsockname()[1]
+    sign_ins = SignIns(accounts, owner=Account("ann", "reader" if role == "reader" else "editor"))
+    rules = Rules(allowed_hosts("127.0.0.1", port), sign_ins, f"wshard_{port}")
+    with ServedArchive(place) as archive:
+        app = make_app(archive, AppOptions(rules))
+        config = uvicorn.Config(app, log_level="warning", ws="none", lifespan="off")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, args=([listening],))
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        try:
+            yield RunningApp(f"http://127.0.0.1:{port}", port, sign_ins, archive, app)
+        finally:
+            server.should_exit = True
+            thread.join()
+            listening.close()
+
+
+def need_pages() -> None:
+    """Skip where the pages were not built."""
+    if not are_pages_built():
+        pytest.skip("the app's pages are not built: `make web`")
+
+
+@contextmanager
+def running_browser() -> Iterator[Browser]:
+    """Run Debian's chromium; skip where it is not installed."""
+    need_pages()
+    if CHROMIUM is None:
+        pytest.skip("no chromium here: `apt-get install chromium`")
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415  (starts a driver)
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
