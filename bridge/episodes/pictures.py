@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from wshard.errors import MissingExtraError, QueryError
-from wshard.messages import how_to_install
+from wshard.errors import QueryError
+from wshard.media.images import encode_image
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from wshard.episode.protocol import EpisodeReader
 
 _QUALITY: Final = 85
-_COLOURS: Final = {1: "GRAY", 3: "RGB"}
 
 
 def picture_axes(shape: Sequence[int]) -> str:
@@ -43,17 +42,12 @@ def read_picture(file: EpisodeReader, lane: str, step: int, *, width: int | None
 
 def encode_picture(picture: NDArray[Any], axes: str, *, width: int | None = None) -> bytes:
     """Return a picture as JPEG; numbers other than bytes are spread from their least to their greatest."""
-    try:
-        from simplejpeg import encode_jpeg  # noqa: PLC0415  (only pictures need it)
-    except ImportError as error:
-        raise MissingExtraError(f"pictures need simplejpeg: {how_to_install('web')}") from error
     turned = {"HW": picture[..., None] if axes == "HW" else picture, "HWC": picture, "CHW": np.moveaxis(picture, 0, -1)}
     pixels = turned[axes][..., :3] if turned[axes].shape[-1] == 4 else turned[axes]
     if width is not None and pixels.shape[1] >= 2 * width:
         every = pixels.shape[1] // width
         pixels = pixels[::every, ::every]
-    encoded: bytes = encode_jpeg(np.ascontiguousarray(_as_bytes(pixels)), _QUALITY, _COLOURS[pixels.shape[-1]])
-    return encoded
+    return encode_image(_as_bytes(pixels), "jpeg", quality=_QUALITY)
 
 
 def _as_bytes(pixels: NDArray[Any]) -> NDArray[np.uint8]:
